@@ -1,0 +1,49 @@
+"""A checkpoint: `weights.safetensors` and `config.json` in one directory, and no pickle."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file, save_file
+
+from diptych_model.config import PairConfig
+from diptych_model.network import PairNetwork
+
+WEIGHTS, CONFIG = "weights.safetensors", "config.json"
+FORMAT = 1
+
+
+def save_checkpoint(network: PairNetwork, directory: str | Path, metadata: dict[str, Any] | None = None) -> str:
+    """Write the network and what is known of it; return the SHA-256 of the weights.
+
+    `metadata` must be JSON: metrics, calibration, thresholds, the recipe.
+    """
+    folder = Path(directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    state = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+    save_file(state, folder / WEIGHTS)
+    digest = hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()
+    described = {"format": FORMAT, "network": network.config.to_dict(), "sha256": digest, "metadata": metadata or {}}
+    (folder / CONFIG).write_text(json.dumps(described, indent=2) + "\n")
+    return digest
+
+
+def load_checkpoint(directory: str | Path) -> tuple[PairNetwork, dict[str, Any]]:
+    """Return the network, in evaluation mode, and its metadata; raise `ValueError` where the checkpoint is not whole."""
+    folder = Path(directory)
+    for name in (CONFIG, WEIGHTS):
+        if not (folder / name).is_file():
+            raise ValueError(f"a checkpoint is a directory with {CONFIG} and {WEIGHTS}; {folder} has no {name}")
+    described = json.loads((folder / CONFIG).read_text())
+    if described.get("format") != FORMAT:
+        raise ValueError(f"{folder / CONFIG} is of format {described.get('format')!r}, this version reads {FORMAT}")
+    digest = hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()
+    if digest != described["sha256"]:
+        raise ValueError(
+            f"{folder / WEIGHTS} is damaged: expected SHA-256 {described['sha256'][:12]}..., got {digest[:12]}...; "
+            "restore it or train again"
+        )
+    network = PairNetwork(PairConfig.from_dict(described["network"]))
+    network.load_state_dict(load_file(folder / WEIGHTS))
+    return network.eval(), described["metadata"]

@@ -1,0 +1,126 @@
+"""The pair network: two panels, seen at once (section 6.1 of the MSAC paper)."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from diptych_model.config import PairConfig
+from diptych_model.operators import MSAC
+from diptych_model.segments import Segments
+from diptych_model.stem import Stem
+
+
+class PanelPart(nn.Module):
+    """Pixels of one panel to tokens and an embedding; its windows never see the other panel."""
+
+    def __init__(self, config: PairConfig) -> None:
+        super().__init__()
+        d, grid = config.stem_widths[-1], config.grid
+        self.pixels, self.reduction = config.pixels, config.reduction
+        self.stem = Stem(config.stem_widths, config.stem_depths)
+        self.tokens = nn.Sequential(nn.Linear(d, config.width), nn.LayerNorm(config.width))
+        self.position = nn.Parameter(torch.randn(grid, grid, config.width) * 0.02)
+        self.embedding = nn.Linear(2 * d, config.embedding)
+
+    def forward(self, pictures: Tensor) -> tuple[Tensor, Tensor]:
+        """Pictures (B, 3, S, S) in [0, 1] -> tokens (B, N, M, d) and unit embeddings (B, e).
+
+        S is the configuration's `pixels`, or smaller by whole tokens: training begins on small panels.
+        """
+        size = pictures.shape[-1]
+        if pictures.shape[1:] != (3, size, size) or size > self.pixels or size % self.reduction:
+            raise ValueError(
+                f"panels must be (B, 3, S, S) with S = {self.pixels} or a smaller multiple of {self.reduction}, "
+                f"got {tuple(pictures.shape)}"
+            )
+        features = self.stem((pictures - 0.5) * 4).permute(0, 2, 3, 1)
+        pooled = torch.cat([features.mean((1, 2)), features.amax((1, 2))], -1)
+        return self.tokens(features) + self._position(features.shape[1]), F.normalize(self.embedding(pooled), dim=-1)
+
+    def _position(self, grid: int) -> Tensor:
+        """The learned place of each token in its panel; a smaller grid covers the same panel with larger tokens."""
+        if grid == len(self.position):
+            return self.position
+        return F.adaptive_avg_pool2d(self.position.permute(2, 0, 1), grid).permute(1, 2, 0)
+
+
+class Block(nn.Module):
+    """x + MSAC(norm x), then x + feed-forward(norm x)."""
+
+    def __init__(self, d: int, config: PairConfig, cols: int, panels: int) -> None:
+        super().__init__()
+        hidden = round(d * config.expansion)
+        self.norm = nn.LayerNorm(d)
+        self.msac = MSAC(
+            d,
+            config.grid,
+            cols,
+            config.scales,
+            d_phi=d,
+            panels=panels,
+            bias=config.bias != "none",
+            segments=config.segment == "relative",
+        )
+        self.feed = nn.Sequential(nn.LayerNorm(d), nn.Linear(d, hidden), nn.GELU(), nn.Linear(hidden, d))
+        with torch.no_grad():
+            self.msac.H_phi.mul_(0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B * panels, N, M, d) -> the same shape."""
+        x = x + self.msac(self.norm(x))
+        return x + self.feed(x)
+
+
+class PairPart(nn.Module):
+    """The trunk over the diptych and its head: tokens of two panels to one logit."""
+
+    def __init__(self, config: PairConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.segments = Segments(config)
+        d = self.segments.width
+        # The paper's bias counts columns over t = [x, z]; panel-local bias keeps two panels of N x M side by side.
+        self.joined = config.bias == "concatenated"
+        cols, panels = (2 * config.grid, 1) if self.joined else (config.grid, 2)
+        self.blocks = nn.ModuleList(Block(d, config, cols, panels) for _ in range(config.blocks))
+        self.norm = nn.LayerNorm(d)
+        self.head = nn.Sequential(nn.Linear(2 * d, d), nn.GELU(), nn.Linear(d, 1))
+
+    def forward(self, tokens_a: Tensor, tokens_b: Tensor) -> Tensor:
+        """Tokens (B, N, M, d) twice -> logits (B,)."""
+        if tokens_a.shape != tokens_b.shape or tokens_a.dim() != 4:
+            raise ValueError(
+                f"both panels must be (B, N, M, d) alike, got {tuple(tokens_a.shape)} and {tuple(tokens_b.shape)}"
+            )
+        x_a, x_b = self.segments(tokens_a, tokens_b)
+        x = torch.cat([x_a, x_b], 2) if self.joined else torch.stack([x_a, x_b], 1).flatten(0, 1)
+        for block in self.blocks:
+            x = block(x)
+        x = self.norm(x).reshape(tokens_a.shape[0], -1, x.shape[-1])
+        return self.head(torch.cat([x.mean(1), x.amax(1)], -1)).squeeze(-1)
+
+
+class PairNetwork(nn.Module):
+    """Scores how alike two pictures are by looking at t = [x, z]; no distance between two encodings anywhere.
+
+    The panel part is computed once a picture and may be stored; the pair part runs once a pair:
+    `network(a, b)` equals `network.relate(network.encode(a)[0], network.encode(b)[0])`.
+    """
+
+    def __init__(self, config: PairConfig | None = None) -> None:
+        super().__init__()
+        self.config = config or PairConfig()
+        self.panel = PanelPart(self.config)
+        self.pair = PairPart(self.config)
+
+    def encode(self, pictures: Tensor) -> tuple[Tensor, Tensor]:
+        """Pictures (B, 3, S, S) in [0, 1] -> tokens (B, N, M, d) and unit embeddings (B, e)."""
+        return self.panel(pictures)
+
+    def relate(self, tokens_a: Tensor, tokens_b: Tensor) -> Tensor:
+        """Tokens of two panels, each (B, N, M, d) -> logits (B,); larger is more alike."""
+        return self.pair(tokens_a, tokens_b)
+
+    def forward(self, pictures_a: Tensor, pictures_b: Tensor) -> Tensor:
+        """Two batches of pictures (B, 3, S, S) in [0, 1] -> logits (B,)."""
+        return self.relate(self.encode(pictures_a)[0], self.encode(pictures_b)[0])

@@ -1,0 +1,37 @@
+"""Segment augmentation: how the trunk tells the two panels apart (section 6.1 of the MSAC paper)."""
+
+import torch
+from torch import Tensor, nn
+
+from diptych_model.config import PairConfig
+
+
+class Segments(nn.Module):
+    """x_seg and z_seg, added to the tokens or concatenated as channels; nothing to add where the segment is *relative* or *none*.
+
+    `width` is the number of channels after the augmentation.
+    """
+
+    CONCATENATED = 8
+
+    def __init__(self, config: PairConfig) -> None:
+        super().__init__()
+        self.mode = config.segment
+        extra = self.CONCATENATED if self.mode == "concatenated" else 0
+        self.width = config.width + extra
+        if self.mode in ("added", "concatenated"):
+            channels = extra or config.width
+            self.x_seg = nn.Parameter(torch.randn(config.grid, config.grid, channels) * 0.02)
+            self.z_seg = nn.Parameter(torch.randn(config.grid, config.grid, channels) * 0.02)
+
+    def forward(self, tokens_a: Tensor, tokens_b: Tensor) -> tuple[Tensor, Tensor]:
+        """Tokens (B, N, M, d) twice -> the same with the segments in them, (B, N, M, width)."""
+        if self.mode == "added":
+            return tokens_a + self.x_seg, tokens_b + self.z_seg
+        if self.mode == "concatenated":
+            return _beside(tokens_a, self.x_seg), _beside(tokens_b, self.z_seg)
+        return tokens_a, tokens_b
+
+
+def _beside(tokens: Tensor, segment: Tensor) -> Tensor:
+    return torch.cat([tokens, segment.expand(tokens.shape[0], -1, -1, -1)], -1)

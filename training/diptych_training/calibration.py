@@ -1,0 +1,52 @@
+"""From logits to probabilities and thresholds, on validation pairs."""
+
+import numpy as np
+
+FALSE_POSITIVE_RATES = (0.01, 0.001, 0.0001)
+
+
+def fit_calibration(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """Fit p = sigmoid(scale * logit + offset) by log-loss (Platt), matches and others weighing the same in all.
+
+    logits (P,), labels (P,) bool with both kinds present. Newton's method in float64; the scale stays positive.
+    """
+    labels = np.asarray(labels, bool)
+    if labels.all() or not labels.any():
+        raise ValueError(f"calibration needs matches and others, got {labels.sum()} matches of {len(labels)} pairs")
+    x = np.stack([np.asarray(logits, np.float64), np.ones(len(labels))], 1)
+    weight = np.where(labels, 0.5 / labels.sum(), 0.5 / (~labels).sum())
+    # A whisper of a prior (scale 1, offset 0) keeps separable data from running to infinity.
+    prior, mean = np.diag([1e-4, 1e-4]), np.array([1.0, 0.0])
+    parameters = mean.copy()
+    for _ in range(100):
+        p = 1 / (1 + np.exp(-np.clip(x @ parameters, -60, 60)))
+        gradient = x.T @ (weight * (p - labels)) + prior @ (parameters - mean)
+        hessian = (x * (weight * p * (1 - p))[:, None]).T @ x + prior
+        step = np.linalg.solve(hessian, gradient)
+        parameters -= step / max(1.0, float(np.abs(step).max()))
+        if np.abs(step).max() < 1e-10:
+            break
+    if parameters[0] <= 0:
+        raise ValueError(
+            f"the scores rank others above matches (fitted scale {parameters[0]:.3g}): nothing to calibrate"
+        )
+    return {"scale": float(parameters[0]), "offset": float(parameters[1])}
+
+
+def fit_thresholds(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """Return the smallest probability that each false-positive rate allows among the pairs that do not match.
+
+    A rate with fewer than one expected false positive is left out: the data cannot support it.
+    """
+    others = np.sort(np.asarray(probabilities)[~np.asarray(labels, bool)])[::-1]
+    allowed = {rate: int(rate * len(others)) for rate in FALSE_POSITIVE_RATES}
+    return {str(rate): float(np.nextafter(others[k], np.inf)) for rate, k in allowed.items() if k >= 1}
+
+
+def expected_calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int = 15) -> float:
+    """Mean gap between confidence and frequency over equal-width bins, weighted by their size."""
+    probabilities, labels = np.asarray(probabilities, float), np.asarray(labels, float)
+    which = np.minimum((probabilities * bins).astype(int), bins - 1)
+    count = np.bincount(which, minlength=bins)
+    gap = np.abs(np.bincount(which, probabilities, bins) - np.bincount(which, labels, bins))
+    return float(gap[count > 0].sum() / len(labels))

@@ -1,0 +1,143 @@
+"""Edits of picture files, as people make them: how copies are made to measure with. Pillow only, and not what training sees.
+
+`EDITS` maps a name to a function (picture, random numbers) -> picture; all are RGB in and out.
+"""
+
+import csv
+import io
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from diptych_export.pictures import SUFFIXES, open_picture
+from PIL import Image, ImageDraw, ImageEnhance, ImageFont, ImageOps
+
+from diptych_training.errors import DataError
+
+Edit = Callable[[Image.Image, np.random.Generator], Image.Image]
+
+
+def crop(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """Keep a rectangle of 25 to 80 % of the area."""
+    area, stretch = rng.uniform(0.25, 0.8), math.exp(rng.uniform(-0.25, 0.25))
+    width = round(picture.width * min(1.0, math.sqrt(area * stretch)))
+    height = round(picture.height * min(1.0, math.sqrt(area / stretch)))
+    x, y = int(rng.integers(0, picture.width - width + 1)), int(rng.integers(0, picture.height - height + 1))
+    return picture.crop((x, y, x + width, y + height))
+
+
+def flip(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """Mirror left to right; one time in five, upside down."""
+    return ImageOps.flip(picture) if rng.random() < 0.2 else ImageOps.mirror(picture)
+
+
+def rotate(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """Turn by up to 30 degrees, growing the canvas, or by a quarter."""
+    if rng.random() < 0.3:
+        return picture.transpose(Image.Transpose.ROTATE_90 if rng.random() < 0.5 else Image.Transpose.ROTATE_270)
+    turned = rng.uniform(-30, 30)
+    return picture.rotate(turned, Image.Resampling.BICUBIC, expand=True, fillcolor=_any_colour(rng))
+
+
+def colour(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """Change brightness, contrast and saturation by up to 1.8 times, and tint; one time in ten, grey."""
+    for enhancer in (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color):
+        picture = enhancer(picture).enhance(math.exp(rng.uniform(-0.55, 0.55)))
+    if rng.random() < 0.1:
+        return ImageOps.grayscale(picture).convert("RGB")
+    tint = Image.new("RGB", picture.size, _any_colour(rng))
+    return Image.blend(picture, tint, rng.uniform(0, 0.2))
+
+
+def jpeg(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """Shrink to 50 to 100 % and save at quality 8 to 30."""
+    scale = rng.uniform(0.5, 1.0)
+    small = picture.resize((max(16, round(picture.width * scale)), max(16, round(picture.height * scale))))
+    file = io.BytesIO()
+    small.save(file, "JPEG", quality=int(rng.integers(8, 31)))
+    return Image.open(file).convert("RGB")
+
+
+def overlay(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """Write a line of text across, or lay a bar or a disc over up to a fifth of the picture."""
+    picture = picture.copy()
+    draw = ImageDraw.Draw(picture, "RGBA")
+    ink = (*(int(c) for c in rng.integers(0, 256, 3)), int(rng.integers(170, 256)))
+    x, y = rng.uniform(0, 0.6) * picture.width, rng.uniform(0, 0.8) * picture.height
+    side = rng.uniform(0.2, 0.45) * min(picture.size)
+    kind = rng.integers(3)
+    if kind == 0:
+        words = rng.choice(["SALE", "new!", "sample", "look", "50 % off", "only today", "holiday", "proof"], 2)
+        draw.text((x, y), " ".join(words), fill=ink, font=ImageFont.load_default(float(side * 0.6)))
+    elif kind == 1:
+        draw.rectangle((0, y, picture.width, y + side * 0.6), fill=ink)
+    else:
+        draw.ellipse((x, y, x + side, y + side), fill=ink)
+    return picture
+
+
+def border(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """Frame the picture on a larger canvas of one colour, as a screenshot or a slide does."""
+    wide, high = (round(rng.uniform(0.05, 0.35) * side) for side in picture.size)
+    canvas = Image.new("RGB", (picture.width + 2 * wide, picture.height + 2 * high), _any_colour(rng))
+    canvas.paste(picture, (int(rng.integers(0, 2 * wide + 1)), int(rng.integers(0, 2 * high + 1))))
+    return canvas
+
+
+EDITS: dict[str, Edit] = {
+    "crop": crop,
+    "flip": flip,
+    "rotate": rotate,
+    "colour": colour,
+    "jpeg": jpeg,
+    "overlay": overlay,
+    "border": border,
+}
+
+
+def edit_picture(picture: Image.Image, rng: np.random.Generator) -> tuple[Image.Image, list[str]]:
+    """Apply one to three different edits in random order; return the edited picture and the names of the edits."""
+    names = [str(name) for name in rng.permutation(list(EDITS))[: rng.integers(1, 4)]]
+    for name in names:
+        picture = EDITS[name](picture, rng)
+    return picture, names
+
+
+def write_queries(
+    references: Path, queries: Path, *, count: int, seed: int = 0, among: Sequence[str] | None = None
+) -> list[dict[str, str]]:
+    """Write edited copies of `count` photos of a folder, and `truth.csv` (query, reference, edits) beside them.
+
+    `among` restricts the choice to these paths below `references`. The same seed writes the same files.
+    """
+    names = sorted(among) if among is not None else picture_names(references)
+    if len(names) < count:
+        raise DataError(f"{count} queries need as many photos to choose from, got {len(names)} in {references}")
+    if queries.exists() and any(queries.iterdir()):
+        raise DataError(f"{queries} is not empty; name a new folder for the edited queries")
+    queries.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(seed)
+    truth = []
+    for i, name in enumerate(rng.permutation(names)[:count]):
+        edited, edits = edit_picture(open_picture(references / name), rng)
+        query = f"{i:05d}.jpg"
+        edited.save(queries / query, "JPEG", quality=88)
+        truth.append({"query": query, "reference": str(name), "edits": "+".join(edits)})
+    with (queries / "truth.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["query", "reference", "edits"])
+        writer.writeheader()
+        writer.writerows(truth)
+    return truth
+
+
+def picture_names(folder: Path) -> list[str]:
+    """Return the pictures below a folder, as sorted paths relative to it."""
+    if not folder.is_dir():
+        raise DataError(f"expected a folder of pictures, got {folder}")
+    found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+    return sorted(path.relative_to(folder).as_posix() for path in found)
+
+
+def _any_colour(rng: np.random.Generator) -> tuple[int, ...]:
+    return tuple(int(c) for c in rng.integers(0, 256, 3))

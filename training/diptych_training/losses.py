@@ -1,0 +1,45 @@
+"""What is minimised: listwise contrast and log-loss over mined pairs, contrast and distillation for the embedding."""
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor
+
+
+def choose_pairs(
+    cosines: Tensor, match: Tensor, rival: Tensor, *, negatives: int, easy: int, generator: Generator
+) -> Tensor:
+    """Choose for each query one match and its rivals: the nearest by cosine, but for `easy` random ones.
+
+    Shapes: cosines, match, rival (Q, R); returns reference indices (Q, 1 + negatives), the match first.
+    A query with fewer rivals than asked for sees the nearest ones again.
+    """
+    noise = torch.rand(cosines.shape, generator=generator).to(cosines.device)
+    positive = noise.masked_fill(~match, -1).argmax(1, keepdim=True)
+    near = cosines.detach().masked_fill(~rival, -torch.inf).argsort(1, descending=True)
+    known = rival.sum(1, keepdim=True).clamp(min=1)
+    hard = near.gather(1, torch.arange(negatives - easy, device=near.device) % known)
+    if not easy:
+        return torch.cat([positive, hard], 1)
+    loose = near.gather(1, (torch.rand(len(near), easy, generator=generator).to(near.device) * known).long())
+    return torch.cat([positive, hard, loose], 1)
+
+
+def pair_loss(logits: Tensor) -> Tensor:
+    """Listwise cross-entropy plus balanced log-loss, each a mean over queries; logits (Q, 1 + K), the match first."""
+    listwise = F.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.long, device=logits.device))
+    log_loss = F.softplus(-logits[:, 0]).mean() + F.softplus(logits[:, 1:]).mean()
+    return listwise + 0.5 * log_loss
+
+
+def embedding_loss(cosines: Tensor, match: Tensor, rival: Tensor, temperature: float) -> Tensor:
+    """Contrast over all references of a query's task: -log of the softmax mass on its matches."""
+    scaled = (cosines / temperature).masked_fill(~(match | rival), -torch.inf)
+    mass = scaled.masked_fill(~match, -torch.inf)
+    return (scaled.logsumexp(1) - mass.logsumexp(1)).mean()
+
+
+def distillation_loss(cosines: Tensor, logits: Tensor, temperature: float) -> Tensor:
+    """Divergence of the embedding's ranking of (Q, 1 + K) pairs from the pair scorer's, which is not taught by it."""
+    teacher = F.log_softmax(logits.detach(), 1)
+    student = F.log_softmax(cosines / temperature, 1)
+    return F.kl_div(student, teacher, reduction="batchmean", log_target=True)

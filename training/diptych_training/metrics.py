@@ -1,0 +1,86 @@
+"""Ranking metrics and their intervals, on plain arrays."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+def recall_at(ranks: ArrayLike, k: int) -> float:
+    """Share of queries whose match is among the first k; `ranks` are 0-based, infinite where it was not found."""
+    return float(np.mean(np.asarray(ranks, float) < k))
+
+
+def micro_average_precision(scores: ArrayLike, relevant: ArrayLike, positives: int) -> float:
+    """Average precision over all pairs of all queries in one list, as in the image similarity challenge (DISC21).
+
+    `scores` and `relevant` (P,): one entry a scored pair; `positives`: how many matches exist, found or not.
+    Pairs of equal score count as one place of the list, so that ties cannot flatter.
+    """
+    if positives < 1:
+        raise ValueError(f"micro-AP needs at least one match to find, got {positives}")
+    scores, relevant = np.asarray(scores, float), np.asarray(relevant, bool)
+    order = np.argsort(-scores, kind="stable")
+    ends = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)
+    found = np.cumsum(relevant[order])[ends]
+    precision = found / (ends + 1)
+    return float(np.sum(np.diff(found, prepend=0) * precision) / positives)
+
+
+def recall_at_precision(scores: ArrayLike, relevant: ArrayLike, positives: int, precision: float = 0.9) -> float:
+    """The largest share of matches found by any threshold at which the precision is at least as stated."""
+    scores, relevant = np.asarray(scores, float), np.asarray(relevant, bool)
+    order = np.argsort(-scores, kind="stable")
+    ends = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)
+    found = np.cumsum(relevant[order])[ends]
+    reached = found / (ends + 1) >= precision
+    return float(found[reached].max() / positives) if reached.any() else 0.0
+
+
+def bootstrap(
+    statistic: Callable[[np.ndarray], float], count: int, *, draws: int = 1000, seed: int = 0
+) -> tuple[float, float]:
+    """95 % interval of a statistic of resampled queries: it is given indices (count,) drawn with replacement."""
+    rng = np.random.default_rng(seed)
+    values = [statistic(rng.integers(0, count, count)) for _ in range(draws)]
+    low, high = np.percentile(values, [2.5, 97.5])
+    return float(low), float(high)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Scored candidates of every query: `scores` and `relevant` (Q, K), best first, and how many queries have a match."""
+
+    scores: np.ndarray
+    relevant: np.ndarray
+    positives: np.ndarray
+
+    @property
+    def ranks(self) -> np.ndarray:
+        """Place of the first match of each query that has one, 0-based; infinite where it is not among the candidates."""
+        hits = self.relevant[self.positives]
+        return np.where(hits.any(1), hits.argmax(1), np.inf)
+
+    def summary(self) -> dict[str, float]:
+        """Return micro-AP, recall at 90 % precision and recall@1."""
+        scores, relevant, positives = self.scores.ravel(), self.relevant.ravel(), int(self.positives.sum())
+        return {
+            "micro_ap": micro_average_precision(scores, relevant, positives),
+            "recall_at_p90": recall_at_precision(scores, relevant, positives),
+            "recall@1": recall_at(self.ranks, 1),
+        }
+
+    def micro_ap_of(self, queries: np.ndarray) -> float:
+        """Micro-AP over these queries, repeats counted, for resampling."""
+        positives = int(self.positives[queries].sum())
+        return micro_average_precision(self.scores[queries].ravel(), self.relevant[queries].ravel(), max(positives, 1))
+
+
+def two_stages(
+    cosines: np.ndarray, logits: np.ndarray, relevant: np.ndarray, positives: np.ndarray
+) -> tuple[Ranking, Ranking]:
+    """The first stage's candidates (Q, K), best first, and the same permuted by the pair scorer's logits."""
+    order = np.argsort(-logits, axis=1, kind="stable")
+    after = Ranking(np.take_along_axis(logits, order, 1), np.take_along_axis(relevant, order, 1), positives)
+    return Ranking(cosines, relevant, positives), after

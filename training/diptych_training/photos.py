@@ -1,0 +1,144 @@
+"""The photo archives that training reads: pictures as panels, with what each shows and which split it belongs to.
+
+The archives are found in the folder named by DIPTYCH_DATA; where each comes from stands in docs/data.md.
+"""
+
+import csv
+import hashlib
+import io
+import os
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from diptych_export.pictures import panel_pixels
+
+from diptych_training.errors import DataError
+
+SPLITS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True)
+class Photo:
+    """One photo of an archive.
+
+    `subject` names what it shows: two photos of one subject are never each other's negatives. `kind` is the archive,
+    with grocery's catalogue pictures apart as *iconic*; `split` one of `SPLITS`, held out by contributor, class or item.
+    """
+
+    archive: str
+    name: str
+    kind: str
+    subject: str
+    split: str
+
+
+@dataclass(frozen=True)
+class Photos:
+    """Photos and their panels: `pixels` is uint8 (n, size, size, 3), squashed to a square by the decoder that serves."""
+
+    rows: tuple[Photo, ...]
+    pixels: np.ndarray
+
+    def where(self, *, kinds: Sequence[str], split: str) -> np.ndarray:
+        """Return the indices of the photos of these kinds in one split, int64."""
+        return np.array([i for i, row in enumerate(self.rows) if row.kind in kinds and row.split == split], np.int64)
+
+
+def data_folder() -> Path:
+    """Return the folder named by DIPTYCH_DATA; raise `DataError` where it is unset or absent."""
+    folder = os.environ.get("DIPTYCH_DATA", "")
+    if not folder or not Path(folder).is_dir():
+        raise DataError(
+            f"the photo archives are expected in the folder named by DIPTYCH_DATA, which is {folder!r}; "
+            "set it to a folder that holds clothing.zip, flowers.zip, goods.zip and grocery.zip (see docs/data.md)"
+        )
+    return Path(folder)
+
+
+def list_photos(folder: Path, archives: Sequence[str]) -> list[Photo]:
+    """List the photos of these archives in a fixed order, with subjects and splits."""
+    readers: dict[str, Callable[[zipfile.ZipFile], Iterator[Photo]]] = {
+        "clothing": _clothing,
+        "flowers": _flowers,
+        "goods": _goods,
+        "grocery": _grocery,
+    }
+    photos: list[Photo] = []
+    for archive in archives:
+        if archive not in readers:
+            raise DataError(f"no archive is called {archive!r}; known are {', '.join(readers)}")
+        with _open(folder, archive) as file:
+            photos.extend(readers[archive](file))
+    return photos
+
+
+def read_photos(folder: Path, photos: Sequence[Photo]) -> Iterator[bytes]:
+    """Yield the file of each photo, in order."""
+    archive, file = "", None
+    try:
+        for photo in photos:
+            if photo.archive != archive:
+                if file is not None:
+                    file.close()
+                archive, file = photo.archive, _open(folder, photo.archive)
+            assert file is not None
+            yield file.read(photo.name)
+    finally:
+        if file is not None:
+            file.close()
+
+
+def load_photos(folder: Path, photos: Sequence[Photo], size: int) -> Photos:
+    """Decode photos into panels of size x size pixels (two at a time; about a second for 500)."""
+    pixels = np.empty((len(photos), size, size, 3), np.uint8)
+    with ThreadPoolExecutor(2) as pool:
+        for i, panel in enumerate(pool.map(lambda data: panel_pixels(data, size), read_photos(folder, photos))):
+            pixels[i] = panel
+    return Photos(tuple(photos), pixels)
+
+
+def _clothing(file: zipfile.ZipFile) -> Iterator[Photo]:
+    for row in _rows(file, "clothing/images.csv"):
+        name = f"clothing/{row['path']}"
+        yield Photo("clothing", name, "clothing", name, split_of("clothing contributor " + row["contributor"]))
+
+
+def _flowers(file: zipfile.ZipFile) -> Iterator[Photo]:
+    for row in _rows(file, "flowers/images.csv"):
+        name = f"flowers/{row['path']}"
+        yield Photo("flowers", name, "flowers", name, split_of(name, test=0.0))
+
+
+def _goods(file: zipfile.ZipFile) -> Iterator[Photo]:
+    for row in _rows(file, "goods/images.csv"):
+        yield Photo("goods", f"goods/{row['path']}", "goods", row["item"], split_of("style " + row["style"], test=0.0))
+
+
+def _grocery(file: zipfile.ZipFile) -> Iterator[Photo]:
+    for table, kind in (("train", "grocery"), ("val", "grocery"), ("iconic", "iconic")):
+        for row in _rows(file, f"grocery/{table}.csv"):
+            # Held out by the coarse class: the seven milks are not unseen while one of them is trained on.
+            split = split_of("coarse " + row["coarse_class"], validation=0.25, test=0.0)
+            yield Photo("grocery", f"grocery/{row['path']}", kind, row["class"], split)
+
+
+def split_of(key: str, *, validation: float = 0.1, test: float = 0.18) -> str:
+    """Return the split of a contributor, class or item: by the digest of its name, so that it never moves."""
+    place = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") / 2**32
+    return "test" if place < test else "validation" if place < test + validation else "train"
+
+
+def _open(folder: Path, archive: str) -> zipfile.ZipFile:
+    path = folder / f"{archive}.zip"
+    if not path.is_file():
+        raise DataError(f"expected the archive {path.name} in the folder named by DIPTYCH_DATA; see docs/data.md")
+    return zipfile.ZipFile(path)
+
+
+def _rows(file: zipfile.ZipFile, name: str) -> Iterator[dict[str, str]]:
+    with file.open(name) as raw:
+        yield from csv.DictReader(io.TextIOWrapper(raw, "utf-8"))
