@@ -1,0 +1,127 @@
+"""From a checkpoint to an artifact directory: graphs, gate, manifest, and one move into place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from diptych_model.checkpoint import load_checkpoint
+from diptych_model.network import PairNetwork
+
+from diptych_export.errors import ArtifactError
+from diptych_export.graphs import OPSET, PREPROCESSING, export_graphs
+from diptych_export.manifest import CARD, MANIFEST, PAIR_GRAPH, PANEL_GRAPH, Manifest, digest, revision_of
+from diptych_export.parity import compare
+
+
+def export_checkpoint(
+    checkpoint: str | os.PathLike[str],
+    directory: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    opset: int = OPSET,
+    check: bool = True,
+) -> Manifest:
+    """Export a checkpoint directory; calibration, thresholds, metrics and card are taken from its metadata.
+
+    The name defaults to the artifact directory's. Raises ArtifactError like `export_artifact`.
+    """
+    try:
+        network, metadata = load_checkpoint(Path(checkpoint))
+    except (OSError, ValueError, KeyError) as error:
+        raise ArtifactError(f"{os.fspath(checkpoint)} cannot be exported: {error}") from None
+    return export_artifact(
+        network,
+        directory,
+        name=name,
+        calibration=metadata.get("calibration"),
+        thresholds=metadata.get("thresholds"),
+        training=metadata.get("metrics"),
+        card=metadata.get("card"),
+        opset=opset,
+        check=check,
+    )
+
+
+def export_artifact(
+    network: PairNetwork,
+    directory: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    calibration: Mapping[str, float] | None = None,
+    thresholds: Mapping[str, float] | None = None,
+    training: Mapping[str, Any] | None = None,
+    card: str | None = None,
+    opset: int = OPSET,
+    check: bool = True,
+) -> Manifest:
+    """Write a network as an artifact: `panel.onnx`, `pair.onnx`, `manifest.json` and, where there is a card, `CARD.md`.
+
+    Nothing is written unless torch and ONNX Runtime agree to 1e-5; `check=False` leaves that out, and the manifest's
+    parity empty. An artifact that is there already is replaced as a whole; any other non-empty directory is refused.
+    """
+    target = Path(directory).absolute()
+    _refuse_to_overwrite(target)
+    graphs = export_graphs(network, opset=opset)
+    parity = compare(network, graphs) if check else None
+    if parity is not None:
+        parity.require()
+    files = {
+        PANEL_GRAPH: graphs.panel.SerializeToString(deterministic=True),
+        PAIR_GRAPH: graphs.pair.SerializeToString(deterministic=True),
+    }
+    digests = {file: digest(data) for file, data in files.items()}
+    config = network.config
+    manifest = Manifest(
+        name=name or target.name,
+        revision=revision_of(digests),
+        panel_size=config.pixels,
+        token_shape=(config.grid, config.grid, config.width),
+        embedding_dim=config.embedding,
+        opset=opset,
+        preprocessing=PREPROCESSING,
+        digests=digests,
+        calibration=dict(calibration or {"scale": 1.0, "offset": 0.0}),
+        thresholds=dict(thresholds or {}),
+        parity=parity.to_dict() if parity else {},
+        metrics=dict(training or {}),
+        package=_package_version(),
+    )
+    if card:
+        files[CARD] = card.encode()
+    _move_into_place(manifest, files, target)
+    return manifest
+
+
+def _refuse_to_overwrite(target: Path) -> None:
+    if target.is_dir() and any(target.iterdir()) and not (target / MANIFEST).is_file():
+        raise ArtifactError(f"{target} is not empty and holds no artifact; choose a new or empty directory")
+    if target.exists() and not target.is_dir():
+        raise ArtifactError(f"{target} is a file; an artifact is a directory")
+
+
+def _move_into_place(manifest: Manifest, files: Mapping[str, bytes], target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as temporary:
+        fresh, old = Path(temporary, "fresh"), Path(temporary, "old")
+        fresh.mkdir()
+        for file, data in files.items():
+            (fresh / file).write_bytes(data)
+        manifest.save(fresh)
+        if target.exists():
+            if CARD not in files and (target / CARD).is_file():
+                shutil.copy(target / CARD, fresh / CARD)
+            target.replace(old)
+        fresh.replace(target)
+
+
+def _package_version() -> str:
+    try:
+        return version("diptych")
+    except PackageNotFoundError:  # run from a source tree that was never installed
+        return "unknown"

@@ -1,0 +1,117 @@
+"""What every `diptych` subcommand shares, so that all of them look and behave alike. Cheap to import."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO, TypeVar
+
+T = TypeVar("T")
+Subparsers = Any  # argparse keeps the class of `add_subparsers()` private
+
+
+def add_common(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Add the options every command has: `--json` and `--quiet`."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+    parser.add_argument(
+        "--quiet", "-q", action="store_true", help="no progress and no remarks, only results and errors"
+    )
+    return parser
+
+
+def command(
+    subparsers: Subparsers, name: str, help: str, run: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    """Add the subcommand `name`, which calls `run(args)` and exits with what that returns (0 well, 1 error).
+
+    Heavy imports belong inside `run`: the parser of every command is built for each `diptych --help`.
+    """
+    parser = subparsers.add_parser(name, help=help, description=help[:1].upper() + help[1:] + ".")
+    parser.set_defaults(run=run)
+    return add_common(parser)
+
+
+def emit(args: argparse.Namespace, data: Any, text: str) -> None:
+    """Print the result on standard output: `data` as JSON with `--json`, else `text` (nothing if it is empty)."""
+    if args.json:
+        print(json.dumps(data, ensure_ascii=False, indent=2, default=_plain))
+    elif text:
+        print(text)
+
+
+def remark(args: argparse.Namespace, text: str) -> None:
+    """Say something beside the result: on standard error, and not at all with `--quiet` or `--json`."""
+    if not (args.quiet or args.json):
+        print(text, file=sys.stderr)
+
+
+def progress(
+    iterable: Iterable[T],
+    args: argparse.Namespace | None = None,
+    total: int | None = None,
+    unit: str = "it",
+    desc: str | None = None,
+) -> Any:
+    """The iterable behind a tqdm bar on standard error, drawn only on a terminal and without `--quiet` or `--json`.
+
+    The return value is the tqdm object itself: iterate over it, or call its `update` and `close`.
+    """
+    from tqdm import tqdm
+
+    silent = args is not None and (args.quiet or args.json)
+    # `disable=None` is tqdm's way to say "only if the file is a terminal".
+    return tqdm(iterable, total=total, unit=unit, desc=desc, disable=True if silent else None, dynamic_ncols=True)
+
+
+@contextmanager
+def open_text(path: str, *, newline: str | None = None) -> Iterator[TextIO]:
+    """A text file for reading as UTF-8 (a byte-order mark is skipped); `-` is standard input, which stays open."""
+    if path == "-":
+        yield sys.stdin
+        return
+    with Path(path).open(encoding="utf-8-sig", newline=newline) as file:
+        yield file
+
+
+def read_bytes(path: str) -> bytes:
+    """All bytes of a file; `-` is standard input."""
+    return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """Rows under a header in aligned columns: numbers to the right, everything else to the left."""
+    head, body = [str(cell) for cell in header], [list(row) for row in rows]
+    lines = [head, *([str(cell) for cell in row] for row in body)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    right = [
+        bool(body) and all(isinstance(row[column], int | float) or _numeric(row[column]) for row in body)
+        for column in range(len(head))
+    ]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if flush else cell.ljust(width)
+            for cell, width, flush in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in lines
+    )
+
+
+def _numeric(cell: object) -> bool:
+    try:
+        float(str(cell).rstrip("%"))
+    except ValueError:
+        return False
+    return True
+
+
+def _plain(value: Any) -> Any:
+    """JSON for what is not JSON by itself: paths, NumPy scalars and arrays."""
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"cannot write {type(value).__name__} as JSON")

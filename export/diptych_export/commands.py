@@ -1,0 +1,56 @@
+"""`diptych export`."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from pathlib import Path
+
+from diptych_export.commandline import Subparsers, command, emit, remark
+from diptych_export.errors import ArtifactError
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add the subcommands of this package."""
+    parser = command(
+        subparsers, "export", "write a checkpoint as a model artifact: ONNX graphs and manifest", run_export
+    )
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="directory that `diptych train` wrote")
+    parser.add_argument(
+        "-o", "--output", metavar="ARTIFACT", required=True, help="directory to write, as a whole or not at all"
+    )
+    parser.add_argument("--name", help="name in the manifest (default: the directory's)")
+    parser.add_argument("--opset", type=int, default=23, help="ONNX operator set of the graphs (default: %(default)s)")
+    parser.add_argument(
+        "--check",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="compare the graphs with torch, and write nothing if they differ by more than 1e-5 (default: check)",
+    )
+
+
+def run_export(args: argparse.Namespace) -> int:
+    """Run `diptych export`."""
+    try:
+        from diptych_export.artifact import export_checkpoint
+    except ModuleNotFoundError as error:
+        raise ArtifactError(
+            f"exporting needs {error.name}; install it with `pip install 'diptych[train,cpu]'`"
+        ) from None
+    remark(args, "exporting (some ten seconds) ...")
+    manifest = export_checkpoint(args.checkpoint, args.output, name=args.name, opset=args.opset, check=args.check)
+    sizes = {file: (Path(args.output) / file).stat().st_size for file in manifest.digests}
+    lines = [_parity_text(manifest.parity)] if manifest.parity and not args.quiet else []
+    lines.append(
+        f"{args.output}: model {manifest.name}, revision {manifest.revision}, "
+        + ", ".join(f"{file} {size / 1e6:.1f} MB" for file, size in sizes.items())
+    )
+    emit(args, {"artifact": args.output, "bytes": sizes, "manifest": asdict(manifest)}, "\n".join(lines))
+    return 0
+
+
+def _parity_text(parity: dict) -> str:
+    from diptych_export.parity import Difference, Parity
+
+    differences = tuple(Difference(**difference) for difference in parity["differences"])
+    return Parity(differences, parity["half_precision"], parity["tolerance"]).text()

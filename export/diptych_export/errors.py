@@ -1,0 +1,22 @@
+"""The errors a user can meet, one base class for all of them."""
+
+
+class DiptychError(Exception):
+    """Base of every error that is a user's to mend; its text says what was expected, what came and what to do.
+
+    `code` is the machine-readable word used in HTTP envelopes and `--json` output.
+    """
+
+    code = "error"
+
+
+class PictureError(DiptychError, ValueError):
+    """A picture that cannot be read as one: missing, empty, damaged, too large, too small, or of another format."""
+
+    code = "invalid_picture"
+
+
+class ArtifactError(DiptychError):
+    """A model artifact that is missing, damaged, of another version, or cannot run here as asked."""
+
+    code = "invalid_artifact"

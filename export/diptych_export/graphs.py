@@ -1,0 +1,143 @@
+"""The two graphs of a pair network, and the one node of our own in them: `diptych::RelPosAttention`."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import onnx
+import torch
+from diptych_model.network import PairNetwork
+from onnxscript import FLOAT, optimizer, script
+from onnxscript import opset23 as op
+from onnxscript.values import Opset
+from torch import Tensor, nn
+
+from diptych_export.errors import ArtifactError
+
+OPSET = 23
+PREPROCESSING = (
+    "uint8 RGB (B, S, S, 3): EXIF orientation applied, transparency laid on white, squashed to a square, not cropped; "
+    "bicubic, after a box reduction to no less than twice the size; JPEGs are decoded at the smallest DCT scale that "
+    "keeps both sides at S or more. The panel graph scales the values to [0, 1]."
+)
+# The dense bias (C, T, T) stays a small table and two gathers in the file: ONNX Runtime folds it when it loads.
+_LARGEST_FOLDED = 256
+
+
+class Graphs(NamedTuple):
+    """The panel graph (pixels -> tokens, embeddings) and the pair graph (tokens_a, tokens_b -> logits)."""
+
+    panel: onnx.ModelProto
+    pair: onnx.ModelProto
+
+
+class PanelModule(nn.Module):
+    """Pixels uint8 (B, S, S, 3) -> tokens float32 (B, N, M, d) and unit embeddings float32 (B, e)."""
+
+    def __init__(self, network: PairNetwork) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """Normalise and encode."""
+        return self.network.encode(pixels.to(torch.float32).permute(0, 3, 1, 2) / 255)
+
+
+class PairModule(nn.Module):
+    """Tokens float32 (B, N, M, d) of two panels -> logits float32 (B,)."""
+
+    def __init__(self, network: PairNetwork) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, tokens_a: Tensor, tokens_b: Tensor) -> Tensor:
+        """Relate."""
+        return self.network.relate(tokens_a, tokens_b)
+
+
+@script(Opset("diptych", 1))
+def RelPosAttention(q: FLOAT, k: FLOAT, v: FLOAT, bias: FLOAT) -> FLOAT:  # noqa: N802
+    """Eq. 2-4 of the MSAC paper: q, k (B, C, T, d_a), v (B, C, T, d_o), bias (C, T, T); scale 1 / sqrt(d_a)."""
+    # Traced by onnxscript, not run: its stubs say nothing of defaults.
+    return op.Attention(q, k, v, op.Unsqueeze(bias, op.Constant(value_ints=[0])))  # pyright: ignore
+
+
+def frozen(network: PairNetwork) -> PairNetwork:
+    """A copy of the network as it is exported: evaluation mode, float32, on the CPU, without gradients."""
+    return copy.deepcopy(network).to("cpu", torch.float32).eval().requires_grad_(False)
+
+
+def export_graphs(network: PairNetwork, *, opset: int = OPSET) -> Graphs:
+    """The two ONNX graphs of a network, batch dynamic; ArtifactError for another opset than 23."""
+    if opset != OPSET:
+        raise ArtifactError(
+            f"opset {opset} cannot be written: the attention body needs the operator Attention as of opset {OPSET}; "
+            f"use --opset {OPSET}, which ONNX Runtime reads from 1.23 on"
+        )
+    network = frozen(network)
+    size = network.config.pixels
+    pixels = torch.zeros(2, size, size, 3, dtype=torch.uint8)  # a batch of one would be taken for a constant
+    with torch.no_grad():
+        tokens, _ = network.encode(pixels.permute(0, 3, 1, 2) / 255)
+    return Graphs(
+        _export(PanelModule(network), {"pixels": pixels}, ["tokens", "embeddings"]),
+        # Two tensors: of one given twice the exporter would make one input.
+        _export(PairModule(network), {"tokens_a": tokens, "tokens_b": tokens.clone()}, ["logits"]),
+    )
+
+
+def _export(module: nn.Module, inputs: dict[str, Tensor], outputs: list[str]) -> onnx.ModelProto:
+    batch = torch.export.Dim("batch")
+    with torch.no_grad(), _quiet_exporter():
+        program = torch.onnx.export(
+            module.eval(),
+            tuple(inputs.values()),
+            dynamo=True,
+            opset_version=OPSET,
+            input_names=list(inputs),
+            output_names=outputs,
+            dynamic_shapes={name: {0: batch} for name in inputs},
+            optimize=False,
+            verbose=False,
+        )
+    assert program is not None
+    optimizer.optimize(program.model, output_size_limit=_LARGEST_FOLDED)
+    model = program.model_proto
+    for value in [*model.graph.input, *model.graph.output]:
+        if not value.type.tensor_type.shape.dim[0].dim_param:
+            raise ArtifactError(
+                f"the exporter made the batch of {value.name!r} a constant; the network must not use len()"
+            )
+    _strip(model)
+    if any(node.domain == "diptych" for node in model.graph.node):
+        # Only now: every pass of the exporter would inline the function.
+        model.functions.append(RelPosAttention.to_function_proto())
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def _strip(model: onnx.ModelProto) -> None:
+    """Remove what the exporter noted on its way: stack traces, which carry the paths of this machine."""
+    graph = model.graph
+    for item in [model, graph, *graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer]:
+        item.ClearField("metadata_props")
+        item.ClearField("doc_string")
+
+
+@contextmanager
+def _quiet_exporter() -> Iterator[None]:
+    """The exporter warns of its own deprecated calls, and logs that torchvision, which nothing here uses, is absent."""
+    logger = logging.getLogger("torch.onnx._internal.exporter._registration")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

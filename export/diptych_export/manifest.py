@@ -1,0 +1,132 @@
+"""The manifest of a model artifact, and where artifacts are found."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from diptych_export.errors import ArtifactError
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+PANEL_GRAPH, PAIR_GRAPH, CARD = "panel.onnx", "pair.onnx", "CARD.md"
+MODELS = Path(__file__).parent / "models"
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Manifest:
+    """What an artifact says of itself; `Manifest.load(directory)` reads and checks it.
+
+    `revision` names the two graphs: what was stored under one revision cannot be compared with another's.
+    `token_shape` is (N, M, d), `calibration` {"scale", "offset"} of the relevance score, `thresholds` {false-positive
+    rate: relevance score}, `digests` {file: sha256}, `parity` what the export compared and found, `metrics` what
+    training measured.
+    """
+
+    name: str
+    revision: str
+    panel_size: int
+    token_shape: tuple[int, int, int]
+    embedding_dim: int
+    opset: int
+    preprocessing: str
+    digests: dict[str, str]
+    calibration: dict[str, float] = field(default_factory=lambda: {"scale": 1.0, "offset": 0.0})
+    thresholds: dict[str, float] = field(default_factory=dict)
+    parity: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
+    package: str = ""
+    format: int = FORMAT
+
+    def __post_init__(self) -> None:
+        sizes = (self.panel_size, *self.token_shape, self.embedding_dim)
+        if min(sizes) < 1:
+            raise ValueError(f"sizes must be positive, got panel, tokens and embedding {sizes}")
+        if set(self.calibration) != {"scale", "offset"} or self.calibration["scale"] <= 0:
+            raise ValueError(f"calibration must be a positive 'scale' and an 'offset', got {self.calibration}")
+        if missing := {PANEL_GRAPH, PAIR_GRAPH} - set(self.digests):
+            raise ValueError(f"digests lack {', '.join(sorted(missing))}")
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str]) -> Manifest:
+        """Read `manifest.json` of an artifact; ArtifactError where it is missing, damaged or of another format."""
+        path = Path(directory) / MANIFEST
+        try:
+            values = json.loads(path.read_text("utf-8"))
+        except FileNotFoundError:
+            raise ArtifactError(
+                f"{directory} is no model artifact: it has no {MANIFEST}; "
+                "make one with `diptych export CHECKPOINT -o DIR`"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise ArtifactError(f"{path} cannot be read as JSON ({error}); export the artifact again") from None
+        found = values.get("format") if isinstance(values, dict) else None
+        if found != FORMAT:
+            raise ArtifactError(
+                f"{path} has format {found!r}, this version of diptych reads format {FORMAT}; "
+                "upgrade with `pip install -U diptych`, or export the checkpoint again with the version installed here"
+            )
+        try:
+            return TypeAdapter(cls).validate_python(values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"]) or "the whole"
+            raise ArtifactError(f"{path} is not valid: {where}: {first['msg']}; export the artifact again") from None
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Write `manifest.json` into the directory, through a temporary file."""
+        path = Path(directory) / MANIFEST
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(asdict(self), indent=2) + "\n", "utf-8")
+        temporary.replace(path)
+
+    def read_checked(self, directory: str | os.PathLike[str], file: str) -> bytes:
+        """The bytes of one of the artifact's files, after comparing their sha256 with the manifest's."""
+        path = Path(directory) / file
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise ArtifactError(f"{path} cannot be read ({error.strerror}); export the artifact again") from None
+        if (found := digest(data)) != self.digests[file]:
+            raise ArtifactError(
+                f"{path} is damaged or was exchanged: its sha256 is {found[:12]}..., "
+                f"the manifest says {self.digests[file][:12]}...; copy or export the artifact again"
+            )
+        return data
+
+
+def digest(data: bytes) -> str:
+    """The sha256 of some bytes in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def revision_of(digests: Mapping[str, str]) -> str:
+    """The revision two graphs make together: 12 hexadecimal digits."""
+    return digest(f"{digests[PANEL_GRAPH]} {digests[PAIR_GRAPH]}".encode())[:12]
+
+
+def bundled_models() -> list[str]:
+    """Names of the models that came with the package."""
+    return sorted(path.parent.name for path in MODELS.glob(f"*/{MANIFEST}"))
+
+
+def find_artifact(model: str | os.PathLike[str]) -> Path:
+    """The directory of a bundled model (by name) or of an artifact (by path); ArtifactError where there is none."""
+    if isinstance(model, str) and model in bundled_models():
+        return MODELS / model
+    path = Path(model)
+    if not path.is_dir():
+        what = "is a file" if path.exists() else "does not exist"
+        known = ", ".join(bundled_models()) or "none"
+        raise ArtifactError(
+            f"{os.fspath(model)!r} is neither a bundled model ({known}) nor a model artifact: as a path it {what}"
+        )
+    return path

@@ -1,0 +1,173 @@
+"""Runs an artifact with ONNX Runtime: pixels to tokens and embeddings, pairs of tokens to scores. No torch."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from diptych_export.errors import ArtifactError
+from diptych_export.manifest import PAIR_GRAPH, PANEL_GRAPH, Manifest, find_artifact
+from diptych_export.threads import thread_count
+
+PROVIDERS = ("auto", "cpu", "cuda")
+PANEL_CHUNK = 16
+PAIR_CHUNK = 8
+_CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+_CUDA_OPTIONS = {
+    "cudnn_conv_algo_search": "HEURISTIC",  # the default tunes again for every new shape
+    "arena_extend_strategy": "kSameAsRequested",
+    "use_tf32": "0",
+}
+
+
+class Panels(NamedTuple):
+    """What is kept of pictures: tokens float16 (B, N, M, d) and embeddings float32 (B, e), rows of unit length."""
+
+    tokens: np.ndarray
+    embeddings: np.ndarray
+
+
+class Runtime:
+    """An opened artifact: `Runtime.open("photo")`. Thread-safe.
+
+    The same picture and the same pair give the same bits whatever else is in the batch, and (a, b) the same as (b, a).
+    `provider` is ONNX Runtime's name of what it runs on and `provider_reason` says why; `attention_path` says how the
+    attention node is computed ("function body": by the standard operators the graph brings along).
+    """
+
+    def __init__(
+        self, manifest: Manifest, panel: Any, pair: Any, *, provider: str, provider_reason: str, threads: int
+    ) -> None:
+        self.manifest = manifest
+        self.name, self.revision = manifest.name, manifest.revision
+        self.panel_size, self.token_shape = manifest.panel_size, manifest.token_shape
+        self.embedding_dim, self.thresholds = manifest.embedding_dim, dict(manifest.thresholds)
+        self.provider, self.provider_reason, self.threads = provider, provider_reason, threads
+        self.attention_path = "function body"
+        self._panel, self._pair = panel, pair
+
+    @classmethod
+    def open(
+        cls, model: str | os.PathLike[str] = "photo", *, provider: str = "auto", threads: int | None = None
+    ) -> Runtime:
+        """Open a bundled model by name, or an artifact directory, after checking the digests of its graphs.
+
+        `provider` is "cpu", "cuda" (an error if it cannot be had) or "auto" (cuda if it can be had); `threads`
+        defaults to `thread_count()`. Raises ArtifactError.
+        """
+        if provider not in PROVIDERS:
+            raise ArtifactError(f"the provider must be one of {', '.join(PROVIDERS)}, got {provider!r}")
+        if threads is not None and threads < 1:
+            raise ArtifactError(f"threads must be at least 1, got {threads}")
+        directory = find_artifact(model)
+        manifest = Manifest.load(directory)
+        graphs = [manifest.read_checked(directory, file) for file in (PANEL_GRAPH, PAIR_GRAPH)]
+        ort, threads = _onnxruntime(), threads or thread_count()
+        obstacle = "it was asked for" if provider == "cpu" else _cuda_obstacle(ort)
+        if provider != "cpu" and obstacle is None:
+            sessions = [_session(ort, graph, [(_CUDA, _CUDA_OPTIONS), _CPU], threads) for graph in graphs]
+            if all(session.get_providers()[0] == _CUDA for session in sessions):
+                return cls(manifest, *sessions, provider=_CUDA, provider_reason=f"{provider} found it", threads=threads)
+            obstacle = "ONNX Runtime could not start CUDA (its log says why; it needs CUDA 13 and cuDNN 9)"
+        if provider == "cuda":
+            raise ArtifactError(f"cuda was asked for but cannot be had: {obstacle}; mend that or use the provider cpu")
+        sessions = [_session(ort, graph, [_CPU], threads) for graph in graphs]
+        return cls(manifest, *sessions, provider=_CPU, provider_reason=str(obstacle), threads=threads)
+
+    def encode(self, pixels: np.ndarray) -> Panels:
+        """Pixels uint8 (B, S, S, 3) of `panel_pixels` -> tokens and embeddings; B may be 0."""
+        size = self.panel_size
+        if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[1:] != (size, size, 3):
+            raise ValueError(f"pixels must be uint8 (B, {size}, {size}, 3), got {pixels.dtype} {pixels.shape}")
+        tokens = np.empty((len(pixels), *self.token_shape), np.float16)
+        embeddings = np.empty((len(pixels), self.embedding_dim), np.float32)
+        for start in range(0, len(pixels), PANEL_CHUNK):
+            rows = slice(start, start + PANEL_CHUNK)
+            tokens[rows], embeddings[rows] = self._run(self._panel, {"pixels": pixels[rows]}, PANEL_CHUNK)
+        return Panels(tokens, embeddings)
+
+    def pair_logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
+        """Logits float32 (P,) of pairs of tokens (P, N, M, d), either of which may have P = 1 for the other's many."""
+        tokens_a, tokens_b = self._tokens(tokens_a, "tokens_a"), self._tokens(tokens_b, "tokens_b")
+        if len(tokens_a) != len(tokens_b) and 1 not in (len(tokens_a), len(tokens_b)):
+            raise ValueError(f"tokens_a has {len(tokens_a)} rows and tokens_b {len(tokens_b)}; give as many, or one")
+        pairs = len(tokens_b) if len(tokens_a) == 1 else len(tokens_a)
+        tokens_a = np.broadcast_to(tokens_a, (pairs, *self.token_shape))
+        tokens_b = np.broadcast_to(tokens_b, (pairs, *self.token_shape))
+        logits = np.empty(pairs, np.float32)
+        for start in range(0, pairs, PAIR_CHUNK):
+            rows = slice(start, start + PAIR_CHUNK)
+            first, second = _canonical(tokens_a[rows], tokens_b[rows])
+            feeds = {"tokens_a": first.astype(np.float32), "tokens_b": second.astype(np.float32)}
+            (logits[rows],) = self._run(self._pair, feeds, PAIR_CHUNK)
+        return logits
+
+    def relevance(self, logits: np.ndarray) -> np.ndarray:
+        """Calibrated probabilities float32 in [0, 1]: sigmoid(scale * logit + offset), computed in float64."""
+        scale, offset = self.manifest.calibration["scale"], self.manifest.calibration["offset"]
+        # The sigmoid by tanh: nothing overflows at either end.
+        return (0.5 + 0.5 * np.tanh(0.5 * (scale * np.asarray(logits, np.float64) + offset))).astype(np.float32)
+
+    def _tokens(self, tokens: np.ndarray, name: str) -> np.ndarray:
+        if tokens.ndim != 4 or tokens.shape[1:] != self.token_shape:
+            raise ValueError(f"{name} must be (P, {', '.join(map(str, self.token_shape))}), got {tokens.shape}")
+        return np.ascontiguousarray(tokens, np.float16)
+
+    def _run(self, session: Any, feeds: Mapping[str, np.ndarray], chunk: int) -> list[np.ndarray]:
+        """Run one chunk so that no row's bits depend on how many rows there are.
+
+        On the CPU a batch of one takes other kernels than all larger ones, which agree to the bit (a test holds them to
+        it), so it is run twice over. On a GPU every size may differ, so there is one size.
+        """
+        count = len(next(iter(feeds.values())))
+        missing = (2 if self.provider == _CPU else chunk) - count
+        if missing > 0:
+            feeds = {name: np.concatenate([rows, np.repeat(rows[-1:], missing, 0)]) for name, rows in feeds.items()}
+        return [output[:count] for output in session.run(None, dict(feeds))]
+
+
+def _canonical(tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both sides of each pair in the order of their bits, so that the order they were given in leaves no trace."""
+    bits_a, bits_b = (np.ascontiguousarray(t).reshape(len(t), -1).view(np.uint16) for t in (tokens_a, tokens_b))
+    rows, first = np.arange(len(bits_a)), (bits_a != bits_b).argmax(1)
+    swap = (bits_a[rows, first] > bits_b[rows, first])[:, None, None, None]
+    return np.where(swap, tokens_b, tokens_a), np.where(swap, tokens_a, tokens_b)
+
+
+def _onnxruntime() -> ModuleType:
+    try:
+        import onnxruntime
+    except ImportError:
+        raise ArtifactError(
+            "ONNX Runtime is not installed; install it with `pip install 'diptych[cpu]'`, "
+            "or `pip install 'diptych[gpu]'` for an NVIDIA GPU (one of them, never both)"
+        ) from None
+    return onnxruntime
+
+
+def _cuda_obstacle(ort: ModuleType) -> str | None:
+    """Why CUDA cannot be had, as far as can be told before a session is opened; None if it may work."""
+    if _CUDA not in ort.get_available_providers():
+        return "the installed onnxruntime has no CUDA (`pip uninstall onnxruntime`, then `pip install 'diptych[gpu]'`)"
+    try:
+        ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+    except OSError:
+        return "there is no NVIDIA driver here"
+    if hasattr(ort, "preload_dlls"):
+        ort.preload_dlls()
+    return None
+
+
+def _session(ort: ModuleType, graph: bytes, providers: list[Any], threads: int) -> Any:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 3
+    try:
+        return ort.InferenceSession(graph, options, providers=providers)
+    except Exception as error:  # ONNX Runtime's exceptions have no common base but this
+        raise ArtifactError(f"ONNX Runtime {ort.__version__} cannot open the artifact's graph: {error}") from None

@@ -1,0 +1,95 @@
+"""What all tests share: a small artifact, and small pictures drawn from a seed."""
+
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from PIL import Image, ImageDraw
+
+Draw = Callable[..., Image.Image]
+DrawBytes = Callable[..., bytes]
+
+
+def draw_photo(seed: int = 0, size: tuple[int, int] = (96, 64)) -> Image.Image:
+    """A structured RGB picture: a gradient sky with shapes whose places and colours follow from the seed."""
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    width, height = size
+    top, bottom = rng.uniform(0, 255, (2, 3))
+    rows = np.linspace(0, 1, height)[:, None, None]
+    pixels = np.broadcast_to(top * (1 - rows) + bottom * rows, (height, width, 3))
+    photo = Image.fromarray(pixels.astype(np.uint8))
+    draw = ImageDraw.Draw(photo)
+    for _ in range(7):
+        x, y = rng.integers(0, width), rng.integers(0, height)
+        reach_x, reach_y = rng.integers(2, max(3, width // 3)), rng.integers(2, max(3, height // 3))
+        colour = tuple(int(value) for value in rng.integers(0, 256, 3))
+        box = (int(x), int(y), int(x + reach_x), int(y + reach_y))
+        (draw.ellipse if rng.random() < 0.5 else draw.rectangle)(box, fill=colour)
+    return photo
+
+
+def encode_photo(photo: Image.Image, format: str = "JPEG", **options: object) -> bytes:
+    """The picture as the bytes of a file."""
+    buffer = BytesIO()
+    photo.save(buffer, format, **options)
+    return buffer.getvalue()
+
+
+@pytest.fixture(scope="session")
+def photo() -> Draw:
+    """`photo(seed, (width, height))` draws a picture."""
+    return draw_photo
+
+
+@pytest.fixture(scope="session")
+def photo_bytes() -> DrawBytes:
+    """`photo_bytes(seed, (width, height), "PNG")` draws a picture and gives the bytes of a file."""
+
+    def make(seed: int = 0, size: tuple[int, int] = (96, 64), format: str = "JPEG", **options: object) -> bytes:
+        return encode_photo(draw_photo(seed, size), format, **options)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tiny_network():
+    """A pair network with random weights everywhere (biases and normalisation too), panels of 32 pixels."""
+    import torch
+    from diptych_model import PairConfig, PairNetwork, Scale
+
+    scales = (Scale(1, 1, heads=2, d_a=4, d_o=4), Scale(3, 3, heads=2, d_a=4, d_o=4, separable=True))
+    config = PairConfig(
+        pixels=32, stem_widths=(8, 12), stem_depths=(1, 1), width=12, embedding=10, blocks=2, scales=scales
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(20)
+        network = PairNetwork(config).eval()
+        with torch.no_grad():
+            for name, parameter in network.named_parameters():
+                # What starts at zero or one would hide a mistake in the graphs.
+                if parameter.dim() == 1 or name.endswith("table"):
+                    parameter.add_(torch.randn_like(parameter) * 0.3)
+            for name, buffer in network.named_buffers():
+                if name.endswith("running_mean"):
+                    buffer.normal_(0, 0.1)
+    return network
+
+
+@pytest.fixture(scope="session")
+def artifact(tmp_path_factory: pytest.TempPathFactory, tiny_network) -> Path:
+    """The directory of a small artifact; treat it as read-only, copy it to change it."""
+    from diptych_export.artifact import export_artifact
+
+    directory = tmp_path_factory.mktemp("artifact") / "tiny"
+    export_artifact(
+        tiny_network,
+        directory,
+        name="tiny",
+        calibration={"scale": 1.5, "offset": -0.25},
+        thresholds={"0.01": 0.9, "0.001": 0.97, "0.0001": 0.99},
+        training={"note": "random weights"},
+    )
+    return directory

@@ -1,0 +1,101 @@
+import copy
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from diptych_export.artifact import export_artifact, export_checkpoint
+from diptych_export.errors import ArtifactError
+from diptych_export.graphs import frozen
+from diptych_export.manifest import CARD, Manifest, digest
+from diptych_export.runtime import Runtime
+from diptych_model import save_checkpoint
+
+
+def test_an_artifact_carries_graphs_digests_sizes_calibration_and_parity(artifact):
+    manifest = Manifest.load(artifact)
+    assert {path.name for path in artifact.iterdir()} == {"panel.onnx", "pair.onnx", "manifest.json"}
+    assert all(digest((artifact / file).read_bytes()) == value for file, value in manifest.digests.items())
+    assert (manifest.name, manifest.opset, manifest.format) == ("tiny", 23, 1)
+    assert manifest.calibration == {"scale": 1.5, "offset": -0.25}
+    assert manifest.metrics == {"note": "random weights"}
+    assert manifest.parity["largest"] <= manifest.parity["tolerance"] == 1e-5
+
+
+def test_the_same_network_exported_in_the_middle_of_training_has_the_same_revision_and_stays_as_it_was(
+    artifact, tiny_network, tmp_path
+):
+    network = copy.deepcopy(tiny_network).train()
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    again = export_artifact(network, tmp_path / "again", check=False)
+    assert again.revision == Manifest.load(artifact).revision
+    assert again.parity == {}
+    assert network.training
+    assert all(parameter.requires_grad for parameter in network.pair.parameters())
+    assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
+
+
+def test_graphs_that_differ_from_torch_are_refused_and_nothing_is_written(tiny_network, written_graphs, tmp_path):
+    (tensor,) = [t for t in written_graphs.pair.graph.initializer if t.name.endswith("head.2.bias")]
+    tensor.raw_data = (np.frombuffer(tensor.raw_data, np.float32) + np.float32(1e-3)).tobytes()
+    with pytest.raises(ArtifactError, match=r"do not compute what torch computes: logits by .* nothing was written"):
+        export_artifact(tiny_network, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refused_export_leaves_the_artifact_that_was_there(artifact, tiny_network, written_graphs, tmp_path):
+    other = shutil.copytree(artifact, tmp_path / "out")
+    before = {path.name: path.read_bytes() for path in other.iterdir()}
+    with torch.no_grad():
+        changed = frozen(tiny_network)
+        changed.get_parameter("pair.head.2.bias").add_(1)
+    with pytest.raises(ArtifactError, match="nothing was written"):
+        export_artifact(changed, other)
+    assert {path.name: path.read_bytes() for path in other.iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_an_artifact_is_replaced_as_a_whole_and_keeps_its_card(tiny_network, written_graphs, tmp_path):
+    target = tmp_path / "model"
+    export_artifact(tiny_network, target, check=False, card="# Card\n")
+    (target / "stray.txt").write_text("old")
+    export_artifact(tiny_network, target, name="second", check=False)
+    assert {path.name for path in target.iterdir()} == {"panel.onnx", "pair.onnx", "manifest.json", CARD}
+    assert (target / CARD).read_text() == "# Card\n"
+    assert Runtime.open(target, provider="cpu", threads=1).name == "second"
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_directory_that_holds_something_else_is_refused(tiny_network, tmp_path):
+    (tmp_path / "letters.txt").write_text("dear ...")
+    with pytest.raises(ArtifactError, match="is not empty and holds no artifact"):
+        export_artifact(tiny_network, tmp_path)
+    with pytest.raises(ArtifactError, match="is a file; an artifact is a directory"):
+        export_artifact(tiny_network, tmp_path / "letters.txt")
+    assert [path.name for path in tmp_path.iterdir()] == ["letters.txt"]
+
+
+def test_a_checkpoint_brings_its_calibration_thresholds_metrics_and_card(tiny_network, written_graphs, tmp_path):
+    metadata = {
+        "calibration": {"scale": 0.8, "offset": 0.1},
+        "thresholds": {"0.01": 0.7},
+        "metrics": {"recall@1": 0.9},
+        "card": "# What it is\n",
+    }
+    save_checkpoint(tiny_network, tmp_path / "checkpoint", metadata)
+    manifest = export_checkpoint(tmp_path / "checkpoint", tmp_path / "out", check=False)
+    assert manifest == replace(
+        manifest,
+        name="out",
+        calibration=metadata["calibration"],
+        thresholds=metadata["thresholds"],
+        metrics=metadata["metrics"],
+    )
+    assert (tmp_path / "out" / CARD).read_text() == "# What it is\n"
+
+
+def test_what_is_no_checkpoint_is_refused(tmp_path):
+    with pytest.raises(ArtifactError, match=r"cannot be exported: a checkpoint is a directory with config\.json"):
+        export_checkpoint(tmp_path, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,98 @@
+import json
+import shutil
+from dataclasses import FrozenInstanceError, asdict, replace
+
+import pytest
+from diptych_export import manifest as module
+from diptych_export.errors import ArtifactError
+from diptych_export.manifest import MANIFEST, Manifest, bundled_models, find_artifact, revision_of
+
+
+@pytest.fixture
+def copied(artifact, tmp_path):
+    return shutil.copytree(artifact, tmp_path / "copy")
+
+
+def rewrite(directory, **changes):
+    path = directory / MANIFEST
+    values = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps(values))
+
+
+def test_what_was_saved_is_what_is_loaded(artifact, tmp_path):
+    manifest = Manifest.load(artifact)
+    manifest.save(tmp_path)
+    assert Manifest.load(tmp_path) == manifest
+    assert manifest.token_shape == (4, 4, 12)
+    assert [path.name for path in tmp_path.iterdir()] == [MANIFEST]
+    with pytest.raises(FrozenInstanceError):
+        manifest.name = "other"  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_a_directory_without_a_manifest_is_no_artifact_and_the_error_names_the_command(tmp_path):
+    with pytest.raises(ArtifactError, match=r"no model artifact.*diptych export CHECKPOINT"):
+        Manifest.load(tmp_path)
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None])
+def test_an_unknown_format_version_is_refused_with_the_way_out(version, copied):
+    rewrite(copied, format=version)
+    with pytest.raises(
+        ArtifactError, match=rf"format {version!r}, .* reads format 1; upgrade with `pip install -U diptych`"
+    ):
+        Manifest.load(copied)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"panel_size": "large"}, "panel_size: Input should be a valid integer"),
+        ({"panel_size": 0}, "sizes must be positive"),
+        ({"token_shape": [4, 4]}, "token_shape.2: Field required"),
+        ({"calibration": {"scale": 1.0}}, "calibration must be a positive 'scale' and an 'offset'"),
+        ({"digests": {}}, "digests lack pair.onnx, panel.onnx"),
+        ({"colour": 3}, "colour: Unexpected keyword argument"),
+    ],
+)
+def test_a_manifest_that_makes_no_sense_is_refused_with_the_place(changes, message, copied):
+    rewrite(copied, **changes)
+    with pytest.raises(ArtifactError, match=message):
+        Manifest.load(copied)
+
+
+def test_text_that_is_no_json_is_refused(copied):
+    (copied / MANIFEST).write_text("{")
+    with pytest.raises(ArtifactError, match="cannot be read as JSON"):
+        Manifest.load(copied)
+
+
+def test_the_revision_follows_from_the_graphs_and_from_nothing_else(artifact):
+    manifest = Manifest.load(artifact)
+    assert manifest.revision == revision_of(manifest.digests)
+    assert len(manifest.revision) == 12
+    assert revision_of({**manifest.digests, "pair.onnx": "0" * 64}) != manifest.revision
+    assert replace(manifest, calibration={"scale": 2.0, "offset": 1.0}).revision == manifest.revision
+
+
+def test_bundled_models_are_found_by_name_and_artifacts_by_path(artifact, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "MODELS", tmp_path)
+    assert bundled_models() == []
+    shutil.copytree(artifact, tmp_path / "pocket")
+    (tmp_path / "unfinished").mkdir()
+    assert bundled_models() == ["pocket"]
+    assert find_artifact("pocket") == tmp_path / "pocket"
+    assert find_artifact(artifact) == artifact
+    with pytest.raises(ArtifactError, match=r"'poket' is neither a bundled model \(pocket\) .* does not exist"):
+        find_artifact("poket")
+    with pytest.raises(ArtifactError, match="it is a file"):
+        find_artifact(artifact / MANIFEST)
+
+
+def test_every_bundled_model_is_whole():
+    for name in bundled_models():
+        manifest = Manifest.load(find_artifact(name))
+        assert manifest.name == name
+        for file in manifest.digests:
+            assert manifest.read_checked(find_artifact(name), file)
+        assert (find_artifact(name) / "CARD.md").read_text()
+        assert asdict(manifest)["parity"]["largest"] <= 1e-5
