@@ -58,6 +58,7 @@ def photo_bytes() -> DrawBytes:
 def tiny_network():
     """A pair network with random weights everywhere (biases and normalisation too), panels of 32 pixels."""
     import torch
+
     from diptych_model import PairConfig, PairNetwork, Scale
 
     scales = (Scale(1, 1, heads=2, d_a=4, d_o=4), Scale(3, 3, heads=2, d_a=4, d_o=4, separable=True))

@@ -10,13 +10,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from diptych_model.checkpoint import load_checkpoint
-from diptych_model.network import PairNetwork
-
 from diptych_export.errors import ArtifactError
 from diptych_export.graphs import OPSET, PREPROCESSING, export_graphs
 from diptych_export.manifest import CARD, MANIFEST, PAIR_GRAPH, PANEL_GRAPH, Manifest, digest, revision_of
 from diptych_export.parity import compare
+from diptych_model.checkpoint import load_checkpoint
+from diptych_model.network import PairNetwork
 
 
 def export_checkpoint(

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import onnx
 import torch
-from diptych_model.network import PairNetwork
 from onnxscript import FLOAT, optimizer, script
 from onnxscript import opset23 as op
 from onnxscript.values import Opset
 from torch import Tensor, nn
 
 from diptych_export.errors import ArtifactError
+from diptych_model.network import PairNetwork
 
 OPSET = 23
 PREPROCESSING = (

@@ -10,11 +10,11 @@ import numpy as np
 import onnx
 import onnxruntime
 import torch
-from diptych_model.network import PairNetwork
 
 from diptych_export.commandline import table
 from diptych_export.errors import ArtifactError
 from diptych_export.graphs import Graphs, frozen
+from diptych_model.network import PairNetwork
 
 TOLERANCE = 1e-5
 BATCHES = (1, 2, 3, 8)

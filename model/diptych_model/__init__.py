@@ -7,7 +7,7 @@ Our letters and the paper's (Barkan, *Multiscale Self Attentive Convolutions for
 | x in R^{N x M x d} | `x` (B, N, M, d) | a picture of N rows, M columns, d channels |
 | H_Q, H_K, H_V | `SAC.H_Q`, `.H_K`, `.H_V` | n x m filters of queries, keys, values (Eq. 1) |
 | d_a, d_o, C | `Scale.d_a`, `.d_o`, `.heads` | key width, value width, heads |
-| alpha, b, a (Eq. 2, 3) | inside `relative_attention`; `RelativeBias` | scores, relative positional bias, coefficients |
+| alpha, b, a (Eq. 2, 3) | `relative_attention`, `RelativeBias` | scores, relative positional bias, coefficients |
 | y (Eq. 4) | result of `relative_attention` | attended values |
 | H_Y (2.1), H_Y (3) | `SAC.H_Y`, `SAC.H_Y_R` | joins the heads; joins attention and the branch H_R |
 | H_R | `SAC.H_R` | the optional parallel convolution |
@@ -16,6 +16,7 @@ Our letters and the paper's (Barkan, *Multiscale Self Attentive Convolutions for
 | x_seg, z_seg (6.1) | `Segments.x_seg`, `.z_seg` | segment augmentation |
 """
 
+from diptych_model import reference
 from diptych_model.attention import RelativeBias, relative_attention
 from diptych_model.checkpoint import load_checkpoint, save_checkpoint
 from diptych_model.config import PairConfig
@@ -31,6 +32,7 @@ __all__ = [
     "Scale",
     "convolve",
     "load_checkpoint",
+    "reference",
     "relative_attention",
     "save_checkpoint",
 ]

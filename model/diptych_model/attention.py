@@ -1,4 +1,5 @@
-"""Attention over positions with a relative positional bias: Eq. 2-4 of the MSAC paper, for tokens in any number of panels.
+"""Attention over positions with a relative positional bias: Eq. 2-4 of the MSAC paper, for tokens in any number of
+panels.
 
 Our letters and the paper's stand in one table in `diptych_model.__init__`.
 """
@@ -33,7 +34,8 @@ def relative_attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
         # cuDNN's attention returns NaN gradients for some lengths when a mask is given (pytorch #196678).
         with sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
             return F.scaled_dot_product_attention(q, k, v, attn_mask=bias.to(q.dtype))
-    # On the CPU a bias that learns leaves torch only its slowest kernel; written out it trains 1.5 times faster in bfloat16.
+    # On the CPU a bias that learns leaves torch only its slowest kernel; written out it trains 1.5 times faster in
+    # bfloat16.
     scores = (q * q.shape[-1] ** -0.5).contiguous() @ k.contiguous().transpose(-1, -2) + bias.to(q.dtype)
     return scores.softmax(-1) @ v.contiguous()
 
@@ -42,8 +44,8 @@ class RelativeBias(nn.Module):
     """The bias b[|i-r|, |j-t|] of Eq. 3 as a dense (C, T, T) tensor over one panel or several.
 
     With one panel this is the paper's. With more, tokens are ordered panel by panel and coordinates are panel-local;
-    `segments=True` (the *relative* segment augmentation) learns one table for pairs within a panel and another for pairs
-    across the seam, so that the network knows "same picture" from "other picture" yet not which panel is first.
+    `segments=True` (the *relative* segment augmentation) learns one table for pairs within a panel and another for
+    pairs across the seam, so that the network knows "same picture" from "other picture" yet not which panel is first.
     """
 
     def __init__(self, heads: int, rows: int, cols: int, *, panels: int = 1, segments: bool = False) -> None:

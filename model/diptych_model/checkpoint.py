@@ -30,7 +30,7 @@ def save_checkpoint(network: PairNetwork, directory: str | Path, metadata: dict[
 
 
 def load_checkpoint(directory: str | Path) -> tuple[PairNetwork, dict[str, Any]]:
-    """Return the network, in evaluation mode, and its metadata; raise `ValueError` where the checkpoint is not whole."""
+    """Return the network, in evaluation mode, and its metadata; raise `ValueError` where it is not whole."""
     folder = Path(directory)
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():

@@ -15,11 +15,12 @@ BIASES = ("panel", "concatenated", "none")
 class PairConfig:
     """The shape of a `PairNetwork`.
 
-    `pixels` is the side of a panel in pixels; `stem_widths` and `stem_depths` the residual stages of the panel part (the first at
-    a quarter of the resolution, each later one halves it); `width` the channels d of a token; `embedding` the length of the
-    retrieval vector; `blocks` and `scales` the trunk; `expansion` the hidden width of its feed-forward part over `width`.
-    `segment` and `bias` say how the trunk tells the panels apart and where it places them:
-    bias *panel* has panel-local coordinates, *concatenated* those of t = [x, z]; segment *relative* needs bias *panel*.
+    `pixels` is the side of a panel in pixels; `stem_widths` and `stem_depths` the residual stages of the panel part
+    (the first at a quarter of the resolution, each later one halves it); `width` the channels d of a token;
+    `embedding` the length of the retrieval vector; `blocks` and `scales` the trunk; `expansion` the hidden width of
+    its feed-forward part over `width`. `segment` and `bias` say how the trunk tells the panels apart and where it
+    places them: bias *panel* has panel-local coordinates, *concatenated* those of t = [x, z]; segment *relative* needs
+    bias *panel*.
     """
 
     pixels: int = 128

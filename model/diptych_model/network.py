@@ -1,5 +1,8 @@
 """The pair network: two panels, seen at once (section 6.1 of the MSAC paper)."""
 
+from collections.abc import Sequence
+from typing import cast
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -82,7 +85,8 @@ class PairPart(nn.Module):
         # The paper's bias counts columns over t = [x, z]; panel-local bias keeps two panels of N x M side by side.
         self.joined = config.bias == "concatenated"
         cols, panels = (2 * config.grid, 1) if self.joined else (config.grid, 2)
-        self.blocks = nn.ModuleList(Block(d, config, cols, panels) for _ in range(config.blocks))
+        blocks = (Block(d, config, cols, panels) for _ in range(config.blocks))
+        self.blocks = cast(Sequence[Block], nn.ModuleList(blocks))
         self.norm = nn.LayerNorm(d)
         self.head = nn.Sequential(nn.Linear(2 * d, d), nn.GELU(), nn.Linear(d, 1))
 

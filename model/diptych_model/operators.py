@@ -1,11 +1,13 @@
 """Self Attentive Convolutions: SAC (section 3 of the MSAC paper) and their multiscale form MSAC (section 4).
 
-Pictures are (B, N, M, d) as in the paper: batch, rows, columns, channels. Several panels of one picture are stacked in the batch
-axis, (B * panels, N, M, d): windows then never cross a seam, while attention runs over the positions of all panels.
+Pictures are (B, N, M, d) as in the paper: batch, rows, columns, channels. Several panels of one picture are stacked in
+the batch axis, (B * panels, N, M, d): windows then never cross a seam, while attention runs over the positions of all
+panels.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -17,8 +19,8 @@ from diptych_model.attention import RelativeBias, relative_attention
 def convolve(x: Tensor, weight: Tensor, *, groups: int = 1) -> Tensor:
     """x * H of Definitions 1 and 2: zero-padded, stride one, centred at the *ceiling* of half the filter.
 
-    Shapes: x (B, N, M, d), weight (f, d / groups, n, m); returns (B, N, M, f). Odd windows are centred, even ones reach one
-    further down and to the right. A 1x1 filter is a matrix product (Lemma 1).
+    Shapes: x (B, N, M, d), weight (f, d / groups, n, m); returns (B, N, M, f). Odd windows are centred, even ones
+    reach one further down and to the right. A 1x1 filter is a matrix product (Lemma 1).
     """
     f, d, n, m = weight.shape
     if d * groups != x.shape[-1]:
@@ -40,8 +42,8 @@ def convolve(x: Tensor, weight: Tensor, *, groups: int = 1) -> Tensor:
 class Scale:
     """One SAC of an MSAC: an n x m filter, C heads of key width d_a and value width d_o.
 
-    `separable` factors every filter into one depthwise n x m filter bank, shared by H_Q, H_K, H_V and H_R, and a 1x1 filter
-    each: far fewer products for a large window. `residual_convolution` adds the branch H_R.
+    `separable` factors every filter into one depthwise n x m filter bank, shared by H_Q, H_K, H_V and H_R, and a 1x1
+    filter each: far fewer products for a large window. `residual_convolution` adds the branch H_R.
     """
 
     n: int = 1
@@ -83,8 +85,11 @@ class SAC(nn.Module):
             self.bias.table.requires_grad_(False)
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Eq. 1: q, k (B, C, T, d_a) and v (B, C, T, d_o) over the positions of all panels, and x * H_R where there is one."""
-        scale, branches = self.scale, [self.H_Q, self.H_K, self.H_V]
+        """Eq. 1: q, k (B, C, T, d_a) and v (B, C, T, d_o) over the positions of all panels, and x * H_R where there
+        is one.
+        """
+        scale = self.scale
+        branches: list[Tensor] = [self.H_Q, self.H_K, self.H_V]
         if self.H_R is not None:
             branches.append(self.H_R)
         if self.depthwise is not None:
@@ -106,7 +111,8 @@ class SAC(nn.Module):
 
 
 class MSAC(nn.Module):
-    """L parallel SACs of different filter sizes, concatenated and reduced by H_phi (section 4); one attention call for all heads.
+    """L parallel SACs of different filter sizes, concatenated and reduced by H_phi (section 4); one attention call for
+    all heads.
 
     `forward` takes and returns (B * panels, N, M, ...): d channels in, `d_phi` out.
     """
@@ -126,9 +132,8 @@ class MSAC(nn.Module):
         super().__init__()
         if not scales:
             raise ValueError("MSAC needs at least one scale, got none")
-        self.sacs = nn.ModuleList(
-            SAC(d, rows, cols, scale, panels=panels, bias=bias, segments=segments) for scale in scales
-        )
+        sacs = (SAC(d, rows, cols, scale, panels=panels, bias=bias, segments=segments) for scale in scales)
+        self.sacs = cast(Sequence[SAC], nn.ModuleList(sacs))
         self.H_phi = _filters(d_phi or scales[-1].d_o, sum(scale.d_o for scale in scales), 1, 1)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -137,7 +142,7 @@ class MSAC(nn.Module):
         biases = [sac.bias(*x.shape[1:3]) for sac in self.sacs]
         widths = {(sac.scale.d_a, sac.scale.d_o) for sac in self.sacs}
         if len(widths) == 1:
-            q, k, v = (torch.cat([p[part] for p in projected], 1) for part in range(3))
+            q, k, v = (torch.cat(parts, 1) for parts in zip(*(p[:3] for p in projected), strict=True))
             attended = relative_attention(q, k, v, torch.cat(biases)).split([s.scale.heads for s in self.sacs], 1)
         else:
             attended = [relative_attention(*p[:3], b) for p, b in zip(projected, biases, strict=True)]

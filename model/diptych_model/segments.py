@@ -7,7 +7,8 @@ from diptych_model.config import PairConfig
 
 
 class Segments(nn.Module):
-    """x_seg and z_seg, added to the tokens or concatenated as channels; nothing to add where the segment is *relative* or *none*.
+    """x_seg and z_seg, added to the tokens or concatenated as channels; nothing to add where the segment is *relative*
+    or *none*.
 
     `width` is the number of channels after the augmentation.
     """

@@ -12,8 +12,7 @@ class Residual(nn.Module):
     def __init__(self, d_in: int, d: int, *, stride: int = 1) -> None:
         super().__init__()
         self.first = _convolution(d_in, d, 3, stride)
-        self.second = _convolution(d, d, 3, 1)
-        nn.init.zeros_(self.second[1].weight)
+        self.second = _convolution(d, d, 3, 1, silent=True)
         self.shortcut = nn.Identity() if stride == 1 and d_in == d else _convolution(d_in, d, 1, stride)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -37,6 +36,9 @@ class Stem(nn.Sequential):
         super().__init__(*layers)
 
 
-def _convolution(d_in: int, d: int, size: int, stride: int) -> nn.Sequential:
-    convolution = nn.Conv2d(d_in, d, size, stride=stride, padding=size // 2, bias=False)
-    return nn.Sequential(convolution, nn.BatchNorm2d(d))
+def _convolution(d_in: int, d: int, size: int, stride: int, *, silent: bool = False) -> nn.Sequential:
+    """A convolution and its normalisation; a silent one starts at zero, so that its block starts as the shortcut."""
+    convolution, norm = nn.Conv2d(d_in, d, size, stride=stride, padding=size // 2, bias=False), nn.BatchNorm2d(d)
+    if silent:
+        nn.init.zeros_(norm.weight)
+    return nn.Sequential(convolution, norm)

@@ -1,5 +1,6 @@
 import onnx
 import pytest
+
 from diptych_export import artifact as module
 from diptych_export.graphs import Graphs
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+
 from diptych_export.artifact import export_artifact, export_checkpoint
 from diptych_export.errors import ArtifactError
 from diptych_export.graphs import frozen

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from diptych_export.commandline import command, emit, open_text, progress, read_bytes, remark, table
 
 

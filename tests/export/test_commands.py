@@ -2,6 +2,7 @@ import argparse
 import json
 
 import pytest
+
 from diptych_export.commands import register
 from diptych_export.errors import ArtifactError
 from diptych_export.manifest import Manifest

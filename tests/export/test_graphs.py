@@ -2,6 +2,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+
 from diptych_export.errors import ArtifactError
 from diptych_export.graphs import OPSET, RelPosAttention, export_graphs
 

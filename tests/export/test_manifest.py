@@ -3,6 +3,7 @@ import shutil
 from dataclasses import FrozenInstanceError, asdict, replace
 
 import pytest
+
 from diptych_export import manifest as module
 from diptych_export.errors import ArtifactError
 from diptych_export.manifest import MANIFEST, Manifest, bundled_models, find_artifact, revision_of

@@ -4,11 +4,12 @@ import math
 import numpy as np
 import onnx
 import pytest
+from onnx import numpy_helper
+
 from diptych_export.errors import ArtifactError
 from diptych_export.graphs import Graphs
 from diptych_export.manifest import Manifest
 from diptych_export.parity import Difference, Parity, compare, drawn_pixels
-from onnx import numpy_helper
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,10 @@ from io import BytesIO
 
 import numpy as np
 import pytest
+from PIL import Image
+
 from diptych_export.errors import DiptychError, PictureError
 from diptych_export.pictures import FORMATS, SUFFIXES, PictureLimits, open_picture, panel_pixels
-from PIL import Image
 
 
 def encoded(picture: Image.Image, format: str, **options: object) -> bytes:

@@ -7,6 +7,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
+
 from diptych_export.errors import ArtifactError
 from diptych_export.manifest import Manifest
 from diptych_export.parity import drawn_pixels

@@ -1,6 +1,7 @@
 import os
 
 import pytest
+
 from diptych_export.threads import cgroup_quota, thread_count
 
 

@@ -1,5 +1,6 @@
 import pytest
 import torch
+
 from diptych_export.graphs import export_graphs
 from diptych_export.parity import compare
 from diptych_model import PairConfig, PairNetwork, Scale

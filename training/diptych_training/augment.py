@@ -1,7 +1,8 @@
 """Edits of pictures as tensors, a whole batch at a time: how training makes two views of one photo.
 
-Every function takes and returns pictures (B, 3, S, S) in [0, 1] and draws from the generator it is given, so that a step of
-training is the same whenever it is run again. The edits people make with files (Pillow) stand in `edits`, for measuring.
+Every function takes and returns pictures (B, 3, S, S) in [0, 1] and draws from the generator it is given, so that a
+step of training is the same whenever it is run again. The edits people make with files (Pillow) stand in `edits`, for
+measuring.
 """
 
 import io
@@ -173,7 +174,9 @@ def recompress(views: Tensor, strength: Strength, generator: Generator) -> Tenso
 
 
 def draw_sprites(count: int, seed: int, size: int = 64) -> Tensor:
-    """Draw the overlays of training: uint8 (count, 4, size, size) RGBA; letters, stickers with faces, frames and bars."""
+    """Draw the overlays of training: uint8 (count, 4, size, size) RGBA; letters, stickers with faces, frames and
+    bars.
+    """
     rng = np.random.default_rng(seed)
     return torch.stack([torch.from_numpy(_sprite(rng, size)).permute(2, 0, 1) for _ in range(count)])
 

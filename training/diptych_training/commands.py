@@ -61,7 +61,6 @@ def train(args: argparse.Namespace) -> int:
 def evaluate(args: argparse.Namespace) -> int:
     """`diptych evaluate copies`: both stages through the runtime that serves."""
     from diptych_export.runtime import Runtime
-
     from diptych_training.copies import evaluate_copies, read_truth
 
     result = evaluate_copies(

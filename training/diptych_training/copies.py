@@ -1,6 +1,7 @@
 """The copies protocol: edited queries against a gallery of unedited photos, through the runtime that serves. No torch.
 
-One table holds the hash people use today, the embedding alone, and the embedding's candidates re-ranked by the pair scorer.
+One table holds the hash people use today, the embedding alone, and the embedding's candidates re-ranked by the pair
+scorer.
 """
 
 import csv
@@ -10,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from diptych_export.pictures import open_picture, panel_pixels
 from diptych_export.runtime import Panels, Runtime
-
 from diptych_training.edits import picture_names
 from diptych_training.errors import DataError
 from diptych_training.metrics import Ranking, bootstrap, two_stages
@@ -86,7 +87,12 @@ def both_stages(
     order = np.argsort(-cosines, axis=1, kind="stable")[:, :candidates]
     rows = progress(range(len(order)), len(order), "re-ranking")
     logits = np.stack([runtime.pair_logits(looked.tokens[i : i + 1], stored.tokens[order[i]]) for i in rows])
-    return two_stages(np.take_along_axis(cosines, order, 1), logits, np.take_along_axis(known, order, 1), known.any(1))
+    return two_stages(
+        np.take_along_axis(cosines, order, 1),
+        logits,
+        np.take_along_axis(known, order, 1),
+        np.asarray(known.any(axis=1)),
+    )
 
 
 def encode_files(runtime: Runtime, paths: Sequence[Path], progress: Progress, name: str) -> Panels:
@@ -136,4 +142,6 @@ def _phash(
     looked = bits([queries / name for name in asked], "pHash of queries")
     distance = looked @ (1 - stored).T + (1 - looked) @ stored.T
     order = np.argsort(distance, axis=1, kind="stable")[:, :candidates]
-    return Ranking(-np.take_along_axis(distance, order, 1), np.take_along_axis(known, order, 1), known.any(1))
+    return Ranking(
+        -np.take_along_axis(distance, order, 1), np.take_along_axis(known, order, 1), np.asarray(known.any(axis=1))
+    )

@@ -1,4 +1,5 @@
-"""Edits of picture files, as people make them: how copies are made to measure with. Pillow only, and not what training sees.
+"""Edits of picture files, as people make them: how copies are made to measure with. Pillow only, and not what training
+sees.
 
 `EDITS` maps a name to a function (picture, random numbers) -> picture; all are RGB in and out.
 """
@@ -10,9 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from diptych_export.pictures import SUFFIXES, open_picture
 from PIL import Image, ImageDraw, ImageEnhance, ImageFont, ImageOps
 
+from diptych_export.pictures import SUFFIXES, open_picture
 from diptych_training.errors import DataError
 
 Edit = Callable[[Image.Image, np.random.Generator], Image.Image]

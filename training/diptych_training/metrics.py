@@ -50,7 +50,9 @@ def bootstrap(
 
 @dataclass(frozen=True)
 class Ranking:
-    """Scored candidates of every query: `scores` and `relevant` (Q, K), best first, and how many queries have a match."""
+    """Scored candidates of every query: `scores` and `relevant` (Q, K), best first, and how many queries have a
+    match.
+    """
 
     scores: np.ndarray
     relevant: np.ndarray
@@ -58,7 +60,9 @@ class Ranking:
 
     @property
     def ranks(self) -> np.ndarray:
-        """Place of the first match of each query that has one, 0-based; infinite where it is not among the candidates."""
+        """Place of the first match of each query that has one, 0-based; infinite where it is not among the
+        candidates.
+        """
         hits = self.relevant[self.positives]
         return np.where(hits.any(1), hits.argmax(1), np.inf)
 

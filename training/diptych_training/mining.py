@@ -3,14 +3,16 @@
 import faiss
 import numpy as np
 import torch
-from diptych_model import PairNetwork
 
+from diptych_model import PairNetwork
 from diptych_training.augment import plain
 
 
 @torch.no_grad()
 def embed(network: PairNetwork, pixels: torch.Tensor, size: int, batch: int = 128) -> tuple[torch.Tensor, torch.Tensor]:
-    """Encode photos uint8 (n, H, H, 3), unedited, at `size` pixels: tokens (n, N, M, d) and embeddings (n, e), float32."""
+    """Encode photos uint8 (n, H, H, 3), unedited, at `size` pixels: tokens (n, N, M, d) and embeddings (n, e),
+    float32.
+    """
     training = network.training
     network.eval()
     parts = [network.encode(plain(pixels[i : i + batch], size)) for i in range(0, len(pixels), batch)]
@@ -21,7 +23,8 @@ def embed(network: PairNetwork, pixels: torch.Tensor, size: int, batch: int = 12
 def nearest(embeddings: np.ndarray, subjects: np.ndarray, count: int = 24) -> np.ndarray:
     """Return for each photo the positions (n, count) of its nearest by cosine, photos of its own subject left out.
 
-    Near-duplicates hide among the very nearest of unlabelled photos: the first of all is passed over where there is a choice.
+    Near-duplicates hide among the very nearest of unlabelled photos: the first of all is passed over where there is a
+    choice.
     """
     index = faiss.IndexFlatIP(embeddings.shape[1])
     index.add(np.ascontiguousarray(embeddings, np.float32))

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from diptych_export.pictures import panel_pixels
 
+from diptych_export.pictures import panel_pixels
 from diptych_training.errors import DataError
 
 SPLITS = ("train", "validation", "test")
@@ -26,7 +26,8 @@ class Photo:
     """One photo of an archive.
 
     `subject` names what it shows: two photos of one subject are never each other's negatives. `kind` is the archive,
-    with grocery's catalogue pictures apart as *iconic*; `split` one of `SPLITS`, held out by contributor, class or item.
+    with grocery's catalogue pictures apart as *iconic*; `split` one of `SPLITS`, held out by contributor, class or
+    item.
     """
 
     archive: str
@@ -38,7 +39,7 @@ class Photo:
 
 @dataclass(frozen=True)
 class Photos:
-    """Photos and their panels: `pixels` is uint8 (n, size, size, 3), squashed to a square by the decoder that serves."""
+    """Photos and their panels: `pixels` is uint8 (n, size, size, 3), from the decoder that serves."""
 
     rows: tuple[Photo, ...]
     pixels: np.ndarray
@@ -140,5 +141,7 @@ def _open(folder: Path, archive: str) -> zipfile.ZipFile:
 
 
 def _rows(file: zipfile.ZipFile, name: str) -> Iterator[dict[str, str]]:
+    if name not in file.namelist():
+        raise DataError(f"{Path(file.filename or '').name} has no {name}; see docs/data.md for its layout")
     with file.open(name) as raw:
         yield from csv.DictReader(io.TextIOWrapper(raw, "utf-8"))

@@ -3,11 +3,11 @@
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from diptych_model.config import PairConfig, known_settings
-
 from diptych_training.errors import DataError
 
 
@@ -15,8 +15,9 @@ from diptych_training.errors import DataError
 class Stage:
     """So many steps at one panel size: small panels first, for attention costs the square of the tokens.
 
-    Each step draws `copies` photos for the copy task, `shots` shop photos and `sides` articles for the catalogue task; every
-    query is paired with its match and with `negatives` others, the nearest by embedding but for `easy` random ones.
+    Each step draws `copies` photos for the copy task, `shots` shop photos and `sides` articles for the catalogue task;
+    every query is paired with its match and with `negatives` others, the nearest by embedding but for `easy` random
+    ones.
     """
 
     pixels: int
@@ -34,9 +35,11 @@ class Stage:
 
 @dataclass(frozen=True)
 class Learning:
-    """AdamW with warm-up and a cosine schedule; `rate` is the peak, `chunk` the pairs related at a time (cache, not result).
+    """AdamW with warm-up and a cosine schedule; `rate` is the peak, `chunk` the pairs related at a time (cache, not
+    result).
 
-    `temperature` divides the cosines of the embedding; `distil` weighs the divergence of the embedding from the pair scorer.
+    `temperature` divides the cosines of the embedding; `distil` weighs the divergence of the embedding from the pair
+    scorer.
     """
 
     rate: float = 1.5e-3
@@ -65,6 +68,13 @@ class Recipe:
     mine_every: int = 250
     threads: int = 2
 
+    def __post_init__(self) -> None:
+        for stage in self.stages:
+            if stage.pixels > self.network.pixels:
+                raise ValueError(
+                    f"a stage of {stage.pixels} pixels is larger than the network's panels of {self.network.pixels}"
+                )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the recipe resolved, every default written out."""
         return asdict(self)
@@ -74,13 +84,10 @@ class Recipe:
         """Steps of all stages together."""
         return sum(stage.steps for stage in self.stages)
 
-    def stage_at(self, step: int) -> Stage:
-        """Return the stage that a step belongs to."""
-        for stage in self.stages:
-            if step < stage.steps:
-                return stage
-            step -= stage.steps
-        return self.stages[-1]
+    def spans(self) -> list[tuple[Stage, int]]:
+        """Return each stage with the step at which it ends."""
+        ends = accumulate(stage.steps for stage in self.stages)
+        return list(zip(self.stages, ends, strict=True))
 
 
 def read_recipe(path: Path) -> Recipe:

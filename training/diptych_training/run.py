@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
 from diptych_training.augment import draw_sprites
 from diptych_training.calibration import fit_calibration, fit_thresholds
 from diptych_training.errors import DataError
@@ -30,8 +30,8 @@ STATE, METRICS, RECIPE, BEST, LAST = "state.pt", "metrics.jsonl", "recipe.json",
 def train(recipe: Recipe, data: Path, directory: Path, *, resume: bool = False, quiet: bool = False) -> dict[str, Any]:
     """Train a pair network and its embedding together; return the last validation.
 
-    `directory` receives the resolved recipe, metrics, the best and the last checkpoint (averaged weights) and the state from
-    which `resume` goes on to the same numbers. The device is CUDA where there is one.
+    `directory` receives the resolved recipe, metrics, the best and the last checkpoint (averaged weights) and the
+    state from which `resume` goes on to the same numbers. The device is CUDA where there is one.
     """
     directory.mkdir(parents=True, exist_ok=True)
     if (directory / STATE).exists() != resume:
@@ -44,22 +44,23 @@ def train(recipe: Recipe, data: Path, directory: Path, *, resume: bool = False, 
     if resume:
         run.restore()
     photos, sprites = list_photos(data, recipe.archives), draw_sprites(512, recipe.seed)
-    stage, measured = None, {}
+    measured: dict[str, float] = {}
     with tqdm(total=recipe.steps, initial=run.step, unit="step", disable=quiet, smoothing=0.05) as bar:
-        while run.step < recipe.steps:
-            if recipe.stage_at(run.step) != stage:
-                stage = recipe.stage_at(run.step)
-                tasks, validation = prepare(photos, data, stage, sprites, recipe.seed)
-            if run.neighbours is None or run.step % recipe.mine_every == 0:
-                run.mine(tasks, stage)
-            bar.set_postfix(run.advance(tasks, stage))
-            bar.update()
-            if run.step % recipe.checkpoint_every == 0 or run.step == recipe.steps:
-                run.save()
-            if run.step % recipe.validate_every == 0 or run.step == recipe.steps:
-                measured = run.validate(validation)
-                run.save()
-                tqdm.write(_line(run.step, measured)) if not quiet else None
+        for stage, end in recipe.spans():
+            if run.step >= end:
+                continue
+            tasks, validation = prepare(photos, data, stage, sprites, recipe.seed)
+            while run.step < end:
+                if run.neighbours is None or run.step % recipe.mine_every == 0:
+                    run.mine(tasks, stage)
+                bar.set_postfix(run.advance(tasks, stage))
+                bar.update()
+                validated = run.step % recipe.validate_every == 0 or run.step == recipe.steps
+                if validated:
+                    measured = run.validate(validation)
+                    tqdm.write(_line(run.step, measured)) if not quiet else None
+                if validated or run.step % recipe.checkpoint_every == 0:
+                    run.save()
     calibrate(recipe, data, directory / BEST)
     return measured
 
@@ -67,7 +68,8 @@ def train(recipe: Recipe, data: Path, directory: Path, *, resume: bool = False, 
 def calibrate(recipe: Recipe, data: Path, checkpoint: Path) -> None:
     """Fit calibration and thresholds on validation pairs and write them into the checkpoint's metadata.
 
-    The pairs are every validation query of both tasks with its 100 nearest candidates; matches and others weigh the same.
+    The pairs are every validation query of both tasks with its 100 nearest candidates; matches and others weigh the
+    same.
     """
     network, metadata = load_checkpoint(checkpoint)
     photos = load_photos(data, list_photos(data, recipe.archives), round(recipe.network.pixels * 1.375))
@@ -75,9 +77,14 @@ def calibrate(recipe: Recipe, data: Path, checkpoint: Path) -> None:
     ranked = [after for _, after in validation.rank(network, 100).values()]
     logits = np.concatenate([after.scores.ravel() for after in ranked])
     labels = np.concatenate([after.relevant.ravel() for after in ranked])
-    fitted = fit_calibration(logits, labels)
-    probabilities = 1 / (1 + np.exp(-(fitted["scale"] * logits + fitted["offset"])))
-    metadata |= {"calibration": fitted, "thresholds": fit_thresholds(probabilities, labels)}
+    try:
+        fitted = fit_calibration(logits, labels)
+    except ValueError as error:
+        # A network that has learnt nothing yet is still a checkpoint; it says itself that its scores are raw.
+        metadata["uncalibrated"] = str(error)
+    else:
+        probabilities = 1 / (1 + np.exp(-(fitted["scale"] * logits + fitted["offset"])))
+        metadata |= {"calibration": fitted, "thresholds": fit_thresholds(probabilities, labels)}
     save_checkpoint(network, checkpoint, metadata)
 
 
@@ -93,7 +100,7 @@ class Run:
     def __init__(self, recipe: Recipe, directory: Path) -> None:
         self.recipe, self.directory = recipe, directory
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.network = PairNetwork(recipe.network).to(self.device, memory_format=torch.channels_last)
+        self.network = PairNetwork(recipe.network).to(self.device)
         self.average = copy.deepcopy(self.network).requires_grad_(False)
         self.optimiser = torch.optim.AdamW(_groups(self.network, recipe.learning.decay), lr=recipe.learning.rate)
         self.step, self.best = 0, -math.inf
@@ -110,8 +117,8 @@ class Run:
         norm = nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.learning.clip)
         if not torch.isfinite(norm):
             raise DataError(
-                f"the gradient of step {self.step} is not finite; the last good checkpoint is kept in {self.directory / LAST}: "
-                "lower learning.rate or set learning.bfloat16 = false and resume"
+                f"the gradient of step {self.step} is not finite; the last good state is kept in {self.directory}: "
+                "lower learning.rate, or set learning.bfloat16 = false, and resume"
             )
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)

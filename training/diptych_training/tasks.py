@@ -1,7 +1,7 @@
 """The tasks a network is trained on: which pictures a step sees, and which of them show the same thing.
 
-*copy*: an edited photo against the photo, among photos like it. *catalogue*: a photo taken in a shop against its catalogue
-picture, and an article against the same article from another side, among other articles.
+*copy*: an edited photo against the photo, among photos like it. *catalogue*: a photo taken in a shop against its
+catalogue picture, and an article against the same article from another side, among other articles.
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,9 @@ class Tasks:
         self.sided = goods[seen[self.subject[goods]] > 1]
 
     def draw(self, step: int, stage: Stage, neighbours: np.ndarray | None) -> Step:
-        """Draw one step; `neighbours` (len(copied), k) are positions in `copied` of the photos most alike, from mining."""
+        """Draw one step; `neighbours` (len(copied), k) are positions in `copied` of the photos most alike, from
+        mining.
+        """
         rng = np.random.default_rng((self.seed, step))
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
         parts = [self._copies(rng, generator, stage, neighbours)]

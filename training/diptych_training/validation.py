@@ -2,9 +2,9 @@
 
 import numpy as np
 import torch
-from diptych_model import PairNetwork
 from torch import Tensor
 
+from diptych_model import PairNetwork
 from diptych_training.augment import HEAVY, edit
 from diptych_training.metrics import Ranking, two_stages
 from diptych_training.mining import embed
@@ -65,6 +65,7 @@ def _two_stages(
     tokens, embeddings = embed(network, gallery, size)
     cosines = query_embeddings @ embeddings.T
     best = cosines.argsort(1, descending=True)[:, :candidates]
+    candidates = best.shape[1]
     with torch.autocast(gallery.device.type, torch.bfloat16):
         logits = [
             network.relate(query.expand(candidates, -1, -1, -1), tokens[row]).float()

@@ -1,0 +1,29 @@
+# The service without torch: docker build -t diptych .  Only /data (and /tmp) is ever written.
+FROM python:3.12-slim AS build
+ARG EXTRA=cpu
+WORKDIR /source
+COPY pyproject.toml README.md CHANGELOG.md LICENSE ./
+COPY model model
+COPY training training
+COPY export export
+COPY service service
+RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
+ && python -m venv /opt/diptych \
+ && /opt/diptych/bin/pip install --no-cache-dir "$(ls /wheels/diptych-*.whl)[${EXTRA}]"
+
+FROM python:3.12-slim
+RUN groupadd --gid 10001 diptych \
+ && useradd --uid 10001 --gid diptych --no-create-home --shell /usr/sbin/nologin diptych \
+ && install --directory --owner=diptych --group=diptych /data
+COPY --from=build /opt/diptych /opt/diptych
+ENV PATH=/opt/diptych/bin:$PATH \
+    HOME=/tmp \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+USER 10001:10001
+WORKDIR /data
+VOLUME /data
+EXPOSE 8000
+HEALTHCHECK --interval=30s --timeout=5s --start-period=60s --retries=3 \
+  CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/readyz', timeout=4)"]
+CMD ["diptych", "serve", "--store", "/data/store", "--host", "0.0.0.0"]

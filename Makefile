@@ -1,0 +1,95 @@
+# What one does with Diptych from a checkout; `make` lists it. Needs Python 3.11 or newer and nothing else.
+
+PYTHON ?= python3
+PHOTOS ?=
+STORE  ?=
+HOST   ?= 127.0.0.1
+PORT   ?= 8000
+RUN    ?= training/recipes/photo.toml
+ARGS   ?=
+
+override PHOTOS := $(patsubst ~/%,$(HOME)/%,$(PHOTOS))
+export PHOTOS STORE HOST PORT
+
+VENV  := .venv
+TOOLS := .venv-test
+# onnxruntime and onnxruntime-gpu overwrite each other: one of them, by whether there is an NVIDIA driver.
+EXTRA = $(shell nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
+
+.PHONY: help run demo test lint format train wheel clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "  make run PHOTOS=folder [STORE=dir] [HOST=$(HOST)] [PORT=$(PORT)]    your own pictures; any target: [PYTHON=python3.12]"
+
+run: ## index pictures and serve them with the web page; without PHOTOS=folder a drawn demonstration collection
+	@begun=$$(date +%s); $(MAKE) --silent $(VENV)/installed && { \
+	$(VENV)/bin/python -c 'import os, socket; s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); \
+	s.bind((os.environ["HOST"], int(os.environ["PORT"])))' 2>/dev/null || \
+	{ echo "make run: cannot listen on $$HOST:$$PORT, most likely something else does; try make run PORT=$$((PORT + 1))" >&2; exit 1; }; } && \
+	if [ -z "$$PHOTOS" ]; then \
+	  folder=demo/photos; STORE=$${STORE:-demo/store}; \
+	  [ -f demo/truth.csv ] || { echo "Drawing a demonstration collection in demo/."; $(VENV)/bin/diptych demo demo; } || exit 1; \
+	  example=$$(ls demo/queries/*-edited.jpg | head -n 1); \
+	else \
+	  [ -d "$$PHOTOS" ] || { echo "make run: PHOTOS names no folder: $$PHOTOS" >&2; exit 1; }; \
+	  folder=$$(cd "$$PHOTOS" && pwd); \
+	  STORE=$${STORE:-store/$$(basename "$$folder")-$$(printf %s "$$folder" | cksum | cut -d ' ' -f 1)}; \
+	  example=$$(find "$$folder" -type f -iname '*.jp*g' | sort | head -n 1); example=$${example:-picture.jpg}; \
+	fi && \
+	echo "Indexing $$folder into $$STORE." && \
+	{ $(VENV)/bin/diptych index add "$$folder" --store "$$STORE" || \
+	  { [ $$? -eq 1 ] && $(VENV)/bin/diptych index stats --store "$$STORE" >/dev/null 2>&1; }; } && \
+	printf '\nSet up and indexed in %s s. Open http://%s:%s/ or try, in another terminal:\n\n' "$$(($$(date +%s) - begun))" "$$HOST" "$$PORT" && \
+	printf '  curl -F "image=@%s" -F top=5 http://%s:%s/v1/search\n' "$$example" "$$HOST" "$$PORT" && \
+	printf '  $(VENV)/bin/diptych search "%s" --store "%s" --top 5\n\nCtrl-C ends it.\n\n' "$$example" "$$STORE" && \
+	{ trap : INT; $(VENV)/bin/diptych serve --store "$$STORE" --host "$$HOST" --port "$$PORT" || [ $$? -eq 130 ]; }
+
+demo: $(VENV)/installed ## draw the demonstration collection into demo/ (photos, queries, truth.csv)
+	@$(VENV)/bin/diptych demo demo
+
+test: ## everything that must hold before a change is taken: lint, types, tests; ARGS="-k name" for some
+	@begun=$$(date +%s); $(MAKE) --silent $(TOOLS)/installed && ready=$$(date +%s) && \
+	$(MAKE) --no-print-directory lint && $(TOOLS)/bin/pytest -m "not slow" $(ARGS) && \
+	echo "make test: set-up $$((ready - begun)) s, checks and tests $$(($$(date +%s) - ready)) s"
+
+lint: $(TOOLS)/installed ## ruff and pyright
+	@$(TOOLS)/bin/ruff check .
+	@$(TOOLS)/bin/ruff format --check .
+	@$(TOOLS)/bin/pyright --pythonpath $(TOOLS)/bin/python
+
+format: $(TOOLS)/installed ## put the code into its form
+	@$(TOOLS)/bin/ruff check --fix .
+	@$(TOOLS)/bin/ruff format .
+
+train: $(TOOLS)/installed ## train a network: make train RUN=training/recipes/photo.toml; ARGS=--resume goes on where it stopped
+	@$(TOOLS)/bin/diptych train "$(RUN)" $(ARGS)
+
+wheel: $(TOOLS)/installed ## build dist/diptych-*.whl
+	@$(TOOLS)/bin/python -m build --wheel --outdir dist .
+
+clean: ## remove what was built here; keeps demo/, store/ and runs/
+	rm -rf $(VENV) $(TOOLS) dist build .pytest_cache .ruff_cache
+	find model training export service tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/installed: pyproject.toml
+	$(call new_environment,$(VENV))
+	@echo "Installing diptych[$(EXTRA)] into $(VENV)."
+	@$(VENV)/bin/pip install --quiet --editable ".[$(EXTRA)]"
+	@touch $@
+
+$(TOOLS)/installed: pyproject.toml
+	$(call new_environment,$(TOOLS))
+	@echo "Installing diptych[cpu,train,dev] into $(TOOLS)."
+	@# By its exact version first: where a CPU build of it is at hand, that is taken instead of gigabytes of CUDA.
+	@$(TOOLS)/bin/pip install --quiet torch==2.13.0
+	@$(TOOLS)/bin/pip install --quiet --editable ".[cpu,train,dev]"
+	@touch $@
+
+define new_environment
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+echo "Diptych needs Python 3.11 or newer, but $(PYTHON) is $$($(PYTHON) --version 2>&1); name another: make PYTHON=python3.12" >&2; exit 1; }
+@[ -x $(1)/bin/pip ] || $(PYTHON) -m venv --clear $(1)
+endef

@@ -1,0 +1,29 @@
+"""Diptych scores how alike two images are by looking at both at once.
+
+`from diptych import Scorer, Collection`; both are imported on first use, so that `diptych --help` stays quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from diptych.collection import Collection
+    from diptych.scorer import Scorer
+
+    __version__: str
+
+__all__ = ["Collection", "Scorer", "__version__"]
+
+_HOMES = {"Scorer": "diptych.scorer", "Collection": "diptych.collection"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("diptych")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

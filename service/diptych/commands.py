@@ -1,0 +1,144 @@
+"""The service's subcommands. Only parsers are built here; what a command needs is imported when it runs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+from diptych import demo
+from diptych_export.commandline import Subparsers, command
+
+Run = Callable[[argparse.Namespace], int]
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add serve, index, search, score, rerank, doctor and demo."""
+    _serve(subparsers)
+    _index(subparsers)
+    _search(subparsers)
+    _score(subparsers)
+    _rerank(subparsers)
+    _doctor(subparsers)
+    demo.register(subparsers)
+
+
+def _serve(subparsers: Subparsers) -> None:
+    parser = command(subparsers, "serve", "serve scores, searches and the web page over HTTP", _later("serving:serve"))
+    _store(parser, required=False)
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument("--port", type=_number(0, 65535), default=8000, help="port, 0 for any (default: %(default)s)")
+    _model(parser)
+
+
+def _index(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "index", help="fill and look after a collection", description="Fill and look after a collection."
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+    add = command(actions, "add", "add picture files and folders", _later("indexing:add"))
+    _store(add)
+    add.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="a picture, or a folder to search through")
+    add.add_argument("--keep-bytes", action="store_true", help="keep the files themselves in the collection")
+    _model(add)
+
+    remove = command(actions, "remove", "forget pictures; their files are left alone", _later("indexing:remove"))
+    _store(remove)
+    remove.add_argument("paths", nargs="+", metavar="PATH", help="a file, a folder, or the id of a picture")
+
+    stats = command(actions, "stats", "say what a collection holds", _later("indexing:stats"))
+    _store(stats)
+
+    verify = command(actions, "verify", "check every picture and the index", _later("indexing:check"))
+    _store(verify)
+
+    rebuild = command(
+        actions, "rebuild", "embed pictures for another model and write the index", _later("indexing:renew")
+    )
+    _store(rebuild)
+    rebuild.add_argument("--all", action="store_true", help="embed every picture, also those of this model")
+    rebuild.add_argument("--drop-missing", action="store_true", help="remove pictures whose file cannot be read")
+    _model(rebuild)
+
+
+def _search(subparsers: Subparsers) -> None:
+    parser = command(subparsers, "search", "find a picture in a collection", _later("asking:search"))
+    parser.add_argument("query", metavar="QUERY", help="a picture file, or - for standard input")
+    _store(parser)
+    _top(parser, 10)
+    parser.add_argument(
+        "--candidates",
+        type=_number(0),
+        default=100,
+        help="how many the network looks at; 0 for embeddings alone (default: %(default)s)",
+    )
+    _model(parser)
+
+
+def _score(subparsers: Subparsers) -> None:
+    parser = command(subparsers, "score", "score one pair, or all pairs of a CSV file", _later("scoring:score"))
+    parser.add_argument(
+        "inputs",
+        nargs="+",
+        metavar="PICTURE|PAIRS.csv",
+        help="two pictures, or a CSV with columns image_a, image_b",
+    )
+    parser.add_argument("-o", "--output", metavar="OUT", help=".csv, .jsonl or .parquet file, or - for standard output")
+    parser.add_argument("--format", choices=("csv", "jsonl", "parquet"), help="by default the ending of OUT, or csv")
+    parser.add_argument("--resume", action="store_true", help="go on where a run that was stopped left off")
+    parser.add_argument("--force", action="store_true", help="begin anew and replace what is there")
+    _model(parser)
+    parser.set_defaults(usage_error=parser.error)
+
+
+def _rerank(subparsers: Subparsers) -> None:
+    parser = command(subparsers, "rerank", "order pictures by their likeness to one", _later("asking:rerank"))
+    parser.add_argument("query", metavar="QUERY", help="a picture file, or - for standard input")
+    parser.add_argument("candidates", nargs="+", metavar="CANDIDATE", help="picture files")
+    _top(parser, None)
+    _model(parser)
+
+
+def _doctor(subparsers: Subparsers) -> None:
+    parser = command(subparsers, "doctor", "say what this installation runs on and how fast", _later("doctor:run"))
+    _store(parser, required=False)
+    _model(parser)
+
+
+def _store(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    parser.add_argument("--store", metavar="DIR", type=Path, required=required, help="the folder of the collection")
+
+
+def _top(parser: argparse.ArgumentParser, default: int | None) -> None:
+    shown = "all" if default is None else default
+    parser.add_argument("--top", metavar="N", type=_number(1), default=default, help=f"how many (default: {shown})")
+
+
+def _model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--model", default="photo", help="a bundled model or an artifact directory (default: %(default)s)"
+    )
+    parser.add_argument("--provider", choices=("auto", "cpu", "cuda"), default="auto", help="(default: %(default)s)")
+    parser.add_argument("--threads", type=_number(1), help="by default what this process may use")
+
+
+def _number(least: int, most: int | None = None) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"expected a whole number, got {text!r}") from None
+        if value < least or (most is not None and value > most):
+            limits = f"at least {least}" if most is None else f"from {least} to {most}"
+            raise argparse.ArgumentTypeError(f"expected a number {limits}, got {value}")
+        return value
+
+    return parse
+
+
+def _later(target: str) -> Run:
+    """A run function that imports `diptych.MODULE` and calls FUNCTION in it: `_later("module:function")`."""
+    module, function = target.split(":")
+    return lambda args: getattr(import_module(f"diptych.{module}"), function)(args)

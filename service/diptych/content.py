@@ -1,0 +1,76 @@
+"""A picture on its way into a collection: its bytes, what they are, and the pixels the network sees."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from PIL import ExifTags, Image
+
+from diptych_export.errors import PictureError
+from diptych_export.pictures import FORMATS, PictureLimits, PictureSource, open_picture, panel_pixels
+
+_SIDEWAYS = frozenset({5, 6, 7, 8})
+
+
+@dataclass(frozen=True)
+class Content:
+    """A checked picture: `width` x `height` upright, `pixels` uint8 (S, S, 3), `data` None once let go."""
+
+    data: bytes | None
+    sha256: str
+    media_type: str
+    width: int
+    height: int
+    pixels: np.ndarray
+
+    @property
+    def id(self) -> str:
+        """The picture's name in every collection: the first 32 hex digits of the digest of its bytes."""
+        return picture_id(self.sha256)
+
+
+def picture_id(sha256: str) -> str:
+    """The id of the content with this SHA-256 digest in hex."""
+    return sha256[:32]
+
+
+def read_bytes(source: PictureSource, limits: PictureLimits, *, name: str | None = None) -> bytes:
+    """The bytes of a picture file, never more than the limit and one; pixels in memory are written as PNG.
+
+    Raises PictureError for a path that is no readable file.
+    """
+    if isinstance(source, bytes | bytearray | memoryview):
+        return bytes(source)
+    if isinstance(source, Image.Image | np.ndarray):
+        buffer = BytesIO()
+        open_picture(source, limits, name=name).save(buffer, "PNG")
+        return buffer.getvalue()
+    path = Path(source)
+    try:
+        if path.is_file():
+            with path.open("rb") as file:
+                return file.read(limits.bytes + 1)
+        open_picture(source, limits, name=name)
+        reason = "it changed while it was read"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    raise PictureError(f"{name or path} cannot be read: {reason}")
+
+
+def describe(data: bytes, size: int, limits: PictureLimits, *, name: str | None = None) -> Content:
+    """Decode and check the bytes of a picture file for panels of `size` pixels. Raises PictureError."""
+    pixels = panel_pixels(data, size, limits, name=name)
+    with Image.open(BytesIO(data), formats=FORMATS) as header:
+        width, height = header.size
+        media_type = Image.MIME.get(header.format or "", "application/octet-stream")
+        try:
+            orientation = header.getexif().get(ExifTags.Base.Orientation, 1)
+        except Exception:  # a broken EXIF block does not spoil the picture; the decoder ignores it too
+            orientation = 1
+    if orientation in _SIDEWAYS:
+        width, height = height, width
+    return Content(data, hashlib.sha256(data).hexdigest(), media_type, width, height, pixels)

@@ -1,0 +1,29 @@
+"""What can go wrong in the service, beside bad pictures and bad artifacts."""
+
+from __future__ import annotations
+
+from diptych_export.errors import DiptychError
+
+
+class StoreError(DiptychError):
+    """A collection that is missing, damaged, in use, of another version or made by another model."""
+
+    code = "store"
+
+
+class ModelMismatchError(StoreError):
+    """A collection whose pictures were embedded by another model revision than the one that was loaded."""
+
+    code = "model_mismatch"
+
+
+class UnknownPictureError(DiptychError, LookupError):
+    """No picture has this id, or its content is not to be had any more."""
+
+    code = "not_found"
+
+
+class BatchError(DiptychError):
+    """A pair-scoring job that cannot start or go on as asked."""
+
+    code = "batch"

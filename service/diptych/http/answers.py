@@ -1,0 +1,206 @@
+"""What the service answers: one model per route."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from diptych.http.references import Picture
+
+
+class Usage(BaseModel):
+    """What a request took."""
+
+    images: int = Field(description="Pictures sent or named.")
+    pairs: int = Field(0, description="Pairs the network looked at together.")
+    prompt_tokens: int = Field(description="Patches of all pictures.")
+    total_tokens: int
+
+
+class ScoreItem(BaseModel):
+    """The score of one pair."""
+
+    index: int
+    object: Literal["score"] = "score"
+    score: float = Field(description="The calibrated probability, 0 to 1, that both show the same thing.")
+    raw_score: float = Field(description="The network's logit.")
+
+
+class ScoreAnswer(BaseModel):
+    """Scores in the order of the pairs."""
+
+    id: str
+    object: Literal["list"] = "list"
+    created: int = Field(description="Seconds since 1970.")
+    model: str
+    data: list[ScoreItem]
+    usage: Usage
+
+
+class RerankItem(BaseModel):
+    """One document's place."""
+
+    index: int = Field(description="The document's place in the request.")
+    relevance_score: float = Field(description="The calibrated probability, 0 to 1, that both show the same thing.")
+    raw_score: float = Field(description="The network's logit.")
+    document: Picture | None = Field(None, description="As sent, with `return_documents`.")
+
+
+class RerankAnswer(BaseModel):
+    """Documents from the most to the least alike."""
+
+    id: str
+    model: str
+    results: list[RerankItem]
+    usage: Usage
+
+
+class EmbeddingItem(BaseModel):
+    """One picture's embedding, a unit vector."""
+
+    object: Literal["embedding"] = "embedding"
+    index: int
+    embedding: list[float] | str
+
+
+class EmbeddingAnswer(BaseModel):
+    """Embeddings in the order of the pictures."""
+
+    object: Literal["list"] = "list"
+    data: list[EmbeddingItem]
+    model: str
+    usage: Usage
+
+
+class MatchItem(BaseModel):
+    """A picture of the collection beside the query."""
+
+    id: str
+    path: str | None
+    metadata: dict[str, Any]
+    relevance_score: float | None = Field(description="Calibrated probability; null where the network did not look.")
+    raw_score: float | None
+    similarity: float = Field(description="Cosine of the two embeddings, -1 to 1.")
+    rank: int = Field(description="Place after re-ranking, from 0.")
+    first_rank: int = Field(description="Place by the embedding alone, from 0.")
+    thumbnail: str = Field(description="Where a small JPEG of it is.")
+
+
+class SearchAnswer(BaseModel):
+    """The matches after re-ranking, and the candidates as the embedding alone would have answered."""
+
+    id: str
+    object: Literal["search"] = "search"
+    model: str
+    matches: list[MatchItem]
+    candidates: list[MatchItem]
+    timings: dict[str, float] = Field(description="Seconds by stage.")
+
+
+class ImageItem(BaseModel):
+    """A picture of the collection."""
+
+    id: str
+    object: Literal["image"] = "image"
+    path: str | None
+    metadata: dict[str, Any]
+    width: int
+    height: int
+    bytes_kept: bool = Field(description="Whether the collection keeps the file itself, not only its path.")
+    added: str = Field(description="ISO 8601 time.")
+    content: str = Field(description="Where the file is.")
+    thumbnail: str = Field(description="Where a small JPEG of it is.")
+
+
+class AddedItem(ImageItem):
+    """A picture that is in the collection now."""
+
+    created: bool = Field(description="False if the same file was there already.")
+
+
+class AddAnswer(BaseModel):
+    """The added pictures in the order of the request."""
+
+    object: Literal["list"] = "list"
+    data: list[AddedItem]
+
+
+class ImageList(BaseModel):
+    """A page of the collection."""
+
+    object: Literal["list"] = "list"
+    data: list[ImageItem]
+    has_more: bool
+    next: str | None = Field(description="Give this as `after` for the next page.")
+
+
+class Deleted(BaseModel):
+    """A picture that is no longer in the collection."""
+
+    id: str
+    object: Literal["image"] = "image"
+    deleted: Literal[True] = True
+
+
+class ModelItem(BaseModel):
+    """The served model."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int = Field(description="When this service started, seconds since 1970.")
+    owned_by: Literal["diptych"] = "diptych"
+    revision: str
+
+
+class ModelList(BaseModel):
+    """The served model, as a list of one."""
+
+    object: Literal["list"] = "list"
+    data: list[ModelItem]
+
+
+class Limits(BaseModel):
+    """What one request may ask for."""
+
+    body_bytes: int
+    pictures: int
+    top: int
+    candidates: int
+    workers: int
+    waiting: int
+    picture_bytes: int
+    picture_pixels: int
+    picture_side: int = Field(description="The shortest side that is still taken, in pixels.")
+
+
+class Info(BaseModel):
+    """What this service is and runs on."""
+
+    name: Literal["diptych"] = "diptych"
+    version: str
+    model: str
+    revision: str
+    provider: str = Field(description="The ONNX Runtime provider that really runs.")
+    attention_path: str = Field(description="How the custom operator is computed.")
+    threads: int
+    panel_size: int = Field(description="Side in pixels to which each picture is brought.")
+    embedding_dim: int
+    thresholds: dict[str, float] = Field(description="relevance_score at stated false-positive rates.")
+    limits: Limits
+    collection: dict[str, Any] | None = Field(description="Figures of the collection; null without one.")
+
+
+class Health(BaseModel):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Ready(BaseModel):
+    """The service scores pictures as it should."""
+
+    status: Literal["ready"] = "ready"
+    warm_up_seconds: float
+    same: float = Field(description="raw_score of a drawn picture with itself.")
+    other: float = Field(description="raw_score of the same picture with another one.")

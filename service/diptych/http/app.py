@@ -1,0 +1,64 @@
+"""The service as an ASGI application."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import FastAPI
+
+from diptych.collection import Collection
+from diptych.http.context import Context
+from diptych.http.edge import Edge
+from diptych.http.errors import install_handlers
+from diptych.http.openapi import complete_openapi
+from diptych.http.routes import images, pairs, search, status
+from diptych.http.routes.page import install_page
+from diptych.http.settings import Settings
+from diptych.http.warmup import warm_up
+from diptych.http.work import Work
+from diptych.scorer import Scorer
+
+_ABOUT = "Scores how alike two pictures are by looking at both at once."
+
+
+def create_app(collection: Collection | None, scorer: Scorer, *, settings: Settings | None = None) -> FastAPI:
+    """The HTTP face of a scorer and, if given, a collection: `uvicorn.run(create_app(collection, scorer))`.
+
+    Warming up starts with the server and runs beside it: `/healthz` answers at once, `/readyz` when it is done. The
+    collection stays the caller's to close.
+    """
+    settings = settings or Settings()
+    work = Work(settings.workers, settings.waiting)
+    # A thumbnail decodes a whole picture, which may be large: more than a few at once would cost too much memory.
+    reads = Work(workers=4, waiting=1024)
+    context = Context(scorer, collection, settings, work, reads)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async def warm() -> None:
+            context.warm_up = await context.work.run(lambda: warm_up(scorer, collection))
+
+        warming = asyncio.create_task(warm())
+        yield
+        await warming
+
+    # FastAPI's own documentation pages load their parts from another host, so only the document is served.
+    app = FastAPI(
+        title="Diptych",
+        description=_ABOUT,
+        version=version("diptych"),
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.context = context
+    app.add_middleware(Edge, body_bytes=settings.body_bytes)
+    install_handlers(app)
+    for part in (pairs, search, images, status):
+        app.include_router(part.router)
+    install_page(app)
+    complete_openapi(app)
+    return app

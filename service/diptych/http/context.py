@@ -1,0 +1,105 @@
+"""What a route has at hand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import numpy as np
+from fastapi import Depends, Request
+
+from diptych.collection import Collection
+from diptych.errors import UnknownPictureError
+from diptych.http.errors import RequestError
+from diptych.http.references import Picture, reference
+from diptych.http.settings import Settings
+from diptych.http.warmup import WarmUp
+from diptych.http.work import Work
+from diptych.parallel import each
+from diptych.scorer import Scorer
+from diptych_export.errors import PictureError
+
+
+@dataclass
+class Context:
+    """One service: its model, its collection if it has one, its limits and its threads."""
+
+    scorer: Scorer
+    stored: Collection | None
+    settings: Settings
+    work: Work
+    reads: Work
+    started: int = field(default_factory=lambda: int(time.time()))
+    warm_up: WarmUp | None = None
+
+    @property
+    def collection(self) -> Collection:
+        """The collection; 501 if the service has none."""
+        if self.stored is None:
+            message = "This service has no collection; start it with `diptych serve --store DIR`."
+            raise RequestError(501, "no_collection", message)
+        return self.stored
+
+    @property
+    def model(self) -> str:
+        """The served model's name."""
+        return self.scorer.runtime.name
+
+    def check_model(self, asked: str | None) -> None:
+        """Refuse a request that names another model than the one served."""
+        if asked not in (None, self.model):
+            message = f'The model "{asked}" is not served here; "{self.model}" is.'
+            raise RequestError(404, "model_not_found", message, param="model")
+
+    def picture_bytes(self, picture: Picture, position: str) -> bytes:
+        """The file behind a picture of a request; 422 with its position if there is none."""
+        position, found = reference(picture, position)
+        if isinstance(found, bytes):
+            return found
+        try:
+            return self.collection.content(found)[0]
+        except UnknownPictureError as error:
+            raise RequestError(422, "unknown_image", f"{position}: {error}", param=position) from None
+
+    def panels(self, pictures: Sequence[tuple[str, Picture]]) -> list[np.ndarray]:
+        """Each picture as the network sees it, uint8 (S, S, 3); a bad one is 422 with the decoder's words."""
+
+        def decode(item: tuple[str, Picture]) -> np.ndarray:
+            position, picture = item
+            return self.scorer.pixels(self.picture_bytes(picture, position), name=position)
+
+        found = []
+        decoded = each(decode, pictures, self.scorer.runtime.threads)
+        for (position, _), panel in zip(pictures, decoded, strict=True):
+            if isinstance(panel, PictureError):
+                raise _refused(panel, position)
+            found.append(panel)
+        return found
+
+
+@contextmanager
+def positioned(position: str) -> Iterator[None]:
+    """Turns the decoder's refusal into one that carries the position of the picture in the request."""
+    try:
+        yield
+    except PictureError as error:
+        raise _refused(error, position) from error
+
+
+def _refused(error: PictureError, position: str) -> RequestError:
+    return RequestError(422, error.code, str(error), param=position)
+
+
+def _context(request: Request) -> Context:
+    return request.app.state.context
+
+
+def _request_id(request: Request) -> str:
+    return request.state.request_id
+
+
+Here = Annotated[Context, Depends(_context)]
+RequestId = Annotated[str, Depends(_request_id)]

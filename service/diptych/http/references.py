@@ -1,0 +1,152 @@
+"""Pictures as requests name them, and their way to bytes.
+
+A picture is a data URI, bare base64, an OpenAI content part, `{"image": ...}` or `{"id": ...}` of a stored one. Web
+addresses and file paths are refused: the service fetches nothing and opens no file because a request says so.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag
+
+from diptych.http.errors import RequestError
+from diptych.http.strict import Strict
+
+_EXPECTED = (
+    'expected a picture: a data URI, base64, {"type": "image_url", "image_url": {"url": "data:..."}}, '
+    '{"image": "data:..."} or {"id": "..."} of a stored one'
+)
+
+
+class ImageUrl(Strict):
+    """The inside of an OpenAI content part."""
+
+    url: str = Field(description="A data URI (`data:image/jpeg;base64,...`) or bare base64.")
+    detail: str | None = Field(None, description="Taken for compatibility; every picture is seen the same way.")
+
+
+def _as_image_url(value: Any) -> Any:
+    return {"url": value} if isinstance(value, str) else value
+
+
+class ImagePart(Strict):
+    """An OpenAI content part."""
+
+    type: Literal["image_url"]
+    image_url: Annotated[ImageUrl, BeforeValidator(_as_image_url, json_schema_input_type=ImageUrl | str)]
+
+
+class InlineImage(Strict):
+    """A picture in Jina's form."""
+
+    image: str = Field(description="A data URI or bare base64.")
+
+
+class StoredImage(Strict):
+    """A picture of the collection."""
+
+    id: str = Field(description="As answered by /v1/images and /v1/search.")
+
+
+class Content(Strict):
+    """Content parts in vLLM's form."""
+
+    content: list[ImagePart] = Field(min_length=1)
+
+
+def _form(value: Any) -> str | None:
+    if isinstance(value, str):
+        return "@text"
+    forms = {"image_url": "@part", "type": "@part", "image": "@inline", "id": "@stored", "content": "@content"}
+    if isinstance(value, dict):
+        return next((tag for key, tag in forms.items() if key in value), None)
+    named = {ImagePart: "@part", InlineImage: "@inline", StoredImage: "@stored", Content: "@content"}
+    return named.get(type(value))
+
+
+def _count(value: Any) -> str:
+    return "@many" if isinstance(value, list) else "@one"
+
+
+Picture = Annotated[
+    Annotated[str, Tag("@text")]
+    | Annotated[ImagePart, Tag("@part")]
+    | Annotated[InlineImage, Tag("@inline")]
+    | Annotated[StoredImage, Tag("@stored")]
+    | Annotated[Content, Tag("@content")],
+    Discriminator(_form, custom_error_type="not_a_picture", custom_error_message=_EXPECTED),
+]
+Pictures = Annotated[
+    Annotated[list[Picture], Field(min_length=1), Tag("@many")] | Annotated[Picture, Tag("@one")],
+    Discriminator(_count),
+]
+
+
+def listed(value: Pictures, field: str, limit: int) -> list[tuple[str, Picture]]:
+    """The pictures of a field with their positions: [("documents[0]", ...), ...]; 422 for more than `limit`."""
+    found: list[tuple[str, Picture]]
+    if isinstance(value, list):
+        found = [(f"{field}[{index}]", picture) for index, picture in enumerate(value)]
+    elif isinstance(value, Content):
+        found = [(f"{field}.content[{index}]", part) for index, part in enumerate(value.content)]
+    else:
+        found = [(field, value)]
+    check_count(len(found), field, limit)
+    return found
+
+
+def check_count(count: int, field: str, limit: int) -> None:
+    """Refuse more pictures than one request may bring."""
+    if count > limit:
+        message = f"{field} has {count} pictures; at most {limit} fit in one request. Split it into several."
+        raise RequestError(422, "too_many_pictures", message, param=field)
+
+
+def inline_bytes(text: str, position: str) -> bytes:
+    """The bytes of a data URI or of bare base64; 422 for anything else, by name for addresses and paths."""
+    head = text[:64].lstrip().lower()
+    if head.startswith(("http://", "https://", "//", "ftp://")):
+        message = f"{position}: web addresses are not fetched; download the picture and send it as a data URI."
+        raise RequestError(422, "remote_url_refused", message, param=position)
+    if head.startswith("file:"):
+        message = f"{position}: file: addresses are not opened; send the picture as a data URI."
+        raise RequestError(422, "file_url_refused", message, param=position)
+    payload = text.strip()
+    if head.startswith("data:"):
+        header, comma, payload = payload.partition(",")
+        if not comma or not header.lower().endswith(";base64"):
+            raise _not_base64(position, 'a data URI must read "data:image/...;base64,..."')
+    try:
+        return base64.b64decode(payload, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise _not_base64(position, f"this is neither a data URI nor base64 ({error})") from None
+
+
+def reference(picture: Picture, position: str) -> tuple[str, bytes | str]:
+    """(position, bytes) of a picture sent along, or (position, id) of a stored one."""
+    match picture:
+        case str():
+            return position, inline_bytes(picture, position)
+        case ImagePart():
+            return position, inline_bytes(picture.image_url.url, position)
+        case InlineImage():
+            return position, inline_bytes(picture.image, position)
+        case StoredImage():
+            return position, picture.id
+        case Content():
+            return _only_part(picture.content, position)
+
+
+def _only_part(parts: Sequence[ImagePart], position: str) -> tuple[str, bytes | str]:
+    if len(parts) != 1:
+        message = f"{position}.content has {len(parts)} parts; each item is one picture."
+        raise RequestError(422, "invalid_request", message, param=position)
+    return reference(parts[0], position)
+
+
+def _not_base64(position: str, reason: str) -> RequestError:
+    return RequestError(422, "invalid_picture", f"{position}: {reason}.", param=position)

@@ -1,0 +1,84 @@
+"""What the service is asked: one model per route, in the shapes of vLLM, Cohere/Jina and OpenAI."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, AliasChoices, Field, Json
+
+from diptych.http.references import Picture, Pictures
+from diptych.http.strict import Strict
+
+
+def _storable(value: dict[str, Any]) -> dict[str, Any]:
+    """Python reads NaN and halves of surrogate pairs from JSON, but nobody could read them back."""
+    json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    return value
+
+
+Metadata = Annotated[dict[str, Any], AfterValidator(_storable)]
+
+
+class Request(Strict):
+    """What every request may say."""
+
+    model: str | None = Field(None, description="The served model's name, if given; any other is refused.")
+    user: str | None = Field(None, description="Taken for compatibility and ignored.")
+
+
+class ScoreRequest(Request):
+    """Pairs to score: one query with one document, one with many, or as many with as many, paired in order."""
+
+    queries: Pictures = Field(validation_alias=AliasChoices("queries", "text_1"), description="Also as `text_1`.")
+    documents: Pictures = Field(validation_alias=AliasChoices("documents", "text_2"), description="Also as `text_2`.")
+
+
+class RerankRequest(Request):
+    """Documents to order by how alike they are to the query."""
+
+    query: Picture
+    documents: Pictures
+    top_n: int | None = Field(None, ge=1, description="Answer only the best; all of them if not given.")
+    return_documents: bool = Field(False, description="Send each document back with its score.")
+
+
+class EmbeddingRequest(Request):
+    """Pictures to embed."""
+
+    input: Pictures
+    encoding_format: Literal["float", "base64"] = Field(
+        "float", description="`base64` is little-endian float32, as OpenAI's client asks for."
+    )
+
+
+class SearchOptions(Request):
+    """How to search."""
+
+    top: int = Field(10, ge=1, description="How many matches to answer.")
+    candidates: int = Field(
+        100, ge=0, description="How many of the first stage the network looks at together with the query; 0 for none."
+    )
+
+
+class SearchRequest(SearchOptions):
+    """A picture to look for in the collection."""
+
+    image: Picture = Field(validation_alias=AliasChoices("image", "query"), description="Also as `query`.")
+
+
+class SearchForm(SearchOptions):
+    """The fields of a search sent as a form; the picture is the file `image`."""
+
+
+class AddRequest(Strict):
+    """A picture to add to the collection."""
+
+    image: Picture
+    metadata: Metadata | None = Field(None, description="Any JSON object, kept with the picture.")
+
+
+class AddForm(Strict):
+    """The fields of an addition sent as a form; the pictures are the files `image`."""
+
+    metadata: Json[Metadata] | None = Field(None, description="A JSON object, kept with each picture.")

@@ -1,0 +1,128 @@
+"""Scores, rankings and embeddings of pictures that come with the request."""
+
+from __future__ import annotations
+
+import base64
+import time
+
+import numpy as np
+from fastapi import APIRouter, Depends
+
+from diptych.http.answers import (
+    EmbeddingAnswer,
+    EmbeddingItem,
+    RerankAnswer,
+    RerankItem,
+    ScoreAnswer,
+    ScoreItem,
+    Usage,
+)
+from diptych.http.bodies import require_json
+from diptych.http.context import Context, Here, RequestId
+from diptych.http.errors import RequestError, documented
+from diptych.http.references import check_count, listed
+from diptych.http.requests import EmbeddingRequest, RerankRequest, ScoreRequest
+
+router = APIRouter(
+    prefix="/v1",
+    tags=["pictures in the request"],
+    dependencies=[Depends(require_json)],
+    responses=documented(400, 403, 404, 413, 415, 422, 429, 500, 501),
+)
+
+
+@router.post("/score", summary="Score pairs")
+async def score(body: ScoreRequest, here: Here, request_id: RequestId) -> ScoreAnswer:
+    """The score of each pair of a query and a document, in vLLM's form.
+
+    One query meets every document; as many queries as documents are paired in order. The order of the two pictures of
+    a pair does not change its score.
+    """
+    here.check_model(body.model)
+    limit = here.settings.pictures
+    queries, documents = listed(body.queries, "queries", limit), listed(body.documents, "documents", limit)
+    check_count(len(queries) + len(documents), "queries and documents together", limit)
+    if len(queries) not in (1, len(documents)):
+        message = (
+            f"{len(queries)} queries and {len(documents)} documents make no pairs; "
+            "expected 1 and 1, 1 and N, or N and N."
+        )
+        raise RequestError(422, "pairing_mismatch", message, param="queries")
+
+    def work() -> list[ScoreItem]:
+        panels = here.panels([*queries, *documents])
+        panels_a, panels_b = panels[: len(queries)], panels[len(queries) :]
+        if len(panels_a) == 1:
+            panels_a = panels_a * len(panels_b)
+        raw = here.scorer.predict(list(zip(panels_a, panels_b, strict=True)), activation=False)
+        relevance = here.scorer.runtime.relevance(raw)
+        return [
+            ScoreItem(index=index, score=float(probability), raw_score=float(logit))
+            for index, (probability, logit) in enumerate(zip(relevance, raw, strict=True))
+        ]
+
+    data = await here.work.run(work)
+    return ScoreAnswer(
+        id=f"score-{request_id}",
+        created=int(time.time()),
+        model=here.model,
+        data=data,
+        usage=_usage(here, len(queries) + len(documents), len(documents)),
+    )
+
+
+@router.post("/rerank", summary="Order documents by likeness to a query", response_model_exclude_none=True)
+async def rerank(body: RerankRequest, here: Here, request_id: RequestId) -> RerankAnswer:
+    """The documents from the most to the least alike to the query, in Cohere's and Jina's form."""
+    here.check_model(body.model)
+    documents = listed(body.documents, "documents", here.settings.pictures - 1)
+    query = listed(body.query, "query", 1)
+
+    def work() -> list[RerankItem]:
+        panel, *panels = here.panels([*query, *documents])
+        return [
+            RerankItem(
+                index=hit["corpus_id"],
+                relevance_score=float(hit["score"]),
+                raw_score=float(hit["raw_score"]),
+                document=documents[hit["corpus_id"]][1] if body.return_documents else None,
+            )
+            for hit in here.scorer.rank(panel, panels, top_k=body.top_n)
+        ]
+
+    results = await here.work.run(work)
+    return RerankAnswer(
+        id=f"rerank-{request_id}",
+        model=here.model,
+        results=results,
+        usage=_usage(here, 1 + len(documents), len(documents)),
+    )
+
+
+@router.post("/embeddings", summary="Embed pictures")
+async def embeddings(body: EmbeddingRequest, here: Here) -> EmbeddingAnswer:
+    """The unit vectors that find candidates, in OpenAI's form; their dot product is the cosine of two pictures."""
+    here.check_model(body.model)
+    pictures = listed(body.input, "input", here.settings.pictures)
+
+    def work() -> list[EmbeddingItem]:
+        vectors = here.scorer.encode(here.panels(pictures)).embeddings
+        return [
+            EmbeddingItem(index=index, embedding=_written(vector, body.encoding_format))
+            for index, vector in enumerate(vectors)
+        ]
+
+    data = await here.work.run(work)
+    return EmbeddingAnswer(data=data, model=here.model, usage=_usage(here, len(pictures), 0))
+
+
+def _written(vector: np.ndarray, encoding: str) -> list[float] | str:
+    if encoding == "base64":
+        return base64.b64encode(vector.astype("<f4").tobytes()).decode()
+    return vector.astype(float).tolist()
+
+
+def _usage(here: Context, images: int, pairs: int) -> Usage:
+    _, rows, columns = here.scorer.runtime.token_shape
+    tokens = images * rows * columns
+    return Usage(images=images, pairs=pairs, prompt_tokens=tokens, total_tokens=tokens)

@@ -1,0 +1,60 @@
+"""Searching the collection."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from fastapi import APIRouter, Request
+
+from diptych.http.answers import MatchItem, SearchAnswer
+from diptych.http.bodies import body_schema, read_body
+from diptych.http.context import Context, Here, RequestId, positioned
+from diptych.http.errors import RequestError, documented
+from diptych.http.requests import SearchForm, SearchOptions, SearchRequest
+from diptych.search import Match, SearchResult
+
+router = APIRouter(prefix="/v1", tags=["collection"], responses=documented(400, 403, 404, 413, 415, 422, 429, 500, 501))
+
+
+@router.post(
+    "/search",
+    summary="Find a picture in the collection",
+    openapi_extra=body_schema(SearchRequest, SearchForm, several=False),
+)
+async def search(request: Request, here: Here, request_id: RequestId) -> SearchAnswer:
+    """The pictures most like the one sent: `curl -F image=@photo.jpg -F top=5 .../v1/search`, or JSON.
+
+    `candidates` pictures are found by their embeddings; the network then looks at each of them together with the query
+    and orders them anew. Both orders are answered.
+    """
+    collection = here.collection
+    body = await read_body(request, SearchRequest, SearchForm, files=1)
+    options = body if isinstance(body, SearchRequest) else body[0]
+    _check(options, here)
+
+    def work() -> SearchResult:
+        query = here.picture_bytes(body.image, "image") if isinstance(body, SearchRequest) else body[1][0].data
+        with positioned("image"):
+            return collection.search(query, top=options.top, candidates=options.candidates)
+
+    found = await here.work.run(work)
+    return SearchAnswer(
+        id=f"search-{request_id}",
+        model=here.model,
+        matches=[_item(match) for match in found.matches],
+        candidates=[_item(match) for match in found.candidates],
+        timings=found.timings,
+    )
+
+
+def _check(options: SearchOptions, here: Context) -> None:
+    here.check_model(options.model)
+    for name, limit in (("top", here.settings.top), ("candidates", here.settings.candidates)):
+        asked = getattr(options, name)
+        if asked > limit:
+            raise RequestError(422, "invalid_request", f"{name} is {asked}; at most {limit} is allowed.", param=name)
+
+
+def _item(match: Match) -> MatchItem:
+    known = {field.name: getattr(match, field.name) for field in fields(match)}
+    return MatchItem(**known, thumbnail=f"/v1/images/{match.id}/thumbnail")

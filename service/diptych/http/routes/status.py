@@ -1,0 +1,72 @@
+"""What is served, and whether it is well."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from fastapi import APIRouter
+
+from diptych.http.answers import Health, Info, Limits, ModelItem, ModelList, Ready
+from diptych.http.context import Here
+from diptych.http.errors import RequestError, documented
+from diptych_export.pictures import PictureLimits
+
+router = APIRouter(tags=["service"], responses=documented(500))
+
+
+@router.get("/v1/models", summary="The served model")
+async def models(here: Here) -> ModelList:
+    """The served model in OpenAI's form, always exactly one."""
+    return ModelList(data=[ModelItem(id=here.model, created=here.started, revision=here.scorer.runtime.revision)])
+
+
+@router.get("/info", summary="Model, provider, limits and collection")
+def info(here: Here) -> Info:
+    """What this service is and runs on: model, provider, thresholds, limits, and figures of the collection."""
+    runtime, settings, picture = here.scorer.runtime, here.settings, PictureLimits()
+    return Info(
+        version=version("diptych"),
+        model=here.model,
+        revision=runtime.revision,
+        provider=runtime.provider,
+        attention_path=runtime.attention_path,
+        threads=runtime.threads,
+        panel_size=runtime.panel_size,
+        embedding_dim=runtime.embedding_dim,
+        thresholds=runtime.thresholds,
+        limits=Limits(
+            body_bytes=settings.body_bytes,
+            pictures=settings.pictures,
+            top=settings.top,
+            candidates=settings.candidates,
+            workers=settings.workers,
+            waiting=settings.waiting,
+            picture_bytes=picture.bytes,
+            picture_pixels=picture.pixels,
+            picture_side=picture.side,
+        ),
+        collection=None if here.stored is None else here.stored.stats(),
+    )
+
+
+@router.get("/healthz", summary="Is the process alive?")
+@router.get("/v2/health/live", summary="Is the process alive? (Open Inference Protocol)")
+async def alive() -> Health:
+    """200 as long as the process answers."""
+    return Health()
+
+
+@router.get("/readyz", summary="Can it answer requests?", responses=documented(503))
+@router.get("/v2/health/ready", summary="Can it answer requests? (Open Inference Protocol)", responses=documented(503))
+async def ready(here: Here) -> Ready:
+    """200 once a golden pair was scored as it should be and while nothing is stuck; else 503 with the reason."""
+    done, oldest = here.warm_up, here.work.oldest()
+    if done is None:
+        raise RequestError(
+            503, "not_ready", "The model is warming up; try again in a moment.", headers={"Retry-After": "1"}
+        )
+    if done.fault is not None:
+        raise RequestError(503, "not_ready", f"Not ready: {done.fault}.")
+    if oldest > here.settings.stuck_seconds:
+        raise RequestError(503, "stuck", f"A computation has been running for {oldest:.0f} s.")
+    return Ready(warm_up_seconds=done.seconds, same=done.same, other=done.other)

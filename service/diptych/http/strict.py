@@ -1,0 +1,39 @@
+"""The base of all that a request may say: an unknown key is refused, with the key that was probably meant."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, model_validator
+from pydantic_core import PydanticCustomError
+
+
+class Strict(BaseModel):
+    """A pydantic model that takes no unknown key."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        known = _keys(cls)
+        for key in value:
+            if key not in known:
+                close = difflib.get_close_matches(str(key), known, n=1)
+                hint = f'did you mean "{close[0]}"?' if close else f"known are {', '.join(sorted(known))}"
+                # JSON can carry half a surrogate pair, which the answer in UTF-8 cannot.
+                name = str(key)[:64].encode("utf-8", "replace").decode()
+                said = {"key": name, "hint": hint}
+                raise PydanticCustomError("unknown_key", 'unknown key "{key}"; {hint}', said)
+        return value
+
+
+def _keys(model: type[BaseModel]) -> set[str]:
+    known: set[str] = set()
+    for name, field in model.model_fields.items():
+        alias = field.validation_alias
+        known |= {str(choice) for choice in alias.choices} if isinstance(alias, AliasChoices) else {name}
+    return known

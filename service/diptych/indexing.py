@@ -1,0 +1,159 @@
+"""`diptych index`: filling a collection and looking after it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from diptych.collection import Collection
+from diptych.errors import UnknownPictureError
+from diptych.rebuild import rebuild
+from diptych.records import Record
+from diptych.scorer import Scorer
+from diptych.store import Store
+from diptych.verify import verify
+from diptych_export.commandline import emit, progress, read_bytes, remark
+from diptych_export.errors import PictureError
+from diptych_export.pictures import SUFFIXES
+
+_SHOWN = 20
+_ID = re.compile(r"[0-9a-f]{32}")
+
+
+def load(args: argparse.Namespace) -> Scorer:
+    """The scorer that `--model`, `--provider` and `--threads` name."""
+    return Scorer.load(args.model, provider=args.provider, threads=args.threads)
+
+
+def pictures_in(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files named, and every picture file in the folders named, folder by folder in alphabetical order."""
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        for folder, subfolders, names in os.walk(path):
+            subfolders.sort()
+            yield from (Path(folder, name) for name in sorted(names) if Path(name).suffix.lower() in SUFFIXES)
+
+
+def add(args: argparse.Namespace) -> int:
+    """Run `diptych index add`: 0 if every file is in the collection now, 1 if some were refused."""
+    scorer = load(args)
+    counts = {"added": 0, "already": 0}
+    refused: list[dict[str, str]] = []
+    interrupted = False
+
+    def refuse(path: Path, error: PictureError) -> None:
+        refused.append({"path": str(path), "reason": str(error)})
+        bar.update()
+
+    with Collection.open(args.store, scorer, create=True) as collection:
+        files = list(pictures_in(path for path in args.paths if str(path) != "-"))
+        with progress((), args, total=len(files), unit="picture", desc="adding") as bar:
+            try:
+                for added in collection.add_files(files, on_error=refuse, keep_bytes=args.keep_bytes):
+                    counts["added" if added.created else "already"] += 1
+                    bar.update()
+                if Path("-") in args.paths:
+                    # There is no file to come back to, so the bytes are kept.
+                    added = collection.add(read_bytes("-"), path=None, keep_bytes=True)
+                    counts["added" if added.created else "already"] += 1
+            except PictureError as error:
+                refuse(Path("-"), error)
+            except KeyboardInterrupt:
+                interrupted = True
+        total = len(collection)
+    emit(
+        args,
+        {**counts, "refused": refused, "interrupted": interrupted, "total": total},
+        _added_text(counts, refused, total, args.store),
+    )
+    if interrupted:
+        remark(args, "interrupted; what was added is kept, and the same command takes up the rest")
+        return 130
+    return 1 if refused else 0
+
+
+def remove(args: argparse.Namespace) -> int:
+    """Run `diptych index remove`: 0 if everything named was there, 1 otherwise."""
+    removed, unknown = 0, []
+    with Store.open(args.store) as store:
+        for name in args.paths:
+            ids = [name] if _ID.fullmatch(name) and store.get(name) else store.under(str(Path(name).absolute()))
+            removed += sum(store.remove(ids))
+            if not ids:
+                unknown.append(name)
+        total = store.count()
+    emit(args, {"removed": removed, "unknown": unknown, "total": total}, f"{removed} removed, {total} remain")
+    if unknown and not args.json:
+        raise UnknownPictureError(f"the collection {args.store} has nothing under {', '.join(unknown)}")
+    return 1 if unknown else 0
+
+
+def stats(args: argparse.Namespace) -> int:
+    """Run `diptych index stats`; works beside a running writer and needs no model."""
+    with Store.open(args.store, read_only=True) as store:
+        found = store.stats()
+    revisions = ", ".join(f"{revision} ({count:,})" for revision, count in found["revisions"].items()) or "none yet"
+    lines = [
+        f"{found['directory']}",
+        f"  pictures  {found['pictures']:,} ({found['kept']:,} with their bytes)",
+        f"  model     {revisions}",
+        f"  changes   {found['sequence']:,}",
+        f"  on disk   {found['disk_bytes'] / 1e6:,.1f} MB",
+    ]
+    emit(args, found, "\n".join(lines))
+    return 0
+
+
+def check(args: argparse.Namespace) -> int:
+    """Run `diptych index verify`: 0 if all is well, 1 if something is damaged."""
+    with Store.open(args.store, read_only=True) as store:
+        verdict = verify(store)
+    lines = [f"{len(verdict.problems)} problems in {verdict.pictures:,} pictures"] if verdict.problems else []
+    lines += _some([f"  {text}" for text in verdict.problems])
+    lines += [] if verdict.problems else [f"all {verdict.pictures:,} pictures are whole"]
+    lines += [f"  note: {text}" for text in verdict.remarks]
+    emit(args, {"healthy": verdict.healthy, **asdict(verdict)}, "\n".join(lines))
+    return 0 if verdict.healthy else 1
+
+
+def renew(args: argparse.Namespace) -> int:
+    """Run `diptych index rebuild`: 0 if every picture has features of the model now, 1 if some could not be read."""
+    failed: list[dict[str, Any]] = []
+
+    def fail(record: Record, error: Exception) -> None:
+        failed.append({"id": record.id, "path": record.path, "reason": str(error)})
+
+    scorer = load(args)
+    with progress((), args, unit="picture", desc="embedding") as bar:
+        report = rebuild(
+            args.store,
+            scorer,
+            everything=args.all,
+            drop=args.drop_missing,
+            on_error=fail,
+            on_progress=bar.update,
+        )
+    lines = [f"{report.embedded:,} embedded anew, {report.pictures:,} in the index"]
+    if failed:
+        fate = "removed" if args.drop_missing else "left as they were; put them back, or use --drop-missing"
+        lines += [f"{report.failed} could not be read ({fate}):", *_some([f"  {entry['reason']}" for entry in failed])]
+    emit(args, {**asdict(report), "failures": failed, "dropped": args.drop_missing}, "\n".join(lines))
+    return 1 if failed and not args.drop_missing else 0
+
+
+def _added_text(counts: dict[str, int], refused: list[dict[str, str]], total: int, directory: Path) -> str:
+    lines = [f"{counts['added']:,} added, {counts['already']:,} already there, {len(refused):,} refused"]
+    lines += _some([f"  {entry['reason']}" for entry in refused])
+    return "\n".join([*lines, f"{total:,} pictures in {directory}"])
+
+
+def _some(lines: list[str]) -> list[str]:
+    more = len(lines) - _SHOWN
+    return lines if more <= 0 else [*lines[:_SHOWN], f"  and {more:,} more (--json lists all)"]

@@ -1,0 +1,115 @@
+"""Pictures on their way in: read, checked, encoded and turned into rows, a batch at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diptych.content import Content, describe, picture_id, read_bytes
+from diptych.records import NewPicture
+from diptych.scorer import Scorer
+from diptych.store import Store
+from diptych_export.pictures import PictureSource
+
+BATCH = 64
+BATCH_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Known:
+    """A picture that the collection holds already; `data` are its bytes if they are to be kept."""
+
+    id: str
+    data: bytes | None
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A picture to be added, with what is to be remembered beside it."""
+
+    content: Content | Known
+    path: str | None
+    metadata: dict[str, Any]
+
+
+def batches(paths: Iterable[Path]) -> Iterator[list[Path]]:
+    """Paths in groups of at most 64 files and about 64 MiB, so that memory stays bounded whatever is to be kept."""
+    batch: list[Path] = []
+    held = 0
+    for path in paths:
+        try:
+            size = path.stat().st_size
+        except OSError:  # the decoder will say what is wrong with it
+            size = 0
+        if batch and (len(batch) == BATCH or held + size > BATCH_BYTES):
+            yield batch
+            batch, held = [], 0
+        batch.append(path)
+        held += size
+    if batch:
+        yield batch
+
+
+def receive(source: PictureSource, store: Store, scorer: Scorer, *, name: str | None, keep: bool) -> Content | Known:
+    """Read and check a picture, unless its content is there already; its bytes are let go if nobody keeps them.
+
+    Raises PictureError.
+    """
+    data = read_bytes(source, scorer.limits, name=name)
+    id = picture_id(hashlib.sha256(data).hexdigest())
+    if store.known([id]):
+        return Known(id, data if keep else None)
+    content = describe(data, scorer.runtime.panel_size, scorer.limits, name=name)
+    return content if keep else replace(content, data=None)
+
+
+def rows(arrivals: Sequence[Arrival], scorer: Scorer) -> list[NewPicture]:
+    """Encode the new ones among the pictures and make the rows that go into the database."""
+    fresh = [(arrival, arrival.content) for arrival in arrivals if isinstance(arrival.content, Content)]
+    made = features([content.pixels for _, content in fresh], scorer)
+    return [
+        NewPicture(
+            id=content.id,
+            sha256=content.sha256,
+            path=arrival.path,
+            media_type=content.media_type,
+            width=content.width,
+            height=content.height,
+            metadata=arrival.metadata,
+            revision=scorer.runtime.revision,
+            embedding=embedding,
+            tokens=tokens,
+            data=content.data,
+        )
+        for (arrival, content), (embedding, tokens) in zip(fresh, made, strict=True)
+    ]
+
+
+def features(pixels: Sequence[np.ndarray], scorer: Scorer) -> list[tuple[bytes, bytes]]:
+    """(embedding, tokens) of each picture, as little-endian float32 and float16 bytes."""
+    if not pixels:
+        return []
+    panels = scorer.encode_pixels(np.stack(pixels))
+    return [
+        (embedding.astype("<f4").tobytes(), tokens.astype("<f2").tobytes())
+        for embedding, tokens in zip(panels.embeddings, panels.tokens, strict=True)
+    ]
+
+
+def checked_metadata(metadata: dict[str, Any] | None) -> dict[str, Any]:
+    """The metadata as JSON keeps it; raises ValueError for what JSON cannot hold."""
+    if metadata is None:
+        return {}
+    try:
+        kept = json.loads(json.dumps(metadata, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"metadata must be a dict of JSON values: {error}") from None
+    if not isinstance(kept, dict):
+        raise ValueError(f"metadata must be a dict of JSON values, got {type(metadata).__name__}")
+    return kept

@@ -1,0 +1,37 @@
+"""The file behind a stored picture, which may lie in the database or where it was found."""
+
+from __future__ import annotations
+
+import hashlib
+
+from diptych.content import read_bytes
+from diptych.errors import UnknownPictureError
+from diptych.records import Record
+from diptych.store import Store
+from diptych_export.errors import PictureError
+from diptych_export.pictures import PictureLimits
+
+
+def original(store: Store, record: Record, limits: PictureLimits) -> bytes:
+    """The bytes of a picture's file exactly as they were added; never those of another file in its place.
+
+    Raises UnknownPictureError if they were not kept and the file is gone or has changed.
+    """
+    kept = store.data(record.id)
+    if kept is not None:
+        return kept
+    if record.path is None:
+        raise UnknownPictureError(
+            f"the picture {record.id} was added without a file or its bytes; add it again with `keep_bytes`"
+        )
+    try:
+        data = read_bytes(record.path, limits)
+    except PictureError as error:
+        raise UnknownPictureError(
+            f"the file of picture {record.id} is not to be had: {error}; put it back or add it again"
+        ) from None
+    if hashlib.sha256(data).hexdigest() != record.sha256:
+        raise UnknownPictureError(
+            f"{record.path} has changed since it was added as picture {record.id}; add it again, and remove the old one"
+        )
+    return data

@@ -1,0 +1,94 @@
+"""Embedding the pictures of a collection anew, after a change of model or damage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from diptych.content import describe
+from diptych.errors import UnknownPictureError
+from diptych.index import CandidateIndex
+from diptych.intake import BATCH, features
+from diptych.originals import original
+from diptych.parallel import each
+from diptych.records import Record
+from diptych.scorer import Scorer
+from diptych.store import Store
+from diptych_export.errors import PictureError
+
+Failure = Callable[[Record, Exception], None]
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """How many pictures there are, how many were embedded anew, and how many could not be."""
+
+    pictures: int
+    embedded: int
+    failed: int
+
+
+def rebuild(
+    directory: Path,
+    scorer: Scorer,
+    *,
+    everything: bool = False,
+    drop: bool = False,
+    on_error: Failure | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> Rebuilt:
+    """Bring the collection in a folder to the scorer's model and write its index anew.
+
+    May be interrupted and run again. With `drop`, pictures that cannot be read any more are removed. Raises StoreError.
+    """
+    with Store.open(directory) as store:
+        report = reembed(store, scorer, everything=everything, drop=drop, on_error=on_error, on_progress=on_progress)
+        runtime = scorer.runtime
+        CandidateIndex.rebuilt(store, runtime.embedding_dim, runtime.revision).save(store.directory)
+    return report
+
+
+def reembed(
+    store: Store,
+    scorer: Scorer,
+    *,
+    everything: bool = False,
+    drop: bool = False,
+    on_error: Failure | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> Rebuilt:
+    """Give every picture of another revision, or of a wrong size, features of the scorer's model, batch by batch."""
+    runtime = scorer.runtime
+    n, m, d = runtime.token_shape
+    # A revision that no model has makes every picture out of date.
+    revision, sizes = ("" if everything else runtime.revision), (4 * runtime.embedding_dim, 2 * n * m * d)
+    after = embedded = failed = 0
+    while found := store.outdated(revision, sizes, after, BATCH):
+        after = found[-1][0]
+        records = [record for _, record in found]
+        contents = each(lambda record: _content(store, record, scorer), records, runtime.threads)
+        good = []
+        for record, content in zip(records, contents, strict=True):
+            if isinstance(content, PictureError):
+                failed += 1
+                if on_error is not None:
+                    on_error(record, content)
+                if drop:
+                    store.remove([record.id])
+            else:
+                good.append((record.id, content))
+        made = features([pixels for _, pixels in good], scorer)
+        store.replace_features([(id, *pair) for (id, _), pair in zip(good, made, strict=True)], runtime.revision)
+        embedded += len(good)
+        if on_progress is not None:
+            on_progress(len(found))
+    return Rebuilt(store.count(), embedded, failed)
+
+
+def _content(store: Store, record: Record, scorer: Scorer):
+    try:
+        data = original(store, record, scorer.limits)
+    except UnknownPictureError as error:
+        raise PictureError(str(error)) from None
+    return describe(data, scorer.runtime.panel_size, scorer.limits, name=record.path).pixels

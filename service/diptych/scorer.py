@@ -1,0 +1,171 @@
+"""`Scorer`: how alike are two pictures? The signatures are those of sentence-transformers' CrossEncoder."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from diptych.parallel import each
+from diptych_export.errors import ArtifactError, PictureError
+from diptych_export.pictures import PictureLimits, PictureSource, panel_pixels
+from diptych_export.runtime import Panels, Runtime
+
+ENCODE_BATCH = 64
+
+
+class Scorer:
+    """Scores pairs of pictures with one loaded model; may be used from several threads at once.
+
+    >>> scorer = Scorer.load()
+    >>> scorer.predict([("cat.jpg", "cat-cropped.jpg")])
+    """
+
+    def __init__(self, runtime: Runtime, limits: PictureLimits | None = None) -> None:
+        self.runtime = runtime
+        self.limits = limits or PictureLimits()
+
+    @classmethod
+    def load(cls, model: str = "photo", *, provider: str = "auto", threads: int | None = None) -> Scorer:
+        """The scorer of a bundled model (by name) or of an artifact directory.
+
+        `provider` is "auto", "cpu" or "cuda"; `threads` defaults to what this process may use. Raises ArtifactError.
+        """
+        return cls(Runtime.open(model, provider=provider, threads=threads))
+
+    def pixels(self, source: PictureSource, *, name: str | None = None) -> np.ndarray:
+        """The picture as the network sees it: uint8 (S, S, 3). Raises PictureError."""
+        return panel_pixels(source, self.runtime.panel_size, self.limits, name=name)
+
+    def encode(self, sources: Sequence[PictureSource]) -> Panels:
+        """Tokens float16 (B, N, M, d) and unit embeddings float32 (B, e) of B pictures, in order.
+
+        Raises the PictureError of the first picture that cannot be read.
+        """
+        parts: list[Panels] = []
+        for start in range(0, len(sources), ENCODE_BATCH):
+            decoded = each(self.pixels, sources[start : start + ENCODE_BATCH], self.runtime.threads)
+            parts.append(self.encode_pixels(np.stack([_good(pixels) for pixels in decoded])))
+        if not parts:
+            shape = self.runtime.token_shape
+            return Panels(np.empty((0, *shape), np.float16), np.empty((0, self.runtime.embedding_dim), np.float32))
+        if len(parts) == 1:
+            return parts[0]
+        return Panels(
+            np.concatenate([part.tokens for part in parts]), np.concatenate([part.embeddings for part in parts])
+        )
+
+    def encode_pixels(self, pixels: np.ndarray) -> Panels:
+        """The panel graph on uint8 (B, S, S, 3). Raises ArtifactError if it gives numbers that are not finite."""
+        panels = self.runtime.encode(pixels)
+        self._check_finite("a picture", *panels)
+        return panels
+
+    def logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
+        """Raw scores float32 (P,) of P pairs of tokens float16 (P, N, M, d); one query may stand for all pairs.
+
+        The order of the two pictures makes no difference, to the last bit. Raises ArtifactError like `encode_pixels`.
+        """
+        logits = self.runtime.pair_logits(tokens_a, tokens_b)
+        self._check_finite("a pair", logits)
+        return logits
+
+    def relevance(self, logits: np.ndarray) -> np.ndarray:
+        """Calibrated probabilities float32 in [0, 1] that the two pictures show the same thing."""
+        return self.runtime.relevance(logits)
+
+    def predict(
+        self,
+        pairs: Sequence[tuple[PictureSource, PictureSource]],
+        *,
+        activation: bool = True,
+        batch_size: int = 64,
+        show_progress_bar: bool = False,
+    ) -> np.ndarray:
+        """Relevance scores float32 (P,) in [0, 1] of P pairs, or the raw logits with `activation=False`.
+
+        Each distinct picture is encoded once. Raises PictureError for the first picture that cannot be read.
+        """
+        from tqdm import tqdm
+
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        places: dict[Hashable, int] = {}
+        sources: list[PictureSource] = []
+        sides = np.empty((len(pairs), 2), np.int64)
+        for row, pair in enumerate(pairs):
+            for side, source in enumerate(_two(pair, row)):
+                key = _key(source)
+                if key not in places:
+                    places[key] = len(sources)
+                    sources.append(source)
+                sides[row, side] = places[key]
+        tokens = self.encode(sources).tokens
+        logits = np.empty(len(pairs), np.float32)
+        with tqdm(total=len(pairs), unit="pair", disable=not show_progress_bar) as bar:
+            for start in range(0, len(pairs), batch_size):
+                chosen = sides[start : start + batch_size]
+                logits[start : start + batch_size] = self.logits(tokens[chosen[:, 0]], tokens[chosen[:, 1]])
+                bar.update(len(chosen))
+        return self.relevance(logits) if activation else logits
+
+    def rank(
+        self,
+        query: PictureSource,
+        documents: Sequence[PictureSource],
+        top_k: int | None = None,
+        return_documents: bool = False,
+    ) -> list[dict[str, Any]]:
+        """The documents by falling likeness to the query: `[{"corpus_id", "score", "raw_score"}, ...]`.
+
+        `corpus_id` is the place in `documents`; equal scores keep that order. `return_documents` adds "document".
+        """
+        if top_k is not None and top_k < 1:
+            raise ValueError(f"top_k must be at least 1, got {top_k}")
+        logits = self.predict([(query, document) for document in documents], activation=False)
+        scores = self.relevance(logits)
+        ranking = []
+        for place in best_first(logits)[:top_k].tolist():
+            entry: dict[str, Any] = {
+                "corpus_id": place,
+                "score": float(scores[place]),
+                "raw_score": float(logits[place]),
+            }
+            if return_documents:
+                entry["document"] = documents[place]
+            ranking.append(entry)
+        return ranking
+
+    def _check_finite(self, what: str, *arrays: np.ndarray) -> None:
+        if not all(np.isfinite(array).all() for array in arrays):
+            raise ArtifactError(
+                f"the model {self.runtime.name} ({self.runtime.revision}) gave numbers that are not finite for {what}; "
+                "look into it with `diptych doctor`"
+            )
+
+
+def best_first(logits: np.ndarray) -> np.ndarray:
+    """The permutation int64 (P,) that puts the highest of P scores first; equal scores keep their order."""
+    return np.argsort(-logits, kind="stable")
+
+
+def _good(pixels: np.ndarray | PictureError) -> np.ndarray:
+    if isinstance(pixels, PictureError):
+        raise pixels
+    return pixels
+
+
+def _two(pair: Sequence[PictureSource], row: int) -> Sequence[PictureSource]:
+    if not isinstance(pair, list | tuple) or len(pair) != 2:
+        raise ValueError(f"pair {row} must be a tuple of two pictures, got {type(pair).__name__}")
+    return pair
+
+
+def _key(source: PictureSource) -> Hashable:
+    """What makes two sources the same picture without looking inside: equal paths or bytes, or the same object."""
+    if isinstance(source, bytes | str):
+        return source
+    if hasattr(source, "__fspath__"):
+        return str(source)
+    return (id(source),)

@@ -1,0 +1,148 @@
+"""Two stages: the index finds candidates by one number per picture, the pair graph looks at both pictures at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from diptych.index import CandidateIndex
+from diptych.records import Record
+from diptych.scorer import Scorer, best_first
+from diptych.store import Store
+from diptych_export.pictures import PictureSource
+
+PAIR_BATCH = 64
+
+
+@dataclass(frozen=True)
+class Match:
+    """A picture found. `similarity` is the cosine of the embeddings; `rank` and `first_rank` count from 0.
+
+    `relevance_score` in [0, 1] and `raw_score` are None for a picture that the pair graph did not look at.
+    """
+
+    id: str
+    path: str | None
+    metadata: dict[str, Any]
+    relevance_score: float | None
+    raw_score: float | None
+    similarity: float
+    rank: int
+    first_rank: int
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """`matches`: the best after re-ranking; `candidates`: the best by the first stage alone; `timings` in seconds."""
+
+    matches: list[Match]
+    candidates: list[Match]
+    timings: dict[str, float]
+
+
+@dataclass
+class Stopwatch:
+    """Seconds by stage, added up: `with watch("pair"): ...`."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        """Time what runs inside."""
+        began = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + perf_counter() - began
+
+
+def permuted(logits: np.ndarray, total: int) -> np.ndarray:
+    """The re-ranked order int64 (total,) of a first-stage list whose first K entries have the logits float32 (K,).
+
+    The first K are permuted, best first and equals in their first-stage order; the rest is untouched.
+    """
+    return np.concatenate([best_first(logits), np.arange(len(logits), total)])
+
+
+def search(
+    store: Store, index: CandidateIndex, scorer: Scorer, query: PictureSource, *, top: int, candidates: int
+) -> SearchResult:
+    """Retrieve `max(top, candidates)` pictures, re-rank the first `candidates` and answer `top` of both orders."""
+    if top < 1 or candidates < 0:
+        raise ValueError(f"expected top >= 1 and candidates >= 0, got top={top} and candidates={candidates}")
+    watch = Stopwatch({"decode": 0.0, "panel": 0.0, "retrieve": 0.0, "pair": 0.0})
+    with watch("decode"):
+        pixels = scorer.pixels(query)
+    with watch("panel"):
+        panel = scorer.encode_pixels(pixels[None])
+    with watch("retrieve"):
+        if store.read_only:
+            index.catch_up(store)
+        rows, cosines = index.search(panel.embeddings[0], max(top, candidates))
+    logits, gone = _pair_logits(store, scorer, panel.tokens, rows[:candidates], watch)
+    if gone.any():  # removed by someone else since the index answered
+        kept = np.concatenate([~gone, np.ones(len(rows) - len(gone), bool)])
+        rows, cosines = rows[kept], cosines[kept]
+    order = permuted(logits, len(rows))
+    with watch("retrieve"):
+        records = store.records([*{*rows[order[:top]].tolist(), *rows[:top].tolist()}])
+    ranks = np.empty(len(rows), np.int64)
+    ranks[order] = np.arange(len(rows))
+    found = _Found(rows, cosines, logits, scorer.relevance(logits), ranks, records)
+    return SearchResult(found.matches(order[:top]), found.matches(np.arange(len(rows))[:top]), watch.seconds)
+
+
+def _pair_logits(
+    store: Store, scorer: Scorer, query: np.ndarray, rows: np.ndarray, watch: Stopwatch
+) -> tuple[np.ndarray, np.ndarray]:
+    """Logits float32 of the rows still there, and a mask bool (K,) of those that are gone; memory for one batch."""
+    parts = [np.empty(0, np.float32)]
+    gone = np.zeros(len(rows), bool)
+    for start in range(0, len(rows), PAIR_BATCH):
+        batch = rows[start : start + PAIR_BATCH].tolist()
+        with watch("retrieve"):
+            blobs = store.tokens(batch)
+        gone[start : start + len(batch)] = [row not in blobs for row in batch]
+        present = [np.frombuffer(blobs[row], "<f2").reshape(query.shape[1:]) for row in batch if row in blobs]
+        if present:
+            with watch("pair"):
+                parts.append(scorer.logits(query, np.stack(present)))
+    return np.concatenate(parts), gone
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A first-stage list as arrays, turned into matches where it is asked for."""
+
+    rows: np.ndarray
+    cosines: np.ndarray
+    logits: np.ndarray
+    relevance: np.ndarray
+    ranks: np.ndarray
+    records: Mapping[int, Record]
+
+    def matches(self, places: np.ndarray) -> list[Match]:
+        made = []
+        for place in places.tolist():
+            record = self.records.get(int(self.rows[place]))
+            if record is None:
+                continue
+            scored = place < len(self.logits)
+            made.append(
+                Match(
+                    id=record.id,
+                    path=record.path,
+                    metadata=record.metadata,
+                    relevance_score=float(self.relevance[place]) if scored else None,
+                    raw_score=float(self.logits[place]) if scored else None,
+                    similarity=float(self.cosines[place]),
+                    rank=int(self.ranks[place]),
+                    first_rank=place,
+                )
+            )
+        return made

@@ -1,0 +1,35 @@
+"""`diptych serve`: the HTTP application under uvicorn."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import ExitStack
+
+from diptych.collection import Collection
+from diptych.indexing import load
+from diptych_export.commandline import remark
+
+
+def serve(args: argparse.Namespace) -> int:
+    """Run `diptych serve` until it is stopped; the collection is made if there is none."""
+    import uvicorn
+
+    from diptych.http.app import create_app
+
+    scorer = load(args)
+    with ExitStack() as stack:
+        collection = None
+        if args.store is not None:
+            collection = stack.enter_context(Collection.open(args.store, scorer, create=True))
+            remark(args, f"{len(collection):,} pictures in {collection.directory}")
+        runtime = scorer.runtime
+        remark(args, f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {runtime.threads} threads")
+        host = f"[{args.host}]" if ":" in args.host else args.host
+        remark(args, f"http://{host}:{args.port}/")
+        uvicorn.run(
+            create_app(collection, scorer),
+            host=args.host,
+            port=args.port,
+            log_level="warning" if args.quiet else "info",
+        )
+    return 0

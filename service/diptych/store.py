@@ -1,0 +1,285 @@
+"""The truth of a collection: one SQLite database, one writer, any number of readers."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Any
+
+from diptych.errors import StoreError
+from diptych.lock import WriterLock
+from diptych.records import COLUMNS, NewPicture, Record, record
+from diptych.schema import DATABASE, connect, missing, prepare
+
+
+@dataclass(frozen=True)
+class Change:
+    """One step of the journal: `embedding` is the row's present one, or None if the row is gone."""
+
+    sequence: int
+    row: int
+    embedding: bytes | None
+
+
+class Store:
+    """The database of a collection; thread-safe. What a method wrote is on the disk when it returns.
+
+    >>> with Store.open("store", create=True) as store:
+    ...     store.insert(pictures)
+    """
+
+    def __init__(self, directory: Path, *, read_only: bool, lock: WriterLock | None) -> None:
+        self.directory = directory
+        self.path = directory / DATABASE
+        self.read_only = read_only
+        self.identity = ""
+        self._lock = lock
+        self._writing = Lock()
+        self._idle: deque[sqlite3.Connection] = deque()
+        self._closed = False
+
+    @classmethod
+    def open(cls, directory: str | Path, *, create: bool = False, read_only: bool = False) -> Store:
+        """Open the collection in a folder, as its only writer or as one reader beside it.
+
+        Raises StoreError if there is none (and `create` is not set), if another process writes to it, or if it is of
+        another format.
+        """
+        directory = Path(directory).absolute()
+        path = directory / DATABASE
+        if not create and not path.is_file():
+            raise missing(directory)
+        lock = None
+        try:
+            if not read_only:
+                directory.mkdir(parents=True, exist_ok=True)
+                lock = WriterLock(directory / "writer.lock", f"the collection {directory}")
+        except OSError as error:
+            raise StoreError(f"{directory} cannot be written: {error.strerror}; choose another folder") from None
+        store = cls(directory, read_only=read_only, lock=lock)
+        try:
+            with store._connection() as connection:
+                prepare(connection, path, create=create and not read_only)
+                store.identity = connection.execute("SELECT value FROM facts WHERE key='identity'").fetchone()[0]
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Close the database and let the next writer in."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def insert(self, pictures: Sequence[NewPicture]) -> list[bool]:
+        """Add pictures in one transaction; says for each whether it is new.
+
+        Of one that is there already, only a missing path or missing kept bytes are filled in.
+        """
+        added = datetime.now(UTC).isoformat(timespec="milliseconds")
+        created = []
+        with self._transaction() as connection:
+            for new in pictures:
+                cursor = connection.execute(
+                    "INSERT INTO pictures (id, sha256, path, media_type, width, height, metadata, revision, added,"
+                    " embedding, tokens, bytes) VALUES (?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING",
+                    (
+                        *(new.id, new.sha256, new.path, new.media_type, new.width, new.height),
+                        *(json.dumps(new.metadata), new.revision, added, new.embedding, new.tokens, new.data),
+                    ),
+                )
+                created.append(cursor.rowcount == 1)
+                if created[-1]:
+                    connection.execute("INSERT INTO changes (row) VALUES (?)", (cursor.lastrowid,))
+                else:
+                    _fill_in(connection, new.id, new.path, new.data)
+        return created
+
+    def complete(self, known: Iterable[tuple[str, str | None, bytes | None]]) -> None:
+        """Fill in what pictures that are there already lack: (id, path or None, bytes or None) each."""
+        with self._transaction() as connection:
+            for id, path, data in known:
+                _fill_in(connection, id, path, data)
+
+    def replace_features(self, rows: Sequence[tuple[str, bytes, bytes]], revision: str) -> None:
+        """Give pictures the features of another model revision: (id, embedding, tokens) each, in one transaction."""
+        with self._transaction() as connection:
+            for id, embedding, tokens in rows:
+                connection.execute(
+                    "UPDATE pictures SET embedding=?, tokens=?, revision=? WHERE id=?",
+                    (embedding, tokens, revision, id),
+                )
+                connection.execute("INSERT INTO changes (row) SELECT row FROM pictures WHERE id=?", (id,))
+
+    def remove(self, ids: Sequence[str]) -> list[bool]:
+        """Remove pictures in one transaction; says for each whether it was there."""
+        gone = []
+        with self._transaction() as connection:
+            for id in ids:
+                connection.execute("INSERT INTO changes (row) SELECT row FROM pictures WHERE id=?", (id,))
+                gone.append(connection.execute("DELETE FROM pictures WHERE id=?", (id,)).rowcount == 1)
+        return gone
+
+    def get(self, id: str) -> Record | None:
+        """The record of a picture, or None."""
+        found = self._all(f"SELECT {COLUMNS} FROM pictures WHERE id=?", (id,))
+        return record(found[0]) if found else None
+
+    def data(self, id: str) -> bytes | None:
+        """The kept bytes of a picture, or None."""
+        found = self._all("SELECT bytes FROM pictures WHERE id=?", (id,))
+        return found[0]["bytes"] if found else None
+
+    def known(self, ids: Sequence[str]) -> set[str]:
+        """Those of the ids that are in the collection."""
+        query = "SELECT id FROM pictures WHERE id IN (SELECT value FROM json_each(?))"
+        return {row["id"] for row in self._all(query, (json.dumps(list(ids)),))}
+
+    def records(self, rows: Sequence[int]) -> dict[int, Record]:
+        """Records by row number; rows that are gone are left out."""
+        query = f"SELECT {COLUMNS} FROM pictures WHERE row IN (SELECT value FROM json_each(?))"
+        return {row["row"]: record(row) for row in self._all(query, (json.dumps(list(rows)),))}
+
+    def tokens(self, rows: Sequence[int]) -> dict[int, bytes]:
+        """Tokens (float16, little-endian) by row number; rows that are gone are left out."""
+        query = "SELECT row, tokens FROM pictures WHERE row IN (SELECT value FROM json_each(?))"
+        return {row["row"]: row["tokens"] for row in self._all(query, (json.dumps(list(rows)),))}
+
+    def page(self, limit: int, after: str | None = None) -> list[Record]:
+        """Up to `limit` records in the order they were added, beginning behind the picture `after`."""
+        query = (
+            f"SELECT {COLUMNS} FROM pictures WHERE row > coalesce((SELECT row FROM pictures WHERE id=?), 0)"
+            " ORDER BY row LIMIT ?"
+        )
+        return [record(row) for row in self._all(query, (after, limit))]
+
+    def under(self, path: str) -> list[str]:
+        """Ids of the pictures whose path is `path` or lies in the folder `path`."""
+        folder = path.rstrip("/") + "/"
+        # "0" is the character behind "/": the range is everything beneath the folder, found through the path's index.
+        query = "SELECT id FROM pictures WHERE path=? OR (path > ? AND path < ?) ORDER BY row"
+        return [row["id"] for row in self._all(query, (path, folder, folder[:-1] + "0"))]
+
+    def changes(self, after: int, limit: int) -> list[Change]:
+        """The next steps of the journal behind sequence number `after`, as one consistent view."""
+        query = (
+            "SELECT c.sequence, c.row, p.embedding FROM changes c LEFT JOIN pictures p ON p.row = c.row"
+            " WHERE c.sequence > ? ORDER BY c.sequence LIMIT ?"
+        )
+        return [Change(row["sequence"], row["row"], row["embedding"]) for row in self._all(query, (after, limit))]
+
+    def sequence(self) -> int:
+        """The number of the last change; it only ever grows."""
+        return self._all("SELECT coalesce(max(sequence), 0) AS last FROM changes")[0]["last"]
+
+    def count(self) -> int:
+        """How many pictures there are."""
+        return self._all("SELECT count(*) AS n FROM pictures")[0]["n"]
+
+    def revisions(self) -> dict[str, int]:
+        """How many pictures were embedded by which model revision."""
+        found = self._all("SELECT revision, count(*) AS n FROM pictures GROUP BY revision ORDER BY n DESC")
+        return {row["revision"]: row["n"] for row in found}
+
+    def outdated(self, revision: str, sizes: tuple[int, int], after: int, limit: int) -> list[tuple[int, Record]]:
+        """(row, record) behind row `after` of another revision, or whose embedding or tokens have not these sizes."""
+        query = (
+            f"SELECT {COLUMNS} FROM pictures WHERE row > ? AND"
+            " (revision <> ? OR length(embedding) <> ? OR length(tokens) <> ?) ORDER BY row LIMIT ?"
+        )
+        return [(row["row"], record(row)) for row in self._all(query, (after, revision, *sizes, limit))]
+
+    def features(self, after: int, limit: int) -> list[sqlite3.Row]:
+        """Rows with row, id, sha256, path, embedding, tokens and bytes behind row `after`, for checks."""
+        query = (
+            "SELECT row, id, sha256, path, embedding, tokens, bytes FROM pictures WHERE row > ? ORDER BY row LIMIT ?"
+        )
+        return self._all(query, (after, limit))
+
+    def damage(self) -> list[str]:
+        """What SQLite's own integrity check finds wrong; empty if all is well."""
+        return [text for (text,) in self._all("PRAGMA integrity_check") if text != "ok"]
+
+    def stats(self) -> dict[str, Any]:
+        """Counts and sizes: pictures, kept (pictures with bytes), revisions, sequence, disk_bytes."""
+        kept = self._all("SELECT count(*) AS n FROM pictures WHERE bytes IS NOT NULL")[0]["n"]
+        files = [file for file in self.directory.iterdir() if file.is_file()]
+        return {
+            "directory": str(self.directory),
+            "pictures": self.count(),
+            "kept": kept,
+            "revisions": self.revisions(),
+            "sequence": self.sequence(),
+            "disk_bytes": sum(file.stat().st_size for file in files),
+        }
+
+    def _all(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        with self._connection() as connection:
+            return connection.execute(query, values).fetchall()
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """A connection for one reader at a time, so that reads see only what is committed, and wait for no writer."""
+        if self._closed:
+            raise StoreError(f"the collection {self.directory} is closed")
+        connection = self._take()
+        try:
+            yield connection
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path}: {error}; look into it with `diptych index verify`") from error
+        finally:
+            if self._closed:
+                connection.close()
+            else:
+                self._idle.append(connection)
+
+    def _take(self) -> sqlite3.Connection:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            pass
+        try:
+            return connect(self.path, read_only=self.read_only)
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path} cannot be opened: {error}") from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        if self.read_only:
+            raise StoreError(f"the collection {self.directory} was opened for reading only")
+        with self._writing, self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+
+def _fill_in(connection: sqlite3.Connection, id: str, path: str | None, data: bytes | None) -> None:
+    connection.execute(
+        "UPDATE pictures SET path=coalesce(path, ?), bytes=coalesce(bytes, ?)"
+        " WHERE id=? AND (path IS NULL AND ? IS NOT NULL OR bytes IS NULL AND ? IS NOT NULL)",
+        (path, data, id, path, data),
+    )

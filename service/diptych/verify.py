@@ -1,0 +1,75 @@
+"""Is a collection whole? The database, every stored feature, the kept files and the index cache are looked at."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from diptych.content import picture_id
+from diptych.index import read_cache, read_manifest
+from diptych.store import Store
+
+_STEP = 256
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was looked at and what is wrong; `remarks` are no damage (a file moved away, a cache behind)."""
+
+    pictures: int
+    problems: list[str]
+    remarks: list[str]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+def verify(store: Store) -> Verdict:
+    """Check a collection without a model and without changing anything; reads the whole database."""
+    problems = [f"database: {text}" for text in store.damage()]
+    remarks = []
+    sizes: Counter[tuple[int, int]] = Counter()
+    after, pictures, missing = 0, 0, 0
+    while rows := store.features(after, _STEP):
+        after = rows[-1]["row"]
+        pictures += len(rows)
+        for row in rows:
+            sizes[len(row["embedding"]), len(row["tokens"])] += 1
+            problems += [f"picture {row['id']}: {text}" for text in _faults(row)]
+            missing += row["bytes"] is None and (row["path"] is None or not Path(row["path"]).is_file())
+    if len(sizes) > 1:
+        problems.append(f"features of different sizes: {dict(sizes)}; `diptych index rebuild` makes them anew")
+    if missing:
+        remarks.append(f"{missing} pictures have neither kept bytes nor a file any more and cannot be embedded anew")
+    manifest, fault = read_manifest(store.directory)
+    if fault is None:
+        _, fault = read_cache(store.directory, manifest)
+    if fault is not None:
+        remarks.append(f"index cache: {fault}; the next writer makes it again")
+    elif manifest["generation"] < store.sequence():
+        remarks.append(f"index cache: {store.sequence() - manifest['generation']} changes behind; they are replayed")
+    elif manifest["count"] != pictures:
+        problems.append(f"index cache: {manifest['count']} entries for {pictures} pictures")
+    return Verdict(pictures, problems, remarks)
+
+
+def _faults(row) -> list[str]:
+    faults = []
+    if picture_id(row["sha256"]) != row["id"]:
+        faults.append("its id does not belong to its digest")
+    if row["bytes"] is not None and hashlib.sha256(row["bytes"]).hexdigest() != row["sha256"]:
+        faults.append("its kept bytes have another digest")
+    if len(row["embedding"]) % 4 or len(row["tokens"]) % 2:
+        return [*faults, "its features are cut short"]
+    norm = float(np.linalg.norm(np.frombuffer(row["embedding"], "<f4")))
+    if not abs(norm - 1.0) < 1e-3:
+        faults.append(f"its embedding has the length {norm:.4g}, expected 1")
+    if not np.isfinite(np.frombuffer(row["tokens"], "<f2")).all():
+        faults.append("its tokens are not finite")
+    return faults

@@ -1,0 +1,67 @@
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from diptych_model import PairConfig, PairNetwork, Scale, load_checkpoint, save_checkpoint
+from diptych_model.config import known_settings
+
+
+def test_a_checkpoint_gives_back_the_same_network_configuration_and_metadata(
+    tmp_path: Path, tiny_network: PairNetwork
+) -> None:
+    digest = save_checkpoint(tiny_network, tmp_path, {"step": 7})
+    loaded, metadata = load_checkpoint(tmp_path)
+    assert loaded.config == tiny_network.config
+    assert metadata == {"step": 7}
+    assert digest == json.loads((tmp_path / "config.json").read_text())["sha256"]
+    a, b = torch.rand(2, 1, 3, 32, 32)
+    assert torch.equal(loaded(a, b), tiny_network(a, b))
+
+
+def test_damage_to_a_checkpoint_is_named(tmp_path: Path, tiny_network: PairNetwork) -> None:
+    save_checkpoint(tiny_network, tmp_path)
+    weights = tmp_path / "weights.safetensors"
+    damaged = bytearray(weights.read_bytes())
+    damaged[-3] ^= 1
+    weights.write_bytes(damaged)
+    with pytest.raises(ValueError, match="is damaged: expected SHA-256"):
+        load_checkpoint(tmp_path)
+    weights.unlink()
+    with pytest.raises(ValueError, match=r"has no weights\.safetensors"):
+        load_checkpoint(tmp_path)
+
+
+def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path, tiny_network: PairNetwork) -> None:
+    save_checkpoint(tiny_network, tmp_path)
+    described = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(described | {"format": 99}))
+    with pytest.raises(ValueError, match="is of format 99, this version reads 1"):
+        load_checkpoint(tmp_path)
+
+
+def test_a_configuration_survives_json() -> None:
+    config = PairConfig(scales=(Scale(2, 3, separable=True), Scale(1, 1, heads=3)))
+    assert PairConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"segment": "both"}, "segment must be one of relative, added, concatenated, none, got 'both'"),
+        ({"bias": "concatenated"}, "set bias = 'panel'"),
+        ({"pixels": 100}, "multiple of the stem's reduction 16, got 100"),
+        ({"stem_depths": (1,)}, "one entry a stage"),
+        ({"scales": ()}, "a block and a scale"),
+    ],
+)
+def test_a_configuration_that_cannot_be_is_refused_with_the_way_out(changes: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(PairConfig(), **changes)
+
+
+def test_an_unknown_setting_is_refused_with_a_suggestion() -> None:
+    with pytest.raises(ValueError, match="no setting 'blok'; did you mean 'blocks'"):
+        known_settings(PairConfig, {"blok": 3}, "the network")

@@ -1,0 +1,126 @@
+"""What the service's tests share: a scorer on the small artifact, folders of pictures, and the command line."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from diptych import Collection, Scorer
+from diptych.cli import main
+
+
+@pytest.fixture(scope="session")
+def environment() -> dict[str, str]:
+    """What processes started by tests see."""
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(scope="session")
+def scorer(artifact: Path) -> Scorer:
+    return Scorer.load(str(artifact), provider="cpu", threads=1)
+
+
+@pytest.fixture(scope="session")
+def other_artifact(artifact: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same graphs under another revision's name: a model that a collection was not made with."""
+    directory = tmp_path_factory.mktemp("other") / "other"
+    directory.mkdir()
+    for file in artifact.iterdir():
+        (directory / file.name).write_bytes(file.read_bytes())
+    manifest = json.loads((directory / "manifest.json").read_text())
+    manifest["revision"] = "0123456789ab"
+    (directory / "manifest.json").write_text(json.dumps(manifest))
+    return directory
+
+
+@pytest.fixture
+def gallery(tmp_path: Path, photo_bytes) -> Path:
+    """A folder with 12 pictures, some of them in a folder inside it."""
+    folder = tmp_path / "gallery"
+    (folder / "more").mkdir(parents=True)
+    for seed in range(12):
+        place = folder / "more" if seed % 3 == 0 else folder
+        (place / f"{seed:02d}.jpg").write_bytes(photo_bytes(seed))
+    return folder
+
+
+@pytest.fixture
+def collection(tmp_path: Path, scorer: Scorer, gallery: Path):
+    """A collection of the gallery's pictures."""
+    with Collection.open(tmp_path / "store", scorer, create=True) as collection:
+        list(collection.add_files(sorted(gallery.rglob("*.jpg"))))
+        yield collection
+
+
+@pytest.fixture
+def bad_pictures(tmp_path: Path, photo_bytes) -> dict[str, Path]:
+    """One file of each kind that must be refused, by what is wrong with it."""
+    folder = tmp_path / "bad"
+    folder.mkdir()
+    whole = photo_bytes(0, (96, 64), "JPEG")
+    contents = {
+        "empty": ("empty.jpg", b""),
+        "text": ("text.jpg", b"this is no picture\n" * 20),
+        "truncated": ("truncated.jpg", whole[: len(whole) // 2]),
+        "bomb": ("bomb.png", bomb()),
+        "pixel": ("pixel.png", photo_bytes(0, (1, 1), "PNG")),
+    }
+    for name, data in contents.values():
+        (folder / name).write_bytes(data)
+    return {kind: folder / name for kind, (name, _) in contents.items()} | {"missing": folder / "missing.jpg"}
+
+
+def bomb() -> bytes:
+    """A PNG of 144 megapixels in some 18 kB."""
+    import struct
+    import zlib
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    side = 12_000
+    header = struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)
+    pixels = zlib.compress(bytes((side // 8 + 1) * side), 9)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+
+
+@pytest.fixture
+def diptych(capfd: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """`diptych("score", a, b)` runs a command in this process: `.code`, `.out`, `.err`, `.json`."""
+
+    def run(*arguments: object) -> Any:
+        capfd.readouterr()
+        try:
+            code = main([str(argument) for argument in arguments])
+        except SystemExit as stop:
+            code = stop.code
+        out, err = capfd.readouterr()
+        return SimpleNamespace(
+            code=code, out=out, err=err, json=json.loads(out) if "--json" in arguments and out else None
+        )
+
+    return run
+
+
+@pytest.fixture
+def spawn(environment: dict[str, str]):
+    """`spawn("score", a, b)` starts a command in a process of its own, which is killed in the end if it still runs."""
+    running: list[subprocess.Popen[str]] = []
+    program = "import sys; from diptych.cli import main; sys.exit(main())"
+
+    def run(*arguments: object) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", program, *map(str, arguments)]
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        running.append(process)
+        return process
+
+    yield run
+    for process in running:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,148 @@
+"""A real service on a real socket: uvicorn in a thread, a small model with random weights, a small collection."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import struct
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from io import BytesIO
+from pathlib import Path
+
+import httpx
+import pytest
+import uvicorn
+from PIL import Image
+
+from diptych.collection import Collection
+from diptych.http.app import create_app
+from diptych.http.settings import Settings
+from diptych.scorer import Scorer
+
+DataUri = Callable[..., str]
+Serve = Callable[..., AbstractContextManager[httpx.Client]]
+
+
+@contextmanager
+def _running(collection: Collection | None, scorer: Scorer, settings: Settings | None = None) -> Iterator[httpx.Client]:
+    """The service for as long as the block lasts, as a client that knows its address."""
+    server = uvicorn.Server(
+        uvicorn.Config(create_app(collection, scorer, settings=settings), port=0, log_level="error", ws="none")
+    )
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive(), "the server did not start"
+            time.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="session")
+def scorer(artifact: Path) -> Scorer:
+    return Scorer.load(str(artifact), provider="cpu", threads=1)
+
+
+@contextmanager
+def _five_pictures(directory: Path, scorer: Scorer, photo_bytes) -> Iterator[Collection]:
+    with Collection.open(directory, scorer, create=True) as opened:
+        for seed in range(5):
+            opened.add(photo_bytes(seed), metadata={"seed": seed, "filename": f"photo-{seed}.jpg"}, keep_bytes=True)
+        yield opened
+
+
+@pytest.fixture
+def collection(tmp_path: Path, scorer: Scorer, photo_bytes) -> Iterator[Collection]:
+    """Five pictures, kept with their bytes."""
+    with _five_pictures(tmp_path / "store", scorer, photo_bytes) as opened:
+        yield opened
+
+
+@pytest.fixture
+def client(collection: Collection, scorer: Scorer) -> Iterator[httpx.Client]:
+    """The service over the five pictures."""
+    with _running(collection, scorer) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def shelf(tmp_path_factory: pytest.TempPathFactory, scorer: Scorer, photo_bytes) -> Iterator[Collection]:
+    """The same five pictures for all tests that change nothing."""
+    with _five_pictures(tmp_path_factory.mktemp("shelf"), scorer, photo_bytes) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def reader(shelf: Collection, scorer: Scorer) -> Iterator[httpx.Client]:
+    """One service over the shelf, for all tests that change nothing."""
+    with _running(shelf, scorer) as client:
+        yield client
+
+
+@pytest.fixture
+def serve(collection: Collection, scorer: Scorer) -> Serve:
+    """`with serve(Settings(...)) as client:` runs the service with other settings."""
+    return lambda settings=None, *, stored=True: _running(collection if stored else None, scorer, settings)
+
+
+@pytest.fixture(scope="session")
+def running() -> Serve:
+    """`with running(collection, scorer, settings) as client:` runs a service of one's own making."""
+    return _running
+
+
+@pytest.fixture(scope="session")
+def data_uri() -> DataUri:
+    """`data_uri(data)` gives the bytes as a data URI."""
+    return _data_uri
+
+
+@pytest.fixture(scope="session")
+def refused(photo_bytes) -> dict[str, tuple[bytes, str]]:
+    """Bytes that are no acceptable picture, by name, with a word of the reason that must be given."""
+    return _refused(photo_bytes(7))
+
+
+def _data_uri(data: bytes, kind: str = "image/jpeg") -> str:
+    """The bytes as a data URI."""
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
+
+
+def _bomb() -> bytes:
+    """A PNG of 12000 x 12000 pixels, 144 megapixels, in less than 18 kB."""
+
+    def chunk(name: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+    rows = zlib.compress(bytes((1 + 12000 // 8) * 12000), 9)
+    header = struct.pack(">IIBBBBB", 12000, 12000, 1, 0, 0, 0, 0)
+    png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    assert len(png) < 18_000
+    return png
+
+
+def _dot() -> bytes:
+    """A PNG of one pixel."""
+    buffer = BytesIO()
+    Image.new("RGB", (1, 1)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def _refused(good: bytes) -> dict[str, tuple[bytes, str]]:
+    """Bytes that are no acceptable picture, with a word of the reason that must be given."""
+    return {
+        "empty": (b"", "empty"),
+        "text": (b"this is a shopping list\n", "not a picture"),
+        "truncated": (good[: len(good) // 2], "damaged or cut short"),
+        "bomb": (_bomb(), "megapixels"),
+        "dot": (_dot(), "1x1"),
+    }

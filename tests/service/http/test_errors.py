@@ -1,0 +1,144 @@
+"""One envelope for every refusal."""
+
+from __future__ import annotations
+
+import pytest
+
+from diptych.http.settings import Settings
+
+
+def check_envelope(answer, status: int, code: str, param: str | None = None) -> dict:
+    assert answer.status_code == status, answer.text
+    assert set(answer.json()) == {"error"}
+    error = answer.json()["error"]
+    assert set(error) == {"message", "type", "code", "param", "request_id"}
+    assert (error["code"], error["param"]) == (code, param)
+    assert error["request_id"] == answer.headers["x-request-id"]
+    assert "Traceback" not in answer.text
+    return error
+
+
+URI = "data:image/jpeg;base64,AAAA"
+JSON, JPEG = {"Content-Type": "application/json"}, {"Content-Type": "image/jpeg"}
+FOREIGN = {"Sec-Fetch-Site": "cross-site"}
+TEXT = {"type": "text", "text": "a cat"}
+ABSENT = {"id": "0123"}
+TABLE = [
+    ("GET", "/nope", {}, 404, "not_found", None),
+    ("GET", "/page/nope.js", {}, 404, "not_found", None),
+    ("GET", "/page/%2e%2e/app.py", {}, 404, "not_found", None),
+    ("DELETE", "/v1/score", {}, 405, "method_not_allowed", None),
+    ("GET", "/v1/images/0123", {}, 404, "unknown_image", None),
+    ("GET", "/v1/images/0123/content", {}, 404, "unknown_image", None),
+    ("GET", "/v1/images?limit=0", {}, 422, "invalid_request", "limit"),
+    ("GET", "/v1/images?limit=some", {}, 422, "invalid_request", "limit"),
+    ("GET", "/v1/images?after=0123", {}, 404, "unknown_image", None),
+    ("POST", "/v1/score", {"content": b"{", "headers": JSON}, 400, "invalid_json", None),
+    ("POST", "/v1/search", {"content": b"{", "headers": JSON}, 400, "invalid_json", None),
+    ("POST", "/v1/score", {"content": b"queries=1"}, 415, "unsupported_media_type", None),
+    ("POST", "/v1/score", {"files": {"image": b"1"}}, 415, "unsupported_media_type", None),
+    ("POST", "/v1/search", {"content": b"x", "headers": JPEG}, 415, "unsupported_media_type", None),
+    ("POST", "/v1/score", {"json": {"queries": URI}}, 422, "invalid_request", "documents"),
+    ("POST", "/v1/score", {"json": {"queries": URI, "documents": []}}, 422, "invalid_request", "documents"),
+    ("POST", "/v1/score", {"json": {"queries": URI, "documents": [URI, 7]}}, 422, "invalid_request", "documents[1]"),
+    ("POST", "/v1/score", {"json": {"queries": TEXT, "documents": URI}}, 422, "invalid_request", "queries"),
+    ("POST", "/v1/score", {"json": [1]}, 422, "invalid_request", None),
+    ("POST", "/v1/score", {"json": {"queries": ABSENT, "documents": URI}}, 422, "unknown_image", "queries"),
+    ("POST", "/v1/rerank", {"json": {"query": URI, "documents": [URI], "top_n": 0}}, 422, "invalid_request", "top_n"),
+    ("POST", "/v1/rerank", {"json": {"query": URI, "documents": [URI], "model": "x"}}, 404, "model_not_found", "model"),
+    ("POST", "/v1/search", {"json": {"image": URI, "top": 1001}}, 422, "invalid_request", "top"),
+    ("POST", "/v1/search", {"files": {"photo": b"1"}}, 422, "invalid_request", "image"),
+    ("POST", "/v1/search", {"files": [("image", b"1"), ("image", b"2")]}, 400, "bad_request", None),
+    ("POST", "/v1/images", {"files": {"photo": b"1"}}, 422, "invalid_request", "image"),
+    ("POST", "/v1/embeddings", {"json": {"input": URI}, "headers": FOREIGN}, 403, "cross_site_request", None),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "request_", "status", "code", "param"), TABLE)
+def test_every_refusal_has_the_envelope(reader, method, path, request_, status, code, param):
+    check_envelope(reader.request(method, path, **request_), status, code, param)
+
+
+@pytest.mark.parametrize(
+    ("reference", "code"),
+    [
+        ("http://127.0.0.1/x.jpg", "remote_url_refused"),
+        (" HTTPS://example.org/x.jpg", "remote_url_refused"),
+        ("file:///etc/passwd", "file_url_refused"),
+        ("/etc/passwd", "invalid_picture"),
+        ("data:image/png,abc", "invalid_picture"),
+        ("not base64!", "invalid_picture"),
+        ("\u00e9", "invalid_picture"),
+    ],
+)
+def test_nothing_is_fetched_or_opened_because_a_request_says_so(reader, reference, code):
+    for named in (reference, {"type": "image_url", "image_url": {"url": reference}}, {"image": reference}):
+        answer = reader.post("/v1/score", json={"queries": URI, "documents": [URI, named][1:]})
+        assert answer.json()["error"]["code"] in (code, "invalid_picture")
+        answer = reader.post("/v1/embeddings", json={"input": [named]})
+        check_envelope(answer, 422, code, "input[0]")
+
+
+def test_an_unknown_key_is_refused_with_the_key_that_was_meant(reader):
+    answer = reader.post("/v1/rerank", json={"query": URI, "documents": [URI], "topn": 3})
+    assert 'unknown key "topn"; did you mean "top_n"?' in check_envelope(answer, 422, "invalid_request")["message"]
+    half_a_pair = f'{{"query": "{URI}", "documents": ["{URI}"], "{{x}}\\ud800": 3}}'
+    strange = reader.post("/v1/rerank", content=half_a_pair, headers=JSON)
+    assert 'unknown key "{x}?"' in check_envelope(strange, 422, "invalid_request")["message"]
+
+
+def test_the_callers_request_id_comes_back_unless_it_is_malformed(reader):
+    assert reader.get("/healthz", headers={"X-Request-ID": "order-7"}).headers["x-request-id"] == "order-7"
+    assert reader.get("/nope", headers={"X-Request-ID": "order-7"}).json()["error"]["request_id"] == "order-7"
+    for bad in ("a b", "x" * 129):
+        assert reader.get("/healthz", headers={"X-Request-ID": bad}).headers["x-request-id"] != bad
+
+
+def test_a_body_over_the_limit_is_refused_whether_or_not_its_size_is_announced(serve, collection, photo_bytes):
+    before = collection.stats()["sequence"]
+    with serve(Settings(body_bytes=20_000)) as client:
+        body = b'{"input": "' + b"A" * 30_000 + b'"}'
+        headers = {"Content-Type": "application/json"}
+        check_envelope(client.post("/v1/embeddings", content=body, headers=headers), 413, "body_too_large")
+        chunks = iter([body[:10_000], body[10_000:]])
+        check_envelope(client.post("/v1/embeddings", content=chunks, headers=headers), 413, "body_too_large")
+        check_envelope(client.post("/v1/images", files={"image": b"A" * 30_000}), 413, "body_too_large")
+        check_envelope(client.post("/v1/search", files={"image": b"A" * 30_000}), 413, "body_too_large")
+        assert client.post("/v1/search", files={"image": photo_bytes(1)}).status_code == 200
+    assert collection.stats()["sequence"] == before
+
+
+def test_more_pictures_than_allowed_are_refused_in_every_form(serve, photo_bytes, data_uri):
+    uri = data_uri(photo_bytes(1))
+    with serve(Settings(pictures=3)) as client:
+        for path, body, param in [
+            ("/v1/score", {"queries": uri, "documents": [uri] * 4}, "documents"),
+            ("/v1/score", {"queries": [uri] * 2, "documents": [uri] * 2}, "queries and documents together"),
+            ("/v1/rerank", {"query": uri, "documents": [uri] * 3}, "documents"),
+            ("/v1/embeddings", {"input": [uri] * 4}, "input"),
+        ]:
+            check_envelope(client.post(path, json=body), 422, "too_many_pictures", param)
+        check_envelope(
+            client.post("/v1/images", files=[("image", photo_bytes(n)) for n in range(4)]), 400, "bad_request"
+        )
+        assert client.post("/v1/rerank", json={"query": uri, "documents": [uri] * 2}).status_code == 200
+
+
+def test_without_a_collection_pairs_are_scored_and_the_rest_says_what_is_missing(serve, photo_bytes, data_uri):
+    uri = data_uri(photo_bytes(1))
+    with serve(stored=False) as client:
+        assert client.post("/v1/score", json={"queries": uri, "documents": uri}).status_code == 200
+        assert client.get("/info").json()["collection"] is None
+        for answer in (
+            client.get("/v1/images"),
+            client.post("/v1/images", files={"image": photo_bytes(1)}),
+            client.post("/v1/search", files={"image": photo_bytes(1)}),
+            client.post("/v1/score", json={"queries": uri, "documents": {"id": "0123"}}),
+        ):
+            assert "--store" in check_envelope(answer, 501, "no_collection")["message"]
+
+
+@pytest.mark.parametrize("value", [0, -1, True, "many"])
+def test_settings_must_be_positive_numbers(value):
+    with pytest.raises(ValueError, match=r"Settings\.workers must be a positive number"):
+        Settings(workers=value)

@@ -1,0 +1,132 @@
+"""The collection over HTTP: adding, listing, reading, removing."""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+import pytest
+from PIL import Image
+
+
+def files(*contents: bytes) -> list:
+    return [("image", (f"file-{index}.jpg", data, "image/jpeg")) for index, data in enumerate(contents)]
+
+
+def test_a_new_picture_is_201_and_the_same_again_is_200(client, collection, photo_bytes):
+    first = client.post("/v1/images", files=files(photo_bytes(7)), data={"metadata": '{"shelf": 3}'})
+    again = client.post("/v1/images", files=files(photo_bytes(7)))
+    assert (first.status_code, again.status_code) == (201, 200)
+    item = first.json()["data"][0]
+    assert item["created"]
+    assert not again.json()["data"][0]["created"]
+    assert item["id"] == again.json()["data"][0]["id"]
+    assert item["metadata"] == {"filename": "file-0.jpg", "shelf": 3}
+    assert (item["width"], item["height"], item["bytes_kept"]) == (96, 64, True)
+    assert collection.stats()["pictures"] == 6
+
+
+def test_several_files_are_added_together(client, photo_bytes):
+    answer = client.post("/v1/images", files=files(photo_bytes(0), photo_bytes(8), photo_bytes(9)))
+    assert answer.status_code == 201
+    assert [item["created"] for item in answer.json()["data"]] == [False, True, True]
+
+
+def test_a_picture_can_be_added_as_json(client, photo_bytes, data_uri):
+    body = {"image": data_uri(photo_bytes(7)), "metadata": {"title": "sevén"}}
+    answer = client.post("/v1/images", json=body)
+    assert answer.status_code == 201
+    id = answer.json()["data"][0]["id"]
+    assert client.get(f"/v1/images/{id}").json()["metadata"] == {"title": "sevén"}
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '{"a": NaN}', '{"a": "\\ud800"}'])
+def test_metadata_that_could_not_be_read_back_is_refused(client, collection, photo_bytes, data_uri, text):
+    before = collection.stats()["pictures"]
+    form = client.post("/v1/images", files=files(photo_bytes(7)), data={"metadata": text})
+    body = f'{{"image": "{data_uri(photo_bytes(7))}", "metadata": {text}}}'
+    json = client.post("/v1/images", content=body, headers={"Content-Type": "application/json"})
+    assert form.status_code == 422
+    assert form.json()["error"]["param"] == "metadata"
+    assert json.status_code in (400, 422)
+    assert collection.stats()["pictures"] == before
+
+
+def test_the_list_goes_through_all_pictures_page_by_page(reader, shelf):
+    seen, after = [], None
+    while True:
+        page = reader.get("/v1/images", params={"limit": 2} | ({"after": after} if after else {})).json()
+        seen += [item["id"] for item in page["data"]]
+        after = page["next"]
+        assert page["has_more"] == (after is not None)
+        if after is None:
+            break
+    assert seen == [record.id for record in shelf.list(100)]
+    assert len(seen) == 5
+
+
+def test_content_is_the_file_and_the_thumbnail_a_small_jpeg(reader, photo_bytes):
+    item = reader.get("/v1/images").json()["data"][0]
+    content = reader.get(item["content"])
+    assert content.content == photo_bytes(0)
+    assert content.headers["content-type"] == "image/jpeg"
+    assert "sandbox" in content.headers["content-security-policy"]
+    thumbnail = reader.get(item["thumbnail"], params={"side": 48})
+    with Image.open(BytesIO(thumbnail.content)) as picture:
+        assert (picture.format, picture.size) == ("JPEG", (48, 32))
+
+
+def test_a_removed_picture_is_gone_everywhere(client, photo_bytes):
+    id = client.get("/v1/images").json()["data"][0]["id"]
+    assert client.delete(f"/v1/images/{id}").json() == {"id": id, "object": "image", "deleted": True}
+    for path in ("", "/content", "/thumbnail"):
+        assert client.get(f"/v1/images/{id}{path}").status_code == 404
+    assert client.delete(f"/v1/images/{id}").json()["error"]["code"] == "unknown_image"
+    found = client.post("/v1/search", files={"image": photo_bytes(0)}).json()
+    assert id not in [match["id"] for match in found["matches"]]
+
+
+@pytest.mark.parametrize("name", ["empty", "text", "truncated", "bomb", "dot"])
+def test_a_bad_picture_is_refused_everywhere_and_leaves_the_collection_as_it_was(
+    client, collection, photo_bytes, data_uri, refused, name
+):
+    good = photo_bytes(7)
+    bad, reason = refused[name]
+    before = (collection.stats()["sequence"], [record.id for record in collection.list(100)])
+    uri, good_uri = data_uri(bad), data_uri(good)
+    table = [
+        (client.post("/v1/images", files=files(bad)), "image[0]"),
+        (client.post("/v1/images", files=files(good, bad)), "image[1]"),
+        (client.post("/v1/images", json={"image": uri}), "image"),
+        (client.post("/v1/search", files={"image": ("x.jpg", bad)}), "image"),
+        (client.post("/v1/search", json={"image": uri}), "image"),
+        (client.post("/v1/score", json={"queries": good_uri, "documents": [good_uri, uri]}), "documents[1]"),
+        (client.post("/v1/rerank", json={"query": uri, "documents": [good_uri]}), "query"),
+        (client.post("/v1/embeddings", json={"input": [good_uri] * 3 + [uri]}), "input[3]"),
+    ]
+    for answer, position in table:
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"], error["param"]) == (422, "invalid_picture", position)
+        assert reason in error["message"]
+    assert (collection.stats()["sequence"], [record.id for record in collection.list(100)]) == before
+
+
+def test_search_answers_both_orders_of_the_same_pictures(reader, shelf, photo_bytes):
+    expected = shelf.search(photo_bytes(2), top=3)
+    form = reader.post("/v1/search", files={"image": photo_bytes(2)}, data={"top": "3"})
+    json = reader.post("/v1/search", json={"image": {"id": shelf.list(5)[2].id}, "top": 3})
+    for answer in (form, json):
+        assert answer.status_code == 200, answer.text
+        body = answer.json()
+        assert [match["id"] for match in body["matches"]] == [match.id for match in expected.matches]
+        assert [match["id"] for match in body["candidates"]] == [match.id for match in expected.candidates]
+        assert [match["raw_score"] for match in body["matches"]] == [match.raw_score for match in expected.matches]
+        assert [match["rank"] for match in body["matches"]] == [0, 1, 2]
+        assert [match["first_rank"] for match in body["candidates"]] == [0, 1, 2]
+        assert body["candidates"][0]["similarity"] == pytest.approx(1, abs=1e-3)
+        assert set(body["timings"]) == set(expected.timings)
+
+
+def test_no_candidates_leave_the_first_stage_order_untouched(reader, photo_bytes):
+    answer = reader.post("/v1/search", files={"image": photo_bytes(2)}, data={"candidates": "0"}).json()
+    assert answer["matches"] == answer["candidates"]
+    assert {match["relevance_score"] for match in answer["matches"]} == {None}

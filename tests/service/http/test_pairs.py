@@ -1,0 +1,109 @@
+"""Scores, rankings and embeddings over HTTP."""
+
+from __future__ import annotations
+
+import base64
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def uris(photo_bytes, data_uri) -> list[str]:
+    return [data_uri(photo_bytes(seed)) for seed in range(4)]
+
+
+def scored(reader, **body) -> list[dict]:
+    answer = reader.post("/v1/score", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+def test_the_order_of_two_pictures_does_not_change_a_bit_of_their_score(reader, uris):
+    pairs = [(a, b) for a in range(4) for b in range(4)]
+    forward = scored(reader, queries=[uris[a] for a, _ in pairs], documents=[uris[b] for _, b in pairs])
+    backward = scored(reader, queries=[uris[b] for _, b in pairs], documents=[uris[a] for a, _ in pairs])
+    single = scored(reader, queries=uris[0], documents=uris[1]) + scored(reader, queries=uris[1], documents=uris[0])
+    assert [item["raw_score"] for item in forward] == [item["raw_score"] for item in backward]
+    assert [item["score"] for item in forward] == [item["score"] for item in backward]
+    assert single[0]["raw_score"] == single[1]["raw_score"]
+    assert len({item["raw_score"] for item in forward}) > 4
+
+
+@pytest.mark.parametrize(
+    ("queries", "documents", "pairs"),
+    [
+        ("0", "1", [(0, 1)]),
+        ("0", [1, 2, 3], [(0, 1), (0, 2), (0, 3)]),
+        ([0], [1, 2], [(0, 1), (0, 2)]),
+        ([0, 1], [2, 3], [(0, 2), (1, 3)]),
+    ],
+)
+def test_queries_and_documents_are_paired_like_vllm_does(reader, scorer, uris, photo_bytes, queries, documents, pairs):
+    def named(value):
+        return uris[int(value)] if isinstance(value, str) else [uris[index] for index in value]
+
+    answer = reader.post("/v1/score", json={"queries": named(queries), "documents": named(documents)}).json()
+    expected = scorer.predict([(photo_bytes(a), photo_bytes(b)) for a, b in pairs], activation=False)
+    assert [item["index"] for item in answer["data"]] == list(range(len(pairs)))
+    assert [item["raw_score"] for item in answer["data"]] == pytest.approx(expected.tolist(), abs=1e-6)
+    relevance = scorer.runtime.relevance(np.array([item["raw_score"] for item in answer["data"]], np.float32))
+    assert [item["score"] for item in answer["data"]] == [float(value) for value in relevance]
+    assert (answer["object"], answer["model"]) == ("list", "tiny")
+    assert answer["usage"]["pairs"] == len(pairs)
+
+
+def test_two_queries_for_three_documents_are_refused(reader, uris):
+    answer = reader.post("/v1/score", json={"queries": uris[:2], "documents": uris[1:]})
+    assert answer.status_code == 422
+    assert answer.json()["error"]["code"] == "pairing_mismatch"
+    assert "2 queries and 3 documents" in answer.json()["error"]["message"]
+
+
+def test_every_way_to_name_a_picture_gives_the_same_score(reader, shelf, uris, photo_bytes):
+    bare = uris[1].partition(",")[2]
+    part = {"type": "image_url", "image_url": {"url": uris[1]}}
+    ways = [
+        uris[1],
+        bare,
+        part,
+        {"type": "image_url", "image_url": uris[1]},
+        {"image": uris[1]},
+        {"id": shelf.list(5)[1].id},
+        {"content": [part]},
+    ]
+    one_by_one = {scored(reader, queries=uris[0], documents=way)[0]["raw_score"] for way in ways}
+    assert len(one_by_one) == 1
+    together = [item["raw_score"] for item in scored(reader, queries=uris[0], documents=ways)]
+    assert together == pytest.approx([*one_by_one] * len(ways))
+    content = scored(reader, text_1=uris[0], text_2={"content": [part, part]})
+    assert [item["raw_score"] for item in content] == pytest.approx([*one_by_one] * 2)
+
+
+def test_a_ranking_is_sorted_and_agrees_with_the_scores(reader, uris):
+    scores = [item["raw_score"] for item in scored(reader, queries=uris[0], documents=uris)]
+    answer = reader.post("/v1/rerank", json={"query": uris[0], "documents": uris}).json()
+    assert set(answer) == {"id", "model", "results", "usage"}
+    order = [item["index"] for item in answer["results"]]
+    assert order == sorted(range(4), key=lambda index: -scores[index])
+    assert [item["raw_score"] for item in answer["results"]] == pytest.approx(sorted(scores, reverse=True))
+    assert all(0 <= item["relevance_score"] <= 1 and "document" not in item for item in answer["results"])
+
+
+def test_a_ranking_is_cut_to_top_n_and_sends_documents_back_as_they_came(reader, shelf, uris):
+    documents = [{"id": shelf.list(1)[0].id}, {"type": "image_url", "image_url": {"url": uris[1]}}, uris[2]]
+    body = {"query": uris[0], "documents": documents, "top_n": 2, "return_documents": True, "model": "tiny"}
+    results = reader.post("/v1/rerank", json=body).json()["results"]
+    assert len(results) == 2
+    assert [item["document"] for item in results] == [documents[item["index"]] for item in results]
+
+
+def test_embeddings_are_unit_vectors_in_both_encodings(reader, scorer, uris, photo_bytes):
+    plain = reader.post("/v1/embeddings", json={"input": uris[:2]}).json()
+    packed = reader.post("/v1/embeddings", json={"input": uris[:2], "encoding_format": "base64"}).json()
+    expected = scorer.encode([photo_bytes(0), photo_bytes(1)]).embeddings
+    for index in range(2):
+        assert plain["data"][index]["embedding"] == expected[index].astype(float).tolist()
+        decoded = np.frombuffer(base64.b64decode(packed["data"][index]["embedding"]), "<f4")
+        assert np.array_equal(decoded, expected[index])
+    assert np.linalg.norm(plain["data"][0]["embedding"]) == pytest.approx(1, abs=1e-5)

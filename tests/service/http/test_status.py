@@ -1,0 +1,185 @@
+"""Health, readiness, and a document that is true."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from starlette.routing import Route
+
+from diptych.http.app import create_app
+from diptych.http.settings import Settings
+from diptych.http.warmup import warm_up
+from diptych.http.work import Work
+from diptych.scorer import Scorer
+
+ROUTES = {
+    "/v1/score": {"post"},
+    "/v1/rerank": {"post"},
+    "/v1/embeddings": {"post"},
+    "/v1/search": {"post"},
+    "/v1/images": {"get", "post"},
+    "/v1/images/{id}": {"get", "delete"},
+    "/v1/images/{id}/content": {"get"},
+    "/v1/images/{id}/thumbnail": {"get"},
+    "/v1/models": {"get"},
+    "/info": {"get"},
+    "/healthz": {"get"},
+    "/readyz": {"get"},
+    "/v2/health/live": {"get"},
+    "/v2/health/ready": {"get"},
+}
+
+
+class GatedScorer(Scorer):
+    """A scorer that scores only while its gate is open."""
+
+    def __init__(self, runtime) -> None:
+        super().__init__(runtime)
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def predict(self, *arguments, **options):
+        assert self.gate.wait(30)
+        return super().predict(*arguments, **options)
+
+
+class BrokenScorer(Scorer):
+    """A scorer that fails in a way nobody foresaw."""
+
+    def predict(self, *arguments, **options):
+        raise ZeroDivisionError("the secret of the house")
+
+
+def wait_until(condition) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass within 20 s"
+        time.sleep(0.01)
+
+
+def settled(client):
+    """The answer of /readyz once the warm-up is over."""
+    wait_until(lambda: "warming up" not in client.get("/readyz").text)
+    return client.get("/readyz")
+
+
+def test_the_service_is_ready_exactly_if_the_golden_pair_came_out_right(reader, scorer, shelf):
+    expected = warm_up(scorer, shelf)
+    answer = settled(reader)
+    assert answer.status_code == (200 if expected.fault is None else 503)
+    assert reader.get("/v2/health/ready").status_code == answer.status_code
+    if expected.fault is None:
+        assert (answer.json()["same"], answer.json()["other"]) == (expected.same, expected.other)
+        assert expected.same > expected.other
+    else:
+        assert expected.fault in answer.json()["error"]["message"]
+
+
+def test_a_failing_model_is_alive_but_not_ready_and_tells_nothing(running, collection, scorer, photo_bytes, data_uri):
+    uri = data_uri(photo_bytes(1))
+    with running(collection, BrokenScorer(scorer.runtime)) as client:
+        assert settled(client).status_code == 503
+        assert client.get("/healthz").status_code == 200
+        answer = client.post("/v1/score", json={"queries": uri, "documents": uri})
+        assert answer.status_code == 500
+        assert answer.json()["error"]["code"] == "internal_error"
+        assert answer.json()["error"]["request_id"] == answer.headers["x-request-id"]
+        assert "secret" not in answer.text
+
+
+def test_health_answers_during_work_and_a_full_queue_is_429(running, collection, scorer, photo_bytes, data_uri):
+    gated = GatedScorer(scorer.runtime)
+    uri = data_uri(photo_bytes(1))
+    settings = Settings(workers=1, waiting=1, stuck_seconds=0.05)
+    with running(collection, gated, settings) as client, ThreadPoolExecutor(2) as pool:
+        settled(client)
+        gated.gate.clear()
+        ask = lambda: client.post("/v1/score", json={"queries": uri, "documents": uri})  # noqa: E731
+        try:
+            admitted = [pool.submit(ask) for _ in range(2)]
+            wait_until(lambda: "stuck" in client.get("/readyz").text)
+            assert client.get("/healthz").json() == {"status": "ok"}
+            refused = []
+            wait_until(lambda: refused.append(ask()) or refused[-1].status_code == 429)
+            assert int(refused[-1].headers["retry-after"]) >= 1
+            assert refused[-1].json()["error"]["type"] == "overloaded_error"
+        finally:
+            gated.gate.set()
+        assert [answer.result().status_code for answer in admitted] == [200, 200]
+        assert ask().status_code == 200
+
+
+def test_work_is_never_run_by_more_threads_than_allowed():
+    running_now, most = [], []
+
+    def job() -> None:
+        running_now.append(1)
+        most.append(len(running_now))
+        time.sleep(0.01)
+        running_now.pop()
+
+    async def all_jobs() -> None:
+        work = Work(workers=2, waiting=10)
+        await asyncio.gather(*(work.run(job) for _ in range(12)))
+        assert work.oldest() == 0
+
+    asyncio.run(all_jobs())
+    assert len(most) == 12
+    assert max(most) <= 2
+
+
+def test_info_and_models_tell_what_really_runs(reader, scorer):
+    info = reader.get("/info").json()
+    runtime = scorer.runtime
+    assert (info["model"], info["revision"]) == (runtime.name, runtime.revision)
+    assert (info["provider"], info["threads"]) == (runtime.provider, runtime.threads)
+    assert info["thresholds"] == runtime.thresholds
+    assert info["limits"]["pictures"] == Settings().pictures
+    assert info["collection"]["pictures"] == 5
+    assert [model["id"] for model in reader.get("/v1/models").json()["data"]] == [runtime.name]
+
+
+def test_the_document_lists_every_route_with_words_and_its_errors(reader, shelf, scorer):
+    document = reader.get("/openapi.json").json()
+    assert {path: set(operations) for path, operations in document["paths"].items()} == ROUTES
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            assert operation["summary"], (method, path)
+            assert operation["description"], (method, path)
+            for status, answer in operation["responses"].items():
+                schema = answer.get("content", {}).get("application/json", {}).get("schema", {})
+                assert int(status) < 400 or schema == {"$ref": "#/components/schemas/ErrorEnvelope"}, (path, status)
+    served = {route.path for route in create_app(shelf, scorer).routes if isinstance(route, Route)}
+    assert served - {"/", "/openapi.json"} <= set(ROUTES)
+    assert "HTTPValidationError" not in document["components"]["schemas"]
+
+
+def test_every_reference_of_the_document_can_be_followed(reader):
+    document = reader.get("/openapi.json").json()
+    found = []
+
+    def follow(value) -> None:
+        if isinstance(value, dict):
+            if "$ref" in value:
+                found.append(value["$ref"])
+                assert value["$ref"].removeprefix("#/components/schemas/") in document["components"]["schemas"]
+            for inner in value.values():
+                follow(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                follow(inner)
+
+    follow(document)
+    assert "#/components/schemas/SearchRequest" in found
+    assert "#/components/schemas/AddRequest" in found
+
+
+@pytest.mark.parametrize("path", ["/v1/search", "/v1/images"])
+def test_routes_that_take_json_or_a_form_say_so(reader, path):
+    content = reader.get("/openapi.json").json()["paths"][path]["post"]["requestBody"]["content"]
+    assert set(content) == {"application/json", "multipart/form-data"}
+    assert "image" in content["multipart/form-data"]["schema"]["properties"]

@@ -1,0 +1,199 @@
+import io
+import json
+import sqlite3
+import sys
+
+import pytest
+
+from diptych import Collection
+
+SCORES = {"relevance_score", "raw_score"}
+
+
+@pytest.fixture
+def model(artifact):
+    return ("--model", artifact, "--threads", 1)
+
+
+@pytest.fixture
+def store(diptych, gallery, model, tmp_path):
+    assert diptych("index", "add", gallery, "--store", tmp_path / "store", *model).code == 0
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def stdin(monkeypatch):
+    def put(data: bytes) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), "utf-8", newline=""))
+
+    return put
+
+
+def test_add_takes_folders_and_files_and_says_what_became_of_each(diptych, gallery, model, tmp_path, bad_pictures):
+    (gallery / "notes.txt").write_text("not looked at")
+    arguments = ("index", "add", gallery, *bad_pictures.values(), "--store", tmp_path / "store", *model)
+    first = diptych(*arguments)
+    assert first.code == 1
+    assert "12 added, 0 already there, 6 refused" in first.out
+    assert all(path.name in first.out for path in bad_pictures.values())
+    assert "notes.txt" not in first.out
+    second = diptych(*arguments, "--json")
+    assert second.code == 1
+    assert (second.json["added"], second.json["already"], second.json["total"]) == (0, 12, 12)
+    assert [entry["path"] for entry in second.json["refused"]] == [str(path) for path in bad_pictures.values()]
+    assert all(set(entry) == {"path", "reason"} for entry in second.json["refused"])
+
+
+def test_each_bad_picture_alone_is_one_error_and_changes_nothing(diptych, store, model, bad_pictures):
+    for path in bad_pictures.values():
+        result = diptych("index", "add", path, "--store", store, *model, "--json")
+        assert result.code == 1
+        assert [entry["path"] for entry in result.json["refused"]] == [str(path)]
+        assert result.json["total"] == 12
+        for command in (("search", path, "--store", store), ("score", path, path), ("rerank", path, path)):
+            refused = diptych(*command, *model)
+            assert refused.code == 1
+            assert refused.out == ""
+            assert refused.err.startswith(f"diptych: error: {path} ")
+            assert refused.err.count("\n") == 1
+
+
+def test_a_picture_from_standard_input_is_added_with_its_bytes(diptych, store, model, stdin, photo_bytes):
+    stdin(photo_bytes(77))
+    assert diptych("index", "add", "-", "--store", store, *model, "--json").json["added"] == 1
+    assert diptych("index", "stats", "--store", store, "--json").json["kept"] == 1
+
+
+def test_search_shows_rank_movement_scores_and_path(diptych, store, gallery, model):
+    result = diptych("search", gallery / "01.jpg", "--store", store, "--top", 5, *model)
+    assert result.code == 0
+    header, *rows = result.out.splitlines()
+    assert header.split() == ["rank", "moved", "score", "cosine", "path"]
+    assert len(rows) == 5
+    assert [row.split()[0] for row in rows] == ["1", "2", "3", "4", "5"]
+    assert all(row.endswith(".jpg") for row in rows)
+    assert "12 pictures, 12 of them looked at" in result.err
+
+
+def test_search_as_json_has_both_orders(diptych, store, gallery, model):
+    arguments = ("search", gallery / "01.jpg", "--store", store, "--top", 4, "--candidates", 3, *model, "--json")
+    found = diptych(*arguments).json
+    assert set(found) == {"query", "model", "matches", "candidates", "timings"}
+    assert len(found["matches"]) == len(found["candidates"]) == 4
+    assert SCORES | {"id", "path", "metadata", "similarity", "rank", "first_rank"} == set(found["matches"][0])
+    assert found["matches"][3]["relevance_score"] is None
+
+
+def test_search_and_stats_work_while_another_process_writes(diptych, store, gallery, model, scorer):
+    with Collection.open(store, scorer):
+        assert diptych("search", gallery / "01.jpg", "--store", store, *model).code == 0
+        assert diptych("index", "stats", "--store", store).code == 0
+        refused = diptych("index", "add", gallery, "--store", store, *model)
+        assert refused.code == 1
+        assert "is being written by process" in refused.err
+
+
+def test_remove_takes_files_folders_and_ids(diptych, store, gallery, model):
+    matches = diptych("search", gallery / "01.jpg", "--store", store, *model, "--json").json["matches"]
+    id = next(match["id"] for match in matches if match["path"].endswith("02.jpg"))
+    gone = diptych("index", "remove", id, gallery / "01.jpg", gallery / "more", "--store", store, "--json")
+    assert gone.code == 0
+    assert gone.json == {"removed": 6, "unknown": [], "total": 6}
+    again = diptych("search", gallery / "01.jpg", "--store", store, *model, "--json").json["matches"]
+    assert len(again) == 6
+    assert not any(match["path"].endswith("01.jpg") or "more" in match["path"] for match in again)
+    unknown = diptych("index", "remove", gallery / "01.jpg", "--store", store)
+    assert unknown.code == 1
+    assert "has nothing under" in unknown.err
+
+
+def test_verify_and_rebuild(diptych, store, model, other_artifact, gallery):
+    assert diptych("index", "verify", "--store", store).out.startswith("all 12 pictures are whole")
+    other = ("--model", other_artifact)
+    refused = diptych("search", gallery / "01.jpg", "--store", store, *other)
+    assert refused.code == 1
+    assert f"diptych index rebuild --store {store}" in refused.err
+    (gallery / "01.jpg").unlink()
+    partly = diptych("index", "rebuild", "--store", store, *other, "--json")
+    assert partly.code == 1
+    assert (partly.json["embedded"], partly.json["failed"]) == (11, 1)
+    assert "01.jpg does not exist" in partly.json["failures"][0]["reason"]
+    assert diptych("index", "rebuild", "--store", store, *other, "--drop-missing").code == 0
+    assert diptych("search", gallery / "02.jpg", "--store", store, *other).code == 0
+
+
+def test_verify_exits_with_1_on_damage(diptych, store):
+    with sqlite3.connect(store / "collection.sqlite") as connection:
+        connection.execute("UPDATE pictures SET embedding=zeroblob(length(embedding)) WHERE row=2")
+    connection.close()
+    result = diptych("index", "verify", "--store", store, "--json")
+    assert result.code == 1
+    assert not result.json["healthy"]
+    assert len(result.json["problems"]) == 1
+
+
+def test_the_score_of_a_pair_does_not_depend_on_its_order(diptych, gallery, model):
+    a, b = gallery / "01.jpg", gallery / "02.jpg"
+    forward, turned = (diptych("score", *pair, *model, "--json").json for pair in ((a, b), (b, a)))
+    assert SCORES | {"image_a", "image_b", "model", "revision"} == set(forward)
+    assert {key: forward[key] for key in SCORES} == {key: turned[key] for key in SCORES}
+    assert diptych("score", a, b, *model).out == diptych("score", b, a, *model).out
+
+
+def test_a_pair_and_a_table_give_the_same_score(diptych, gallery, model, tmp_path):
+    (gallery / "pairs.csv").write_text("image_a,image_b\n01.jpg,02.jpg\n02.jpg,01.jpg\n")
+    table = diptych("score", gallery / "pairs.csv", "-o", tmp_path / "out.jsonl", *model, "--json")
+    assert table.code == 0
+    assert {"output", "pairs", "errors", "scored", "seconds", "pairs_per_second"} == set(table.json)
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    pair = diptych("score", gallery / "01.jpg", gallery / "02.jpg", *model, "--json").json
+    assert [row["raw_score"] for row in rows] == [pair["raw_score"]] * 2
+
+
+def test_tables_flow_through_standard_input_and_output(diptych, gallery, model, stdin, monkeypatch):
+    monkeypatch.chdir(gallery)
+    stdin(b"image_a,image_b,n\n01.jpg,02.jpg,1\n01.jpg,gone.jpg,2\n")
+    result = diptych("score", "-", "-o", "-", *model)
+    assert result.code == 1
+    header, first, second = result.out.splitlines()
+    assert header == "image_a,image_b,n,relevance_score,raw_score,error"
+    assert first.startswith("01.jpg,02.jpg,1,0.")
+    assert second == "01.jpg,gone.jpg,2,,,image_b: gone.jpg does not exist"
+    assert "1 could not be scored" in result.err
+    stdin(b"image_a,image_b\n01.jpg,02.jpg\n")
+    lines = diptych("score", "-", "-o", "-", "--format", "jsonl", "--quiet", *model)
+    assert lines.code == 0
+    assert set(json.loads(lines.out)) > SCORES
+
+
+def test_an_unreadable_picture_in_a_table_is_counted_and_exits_with_1(diptych, gallery, model, tmp_path):
+    (gallery / "pairs.csv").write_text("image_a,image_b\n01.jpg,02.jpg\nnone.jpg,01.jpg\n")
+    result = diptych("score", gallery / "pairs.csv", "-o", tmp_path / "out.csv", *model)
+    assert result.code == 1
+    assert "2 pairs in" in result.out
+    assert "pairs/s; 1 could not be scored, the column error says why" in result.out
+    existing = diptych("score", gallery / "pairs.csv", "-o", tmp_path / "out.csv", *model)
+    assert existing.code == 1
+    assert "exists already" in existing.err
+    assert diptych("score", gallery / "pairs.csv", "-o", gallery / "pairs.csv", "--force", *model).code == 1
+
+
+def test_rerank_orders_like_the_scorer(diptych, gallery, model, scorer):
+    query, documents = str(gallery / "01.jpg"), sorted(str(path) for path in gallery.rglob("*.jpg"))
+    result = diptych("rerank", query, *documents, "--top", 4, *model, "--json").json
+    assert [entry["index"] for entry in result["results"]] == [
+        entry["corpus_id"] for entry in scorer.rank(query, documents, 4)
+    ]
+    assert SCORES | {"index", "path"} == set(result["results"][0])
+    assert diptych("rerank", query, *documents, *model).out.splitlines()[0].split()[:2] == ["rank", "score"]
+
+
+def test_the_query_may_come_from_standard_input(diptych, store, gallery, model, stdin):
+    data = (gallery / "01.jpg").read_bytes()
+    stdin(data)
+    piped = diptych("search", "-", "--store", store, *model, "--json").json
+    assert piped["matches"] == diptych("search", gallery / "01.jpg", "--store", store, *model, "--json").json["matches"]
+
+
+def test_quiet_says_nothing_beside_the_result(diptych, store, gallery, model):
+    assert diptych("search", gallery / "01.jpg", "--store", store, "--quiet", *model).err == ""

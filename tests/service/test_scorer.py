@@ -1,0 +1,111 @@
+import threading
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from diptych import Scorer
+from diptych.scorer import best_first
+from diptych_export.errors import ArtifactError, PictureError
+
+
+@pytest.fixture
+def pictures(photo_bytes):
+    return [photo_bytes(seed, (40 + 7 * seed, 61)) for seed in range(5)]
+
+
+def test_the_order_of_the_two_pictures_makes_no_difference_to_the_last_bit(scorer, pictures):
+    pairs = [(a, b) for a in pictures for b in pictures]
+    turned = [(b, a) for a, b in pairs]
+    assert scorer.predict(pairs).tobytes() == scorer.predict(turned).tobytes()
+    assert scorer.predict(pairs, activation=False).tobytes() == scorer.predict(turned, activation=False).tobytes()
+    assert scorer.predict([pairs[1]]).tobytes() == scorer.predict([turned[1]]).tobytes()
+
+
+def test_a_score_does_not_depend_on_what_else_is_scored(scorer, pictures):
+    pairs = [(a, b) for a in pictures for b in pictures]
+    together = scorer.predict(pairs, activation=False, batch_size=7)
+    alone = np.concatenate([scorer.predict([pair], activation=False) for pair in pairs])
+    assert together.tobytes() == alone.tobytes()
+
+
+def test_predict_gives_float32_probabilities_and_raw_scores_on_request(scorer, pictures):
+    pairs = list(pairwise(pictures))
+    scores, raw = scorer.predict(pairs), scorer.predict(pairs, activation=False)
+    assert scores.shape == raw.shape == (4,)
+    assert scores.dtype == raw.dtype == np.float32
+    assert ((scores >= 0) & (scores <= 1)).all()
+    assert (np.argsort(scores) == np.argsort(raw)).all()
+    assert scores.tobytes() == scorer.relevance(raw).tobytes()
+
+
+def test_each_distinct_picture_is_encoded_once(scorer, pictures, monkeypatch):
+    encoded = []
+    encode = scorer.encode_pixels
+    monkeypatch.setattr(scorer, "encode_pixels", lambda pixels: encoded.append(len(pixels)) or encode(pixels))
+    scorer.predict([(pictures[0], picture) for picture in pictures])
+    assert sum(encoded) == len(pictures)
+
+
+def test_bytes_path_picture_and_array_score_alike(scorer, photo, tmp_path, photo_bytes):
+    data = photo_bytes(3, (64, 48), "PNG")
+    path = tmp_path / "three.png"
+    path.write_bytes(data)
+    picture = photo(3, (64, 48))
+    scores = scorer.predict([(source, photo(1)) for source in (data, path, str(path), picture, np.asarray(picture))])
+    assert len(set(scores.tolist())) == 1
+
+
+def test_rank_is_predict_sorted(scorer, pictures):
+    query, documents = pictures[0], [*pictures[1:], pictures[0], pictures[0]]
+    raw = scorer.predict([(query, document) for document in documents], activation=False)
+    ranking = scorer.rank(query, documents)
+    assert [entry["corpus_id"] for entry in ranking] == best_first(raw).tolist()
+    assert [entry["raw_score"] for entry in ranking] == sorted(raw.tolist(), reverse=True)
+    places = [entry["corpus_id"] for entry in ranking]
+    assert places.index(4) < places.index(5), "equal scores keep the order of the documents"
+    assert set(ranking[0]) == {"corpus_id", "score", "raw_score"}
+
+
+def test_rank_cuts_at_top_k_and_returns_documents_on_request(scorer, pictures):
+    ranking = scorer.rank(pictures[0], pictures[1:], top_k=2, return_documents=True)
+    assert len(ranking) == 2
+    assert all(entry["document"] is pictures[1:][entry["corpus_id"]] for entry in ranking)
+
+
+def test_nothing_to_score_gives_empty_answers(scorer, pictures):
+    assert scorer.predict([]).shape == (0,)
+    assert scorer.rank(pictures[0], []) == []
+    assert scorer.encode([]).embeddings.shape == (0, scorer.runtime.embedding_dim)
+
+
+def test_wrong_arguments_are_named(scorer, pictures):
+    with pytest.raises(ValueError, match="pair 1 must be a tuple of two pictures"):
+        scorer.predict([(pictures[0], pictures[1]), pictures[0]])
+    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
+        scorer.predict([], batch_size=0)
+    with pytest.raises(ValueError, match="top_k must be at least 1, got 0"):
+        scorer.rank(pictures[0], pictures, top_k=0)
+
+
+def test_a_bad_picture_is_refused_by_name(scorer, bad_pictures, pictures):
+    for path in bad_pictures.values():
+        with pytest.raises(PictureError, match=path.name):
+            scorer.predict([(pictures[0], path)])
+
+
+def test_an_unknown_model_is_refused_with_the_known_ones(tmp_path):
+    with pytest.raises(ArtifactError, match="neither a bundled model"):
+        Scorer.load(str(tmp_path / "nothing"))
+
+
+def test_several_threads_get_the_scores_of_one(scorer, pictures):
+    pairs = [(a, b) for a in pictures for b in pictures]
+    expected = scorer.predict(pairs).tobytes()
+    answers: list[bytes] = []
+    threads = [threading.Thread(target=lambda: answers.append(scorer.predict(pairs).tobytes())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [expected] * 4

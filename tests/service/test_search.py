@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+
+from diptych.search import permuted
+from diptych_export.errors import PictureError
+
+
+@pytest.mark.parametrize(("looked_at", "total"), [(0, 5), (3, 5), (5, 5), (0, 0), (7, 11)])
+def test_reranking_permutes_the_first_k_and_leaves_the_rest_untouched(looked_at, total):
+    logits = np.random.default_rng(total).normal(size=looked_at).astype(np.float32)
+    order = permuted(logits, total)
+    assert sorted(order[:looked_at].tolist()) == list(range(looked_at))
+    assert order[looked_at:].tolist() == list(range(looked_at, total))
+    assert (np.diff(logits[order[:looked_at]]) <= 0).all()
+
+
+def test_equal_scores_keep_their_first_stage_order():
+    assert permuted(np.array([1, 2, 1, 2, 1], np.float32), 7).tolist() == [1, 3, 0, 2, 4, 5, 6]
+
+
+def test_a_search_reranks_k_candidates_and_leaves_the_rest_in_first_stage_order(collection, photo_bytes):
+    query = photo_bytes(20)
+    first = collection.search(query, top=12, candidates=0)
+    assert [match.id for match in first.matches] == [match.id for match in first.candidates]
+    assert all(match.relevance_score is None and match.raw_score is None for match in first.matches)
+    similarities = [match.similarity for match in first.matches]
+    assert similarities == sorted(similarities, reverse=True)
+
+    second = collection.search(query, top=12, candidates=5)
+    assert [match.id for match in second.candidates] == [match.id for match in first.candidates]
+    assert {match.id for match in second.matches[:5]} == {match.id for match in first.matches[:5]}
+    assert [match.id for match in second.matches[5:]] == [match.id for match in first.matches[5:]]
+    raw = [match.raw_score for match in second.matches[:5]]
+    assert raw == sorted(raw, reverse=True)
+    assert all(match.raw_score is None for match in second.matches[5:])
+    assert [match.rank for match in second.matches] == list(range(12))
+    assert [match.first_rank for match in second.candidates] == list(range(12))
+    assert {match.id: match.rank for match in second.matches} == {match.id: match.rank for match in second.candidates}
+
+
+def test_a_search_gives_the_scores_of_the_scorer(collection, scorer, photo_bytes):
+    query = photo_bytes(20)
+    for match in collection.search(query, top=5, candidates=12).matches:
+        picture = collection.content(match.id)[0]
+        assert match.raw_score == scorer.predict([(picture, query)], activation=False)[0]
+        assert match.relevance_score == scorer.predict([(query, picture)])[0]
+        assert match.similarity == pytest.approx(
+            float(scorer.encode([query]).embeddings[0] @ scorer.encode([picture]).embeddings[0]), abs=1e-6
+        )
+
+
+def test_top_is_cut_after_the_reranking_of_all_candidates(collection, photo_bytes):
+    query = photo_bytes(21)
+    everything = collection.search(query, top=12, candidates=12).matches
+    assert collection.search(query, top=2, candidates=12).matches == everything[:2]
+
+
+def test_a_search_times_its_stages(collection, photo_bytes):
+    timings = collection.search(photo_bytes(1)).timings
+    assert list(timings) == ["decode", "panel", "retrieve", "pair"]
+    assert all(seconds > 0 for seconds in timings.values())
+
+
+def test_wrong_numbers_and_bad_queries_are_refused(collection, bad_pictures, photo_bytes):
+    with pytest.raises(ValueError, match="top=0"):
+        collection.search(photo_bytes(1), top=0)
+    with pytest.raises(ValueError, match="candidates=-1"):
+        collection.search(photo_bytes(1), candidates=-1)
+    for path in bad_pictures.values():
+        with pytest.raises(PictureError, match=path.name):
+            collection.search(path)

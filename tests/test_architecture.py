@@ -1,0 +1,232 @@
+"""The arrows between the packages, and the manners of their files, read from the source."""
+
+import ast
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = {
+    "diptych_model": ROOT / "model/diptych_model",
+    "diptych_training": ROOT / "training/diptych_training",
+    "diptych_export": ROOT / "export/diptych_export",
+    "diptych": ROOT / "service/diptych",
+}
+TORCH_FREE = {
+    f"diptych_export.{name}" for name in ("runtime", "manifest", "pictures", "errors", "commandline", "threads")
+}
+HEAVY = {"torch", "safetensors", "onnx", "onnxscript", "torchvision", "timm", "kornia"}
+# What a distribution brings under another name than its own, or with another's installation.
+DISTRIBUTIONS = {
+    "PIL": "pillow",
+    "faiss": "faiss-cpu",
+    "multipart": "python-multipart",
+    "starlette": "fastapi",
+    "anyio": "fastapi",
+    "pydantic_core": "pydantic",
+}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module: its full dotted name, and whether importing the file imports it too."""
+
+    name: str
+    line: int
+    eager: bool
+
+    @property
+    def top(self) -> str:
+        return self.name.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Module:
+    name: str
+    path: Path
+    tree: ast.Module
+    imports: tuple[Import, ...]
+
+    @property
+    def package(self) -> str:
+        return self.name.partition(".")[0]
+
+
+@cache
+def modules() -> dict[str, Module]:
+    found = {}
+    for package, folder in PACKAGES.items():
+        for path in sorted(folder.rglob("*.py")):
+            parts = [package, *path.relative_to(folder).with_suffix("").parts]
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            found[name] = Module(name, path, tree, tuple(_imports(tree, found=PACKAGES)))
+    return found
+
+
+def _imports(tree: ast.Module, found: dict[str, Path]) -> Iterator[Import]:
+    """Every import of a file; `from package import module` counts as that module where there is one."""
+    lazy = {inner for node in ast.walk(tree) if _is_lazy(node) for inner in ast.walk(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(alias.name, node.lineno, node not in lazy)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"a relative import in line {node.lineno}"
+            base = node.module or ""
+            package, _, rest = base.partition(".")
+            folder = found.get(package, ROOT) / rest.replace(".", "/")
+            for alias in node.names:
+                inner = package in found and ((folder / f"{alias.name}.py").exists() or (folder / alias.name).is_dir())
+                yield Import(f"{base}.{alias.name}" if inner else base, node.lineno, node not in lazy)
+
+
+def _is_lazy(node: ast.AST) -> bool:
+    if isinstance(node, ast.If):
+        return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+
+
+def of(package: str) -> list[Module]:
+    return [module for module in modules().values() if module.package == package]
+
+
+def strangers(module: Module, allowed: set[str]) -> list[str]:
+    """The imports of a module that are neither allowed, nor its own package's, nor the standard library's."""
+    return [
+        f"{module.path.relative_to(ROOT)}:{item.line} imports {item.name}"
+        for item in module.imports
+        if item.top not in sys.stdlib_module_names
+        and item.top != module.package
+        and item.name not in allowed
+        and item.top not in allowed
+    ]
+
+
+def third_party() -> set[str]:
+    ours = sys.stdlib_module_names | set(PACKAGES)
+    return {item.top for module in modules().values() for item in module.imports} - ours
+
+
+def test_every_package_was_collected_with_its_files() -> None:
+    for package, folder in PACKAGES.items():
+        assert len(of(package)) >= 5, f"{package} has {len(of(package))} modules"
+        assert (folder / "__init__.py").is_file()
+        assert (folder / "py.typed").is_file()
+    assert sum(len(module.imports) for module in modules().values()) > 100
+    assert {"torch", "numpy", "PIL", "onnxruntime", "faiss", "fastapi"} <= third_party()
+
+
+def test_the_model_knows_torch_and_nothing_above_it() -> None:
+    assert not [line for module in of("diptych_model") for line in strangers(module, {"torch", "numpy", "safetensors"})]
+
+
+def test_export_knows_the_model_and_neither_training_nor_service() -> None:
+    allowed = third_party() | {"diptych_model"}
+    assert not [line for module in of("diptych_export") for line in strangers(module, allowed)]
+
+
+def test_training_knows_the_model_and_what_of_export_has_no_torch() -> None:
+    allowed = third_party() | {"diptych_model"} | TORCH_FREE
+    assert not [line for module in of("diptych_training") for line in strangers(module, allowed)]
+
+
+def test_the_service_knows_the_runtime_and_never_torch() -> None:
+    allowed = (third_party() - HEAVY) | TORCH_FREE
+    assert not [line for module in of("diptych") for line in strangers(module, allowed)]
+
+
+def test_what_of_export_the_service_may_import_reaches_no_torch_by_any_way() -> None:
+    waiting, seen = sorted(TORCH_FREE), set()
+    while waiting:
+        name = waiting.pop()
+        seen.add(name)
+        module = modules()[name]
+        assert not {item.top for item in module.imports} & (HEAVY | {"diptych_model", "diptych_training"}), name
+        waiting += [item.name for item in module.imports if item.top == "diptych_export" and item.name not in seen]
+    assert seen >= TORCH_FREE
+
+
+def test_search_and_store_know_no_http() -> None:
+    web = {"fastapi", "starlette", "uvicorn", "anyio", "multipart"}
+    faces = ("diptych.http", "diptych.serving")
+    below = [module for module in of("diptych") if not module.name.startswith(faces)]
+    assert len(below) >= 10
+    for module in below:
+        for item in module.imports:
+            assert item.top not in web, f"{module.name} imports {item.name}"
+            assert not (item.eager and item.name.startswith("diptych.http")), f"{module.name} imports {item.name}"
+
+
+def test_whatever_is_imported_is_declared_and_the_service_needs_no_further_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    def names(requirements: list[str]) -> set[str]:
+        return {requirement.partition("[")[0].split(">")[0].split("=")[0].split("<")[0] for requirement in requirements}
+
+    def undeclared(imported: set[str], declared: set[str]) -> set[str]:
+        return {top for top in imported if DISTRIBUTIONS.get(top, top).replace("_", "-") not in declared}
+
+    extras = {extra: names(listed) for extra, listed in project["optional-dependencies"].items()}
+    runs = names(project["dependencies"]) | {"onnxruntime"}
+    assert not undeclared(third_party(), runs.union(*extras.values()))
+    eager = {i.top for m in of("diptych") for i in m.imports if i.eager} - sys.stdlib_module_names - set(PACKAGES)
+    assert not undeclared(eager, runs)
+    assert "onnxruntime" in extras["cpu"]
+    assert "onnxruntime" not in extras["gpu"]
+    assert "onnxruntime-gpu" not in extras["cpu"]
+
+
+def test_no_file_is_longer_than_400_lines_and_no_function_than_80() -> None:
+    files = [module.path for module in modules().values()] + sorted((ROOT / "tests").rglob("*.py"))
+    assert len(files) > 40
+    long = [f"{path.relative_to(ROOT)}: {len(path.read_text().splitlines())} lines" for path in files]
+    assert not [line for path, line in zip(files, long, strict=True) if len(path.read_text().splitlines()) > 400]
+    for module in modules().values():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                assert length <= 80, f"{module.name}.{node.name} has {length} lines"
+
+
+def test_no_module_is_called_common_or_utils() -> None:
+    assert not {name.rpartition(".")[2] for name in modules()} & {"common", "utils", "util", "helpers", "misc"}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_module_that_does_something_is_held_by_a_test_of_its_own_folder(package: str) -> None:
+    """By a file of its name or its parent's (http/routes/pairs: test_pairs, test_routes or test_http), or by import."""
+    folder = ROOT / "tests" / PACKAGES[package].parent.name
+    files = sorted(folder.rglob("test_*.py"))
+    named = {path.stem.removeprefix("test_") for path in files}
+    imported = {item.name for path in files for item in _imports(ast.parse(path.read_text()), found=PACKAGES)}
+    assert files
+    alone = [
+        module.name
+        for module in of(package)
+        if any(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) for node in ast.walk(module.tree))
+        and module.path.name != "__init__.py"
+        and module.name not in imported
+        and not set(module.name.split(".")[1:]) & named
+    ]
+    assert not alone, f"no test in {folder.relative_to(ROOT)} for {alone}"
+
+
+def test_help_of_the_whole_command_imports_nothing_heavy() -> None:
+    program = (
+        "import sys\nfrom diptych.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit as end:\n    assert not end.code\n"
+        "print('imported', *sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "usage: diptych" in done.stdout
+    imported = set(done.stdout.rpartition("imported ")[2].split())
+    assert "diptych_export" in imported
+    assert not imported & (HEAVY | {"numpy", "PIL", "onnxruntime", "faiss", "fastapi", "pydantic", "uvicorn"})

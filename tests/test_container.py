@@ -1,0 +1,91 @@
+"""What Dockerfile and docker-compose.yml promise: an ordinary user, a health check, no torch, only the volume."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parents[1]
+
+
+def instructions() -> list[tuple[str, str]]:
+    """The Dockerfile's (instruction, arguments) in order, continued lines joined."""
+    text = re.sub(r"\\\n", " ", (ROOT / "Dockerfile").read_text())
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    return [(line.split(maxsplit=1)[0], line.split(maxsplit=1)[1]) for line in lines]
+
+
+def final_stage() -> list[tuple[str, str]]:
+    steps = instructions()
+    starts = [i for i, (name, _) in enumerate(steps) if name == "FROM"]
+    assert len(starts) == 2
+    return steps[starts[-1] :]
+
+
+def all_of(name: str, steps: list[tuple[str, str]]) -> list[str]:
+    return [arguments for instruction, arguments in steps if instruction == name]
+
+
+def service() -> dict:
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    assert list(compose["services"]) == ["diptych"]
+    return compose["services"]["diptych"]
+
+
+def test_the_service_runs_as_an_ordinary_user_who_owns_only_the_volume() -> None:
+    (user,) = all_of("USER", final_stage())
+    assert int(user.split(":")[0]) >= 1000
+    assert all_of("VOLUME", final_stage()) == ["/data"]
+    (setup,) = all_of("RUN", final_stage())
+    assert "install --directory --owner=diptych --group=diptych /data" in " ".join(setup.split())
+    assert not any("--chown" in copied for copied in all_of("COPY", final_stage()))
+
+
+def test_the_health_check_asks_readyz_with_what_the_image_has() -> None:
+    (check,) = all_of("HEALTHCHECK", final_stage())
+    command = json.loads(check.partition("CMD ")[2])
+    assert command[:2] == ["python", "-c"]
+    compile(command[2], "HEALTHCHECK", "exec")
+    assert "urllib.request" in command[2]
+    assert "http://127.0.0.1:8000/readyz" in command[2]
+
+
+def test_the_image_installs_the_wheel_with_one_runtime_and_no_torch() -> None:
+    text = " ".join(arguments for _, arguments in instructions())
+    assert "EXTRA=cpu" in all_of("ARG", instructions())
+    assert "[${EXTRA}]" in text
+    assert not re.search(r"\btorch\b|\btrain\b|\bdev\b", text)
+    assert all_of("COPY", final_stage()) == ["--from=build /opt/diptych /opt/diptych"]
+
+
+def test_the_command_serves_the_volume_to_other_machines_of_its_network() -> None:
+    (command,) = all_of("CMD", final_stage())
+    assert json.loads(command) == ["diptych", "serve", "--store", "/data/store", "--host", "0.0.0.0"]
+    assert "PYTHONDONTWRITEBYTECODE=1" in shlex.split(" ".join(all_of("ENV", final_stage())))
+
+
+def test_everything_the_build_copies_gets_through_dockerignore() -> None:
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    copies = [names for names in all_of("COPY", instructions()) if "--from" not in names]
+    copied = {name for names in copies for name in names.split()[:-1]}
+    assert "*" in (ROOT / ".dockerignore").read_text().splitlines()
+    assert copied == allowed
+    assert all((ROOT / name).exists() for name in allowed)
+
+
+def test_compose_closes_what_the_service_does_not_need() -> None:
+    options = service()
+    assert options["read_only"] is True
+    assert options["tmpfs"] == ["/tmp"]
+    assert options["cap_drop"] == ["ALL"]
+    assert "no-new-privileges:true" in options["security_opt"]
+    assert not {"privileged", "cap_add", "network_mode", "pid"} & set(options)
+
+
+def test_compose_keeps_the_collection_in_a_volume_and_the_port_on_this_machine() -> None:
+    options = service()
+    assert options["volumes"] == ["data:/data"]
+    assert "data" in yaml.safe_load((ROOT / "docker-compose.yml").read_text())["volumes"]
+    assert options["ports"] == ["127.0.0.1:8000:8000"]

@@ -1,0 +1,205 @@
+"""README.md and docs/ against the program: examples run, commands parse, routes exist, and nothing stays undocumented.
+
+A ```python block is run, all blocks of a file in order and in one namespace, in a folder that holds `photos/` (a dozen
+pictures), `queries/`, `truth.csv`, `query.jpg` (an edited copy of one of photos/), `a.jpg`, `b.jpg` and `pairs.csv`
+(image_a, image_b). A block that begins ```python no-run is only compiled. In ```bash, ```sh, ```shell and ```console
+blocks (there, after `$ `) every `diptych` command is parsed by the real parser, and every `make` target and every URL
+on this machine must exist.
+"""
+
+import argparse
+import re
+import shlex
+import shutil
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from diptych.cli import build_parser
+from diptych.demo import draw_collection
+
+ROOT = Path(__file__).parents[1]
+SHELLS = {"bash", "sh", "shell", "console"}
+ROUTE = re.compile(r"(?<![\w./-])(/(?:v1|v2)/[\w/{}-]+|/(?:healthz|readyz|info|metrics|openapi\.json))(?![\w-])")
+LOCAL = re.compile(r"https?://(?:127\.0\.0\.1|localhost)(?::\d+)?(/[^\s\"'?#|`)]*)?")
+BROWSED = {"/", "/openapi.json"}  # the page, and the interface's own description
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its file, the line its text begins on, its language, what else the fence says, the text."""
+
+    path: Path
+    line: int
+    language: str
+    remarks: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path.relative_to(ROOT)}:{self.line}"
+
+
+def documents() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@cache
+def blocks() -> tuple[Block, ...]:
+    found = []
+    fence = re.compile(r"^(?P<indent> *)```(?P<language>\w+)(?P<remarks>[^\n`]*)\n(?P<text>.*?)^ *```\s*$", re.M | re.S)
+    for path in documents():
+        source = path.read_text(encoding="utf-8")
+        for match in fence.finditer(source):
+            line = source.count("\n", 0, match.start("text")) + 1
+            text = re.sub(rf"^{match['indent']}", "", match["text"], flags=re.MULTILINE)
+            found.append(Block(path, line, match["language"], match["remarks"], text))
+    return tuple(found)
+
+
+def command_lines() -> Iterator[tuple[Block, str]]:
+    """Every line that a reader is told to type, continued lines joined."""
+    for block in blocks():
+        if block.language in SHELLS:
+            for line in block.text.replace("\\\n", " ").splitlines():
+                typed = line.removeprefix("$ ") if line.startswith("$ ") or block.language != "console" else ""
+                if typed.strip() and not typed.lstrip().startswith("#"):
+                    yield block, typed
+
+
+def calls(program: str) -> Iterator[tuple[Block, list[str]]]:
+    """Every call of `program` in the command lines, as its words; what is piped, chained or redirected is cut off."""
+    for block, line in command_lines():
+        lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+        lexer.whitespace_split, lexer.commenters = True, "#"
+        words: list[str] = []
+        for word in [*lexer, ";"]:
+            if set(word) <= set("|&;<>()"):
+                start = next((i for i, part in enumerate(words) if Path(part).name == program), None)
+                if start is not None:
+                    yield block, words[start + 1 :]
+                words = []
+            else:
+                words.append(word)
+
+
+@cache
+def everything() -> str:
+    return "\n".join(path.read_text(encoding="utf-8") for path in documents())
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pictures")
+    photos = draw_collection(folder, count=12)
+    query = next((folder / "queries").glob("*-edited.jpg"))
+    for name, source in (("a.jpg", photos[0]), ("b.jpg", photos[1]), ("query.jpg", query)):
+        shutil.copy(source, folder / name)
+    rows = "".join(f"photos/{a.name},photos/{b.name}\n" for a, b in pairwise(photos))
+    (folder / "pairs.csv").write_text(f"image_a,image_b\n{rows}")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def routes(artifact: Path) -> set[str]:
+    from diptych import Scorer
+    from diptych.http.app import create_app
+
+    return set(create_app(None, Scorer.load(str(artifact))).openapi()["paths"])
+
+
+def matches(path: str, routes: set[str]) -> bool:
+    """Whether a path, with or without placeholders filled in, is one of the routes."""
+    patterns = [re.sub(r"\{[^}]+\}", "[^/]+", route) for route in routes | BROWSED]
+    return any(re.fullmatch(pattern, path.rstrip("/") or "/") for pattern in patterns)
+
+
+def test_the_readme_shows_the_library_the_command_line_and_http() -> None:
+    own = [block for block in blocks() if block.path.name == "README.md"]
+    assert [block for block in own if block.language == "python"]
+    assert [words for block, words in calls("diptych") if block in own]
+    assert [words for block, words in calls("curl") if block in own]
+    assert [words for block, words in calls("make") if block in own]
+
+
+@pytest.mark.parametrize("path", documents(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_python_examples_run(path: Path, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(pictures, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {"__name__": "example"}
+    for block in blocks():
+        if block.path == path and block.language == "python":
+            # Blank lines before it make a traceback name the line of the document.
+            code = compile("\n" * (block.line - 1) + block.text, str(path), "exec")
+            if "no-run" not in block.remarks:
+                exec(code, namespace)
+
+
+def test_every_diptych_command_in_the_documents_is_understood(capsys: pytest.CaptureFixture[str]) -> None:
+    found = list(calls("diptych"))
+    assert found
+    parser = build_parser()
+    for block, words in found:
+        try:
+            parser.parse_args(words)
+        except SystemExit as end:
+            if end.code:
+                pytest.fail(f"{block}: diptych {shlex.join(words)}\n{capsys.readouterr().err}")
+
+
+def test_every_make_target_in_the_documents_exists_with_its_variables() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    variables = set(re.findall(r"^([A-Z]+) *\?=", makefile, re.MULTILINE))
+    for block, words in calls("make"):
+        for word in words:
+            name, equals, _ = word.partition("=")
+            assert name in (variables if equals else targets), f"{block}: make {shlex.join(words)}"
+
+
+def test_every_route_in_the_documents_exists(routes: set[str]) -> None:
+    told = {match[1] for match in ROUTE.finditer(everything())} | {
+        match[1] or "/" for _, line in command_lines() for match in LOCAL.finditer(line)
+    }
+    assert told
+    assert not {path for path in told if not matches(path, routes)}
+
+
+def test_every_route_is_documented(routes: set[str]) -> None:
+    told = {match[1].rstrip("/") for match in ROUTE.finditer(everything())}
+    blank = {re.sub(r"\{[^}]+\}", "{}", path) for path in told}
+    assert len(routes) >= 10
+    assert not {route for route in routes if re.sub(r"\{[^}]+\}", "{}", route) not in blank}
+
+
+def test_every_subcommand_and_every_action_is_documented() -> None:
+    def commands(parser: argparse.ArgumentParser, prefix: str) -> Iterator[str]:
+        inner = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+        for action in inner:
+            for name, subparser in action.choices.items():
+                yield from commands(subparser, f"{prefix} {name}")
+        if not inner:
+            yield prefix
+
+    known = list(commands(build_parser(), "diptych"))
+    assert len(known) >= 9
+    assert not [name for name in known if not re.search(rf"{name}\b", everything())]
+
+
+def test_every_extra_is_documented() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = {name.strip() for group in re.findall(r"\[([a-z, ]+)\]", everything()) for name in group.split(",")}
+    told = named | set(re.findall(r"`([a-z]+)`", everything()))
+    assert not set(extras) - told
+
+
+@pytest.mark.parametrize("path", documents(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_to_a_file_leads_to_one(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"", path.read_text(encoding="utf-8")):
+        link = next(filter(None, target))
+        if not re.match(r"[a-z]+:|#", link):
+            assert (path.parent / link.partition("#")[0]).exists(), f"{path.name} links to {link}"

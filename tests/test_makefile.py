@@ -1,0 +1,103 @@
+"""The Makefile as a newcomer meets it."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NOT_SOURCE = (".git", ".venv*", "dist", "runs", "demo", "store", "__pycache__", ".pytest_cache", ".ruff_cache")
+
+pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="there is no make")
+
+
+def make(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    return subprocess.run(["make", *arguments], cwd=cwd, capture_output=True, text=True, env=environment, timeout=600)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of the sources without anything that was built or drawn."""
+    return Path(shutil.copytree(ROOT, tmp_path / "checkout", ignore=shutil.ignore_patterns(*NOT_SOURCE)))
+
+
+def test_make_alone_lists_every_target_with_its_purpose() -> None:
+    targets = re.search(r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert targets
+    names = targets[1].split()
+    assert {"run", "test", "lint", "format", "demo", "wheel", "train", "clean"} <= set(names)
+    done = make()
+    assert done.returncode == 0
+    listed = dict(re.findall(r"^  make (\w+) +(.+)$", done.stdout, re.MULTILINE))
+    assert all(listed.get(name) for name in names), sorted(set(names) - set(listed))
+
+
+def test_an_old_python_is_refused_by_its_version_and_nothing_is_made(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    old = tmp_path / "python"
+    old.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "Python 3.9.1" && exit 0\nexit 1\n')
+    old.chmod(0o755)
+    for target in ("run", "test"):
+        done = make(target, f"PYTHON={old}", cwd=tmp_path)
+        assert done.returncode != 0
+        assert "needs Python 3.11 or newer" in done.stderr
+        assert "Python 3.9.1" in done.stderr
+    assert not list(tmp_path.glob(".venv*"))
+
+
+def answer(url: str) -> bytes | None:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as response:
+            return response.read()
+    except (urllib.error.URLError, ConnectionError):
+        return None
+
+
+@pytest.mark.slow
+def test_make_run_in_a_fresh_checkout_answers_its_own_two_commands_and_ends_quietly(checkout: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "PYTHONPATH"))}
+    log, begun = checkout / "run.log", time.monotonic()
+    with log.open("w") as output:
+        running = subprocess.Popen(
+            ["make", "run", f"PORT={port}"],
+            cwd=checkout,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+        )
+    try:
+        while answer(f"http://127.0.0.1:{port}/readyz") is None:
+            assert running.poll() is None, log.read_text()
+            assert time.monotonic() - begun < 540, log.read_text()
+            time.sleep(0.5)
+        print(f"make run answered /readyz after {time.monotonic() - begun:.0f} s")
+        curl, search = re.findall(r"^  (curl .+|\.venv/bin/diptych search .+)$", log.read_text(), re.MULTILINE)
+        if shutil.which("curl"):
+            found = subprocess.run(curl, shell=True, cwd=checkout, capture_output=True, text=True, check=True)
+            assert len(json.loads(found.stdout)["matches"]) == 5
+        found = subprocess.run(f"{search} --json", shell=True, cwd=checkout, capture_output=True, text=True, check=True)
+        assert len(json.loads(found.stdout)["matches"]) == 5
+        second = make("run", f"PORT={port}", cwd=checkout)
+        assert second.returncode != 0
+        assert f"cannot listen on 127.0.0.1:{port}" in second.stderr
+    finally:
+        os.killpg(running.pid, signal.SIGINT)
+        ended = running.wait(60)
+    assert ended in (0, -signal.SIGINT), log.read_text()
+    assert "Traceback" not in log.read_text()
+    assert not list((checkout / ".venv/lib").glob("*/site-packages/torch"))

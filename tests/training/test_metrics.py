@@ -1,0 +1,61 @@
+import numpy as np
+import pytest
+
+from diptych_training.metrics import (
+    Ranking,
+    bootstrap,
+    micro_average_precision,
+    recall_at,
+    recall_at_precision,
+    two_stages,
+)
+
+
+def test_micro_average_precision_of_a_hand_counted_list() -> None:
+    # Hits at places 1 and 3 of the list, one more match never found: (1/1 + 2/3) / 3.
+    value = micro_average_precision([0.9, 0.8, 0.7, 0.1], [True, False, True, False], 3)
+    assert value == pytest.approx((1 + 2 / 3) / 3)
+
+
+def test_equal_scores_are_one_place_of_the_list_whatever_their_order() -> None:
+    assert micro_average_precision([1, 1], [True, False], 1) == micro_average_precision([1, 1], [False, True], 1) == 0.5
+
+
+def test_a_list_without_a_match_to_find_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one match to find, got 0"):
+        micro_average_precision([1.0], [False], 0)
+
+
+def test_recall_counts_queries_and_not_found_is_never_a_hit() -> None:
+    assert recall_at([0, 4, np.inf, 1], 2) == 0.5
+
+
+def test_recall_at_precision_takes_the_longest_list_that_is_precise_enough() -> None:
+    relevant = [True] * 9 + [False] + [True]
+    assert recall_at_precision(-np.arange(11.0), relevant, 20, 0.9) == 0.5
+    assert recall_at_precision([1.0], [False], 1) == 0
+
+
+def test_re_ranking_permutes_each_querys_candidates_and_nothing_else() -> None:
+    rng = np.random.default_rng(0)
+    cosines, logits, relevant = -np.sort(-rng.random((5, 7))), rng.random((5, 7)), rng.random((5, 7)) < 0.3
+    first, after = two_stages(cosines, logits, relevant, relevant.any(axis=1))
+    assert (first.relevant.sum(1) == after.relevant.sum(1)).all()
+    assert (np.diff(after.scores) <= 0).all()
+    assert np.array_equal(np.sort(after.scores), np.sort(logits))
+
+
+def test_only_queries_with_a_match_count_for_recall_but_all_their_pairs_for_micro_ap() -> None:
+    ranking = Ranking(
+        np.array([[0.5, 0.4], [0.9, 0.1]]), np.array([[True, False], [False, False]]), np.array([True, False])
+    )
+    assert ranking.summary() == {"micro_ap": 0.5, "recall_at_p90": 0.0, "recall@1": 1.0}
+    assert ranking.micro_ap_of(np.array([0, 0])) == 1.0
+
+
+def test_the_bootstrap_interval_holds_the_mean_and_narrows_with_more_queries() -> None:
+    values = np.random.default_rng(0).random(400)
+    low, high = bootstrap(lambda rows: float(values[rows].mean()), 400)
+    few_low, few_high = bootstrap(lambda rows: float(values[:25][rows].mean()), 25)
+    assert low < values.mean() < high
+    assert high - low < (few_high - few_low) / 2

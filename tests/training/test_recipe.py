@@ -1,0 +1,54 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from diptych_training.errors import DataError
+from diptych_training.recipe import read_recipe, recipe_from
+
+RECIPES = Path(__file__).parents[2] / "training" / "recipes"
+
+
+def test_every_recipe_of_the_repository_is_read() -> None:
+    found = sorted(RECIPES.glob("*.toml"))
+    assert found
+    for path in found:
+        assert read_recipe(path).steps > 0
+
+
+def test_a_resolved_recipe_reads_back_as_itself() -> None:
+    recipe = read_recipe(RECIPES / "photo.toml")
+    assert recipe_from(json.loads(json.dumps(recipe.to_dict()))) == recipe
+
+
+def test_stages_end_where_the_next_begins() -> None:
+    recipe = recipe_from({"stages": [{"pixels": 64, "steps": 3}, {"pixels": 128, "steps": 5}]})
+    assert [(stage.pixels, end) for stage, end in recipe.spans()] == [(64, 3), (128, 8)]
+    assert recipe.steps == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"at least one \[\[stages\]\]"),
+        ("[[stages]]\npixels = 64\nstep = 3", "a stage has no setting 'step'; did you mean 'steps'"),
+        ("[[stages]]\npixels = 64\nsteps = 0", "above 0"),
+        ("[[stages]]\npixels = 64\nsteps = 3\neasy = 9", "easy <= negatives"),
+        ("[learning]\nrates = 1\n[[stages]]\npixels = 64\nsteps = 3", "learning has no setting 'rates'"),
+        ("[[stages]]\npixels = 256\nsteps = 3", "larger than the network's panels of 128"),
+        ("not toml", "Expected"),
+    ],
+)
+def test_a_recipe_that_cannot_be_run_is_refused_with_its_file_and_the_reason(
+    text: str, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(text)
+    with pytest.raises(DataError, match=message) as caught:
+        read_recipe(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_recipe_is_named() -> None:
+    with pytest.raises(DataError, match=r"no recipe at nowhere\.toml"):
+        read_recipe(Path("nowhere.toml"))
