@@ -78,7 +78,7 @@ def test_re_ranking_orders_the_first_candidates_by_the_pair_score(artifact: Path
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a,b\n1,2\n", r"needs the columns query and reference, it has \['a', 'b'\]"),
+        ("a,b\n1,2\n", "needs the columns query, reference; it has a, b"),
         ("query,reference\n1.jpg,\n", "names no reference"),
     ],
 )

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from diptych_training.errors import DataError
-from diptych_training.photos import SPLITS, data_folder, list_photos, load_photos, split_of
+from diptych_training.photos import SPLITS, data_folder, list_photos, load_photos, split_of, unpack
+from diptych_training.tables import read_column
 
 ALL = ("clothing", "flowers", "goods", "grocery")
 
@@ -41,6 +42,16 @@ def test_photos_are_decoded_in_order_and_chosen_by_kind_and_split(archives: Path
     assert all(photos.rows[i].kind == "iconic" and photos.rows[i].split == "train" for i in chosen)
     again = load_photos(archives, [rows[40], rows[3]], 16)
     assert np.array_equal(again.pixels, photos.pixels[[40, 3]])
+
+
+def test_an_archive_is_unpacked_with_one_table_a_split(archives: Path, tmp_path: Path) -> None:
+    counted = unpack(archives, "clothing", tmp_path / "out")
+    named = {split: read_column(tmp_path / "out" / f"{split}.csv", "path") for split in SPLITS}
+    assert {split: len(names) for split, names in named.items()} == counted
+    assert sum(counted.values()) == 60
+    assert all((tmp_path / "out" / name).stat().st_size for names in named.values() for name in names)
+    with pytest.raises(DataError, match="is not empty; name a new folder"):
+        unpack(archives, "clothing", tmp_path / "out")
 
 
 def test_missing_data_is_named_with_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The subcommands of this package: train, evaluate, edit."""
+"""The subcommands of this package: train, evaluate, edit, unpack."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from diptych_export.commandline import Subparsers, add_common, command, emit, pr
 
 
 def register(subparsers: Subparsers) -> None:
-    """Add `train`, `evaluate` and `edit` to the command line."""
+    """Add `train`, `evaluate`, `edit` and `unpack` to the command line."""
     parser = command(subparsers, "train", "train a pair network from a recipe", train)
     parser.add_argument("recipe", type=Path, metavar="RUN.toml", help="the recipe; training/recipes/ has examples")
     parser.add_argument("--out", "-o", type=Path, help="directory of the run (default: runs/NAME)")
@@ -33,6 +33,12 @@ def register(subparsers: Subparsers) -> None:
     parser.add_argument("--count", type=int, default=500, help="how many (default: 500)")
     parser.add_argument("--seed", type=int, default=0, help="another seed, other edits (default: 0)")
     parser.add_argument("--among", type=Path, metavar="CSV", help="choose only among the paths of its column path")
+
+    parser = command(
+        subparsers, "unpack", "write the photos of a training archive into a folder, with its splits", unpack
+    )
+    parser.add_argument("archive", help="clothing, flowers, goods or grocery, in the folder named by DIPTYCH_DATA")
+    parser.add_argument("--out", "-o", type=Path, required=True, metavar="DIR", help="a new folder")
 
 
 def train(args: argparse.Namespace) -> int:
@@ -78,20 +84,28 @@ def evaluate(args: argparse.Namespace) -> int:
 
 def edit(args: argparse.Namespace) -> int:
     """`diptych edit DIR -o QUERIES`: edited copies and `truth.csv`."""
-    import csv
-
     from diptych_training.edits import write_queries
+    from diptych_training.tables import read_column
 
     among = None
     if args.among:
-        with args.among.open(newline="", encoding="utf-8-sig") as file:
-            among = [row["path"] for row in csv.DictReader(file)]
+        among = read_column(args.among, "path")
     truth = write_queries(args.photos, args.out, count=args.count, seed=args.seed, among=among)
     emit(
         args,
         {"queries": len(truth), "truth": str(args.out / "truth.csv")},
         f"{len(truth)} edited copies and truth.csv in {args.out}",
     )
+    return 0
+
+
+def unpack(args: argparse.Namespace) -> int:
+    """`diptych unpack ARCHIVE -o DIR`: photos and one CSV a split."""
+    from diptych_training import photos
+
+    splits = photos.unpack(photos.data_folder(), args.archive, args.out)
+    counted = ", ".join(f"{count} for {split}" for split, count in splits.items())
+    emit(args, splits, f"{sum(splits.values())} photos in {args.out}: {counted}")
     return 0
 
 

@@ -4,7 +4,6 @@ One table holds the hash people use today, the embedding alone, and the embeddin
 scorer.
 """
 
-import csv
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,19 +16,14 @@ from diptych_export.runtime import Panels, Runtime
 from diptych_training.edits import picture_names
 from diptych_training.errors import DataError
 from diptych_training.metrics import Ranking, bootstrap, two_stages
+from diptych_training.tables import read_table
 
 Progress = Callable[[Iterable[Any], int, str], Iterable[Any]]
 
 
 def read_truth(path: Path) -> list[tuple[str, str]]:
     """Read (query, reference) rows; an empty reference marks a query without a match."""
-    if not path.is_file():
-        raise DataError(f"expected a CSV with the columns query, reference at {path}")
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.DictReader(file)
-        if not {"query", "reference"} <= set(reader.fieldnames or ()):
-            raise DataError(f"{path} needs the columns query and reference, it has {reader.fieldnames}")
-        rows = [(row["query"], row["reference"] or "") for row in reader]
+    rows = [(row["query"], row["reference"] or "") for row in read_table(path, ["query", "reference"])]
     if not any(reference for _, reference in rows):
         raise DataError(f"{path} names no reference: at least one query needs a match")
     return rows

@@ -102,6 +102,26 @@ def load_photos(folder: Path, photos: Sequence[Photo], size: int) -> Photos:
     return Photos(tuple(photos), pixels)
 
 
+def unpack(folder: Path, archive: str, target: Path) -> dict[str, int]:
+    """Write an archive's photos into a new folder, and beside them `SPLIT.csv` (path, subject) for each split.
+
+    Return how many photos each split has.
+    """
+    if target.exists() and any(target.iterdir()):
+        raise DataError(f"{target} is not empty; name a new folder for the photos of {archive}")
+    photos = list_photos(folder, [archive])
+    for photo, data in zip(photos, read_photos(folder, photos), strict=True):
+        path = target / photo.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    for split in SPLITS:
+        with (target / f"{split}.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["path", "subject"])
+            writer.writerows([photo.name, photo.subject] for photo in photos if photo.split == split)
+    return {split: sum(photo.split == split for photo in photos) for split in SPLITS}
+
+
 def _clothing(file: zipfile.ZipFile) -> Iterator[Photo]:
     for row in _rows(file, "clothing/images.csv"):
         name = f"clothing/{row['path']}"

@@ -123,6 +123,6 @@ def _written(vector: np.ndarray, encoding: str) -> list[float] | str:
 
 
 def _usage(here: Context, images: int, pairs: int) -> Usage:
-    _, rows, columns = here.scorer.runtime.token_shape
+    rows, columns, _ = here.scorer.runtime.token_shape
     tokens = images * rows * columns
     return Usage(images=images, pairs=pairs, prompt_tokens=tokens, total_tokens=tokens)

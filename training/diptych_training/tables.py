@@ -1,0 +1,25 @@
+"""Tables that people bring, read with errors that name the file and what it lacks."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from diptych_training.errors import DataError
+
+
+def read_table(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
+    """Read a CSV (UTF-8) with at least these columns; others are kept."""
+    if not path.is_file():
+        raise DataError(f"expected a CSV with the columns {', '.join(columns)} at {path}, which is no file")
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.DictReader(file)
+        if not set(columns) <= set(reader.fieldnames or ()):
+            raise DataError(
+                f"{path} needs the columns {', '.join(columns)}; it has {', '.join(reader.fieldnames or ())}"
+            )
+        return list(reader)
+
+
+def read_column(path: Path, column: str) -> list[str]:
+    """Read one column of a CSV."""
+    return [row[column] for row in read_table(path, [column])]
