@@ -31,7 +31,7 @@ run: ## index pictures and serve them with the web page; without PHOTOS=folder a
 	{ echo "make run: cannot listen on $$HOST:$$PORT, most likely something else does; try make run PORT=$$((PORT + 1))" >&2; exit 1; }; } && \
 	if [ -z "$$PHOTOS" ]; then \
 	  folder=demo/photos; STORE=$${STORE:-demo/store}; \
-	  [ -f demo/truth.csv ] || { echo "Drawing a demonstration collection in demo/."; $(VENV)/bin/diptych demo demo; } || exit 1; \
+	  [ -f demo/truth.csv ] || { echo "Drawing a demonstration collection in demo/."; $(VENV)/bin/diptych demo demo --quiet; } || exit 1; \
 	  example=$$(ls demo/queries/*-edited.jpg | head -n 1); \
 	else \
 	  [ -d "$$PHOTOS" ] || { echo "make run: PHOTOS names no folder: $$PHOTOS" >&2; exit 1; }; \

@@ -117,6 +117,11 @@ class PairNetwork(nn.Module):
         self.panel = PanelPart(self.config)
         self.pair = PairPart(self.config)
 
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.panel.position.device
+
     def encode(self, pictures: Tensor) -> tuple[Tensor, Tensor]:
         """Pictures (B, 3, S, S) in [0, 1] -> tokens (B, N, M, d) and unit embeddings (B, e)."""
         return self.panel(pictures)

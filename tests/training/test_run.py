@@ -12,7 +12,7 @@ from diptych_training.augment import draw_sprites
 from diptych_training.errors import DataError
 from diptych_training.mining import embed, nearest
 from diptych_training.photos import list_photos, load_photos
-from diptych_training.recipe import Recipe, recipe_from
+from diptych_training.recipe import Recipe, Stage, recipe_from
 from diptych_training.tasks import Tasks
 
 SCALES = [{"n": 1, "m": 1, "heads": 2, "d_a": 4, "d_o": 4}, {"n": 3, "m": 3, "heads": 2, "d_a": 4, "d_o": 4}]
@@ -73,10 +73,10 @@ def test_a_run_killed_between_two_checkpoints_resumes_to_the_same_numbers(
 ) -> None:
     advance = run.Run.advance
 
-    def killed(self: run.Run, *args: object) -> dict[str, str]:
+    def killed(self: run.Run, tasks: Tasks, stage: Stage) -> dict[str, str]:
         if self.step == 5:
             raise KeyboardInterrupt
-        return advance(self, *args)
+        return advance(self, tasks, stage)
 
     monkeypatch.setattr(run.Run, "advance", killed)
     with pytest.raises(KeyboardInterrupt):

@@ -13,9 +13,9 @@ def embed(network: PairNetwork, pixels: torch.Tensor, size: int, batch: int = 12
     """Encode photos uint8 (n, H, H, 3), unedited, at `size` pixels: tokens (n, N, M, d) and embeddings (n, e),
     float32.
     """
-    training = network.training
+    training, device = network.training, network.device
     network.eval()
-    parts = [network.encode(plain(pixels[i : i + batch], size)) for i in range(0, len(pixels), batch)]
+    parts = [network.encode(plain(pixels[i : i + batch], size).to(device)) for i in range(0, len(pixels), batch)]
     network.train(training)
     return torch.cat([tokens for tokens, _ in parts]), torch.cat([embedding for _, embedding in parts])
 

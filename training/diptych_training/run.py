@@ -68,15 +68,14 @@ def train(recipe: Recipe, data: Path, directory: Path, *, resume: bool = False, 
 def calibrate(recipe: Recipe, data: Path, checkpoint: Path) -> None:
     """Fit calibration and thresholds on validation pairs and write them into the checkpoint's metadata.
 
-    The pairs are every validation query of both tasks with its 100 nearest candidates; matches and others weigh the
-    same.
+    The pairs are the copy task's: every validation query with its 100 nearest candidates, matches and others weighing
+    the same. A product and its catalogue picture are ranked by the same score, but it is not a probability for them.
     """
     network, metadata = load_checkpoint(checkpoint)
     photos = load_photos(data, list_photos(data, recipe.archives), round(recipe.network.pixels * 1.375))
     validation = Validation(photos, draw_sprites(512, recipe.seed), recipe.network.pixels, queries=10_000)
-    ranked = [after for _, after in validation.rank(network, 100).values()]
-    logits = np.concatenate([after.scores.ravel() for after in ranked])
-    labels = np.concatenate([after.relevant.ravel() for after in ranked])
+    _, after = validation.rank(network, 100)["copy"]
+    logits, labels = after.scores.ravel(), after.relevant.ravel()
     try:
         fitted = fit_calibration(logits, labels)
     except ValueError as error:

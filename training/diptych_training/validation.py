@@ -46,7 +46,7 @@ class Validation:
     def rank(self, network: PairNetwork, candidates: int) -> dict[str, tuple[Ranking, Ranking]]:
         """Rank each task's queries by the embedding and re-rank: *copy* the first `candidates`, *catalogue* all."""
         network.eval()
-        copies, shots = network.encode(self.queries), embed(network, self.shots, self.size)
+        copies, shots = network.encode(self.queries.to(network.device)), embed(network, self.shots, self.size)
         return {
             "copy": _two_stages(network, copies, self.gallery, self.truth, self.size, candidates),
             "catalogue": _two_stages(network, shots, self.iconic, self.shot_truth, self.size, len(self.iconic)),
@@ -66,11 +66,11 @@ def _two_stages(
     cosines = query_embeddings @ embeddings.T
     best = cosines.argsort(1, descending=True)[:, :candidates]
     candidates = best.shape[1]
-    with torch.autocast(gallery.device.type, torch.bfloat16):
+    with torch.autocast(network.device.type, torch.bfloat16):
         logits = [
             network.relate(query.expand(candidates, -1, -1, -1), tokens[row]).float()
             for query, row in zip(query_tokens, best, strict=True)
         ]
-    relevant = (best == torch.from_numpy(truth)[:, None]).numpy()
+    relevant = best.cpu().numpy() == truth[:, None]
     found = np.ones(len(truth), bool)
-    return two_stages(cosines.gather(1, best).numpy(), torch.stack(logits).numpy(), relevant, found)
+    return two_stages(cosines.gather(1, best).cpu().numpy(), torch.stack(logits).cpu().numpy(), relevant, found)

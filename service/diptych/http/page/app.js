@@ -154,7 +154,8 @@ function ghosts() {
 function show(result, seconds) {
   const stages = Object.entries(result.timings).map(([stage, value]) => timing(STAGES[stage] ?? stage, value));
   $("timings").replaceChildren(...stages, timing("in all", seconds, "total"));
-  $("rate-line").hidden = result.matches.every((match) => match.relevance_score === null);
+  const scored = result.matches.some((match) => match.relevance_score !== null);
+  $("rate-line").hidden = !scored || !$("rate").options.length;
   for (const list of [$("first"), $("second")]) list.classList.remove("ghost");
   if (result.matches.length === 0) {
     $("first").replaceChildren();
@@ -211,13 +212,13 @@ function light(id, lit) {
 
 function highlight() {
   const { matches, candidates } = state.result;
-  const threshold = state.thresholds[$("rate").value] ?? Infinity;
+  const threshold = state.thresholds[$("rate").value] ?? 0.5; // a model without stated rates: as likely as not
   const isMatch = (match) => match.relevance_score !== null && match.relevance_score >= threshold;
   for (const [list, items] of [[$("first"), candidates], [$("second"), matches]]) {
     items.forEach((match, index) => list.children[index].classList.toggle("match", isMatch(match)));
   }
   const found = matches.filter(isMatch).length;
-  $("rate-value").textContent = Number.isFinite(threshold) ? `(probability ${threshold.toFixed(3)} or more)` : "";
+  $("rate-value").textContent = `(probability ${threshold.toFixed(3)} or more)`;
   $("verdict").textContent = found
     ? `${plural(found, "match", "es")} among ${plural(state.count, "picture")}.`
     : `No match among ${plural(state.count, "picture")}; these come closest.`;

@@ -1,0 +1,48 @@
+"""The relative positional bias as a dense tensor: one panel as in Eq. 3, two panels with and without segments."""
+
+import pytest
+import torch
+
+from diptych_model.attention import RelativeBias
+
+
+def bias(heads: int, rows: int, cols: int, **options: int | bool) -> RelativeBias:
+    made = RelativeBias(heads, rows, cols, **options)  # type: ignore[arg-type]
+    made.table.data = torch.randn(made.table.shape, generator=torch.Generator().manual_seed(0))
+    return made
+
+
+def test_one_panel_has_the_papers_bias_of_absolute_distances() -> None:
+    made = bias(2, 3, 5)
+    dense = made(3, 5)
+    assert dense.shape == (2, 15, 15)
+    for i, j, r, t in [(0, 0, 2, 4), (2, 1, 0, 3), (1, 1, 1, 1)]:
+        assert torch.equal(dense[:, i * 5 + j, r * 5 + t], made.table[0, :, abs(i - r), abs(j - t)])
+
+
+def test_two_panels_with_segments_have_one_table_within_and_another_across_the_seam() -> None:
+    made = bias(2, 3, 5, panels=2, segments=True)
+    dense = made(3, 5)
+    assert dense.shape == (2, 30, 30)
+    assert torch.equal(dense[:, 7, 9], made.table[0, :, 0, 2])
+    assert torch.equal(dense[:, 7, 15 + 9], made.table[1, :, 0, 2])
+    assert torch.equal(dense[:, 15 + 7, 9], made.table[1, :, 0, 2])
+    assert torch.equal(dense[:, 15 + 7, 15 + 9], made.table[0, :, 0, 2])
+
+
+def test_without_segments_both_panels_share_one_table() -> None:
+    dense = bias(3, 2, 3, panels=2)(2, 3)
+    assert torch.equal(dense[:, :6, :6], dense[:, :6, 6:])
+
+
+def test_every_entry_of_the_table_is_used_and_learns() -> None:
+    made = bias(2, 3, 5, panels=2, segments=True)
+    made(3, 5).sum().backward()
+    assert made.table.grad is not None
+    assert (made.table.grad > 0).all()
+
+
+@pytest.mark.parametrize("sizes", [(0, 3, 5), (2, 0, 5), (2, 3, 0)])
+def test_a_bias_without_heads_rows_or_columns_is_refused(sizes: tuple[int, int, int]) -> None:
+    with pytest.raises(ValueError, match="must be positive"):
+        RelativeBias(*sizes)
