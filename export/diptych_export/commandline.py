@@ -38,9 +38,10 @@ def command(
 def emit(args: argparse.Namespace, data: Any, text: str) -> None:
     """Print the result on standard output: `data` as JSON with `--json`, else `text` (nothing if it is empty)."""
     if args.json:
-        print(json.dumps(data, ensure_ascii=False, indent=2, default=_plain))
-    elif text:
-        print(text)
+        text = json.dumps(data, ensure_ascii=False, indent=2, default=_plain)
+    if text:
+        # A file name need not be UTF-8; its other bytes are written as \udc.. and do not end the program.
+        print(text.encode("utf-8", "backslashreplace").decode())
 
 
 def remark(args: argparse.Namespace, text: str) -> None:

@@ -103,7 +103,7 @@ def _decode(source: PictureSource, limits: PictureLimits, name: str | None, pane
         raise PictureError(f"{label} is empty (0 bytes); expected a picture ({', '.join(FORMATS)})")
     if len(data) > limits.bytes:
         raise PictureError(f"{label} has {len(data):,} bytes, more than the {limits.bytes:,} that are allowed")
-    with _header(data, label) as picture:
+    with read_header(data, label) as picture:
         _check_size(picture, limits, label)
         if panel is not None:
             # Only JPEGs can be decoded smaller; a factor is taken only if both sides stay at least as long as asked.
@@ -141,8 +141,8 @@ def _read(path: Path, limits: PictureLimits, label: str) -> bytes:
         raise PictureError(f"{label} cannot be read: {reason}") from None
 
 
-def _header(data: bytes, label: str) -> ImageFile:
-    """The file's reader, with its header read and no pixel decoded.
+def read_header(data: bytes, label: str) -> ImageFile:
+    """The file's reader, with its header read and no pixel decoded. Raises PictureError.
 
     The readers are called by class and not through `Image.open`: that one knows further formats, and meets a
     decompression bomb with a process-wide warning filter, which threads cannot change safely.
@@ -178,7 +178,7 @@ def _loaded(picture: Image.Image, label: str) -> Image.Image:
         return _upright(_to_rgb(picture), picture)
     except MemoryError:
         raise
-    except Exception as error:  # as in `_header`
+    except Exception as error:  # as in `read_header`
         raise PictureError(f"{label} is damaged or cut short: {_reason(error)}") from None
 
 

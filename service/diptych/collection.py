@@ -12,12 +12,13 @@ from threading import Lock
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 from PIL import Image
 
 from diptych import search as stages
 from diptych.errors import ModelMismatchError, UnknownPictureError
 from diptych.index import CandidateIndex
-from diptych.intake import Arrival, Known, batches, checked_metadata, receive, rows
+from diptych.intake import Arrival, Known, batches, checked_metadata, full_path, receive, rows
 from diptych.originals import original
 from diptych.parallel import each
 from diptych.rebuild import Rebuilt, reembed
@@ -28,6 +29,7 @@ from diptych.store import Store
 from diptych.verify import Verdict, verify
 from diptych_export.errors import PictureError
 from diptych_export.pictures import PictureSource, open_picture
+from diptych_export.runtime import Panels
 
 Records = list[Record]
 Refusal = Callable[[Path, PictureError], None]
@@ -130,7 +132,7 @@ class Collection:
         facts = checked_metadata(metadata)
         name = path
         if path is None and isinstance(source, str | os.PathLike):
-            name, path = os.fspath(source), str(Path(source).absolute())
+            name, path = os.fspath(source), full_path(source)
         content = receive(source, self.store, self.scorer, name=name, keep=keep_bytes)
         return self._commit([Arrival(content, path, facts)])[0]
 
@@ -153,7 +155,7 @@ class Collection:
                 if isinstance(content, PictureError):
                     (on_error or _log_refusal)(path, content)
                 else:
-                    arrivals.append(Arrival(content, str(path.absolute()), {}))
+                    arrivals.append(Arrival(content, full_path(path), {}))
             yield from self._commit(arrivals)
 
     def search(self, query: PictureSource, *, top: int = 10, candidates: int = 100) -> SearchResult:
@@ -167,8 +169,22 @@ class Collection:
         """What is remembered about a picture. Raises UnknownPictureError."""
         record = self.store.get(id)
         if record is None:
-            raise UnknownPictureError(f"the collection {self.directory} has no picture {id[:64]!r}")
+            raise self._unknown(id)
         return record
+
+    def panels(self, ids: Sequence[str]) -> Panels:
+        """Stored tokens and embeddings of pictures, in order; no file is read. Raises UnknownPictureError."""
+        found = self.store.panels(ids)
+        for id in ids:
+            if id not in found:
+                raise self._unknown(id)
+        runtime = self.scorer.runtime
+        tokens = [np.frombuffer(found[id][0], "<f2").reshape(runtime.token_shape) for id in ids]
+        embeddings = [np.frombuffer(found[id][1], "<f4") for id in ids]
+        return Panels(
+            np.array(tokens, np.float16).reshape(-1, *runtime.token_shape),
+            np.array(embeddings, np.float32).reshape(-1, runtime.embedding_dim),
+        )
 
     def content(self, id: str) -> tuple[bytes, str]:
         """(bytes, media type) of a picture's file, as it was when it was added.
@@ -266,6 +282,9 @@ class Collection:
         self.index.catch_up(self.store)
         if self.index.generation - self.index.saved_generation >= max(_SAVE_AFTER, len(self.index) // 8):
             self._save()
+
+    def _unknown(self, id: str) -> UnknownPictureError:
+        return UnknownPictureError(f"the collection {self.directory} has no picture {id[:64]!r}")
 
     def _save(self) -> None:
         try:

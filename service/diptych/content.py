@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 from PIL import ExifTags, Image
 
 from diptych_export.errors import PictureError
-from diptych_export.pictures import FORMATS, PictureLimits, PictureSource, open_picture, panel_pixels
+from diptych_export.pictures import PictureLimits, PictureSource, open_picture, panel_pixels, read_header
 
 _SIDEWAYS = frozenset({5, 6, 7, 8})
 
@@ -41,11 +42,11 @@ def picture_id(sha256: str) -> str:
 def read_bytes(source: PictureSource, limits: PictureLimits, *, name: str | None = None) -> bytes:
     """The bytes of a picture file, never more than the limit and one; pixels in memory are written as PNG.
 
-    Raises PictureError for a path that is no readable file.
+    Raises PictureError for a path that is no readable file, and for what is no picture at all.
     """
     if isinstance(source, bytes | bytearray | memoryview):
         return bytes(source)
-    if isinstance(source, Image.Image | np.ndarray):
+    if not isinstance(source, str | os.PathLike):
         buffer = BytesIO()
         open_picture(source, limits, name=name).save(buffer, "PNG")
         return buffer.getvalue()
@@ -64,7 +65,7 @@ def read_bytes(source: PictureSource, limits: PictureLimits, *, name: str | None
 def describe(data: bytes, size: int, limits: PictureLimits, *, name: str | None = None) -> Content:
     """Decode and check the bytes of a picture file for panels of `size` pixels. Raises PictureError."""
     pixels = panel_pixels(data, size, limits, name=name)
-    with Image.open(BytesIO(data), formats=FORMATS) as header:
+    with read_header(data, name or "the picture") as header:
         width, height = header.size
         media_type = Image.MIME.get(header.format or "", "application/octet-stream")
         try:

@@ -168,7 +168,7 @@ def read_manifest(directory: Path) -> tuple[dict[str, Any], str | None]:
         return {}, "it is missing"
     except (OSError, ValueError) as error:
         return {}, f"its manifest cannot be read ({error})"
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("generation"), int):
+    if not isinstance(manifest, dict) or not all(isinstance(manifest.get(key), int) for key in ("generation", "count")):
         return {}, "its manifest is damaged"
     return manifest, None
 

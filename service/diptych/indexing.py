@@ -12,6 +12,7 @@ from typing import Any
 
 from diptych.collection import Collection
 from diptych.errors import UnknownPictureError
+from diptych.intake import full_path
 from diptych.rebuild import rebuild
 from diptych.records import Record
 from diptych.scorer import Scorer
@@ -81,13 +82,11 @@ def add(args: argparse.Namespace) -> int:
 
 def remove(args: argparse.Namespace) -> int:
     """Run `diptych index remove`: 0 if everything named was there, 1 otherwise."""
-    removed, unknown = 0, []
     with Store.open(args.store) as store:
-        for name in args.paths:
-            ids = [name] if _ID.fullmatch(name) and store.get(name) else store.under(str(Path(name).absolute()))
-            removed += sum(store.remove(ids))
-            if not ids:
-                unknown.append(name)
+        # All are looked up before any is removed: a folder and a file in it may be named together.
+        named = {name: _named(store, name) for name in args.paths}
+        removed = sum(store.remove([id for ids in named.values() for id in ids]))
+        unknown = [name for name, ids in named.items() if not ids]
         total = store.count()
     emit(args, {"removed": removed, "unknown": unknown, "total": total}, f"{removed} removed, {total} remain")
     if unknown and not args.json:
@@ -146,6 +145,10 @@ def renew(args: argparse.Namespace) -> int:
         lines += [f"{report.failed} could not be read ({fate}):", *_some([f"  {entry['reason']}" for entry in failed])]
     emit(args, {**asdict(report), "failures": failed, "dropped": args.drop_missing}, "\n".join(lines))
     return 1 if failed and not args.drop_missing else 0
+
+
+def _named(store: Store, name: str) -> list[str]:
+    return [name] if _ID.fullmatch(name) and store.get(name) else store.under(full_path(name))
 
 
 def _added_text(counts: dict[str, int], refused: list[dict[str, str]], total: int, directory: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,10 +16,13 @@ from diptych.content import Content, describe, picture_id, read_bytes
 from diptych.records import NewPicture
 from diptych.scorer import Scorer
 from diptych.store import Store
+from diptych_export.errors import PictureError
 from diptych_export.pictures import PictureSource
 
 BATCH = 64
 BATCH_BYTES = 64 * 1024 * 1024
+# A reader of the answers gives up somewhere, the JSON writer of the HTTP service at 255.
+METADATA_DEPTH = 100
 
 
 @dataclass(frozen=True)
@@ -56,11 +60,18 @@ def batches(paths: Iterable[Path]) -> Iterator[list[Path]]:
         yield batch
 
 
+def full_path(path: str | os.PathLike[str]) -> str:
+    """A path as the collection keeps it: absolute, without `..`, links left as the user named them."""
+    return os.path.abspath(path)  # noqa: PTH100 - Path.resolve would follow links
+
+
 def receive(source: PictureSource, store: Store, scorer: Scorer, *, name: str | None, keep: bool) -> Content | Known:
     """Read and check a picture, unless its content is there already; its bytes are let go if nobody keeps them.
 
-    Raises PictureError.
+    Raises PictureError, also for a file whose name is not UTF-8: the database could not keep it.
     """
+    if isinstance(source, str | os.PathLike):
+        _check_name(Path(source).absolute())
     data = read_bytes(source, scorer.limits, name=name)
     id = picture_id(hashlib.sha256(data).hexdigest())
     if store.known([id]):
@@ -107,9 +118,33 @@ def checked_metadata(metadata: dict[str, Any] | None) -> dict[str, Any]:
     if metadata is None:
         return {}
     try:
-        kept = json.loads(json.dumps(metadata, allow_nan=False))
-    except (TypeError, ValueError) as error:
+        # Encoded, so that half a surrogate pair is refused here and not by whoever asks for it later.
+        kept = json.loads(json.dumps(metadata, allow_nan=False, ensure_ascii=False).encode())
+    except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"metadata must be a dict of JSON values: {error}") from None
     if not isinstance(kept, dict):
         raise ValueError(f"metadata must be a dict of JSON values, got {type(metadata).__name__}")
+    if _deeper_than(METADATA_DEPTH, kept):
+        raise ValueError(f"metadata may be nested {METADATA_DEPTH} levels deep, and this is nested deeper")
     return kept
+
+
+def _deeper_than(depth: int, value: Any) -> bool:
+    level = [value]
+    for _ in range(depth):
+        level = [inner for outer in level for inner in _inside(outer)]
+    return any(isinstance(inner, dict | list) for inner in level)
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _check_name(path: Path) -> None:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        shown = str(path).encode("utf-8", "backslashreplace").decode()
+        raise PictureError(f"{shown} has a name that is not UTF-8; rename it") from None

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from diptych.content import picture_id
+from diptych.errors import StoreError
 from diptych.index import read_cache, read_manifest
 from diptych.store import Store
 
@@ -32,29 +33,38 @@ class Verdict:
 
 def verify(store: Store) -> Verdict:
     """Check a collection without a model and without changing anything; reads the whole database."""
-    problems = [f"database: {text}" for text in store.damage()]
-    remarks = []
+    problems: list[str] = []
+    pictures = missing = began = 0
     sizes: Counter[tuple[int, int]] = Counter()
-    after, pictures, missing = 0, 0, 0
-    while rows := store.features(after, _STEP):
-        after = rows[-1]["row"]
-        pictures += len(rows)
-        for row in rows:
-            sizes[len(row["embedding"]), len(row["tokens"])] += 1
-            problems += [f"picture {row['id']}: {text}" for text in _faults(row)]
-            missing += row["bytes"] is None and (row["path"] is None or not Path(row["path"]).is_file())
+    try:
+        began = store.sequence()
+        problems += [f"database: {text}" for text in store.damage()]
+        after = 0
+        while rows := store.features(after, _STEP):
+            after = rows[-1]["row"]
+            pictures += len(rows)
+            for row in rows:
+                sizes[len(row["embedding"]), len(row["tokens"])] += 1
+                problems += [f"picture {row['id']}: {text}" for text in _faults(row)]
+                missing += row["bytes"] is None and (row["path"] is None or not Path(row["path"]).is_file())
+    except StoreError as error:  # a database too broken to be read to its end
+        return Verdict(pictures, [*problems, f"database: {error.__cause__ or error}"], [])
     if len(sizes) > 1:
         problems.append(f"features of different sizes: {dict(sizes)}; `diptych index rebuild` makes them anew")
+    remarks = []
     if missing:
         remarks.append(f"{missing} pictures have neither kept bytes nor a file any more and cannot be embedded anew")
     manifest, fault = read_manifest(store.directory)
     if fault is None:
         _, fault = read_cache(store.directory, manifest)
+    now = store.sequence()
+    if fault is None and (manifest.get("identity") != store.identity or manifest["generation"] > now):
+        fault = "it belongs to another state of the database"
     if fault is not None:
         remarks.append(f"index cache: {fault}; the next writer makes it again")
-    elif manifest["generation"] < store.sequence():
-        remarks.append(f"index cache: {store.sequence() - manifest['generation']} changes behind; they are replayed")
-    elif manifest["count"] != pictures:
+    elif manifest["generation"] < now:
+        remarks.append(f"index cache: {now - manifest['generation']} changes behind; they are replayed")
+    elif manifest["count"] != pictures and now == began:  # or else a writer beside us changed both meanwhile
         problems.append(f"index cache: {manifest['count']} entries for {pictures} pictures")
     return Verdict(pictures, problems, remarks)
 

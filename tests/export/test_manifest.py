@@ -90,6 +90,7 @@ def test_bundled_models_are_found_by_name_and_artifacts_by_path(artifact, tmp_pa
 
 
 def test_every_bundled_model_is_whole():
+    assert "photo" in bundled_models()
     for name in bundled_models():
         manifest = Manifest.load(find_artifact(name))
         assert manifest.name == name

@@ -121,6 +121,7 @@ DAMAGE = {
     "it is missing": lambda directory: (directory / MANIFEST).unlink(),
     "manifest cannot be read": lambda directory: (directory / MANIFEST).write_bytes(b"{"),
     "manifest is damaged": lambda directory: (directory / MANIFEST).write_bytes(b"[]"),
+    "manifest is damaged; ": change_manifest("count", None),
     "made for revision 'old'": change_manifest("revision", "old"),
     "made for identity 'other'": change_manifest("identity", "other"),
     "made for metric 'L2'": change_manifest("metric", "L2"),

@@ -39,7 +39,7 @@ def test_recall_at_precision_takes_the_longest_list_that_is_precise_enough() -> 
 def test_re_ranking_permutes_each_querys_candidates_and_nothing_else() -> None:
     rng = np.random.default_rng(0)
     cosines, logits, relevant = -np.sort(-rng.random((5, 7))), rng.random((5, 7)), rng.random((5, 7)) < 0.3
-    first, after = two_stages(cosines, logits, relevant, relevant.any(axis=1))
+    first, after = two_stages(cosines, logits, relevant, np.asarray(relevant.any(axis=1)))
     assert (first.relevant.sum(1) == after.relevant.sum(1)).all()
     assert (np.diff(after.scores) <= 0).all()
     assert np.array_equal(np.sort(after.scores), np.sort(logits))

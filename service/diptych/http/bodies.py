@@ -35,9 +35,10 @@ async def read_body(
     """The checked body: a `from_json`, or a `from_form` with its 1 to `files` files, all in the field `image`."""
     if _declared(request, _JSON, _FORM) == _JSON:
         try:
-            return _checked(from_json, json.loads(await request.body()))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            value = json.loads(await request.body())
+        except (ValueError, RecursionError) as error:  # also a number or a nesting that Python refuses to read
             raise RequestError(400, "invalid_json", f"The body is not JSON: {error}.") from None
+        return _checked(from_json, value)
     uploads: list[Upload] = []
     fields: dict[str, str] = {}
     async with request.form(max_files=files, max_fields=16) as form:

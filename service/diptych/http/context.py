@@ -21,6 +21,7 @@ from diptych.http.work import Work
 from diptych.parallel import each
 from diptych.scorer import Scorer
 from diptych_export.errors import PictureError
+from diptych_export.runtime import Panels
 
 
 @dataclass
@@ -59,25 +60,50 @@ class Context:
         position, found = reference(picture, position)
         if isinstance(found, bytes):
             return found
-        try:
+        with known(position):
             return self.collection.content(found)[0]
-        except UnknownPictureError as error:
-            raise RequestError(422, "unknown_image", f"{position}: {error}", param=position) from None
 
-    def panels(self, pictures: Sequence[tuple[str, Picture]]) -> list[np.ndarray]:
-        """Each picture as the network sees it, uint8 (S, S, 3); a bad one is 422 with the decoder's words."""
+    def panels(self, pictures: Sequence[tuple[str, Picture]]) -> Panels:
+        """Tokens and embeddings of pictures, in order: of stored ones as they are stored, of those sent along computed.
 
-        def decode(item: tuple[str, Picture]) -> np.ndarray:
-            position, picture = item
-            return self.scorer.pixels(self.picture_bytes(picture, position), name=position)
+        A picture that cannot be read, or is not stored, is 422 with its position.
+        """
+        found = [reference(picture, position) for position, picture in pictures]
+        sent = [(place, position, data) for place, (position, data) in enumerate(found) if isinstance(data, bytes)]
+        stored = [(place, position, id) for place, (position, id) in enumerate(found) if isinstance(id, str)]
+        runtime = self.scorer.runtime
+        tokens = np.empty((len(found), *runtime.token_shape), np.float16)
+        embeddings = np.empty((len(found), runtime.embedding_dim), np.float32)
+        for place, position, id in stored:
+            with known(position):
+                panel = self.collection.panels([id])
+            tokens[place], embeddings[place] = panel.tokens[0], panel.embeddings[0]
+        if sent:
+            places = [place for place, _, _ in sent]
+            tokens[places], embeddings[places] = self.scorer.encode_pixels(self._pixels(sent))
+        return Panels(tokens, embeddings)
 
-        found = []
-        decoded = each(decode, pictures, self.scorer.runtime.threads)
-        for (position, _), panel in zip(pictures, decoded, strict=True):
-            if isinstance(panel, PictureError):
-                raise _refused(panel, position)
-            found.append(panel)
-        return found
+    def _pixels(self, sent: Sequence[tuple[int, str, bytes]]) -> np.ndarray:
+        """Pictures as the network sees them, uint8 (B, S, S, 3); a bad one is 422 with the decoder's words."""
+
+        def decode(item: tuple[int, str, bytes]) -> np.ndarray:
+            _, position, data = item
+            return self.scorer.pixels(data, name=position)
+
+        decoded = each(decode, sent, self.scorer.runtime.threads)
+        for (_, position, _), pixels in zip(sent, decoded, strict=True):
+            if isinstance(pixels, PictureError):
+                raise _refused(pixels, position)
+        return np.stack([pixels for pixels in decoded if not isinstance(pixels, PictureError)])
+
+
+@contextmanager
+def known(position: str) -> Iterator[None]:
+    """Turns the collection's "no such picture" into a refusal that carries the position in the request."""
+    try:
+        yield
+    except UnknownPictureError as error:
+        raise RequestError(422, "unknown_image", f"{position}: {error}", param=position) from None
 
 
 @contextmanager

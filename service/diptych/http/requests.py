@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AliasChoices, Field, Json
 
 from diptych.http.references import Picture, Pictures
 from diptych.http.strict import Strict
+from diptych.intake import checked_metadata
 
-
-def _storable(value: dict[str, Any]) -> dict[str, Any]:
-    """Python reads NaN and halves of surrogate pairs from JSON, but nobody could read them back."""
-    json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
-    return value
-
-
-Metadata = Annotated[dict[str, Any], AfterValidator(_storable)]
+# Python reads NaN, halves of surrogate pairs and a thousand levels from JSON, but nobody could read them back.
+Metadata = Annotated[dict[str, Any], AfterValidator(checked_metadata)]
 
 
 class Request(Strict):

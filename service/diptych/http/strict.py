@@ -22,12 +22,17 @@ class Strict(BaseModel):
         known = _keys(cls)
         for key in value:
             if key not in known:
-                close = difflib.get_close_matches(str(key), known, n=1)
-                hint = f'did you mean "{close[0]}"?' if close else f"known are {', '.join(sorted(known))}"
+                close = difflib.get_close_matches(str(key), known)
+                # Of the close ones that which begins alike: "query" is as near to "user" as to "queries".
+                meant = max(close, key=lambda name: _alike_from_the_start(name, str(key)), default=None)
+                hint = f'did you mean "{meant}"?' if meant else f"known are {', '.join(sorted(known))}"
                 # JSON can carry half a surrogate pair, which the answer in UTF-8 cannot.
                 name = str(key)[:64].encode("utf-8", "replace").decode()
                 said = {"key": name, "hint": hint}
                 raise PydanticCustomError("unknown_key", 'unknown key "{key}"; {hint}', said)
+            if isinstance(value[key], str) and not _is_unicode(value[key]):
+                said = {"key": key}
+                raise PydanticCustomError("not_unicode", "{key} has half of a surrogate pair, which is no text", said)
         return value
 
 
@@ -37,3 +42,14 @@ def _keys(model: type[BaseModel]) -> set[str]:
         alias = field.validation_alias
         known |= {str(choice) for choice in alias.choices} if isinstance(alias, AliasChoices) else {name}
     return known
+
+
+def _alike_from_the_start(a: str, b: str) -> int:
+    return next((place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False

@@ -80,6 +80,21 @@ def test_every_way_to_name_a_picture_gives_the_same_score(reader, shelf, uris, p
     assert [item["raw_score"] for item in content] == pytest.approx([*one_by_one] * 2)
 
 
+def test_a_stored_picture_is_scored_from_its_tokens_even_when_its_file_is_gone(
+    client, collection, uris, photo_bytes, tmp_path
+):
+    path = tmp_path / "elsewhere.jpg"
+    path.write_bytes(photo_bytes(9))
+    stored = {"id": collection.add(path).id}
+    before = scored(client, queries=uris[0], documents=stored)
+    path.unlink()
+    assert client.get(f"/v1/images/{stored['id']}/content").status_code == 404
+    assert scored(client, queries=uris[0], documents=stored) == before
+    unknown = client.post("/v1/score", json={"queries": uris[0], "documents": [stored, {"id": "0" * 32}]})
+    assert unknown.status_code == 422
+    assert unknown.json()["error"]["param"] == "documents[1]"
+
+
 def test_a_ranking_is_sorted_and_agrees_with_the_scores(reader, uris):
     scores = [item["raw_score"] for item in scored(reader, queries=uris[0], documents=uris)]
     answer = reader.post("/v1/rerank", json={"query": uris[0], "documents": uris}).json()

@@ -42,15 +42,15 @@ class GatedScorer(Scorer):
         self.gate = threading.Event()
         self.gate.set()
 
-    def predict(self, *arguments, **options):
+    def logits(self, tokens_a, tokens_b):
         assert self.gate.wait(30)
-        return super().predict(*arguments, **options)
+        return super().logits(tokens_a, tokens_b)
 
 
 class BrokenScorer(Scorer):
     """A scorer that fails in a way nobody foresaw."""
 
-    def predict(self, *arguments, **options):
+    def logits(self, tokens_a, tokens_b):
         raise ZeroDivisionError("the secret of the house")
 
 

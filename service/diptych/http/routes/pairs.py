@@ -22,6 +22,7 @@ from diptych.http.context import Context, Here, RequestId
 from diptych.http.errors import RequestError, documented
 from diptych.http.references import check_count, listed
 from diptych.http.requests import EmbeddingRequest, RerankRequest, ScoreRequest
+from diptych.scorer import best_first
 
 router = APIRouter(
     prefix="/v1",
@@ -50,12 +51,9 @@ async def score(body: ScoreRequest, here: Here, request_id: RequestId) -> ScoreA
         raise RequestError(422, "pairing_mismatch", message, param="queries")
 
     def work() -> list[ScoreItem]:
-        panels = here.panels([*queries, *documents])
-        panels_a, panels_b = panels[: len(queries)], panels[len(queries) :]
-        if len(panels_a) == 1:
-            panels_a = panels_a * len(panels_b)
-        raw = here.scorer.predict(list(zip(panels_a, panels_b, strict=True)), activation=False)
-        relevance = here.scorer.runtime.relevance(raw)
+        tokens = here.panels([*queries, *documents]).tokens
+        raw = here.scorer.logits(tokens[: len(queries)], tokens[len(queries) :])
+        relevance = here.scorer.relevance(raw)
         return [
             ScoreItem(index=index, score=float(probability), raw_score=float(logit))
             for index, (probability, logit) in enumerate(zip(relevance, raw, strict=True))
@@ -79,15 +77,17 @@ async def rerank(body: RerankRequest, here: Here, request_id: RequestId) -> Rera
     query = listed(body.query, "query", 1)
 
     def work() -> list[RerankItem]:
-        panel, *panels = here.panels([*query, *documents])
+        tokens = here.panels([*query, *documents]).tokens
+        raw = here.scorer.logits(tokens[:1], tokens[1:])
+        relevance = here.scorer.relevance(raw)
         return [
             RerankItem(
-                index=hit["corpus_id"],
-                relevance_score=float(hit["score"]),
-                raw_score=float(hit["raw_score"]),
-                document=documents[hit["corpus_id"]][1] if body.return_documents else None,
+                index=place,
+                relevance_score=float(relevance[place]),
+                raw_score=float(raw[place]),
+                document=documents[place][1] if body.return_documents else None,
             )
-            for hit in here.scorer.rank(panel, panels, top_k=body.top_n)
+            for place in best_first(raw)[: body.top_n].tolist()
         ]
 
     results = await here.work.run(work)
@@ -106,7 +106,7 @@ async def embeddings(body: EmbeddingRequest, here: Here) -> EmbeddingAnswer:
     pictures = listed(body.input, "input", here.settings.pictures)
 
     def work() -> list[EmbeddingItem]:
-        vectors = here.scorer.encode(here.panels(pictures)).embeddings
+        vectors = here.panels(pictures).embeddings
         return [
             EmbeddingItem(index=index, embedding=_written(vector, body.encoding_format))
             for index, vector in enumerate(vectors)

@@ -1,0 +1,88 @@
+"""What a route has at hand: pictures of a request as tokens, and the words of a refusal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from diptych.errors import UnknownPictureError
+from diptych.http.context import Context, known, positioned
+from diptych.http.errors import RequestError
+from diptych.http.references import InlineImage, StoredImage
+from diptych.http.settings import Settings
+from diptych.http.work import Work
+from diptych_export.errors import PictureError
+
+
+@pytest.fixture(scope="module")
+def here(shelf, scorer) -> Context:
+    return Context(scorer, shelf, Settings(), Work(1, 1), Work(1, 1))
+
+
+@pytest.fixture(scope="module")
+def bare(scorer) -> Context:
+    """A service without a collection."""
+    return Context(scorer, None, Settings(), Work(1, 1), Work(1, 1))
+
+
+def test_sent_and_stored_pictures_may_be_mixed_and_come_back_in_their_order(here, shelf, scorer, photo_bytes, data_uri):
+    stored = [record.id for record in shelf.list(5)]
+    pictures = [
+        ("a", data_uri(photo_bytes(11))),
+        ("b", StoredImage(id=stored[3])),
+        ("c", InlineImage(image=data_uri(photo_bytes(12)))),
+        ("d", StoredImage(id=stored[0])),
+        ("e", StoredImage(id=stored[3])),
+    ]
+    found = here.panels(pictures)
+    sent = scorer.encode([photo_bytes(11), photo_bytes(12)])
+    kept = shelf.panels([stored[3], stored[0], stored[3]])
+    for part in (0, 1):
+        assert np.array_equal(found[part][[0, 2]], sent[part])
+        assert np.array_equal(found[part][[1, 3, 4]], kept[part])
+    assert here.panels([]).tokens.shape == (0, *scorer.runtime.token_shape)
+
+
+def test_of_several_bad_pictures_the_first_is_named(here, photo_bytes, data_uri, refused):
+    good, text, cut = data_uri(photo_bytes(1)), data_uri(refused["text"][0]), data_uri(refused["truncated"][0])
+    with pytest.raises(RequestError, match="is not a picture") as caught:
+        here.panels([("input[0]", good), ("input[1]", text), ("input[2]", cut)])
+    assert (caught.value.status, caught.value.code, caught.value.param) == (422, "invalid_picture", "input[1]")
+    assert str(caught.value).startswith("input[1] ")
+
+
+def test_an_id_nobody_has_is_refused_at_its_place_and_without_a_collection_by_the_way_to_one(here, bare):
+    pictures = [("documents[4]", StoredImage(id="0" * 32))]
+    with pytest.raises(RequestError, match=r"^documents\[4\]: .* has no picture '0{32}'") as caught:
+        here.panels(pictures)
+    assert (caught.value.status, caught.value.code, caught.value.param) == (422, "unknown_image", "documents[4]")
+    for ask in (lambda: bare.panels(pictures), lambda: bare.picture_bytes(pictures[0][1], "image")):
+        with pytest.raises(RequestError, match="start it with `diptych serve --store DIR`") as caught:
+            ask()
+        assert (caught.value.status, caught.value.code) == (501, "no_collection")
+
+
+def test_the_bytes_behind_a_picture_are_those_sent_or_those_kept(here, bare, shelf, photo_bytes, data_uri):
+    assert here.picture_bytes(StoredImage(id=shelf.list(3)[2].id), "image") == photo_bytes(2)
+    assert bare.picture_bytes(data_uri(b"anything"), "image") == b"anything"
+
+
+def test_only_the_served_model_or_none_may_be_named(here):
+    here.check_model(None)
+    here.check_model("tiny")
+    for other in ("Tiny", "", "photo"):
+        with pytest.raises(RequestError, match=f'The model "{other}" is not served here; "tiny" is.') as caught:
+            here.check_model(other)
+        assert (caught.value.status, caught.value.param) == (404, "model")
+
+
+def test_errors_of_the_library_get_the_place_in_the_request_and_others_are_let_through():
+    with pytest.raises(RequestError, match="query: gone") as caught, known("query"):
+        raise UnknownPictureError("gone")
+    assert caught.value.param == "query"
+    with pytest.raises(RequestError, match="damaged") as caught, positioned("image[3]"):
+        raise PictureError("image[3] is damaged")
+    assert (caught.value.param, caught.value.status) == ("image[3]", 422)
+    for guard in (known, positioned):
+        with pytest.raises(ZeroDivisionError), guard("query"):
+            raise ZeroDivisionError

@@ -1,0 +1,55 @@
+"""The document describes what is taken, also where FastAPI cannot see it in a signature."""
+
+from __future__ import annotations
+
+import pytest
+from fastapi import FastAPI
+from pydantic import BaseModel
+
+from diptych.http.app import create_app
+from diptych.http.openapi import complete_openapi
+from diptych.http.requests import AddRequest, SearchRequest
+
+
+class StoredImage(BaseModel):
+    """Another model than the service's, of the same name."""
+
+    theirs: int
+
+
+@pytest.fixture(scope="module")
+def schemas(scorer) -> dict:
+    return create_app(None, scorer).openapi()["components"]["schemas"]
+
+
+@pytest.mark.parametrize("model", [SearchRequest, AddRequest])
+def test_a_body_that_no_signature_shows_is_described_key_by_key(schemas, model):
+    described = schemas[model.__name__]
+    assert set(described["properties"]) == set(model.model_fields)
+    assert described["required"] == ["image"]
+    assert described["additionalProperties"] is False
+    assert all(
+        "description" in part or part.get("oneOf") or name in "image" for name, part in described["properties"].items()
+    )
+
+
+def test_every_way_to_name_a_picture_is_described(schemas):
+    ways = schemas["SearchRequest"]["properties"]["image"]["oneOf"]
+    named = {way["$ref"].rpartition("/")[2] for way in ways if "$ref" in way}
+    assert named == {"ImagePart", "InlineImage", "StoredImage", "Content"}
+    assert [way["type"] for way in ways if "$ref" not in way] == ["string"]
+    assert named < set(schemas)
+
+
+def test_asking_twice_gives_the_same_document_and_what_was_there_is_left_as_it_was():
+    app = FastAPI()
+
+    @app.post("/x")
+    def take(body: StoredImage) -> None:
+        """Take it."""
+
+    complete_openapi(app)
+    first = app.openapi()
+    assert set(first["components"]["schemas"]["StoredImage"]["properties"]) == {"theirs"}
+    assert {"SearchRequest", "AddRequest", "ImagePart"} < set(first["components"]["schemas"])
+    assert app.openapi() == first

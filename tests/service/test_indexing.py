@@ -1,0 +1,108 @@
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from diptych import Collection
+from diptych.indexing import pictures_in
+
+
+@pytest.fixture
+def model(artifact):
+    return ("--model", artifact, "--threads", 1)
+
+
+@pytest.fixture
+def store(collection) -> Path:
+    """The folder of a collection of the gallery's 12 pictures that nobody has open."""
+    collection.close()
+    return collection.directory
+
+
+def test_folders_give_their_pictures_by_ending_in_alphabetical_order_and_files_come_as_they_are_named(tmp_path):
+    for name in ("b/2.JPG", "b/1.jpeg", "b/notes.txt", "b/.jpg", "a/9.webp", "b/a/0.TIFF", "z.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    named = [tmp_path / "z.txt", tmp_path / "b", tmp_path / "none", tmp_path / "a", tmp_path / "a/9.webp"]
+    found = [str(path.relative_to(tmp_path)) for path in pictures_in(named)]
+    assert found == ["z.txt", "b/1.jpeg", "b/2.JPG", "b/a/0.TIFF", "none", "a/9.webp", "a/9.webp"]
+
+
+def test_adding_an_empty_folder_makes_an_empty_collection_and_is_no_error(diptych, model, tmp_path):
+    (tmp_path / "empty").mkdir()
+    result = diptych("index", "add", tmp_path / "empty", "--store", tmp_path / "store", *model)
+    assert (result.code, result.err) == (0, "")
+    assert result.out == f"0 added, 0 already there, 0 refused\n0 pictures in {tmp_path / 'store'}\n"
+    assert "none yet" in diptych("index", "stats", "--store", tmp_path / "store").out
+
+
+def test_a_picture_named_twice_is_added_once_and_then_already_there(diptych, store, model, tmp_path, photo_bytes):
+    (tmp_path / "new.jpg").write_bytes(photo_bytes(30))
+    found = diptych("index", "add", *[tmp_path / "new.jpg"] * 3, "--store", store, *model, "--json").json
+    assert (found["added"], found["already"], found["total"]) == (1, 2, 13)
+
+
+def test_of_many_refusals_twenty_are_shown_and_json_has_all(diptych, store, model, tmp_path):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for number in range(23):
+        (folder / f"{number:02d}.jpg").write_text("text")
+    arguments = ("index", "add", folder, "--store", store, *model)
+    text = diptych(*arguments)
+    assert text.code == 1
+    assert text.out.count("is not a picture") == 20
+    assert "  and 3 more (--json lists all)\n" in text.out
+    assert len(diptych(*arguments, "--json").json["refused"]) == 23
+
+
+def test_a_file_name_that_is_not_utf_8_is_refused_and_the_others_are_added(
+    diptych, store, model, tmp_path, photo_bytes
+):
+    folder = tmp_path / "old"
+    folder.mkdir()
+    for seed, name in enumerate((b"a.jpg", b"caf\xe9.jpg", b"z.jpg")):
+        Path(os.fsdecode(os.fsencode(folder) + b"/" + name)).write_bytes(photo_bytes(30 + seed))
+    result = diptych("index", "add", folder, "--store", store, *model)
+    assert result.code == 1
+    assert "2 added, 0 already there, 1 refused" in result.out
+    assert r"caf\udce9.jpg has a name that is not UTF-8; rename it" in result.out
+    assert diptych("index", "add", folder, "--store", store, *model, "--json").json["total"] == 14
+
+
+def test_what_is_named_twice_is_removed_once_and_was_there(diptych, store, gallery):
+    twice = ("index", "remove", gallery / "more", gallery / "more" / "00.jpg", gallery / "more", gallery / "01.jpg")
+    result = diptych(*twice, "--store", store)
+    assert (result.code, result.out, result.err) == (0, "5 removed, 7 remain\n", "")
+
+
+def test_what_is_unknown_is_named_and_the_rest_is_removed_all_the_same(diptych, store, gallery):
+    names = ("0" * 32, gallery / "01.jpg", gallery / "none")
+    result = diptych("index", "remove", *names, "--store", store)
+    assert (result.code, result.out) == (1, "1 removed, 11 remain\n")
+    assert result.err.endswith(f"has nothing under {'0' * 32}, {gallery / 'none'}\n")
+    again = diptych("index", "remove", *names, "--store", store, "--json")
+    assert (again.code, again.json["removed"], again.json["total"]) == (1, 0, 11)
+    assert again.json["unknown"] == [str(name) for name in names]
+    assert (gallery / "01.jpg").exists(), "files are left alone"
+
+
+def test_a_relative_path_names_what_was_added_under_an_absolute_one(diptych, store, gallery, monkeypatch):
+    monkeypatch.chdir(gallery)
+    assert diptych("index", "remove", "01.jpg", "./more", "--store", store).out == "5 removed, 7 remain\n"
+
+
+def test_a_verified_cache_of_another_state_is_noted_and_the_collection_is_healthy(diptych, store, scorer, gallery):
+    cache = {name: (store / name).read_bytes() for name in ("candidates.json", "candidates.faiss")}
+    with Collection.open(store, scorer) as collection:
+        collection.remove(collection.list(1)[0].id)
+    for name, data in cache.items():
+        (store / name).write_bytes(data)
+    assert diptych("index", "verify", "--store", store).out == (
+        "all 11 pictures are whole\n  note: index cache: 1 changes behind; they are replayed\n"
+    )
+    manifest = json.loads(cache["candidates.json"]) | {"generation": 99}
+    (store / "candidates.json").write_text(json.dumps(manifest))
+    ahead = diptych("index", "verify", "--store", store)
+    assert ahead.code == 0
+    assert "another state of the database" in ahead.out
