@@ -182,7 +182,8 @@ function row(match, reranked) {
   const score = el("div", { className: "score" },
     el("span", { className: "bar", ariaHidden: "true" }, fill),
     el("span", { className: "number", textContent: value === null ? "–" : value.toFixed(3) }));
-  if (reranked) score.append(el("span", { className: "aside", textContent: `cos ${match.similarity.toFixed(3)}` }));
+  // Probabilities crowd at 1 where all candidates look alike; the raw score still tells them apart.
+  if (reranked && match.raw_score !== null) score.append(el("span", { className: "aside", textContent: `raw ${match.raw_score.toFixed(1)}` }));
   const node = el("li", { className: "row" },
     el("span", { className: "place", textContent: (reranked ? match.rank : match.first_rank) + 1 }),
     pick(match),
