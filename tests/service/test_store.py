@@ -102,7 +102,8 @@ def test_a_second_writer_is_refused_by_the_number_of_the_first(store):
 
 def test_the_next_writer_gets_in_when_the_first_is_gone(tmp_path):
     Store.open(tmp_path, create=True).close()
-    Store.open(tmp_path).close()
+    with Store.open(tmp_path) as store:
+        assert store.insert([new(1)]) == [True]
 
 
 def test_a_reader_sees_what_the_writer_commits_and_may_not_write(store):

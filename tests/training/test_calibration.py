@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from diptych_training.calibration import expected_calibration_error, fit_calibration, fit_thresholds
+from diptych_training.calibration import even_weights, expected_calibration_error, fit_calibration, fit_thresholds
 
 
 def sample(count: int = 40_000) -> tuple[np.ndarray, np.ndarray]:
@@ -38,6 +38,15 @@ def test_a_threshold_lets_through_no_more_than_its_rate() -> None:
 
 def test_calibration_error_of_an_overconfident_score_is_its_overconfidence() -> None:
     assert expected_calibration_error(np.full(100, 0.9), np.r_[np.ones(60), np.zeros(40)]) == pytest.approx(0.3)
+
+
+def test_even_weights_let_few_matches_count_as_much_as_many_others() -> None:
+    labels = np.r_[np.ones(2, bool), np.zeros(98, bool)]
+    weights = even_weights(labels)
+    assert weights[labels].sum() == pytest.approx(weights[~labels].sum())
+    # Always "as likely as not" is right on average at even odds, however rare matches are among the pairs.
+    assert expected_calibration_error(np.full(100, 0.5), labels, weights) == pytest.approx(0)
+    assert expected_calibration_error(np.full(100, 0.5), labels) == pytest.approx(0.48)
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,8 @@ def test_the_json_has_the_keys_of_the_contract_and_figures_in_range(collection: 
     value, low, high = result["gain"]["recall@1"]
     assert low <= value <= high
     assert value == pytest.approx(result["recall@1"] - result["first_stage"]["recall@1"])
+    assert 0 <= result["calibration"]["ece"] <= 1
+    assert set(result["calibration"]["thresholds"]) == {"0.01", "0.001", "0.0001"}
     assert (result["queries"], result["references"], result["candidates"]) == (9, 14, 5)
 
 
@@ -54,6 +56,7 @@ def test_the_table_names_both_stages_and_the_paired_gain(collection: Path, artif
     assert "embedding alone" in shown
     assert "re-ranked, first 14" in shown
     assert "95 % interval" in shown
+    assert "threshold 0.97000 for a false-positive rate of 0.10%" in shown
     assert "phash" not in shown
 
 

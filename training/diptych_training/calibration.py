@@ -10,11 +10,8 @@ def fit_calibration(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
 
     logits (P,), labels (P,) bool with both kinds present. Newton's method in float64; the scale stays positive.
     """
-    labels = np.asarray(labels, bool)
-    if labels.all() or not labels.any():
-        raise ValueError(f"calibration needs matches and others, got {labels.sum()} matches of {len(labels)} pairs")
+    weight, labels = even_weights(labels), np.asarray(labels, bool)
     x = np.stack([np.asarray(logits, np.float64), np.ones(len(labels))], 1)
-    weight = np.where(labels, 0.5 / labels.sum(), 0.5 / (~labels).sum())
     # A whisper of a prior (scale 1, offset 0) keeps separable data from running to infinity.
     prior, mean = np.diag([1e-4, 1e-4]), np.array([1.0, 0.0])
     parameters = mean.copy()
@@ -43,10 +40,22 @@ def fit_thresholds(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, f
     return {str(rate): float(np.nextafter(others[k], np.inf)) for rate, k in allowed.items() if k >= 1}
 
 
-def expected_calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int = 15) -> float:
-    """Mean gap between confidence and frequency over equal-width bins, weighted by their size."""
+def even_weights(labels: np.ndarray) -> np.ndarray:
+    """Weights (P,) by which matches and others count the same in all, as in `fit_calibration`; their sum is 1."""
+    labels = np.asarray(labels, bool)
+    if labels.all() or not labels.any():
+        raise ValueError(f"calibration needs matches and others, got {labels.sum()} matches of {len(labels)} pairs")
+    return np.where(labels, 0.5 / labels.sum(), 0.5 / (~labels).sum())
+
+
+def expected_calibration_error(
+    probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None, bins: int = 15
+) -> float:
+    """Mean gap between confidence and frequency over equal-width bins, weighted by their size; pairs weigh 1 or
+    `weights`.
+    """
     probabilities, labels = np.asarray(probabilities, float), np.asarray(labels, float)
+    weights = np.ones(len(labels)) if weights is None else weights
     which = np.minimum((probabilities * bins).astype(int), bins - 1)
-    count = np.bincount(which, minlength=bins)
-    gap = np.abs(np.bincount(which, probabilities, bins) - np.bincount(which, labels, bins))
-    return float(gap[count > 0].sum() / len(labels))
+    gap = np.bincount(which, weights * probabilities, bins) - np.bincount(which, weights * labels, bins)
+    return float(np.abs(gap).sum() / weights.sum())

@@ -116,5 +116,15 @@ def _copies_table(result: dict[str, Any]) -> str:
     lines = [table(["", *names], [[name, *(f"{m[key]:.3f}" for key in names)] for name, m in rows])]
     for key, (value, low, high) in result["gain"].items():
         lines.append(f"gain in {key}: {value:+.3f} (95 % interval {low:+.3f} to {high:+.3f}, paired by query)")
+    measured = result["calibration"]
+    if measured:
+        lines.append(
+            f"expected calibration error {measured['ece']:.3f} over candidates, matches and others weighing the same"
+        )
+    for rate, at in measured.get("thresholds", {}).items():
+        lines.append(
+            f"threshold {at['threshold']:.5f} for a false-positive rate of {float(rate):.2%}: "
+            f"here {at['false_positive_rate']:.2%}, and {at['recall']:.1%} of the matches found"
+        )
     lines.append(f"{result['queries']} queries, {result['references']} references")
     return "\n".join(lines)

@@ -13,6 +13,7 @@ import numpy as np
 
 from diptych_export.pictures import open_picture, panel_pixels
 from diptych_export.runtime import Panels, Runtime
+from diptych_training.calibration import even_weights, expected_calibration_error
 from diptych_training.edits import picture_names
 from diptych_training.errors import DataError
 from diptych_training.metrics import Ranking, bootstrap, two_stages
@@ -62,6 +63,7 @@ def evaluate_copies(
     first, after = both_stages(runtime, looked, stored, known, min(candidates, len(gallery)), progress)
     result = after.summary() | {"first_stage": first.summary(), "gain": _gain(first, after)}
     result |= {"queries": len(asked), "references": len(gallery), "candidates": min(candidates, len(gallery))}
+    result["calibration"] = _calibration(runtime, after)
     result["interval"] = {"micro_ap": list(bootstrap(after.micro_ap_of, len(asked)))}
     if baselines:
         result["baselines"] = {
@@ -99,6 +101,27 @@ def encode_files(runtime: Runtime, paths: Sequence[Path], progress: Progress, na
             for start in starts
         ]
     return Panels(np.concatenate([p.tokens for p in parts]), np.concatenate([p.embeddings for p in parts]))
+
+
+def _calibration(runtime: Runtime, after: Ranking) -> dict[str, Any]:
+    """What the model's probabilities and thresholds are worth on these candidates, matches and others weighing the
+    same.
+    """
+    probabilities, labels = runtime.relevance(after.scores.ravel()), after.relevant.ravel()
+    if labels.all() or not labels.any():
+        return {}
+    passed = {rate: probabilities >= threshold for rate, threshold in runtime.thresholds.items()}
+    return {
+        "ece": expected_calibration_error(probabilities, labels, even_weights(labels)),
+        "thresholds": {
+            rate: {
+                "threshold": runtime.thresholds[rate],
+                "false_positive_rate": float(over[~labels].mean()),
+                "recall": float(over[labels].sum() / after.positives.sum()),
+            }
+            for rate, over in passed.items()
+        },
+    }
 
 
 def _gain(first: Ranking, after: Ranking) -> dict[str, list[float]]:

@@ -58,7 +58,8 @@ def train(recipe: Recipe, data: Path, directory: Path, *, resume: bool = False, 
                 validated = run.step % recipe.validate_every == 0 or run.step == recipe.steps
                 if validated:
                     measured = run.validate(validation)
-                    tqdm.write(_line(run.step, measured)) if not quiet else None
+                    if not quiet:
+                        tqdm.write(_line(run.step, measured))
                 if validated or run.step % recipe.checkpoint_every == 0:
                     run.save()
     calibrate(recipe, data, directory / BEST)
@@ -68,12 +69,14 @@ def train(recipe: Recipe, data: Path, directory: Path, *, resume: bool = False, 
 def calibrate(recipe: Recipe, data: Path, checkpoint: Path) -> None:
     """Fit calibration and thresholds on validation pairs and write them into the checkpoint's metadata.
 
-    The pairs are the copy task's: every validation query with its 100 nearest candidates, matches and others weighing
-    the same. A product and its catalogue picture are ranked by the same score, but it is not a probability for them.
+    The pairs are the copy task's: every validation query with its 100 nearest candidates among all photos, matches and
+    others weighing the same. Products are ranked by the same score, but it is no probability for them.
     """
     network, metadata = load_checkpoint(checkpoint)
     photos = load_photos(data, list_photos(data, recipe.archives), round(recipe.network.pixels * 1.375))
-    validation = Validation(photos, draw_sprites(512, recipe.seed), recipe.network.pixels, queries=10_000)
+    # The whole gallery: among few photos the nearest are not near, and thresholds found there let too much pass.
+    sprites, everything = draw_sprites(512, recipe.seed), len(photos.rows)
+    validation = Validation(photos, sprites, recipe.network.pixels, queries=everything, gallery=everything)
     _, after = validation.rank(network, 100)["copy"]
     logits, labels = after.scores.ravel(), after.relevant.ravel()
     try:
