@@ -12,7 +12,7 @@ from typing import Any
 
 from diptych.collection import Collection
 from diptych.errors import UnknownPictureError
-from diptych.intake import full_path
+from diptych.intake import can_be_kept, full_path
 from diptych.rebuild import rebuild
 from diptych.records import Record
 from diptych.scorer import Scorer
@@ -148,6 +148,8 @@ def renew(args: argparse.Namespace) -> int:
 
 
 def _named(store: Store, name: str) -> list[str]:
+    if not can_be_kept(name):
+        return []
     return [name] if _ID.fullmatch(name) and store.get(name) else store.under(full_path(name))
 
 

@@ -142,9 +142,16 @@ def _inside(value: Any) -> Iterable[Any]:
     return value if isinstance(value, list) else ()
 
 
-def _check_name(path: Path) -> None:
+def can_be_kept(name: str) -> bool:
+    """Whether the database can hold a name: it takes UTF-8 only, a file system takes more."""
     try:
-        str(path).encode()
+        name.encode()
     except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_name(path: Path) -> None:
+    if not can_be_kept(str(path)):
         shown = str(path).encode("utf-8", "backslashreplace").decode()
-        raise PictureError(f"{shown} has a name that is not UTF-8; rename it") from None
+        raise PictureError(f"{shown} has a name that is not UTF-8; rename it")

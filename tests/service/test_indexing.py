@@ -87,6 +87,11 @@ def test_what_is_unknown_is_named_and_the_rest_is_removed_all_the_same(diptych, 
     assert (gallery / "01.jpg").exists(), "files are left alone"
 
 
+def test_a_name_that_is_not_utf_8_is_unknown_like_any_other(diptych, store):
+    result = diptych("index", "remove", "caf\udce9.jpg", "--store", store, "--json")
+    assert (result.code, result.json["removed"], result.json["total"]) == (1, 0, 12)
+
+
 def test_a_relative_path_names_what_was_added_under_an_absolute_one(diptych, store, gallery, monkeypatch):
     monkeypatch.chdir(gallery)
     assert diptych("index", "remove", "01.jpg", "./more", "--store", store).out == "5 removed, 7 remain\n"
