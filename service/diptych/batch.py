@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +14,7 @@ from typing import IO
 
 import numpy as np
 
-from diptych.durable import sync_folder, write_durably
+from diptych.durable import replacing, sync_folder, write_durably
 from diptych.errors import BatchError
 from diptych.lock import WriterLock
 from diptych.pairs import Scored, Survey, make_writer, open_pairs, shortest, survey
@@ -216,21 +215,6 @@ class Job:
 
     def _part(self, number: int) -> Path:
         return self.parts / f"part-{number:06d}.json"
-
-
-@contextmanager
-def replacing(path: Path, temporary: Path | None = None) -> Iterator[IO[bytes]]:
-    """A stream whose content takes the place of `path`, in one step, if all goes well; it grows in `temporary`."""
-    temporary = temporary or path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    sync_folder(path.parent)
 
 
 def _chunks(rows: Iterable[list[str]]) -> Iterator[list[list[str]]]:

@@ -29,7 +29,6 @@ from diptych.store import Store
 from diptych.verify import Verdict, verify
 from diptych_export.errors import PictureError
 from diptych_export.pictures import PictureSource, open_picture
-from diptych_export.runtime import Panels
 
 Records = list[Record]
 Refusal = Callable[[Path, PictureError], None]
@@ -172,19 +171,13 @@ class Collection:
             raise self._unknown(id)
         return record
 
-    def panels(self, ids: Sequence[str]) -> Panels:
-        """Stored tokens and embeddings of pictures, in order; no file is read. Raises UnknownPictureError."""
-        found = self.store.panels(ids)
-        for id in ids:
-            if id not in found:
-                raise self._unknown(id)
-        runtime = self.scorer.runtime
-        tokens = [np.frombuffer(found[id][0], "<f2").reshape(runtime.token_shape) for id in ids]
-        embeddings = [np.frombuffer(found[id][1], "<f4") for id in ids]
-        return Panels(
-            np.array(tokens, np.float16).reshape(-1, *runtime.token_shape),
-            np.array(embeddings, np.float32).reshape(-1, runtime.embedding_dim),
-        )
+    def panel(self, id: str) -> tuple[np.ndarray, np.ndarray]:
+        """Stored tokens float16 (N, M, d) and embedding float32 (e,); no file is read. Raises UnknownPictureError."""
+        found = self.store.panel(id)
+        if found is None:
+            raise self._unknown(id)
+        tokens, embedding = found
+        return np.frombuffer(tokens, "<f2").reshape(self.scorer.runtime.token_shape), np.frombuffer(embedding, "<f4")
 
     def content(self, id: str) -> tuple[bytes, str]:
         """(bytes, media type) of a picture's file, as it was when it was added.

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 
 def write_durably(path: Path, data: bytes | memoryview) -> None:
@@ -13,12 +16,19 @@ def write_durably(path: Path, data: bytes | memoryview) -> None:
     leaves nothing behind that the next does not take away.
     Raises OSError, and leaves the old file as it was, if the disk is full or the folder cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.tmp")
+    with replacing(path, path.with_name(f".{path.name}.tmp")) as file:
+        file.write(data)
+
+
+@contextmanager
+def replacing(path: Path, temporary: Path | None = None) -> Iterator[IO[bytes]]:
+    """A stream whose content takes the place of `path`, in one step, if all goes well; it grows in `temporary`."""
+    temporary = temporary or path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        with temporary.open("wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -71,7 +71,7 @@ def receive(source: PictureSource, store: Store, scorer: Scorer, *, name: str | 
     Raises PictureError, also for a file whose name is not UTF-8: the database could not keep it.
     """
     if isinstance(source, str | os.PathLike):
-        _check_name(Path(source).absolute())
+        _check_name(full_path(source))
     data = read_bytes(source, scorer.limits, name=name)
     id = picture_id(hashlib.sha256(data).hexdigest())
     if store.known([id]):
@@ -151,7 +151,7 @@ def can_be_kept(name: str) -> bool:
     return True
 
 
-def _check_name(path: Path) -> None:
-    if not can_be_kept(str(path)):
-        shown = str(path).encode("utf-8", "backslashreplace").decode()
+def _check_name(path: str) -> None:
+    if not can_be_kept(path):
+        shown = path.encode("utf-8", "backslashreplace").decode()
         raise PictureError(f"{shown} has a name that is not UTF-8; rename it")

@@ -8,7 +8,8 @@ from pathlib import Path
 from time import perf_counter
 
 from diptych.asking import picture
-from diptych.batch import Job, Report, replacing, score_stream
+from diptych.batch import Job, Report, score_stream
+from diptych.durable import replacing
 from diptych.errors import BatchError
 from diptych.indexing import load
 from diptych.pairs import FORMATS, import_parquet, shortest, standard_output

@@ -164,10 +164,10 @@ class Store:
         query = "SELECT row, tokens FROM pictures WHERE row IN (SELECT value FROM json_each(?))"
         return {row["row"]: row["tokens"] for row in self._all(query, (json.dumps(list(rows)),))}
 
-    def panels(self, ids: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
-        """(tokens float16, embedding float32), little-endian, by id; pictures that are not there are left out."""
-        query = "SELECT id, tokens, embedding FROM pictures WHERE id IN (SELECT value FROM json_each(?))"
-        return {row["id"]: (row["tokens"], row["embedding"]) for row in self._all(query, (json.dumps(list(ids)),))}
+    def panel(self, id: str) -> tuple[bytes, bytes] | None:
+        """(tokens float16, embedding float32) of a picture, little-endian; None if it is not there."""
+        rows = self._all("SELECT tokens, embedding FROM pictures WHERE id=?", (id,))
+        return (rows[0]["tokens"], rows[0]["embedding"]) if rows else None
 
     def page(self, limit: int, after: str | None = None) -> list[Record]:
         """Up to `limit` records in the order they were added, beginning behind the picture `after`."""

@@ -36,6 +36,7 @@ def test_stages_end_where_the_next_begins() -> None:
         ("[[stages]]\npixels = 64\nsteps = 3\neasy = 9", "easy <= negatives"),
         ("[learning]\nrates = 1\n[[stages]]\npixels = 64\nsteps = 3", "learning has no setting 'rates'"),
         ("[[stages]]\npixels = 256\nsteps = 3", "larger than the network's panels of 128"),
+        ("[[stages]]\npixels = 64\nsteps = 3", "last stage must have the network's panels of 128 pixels, got 64"),
         ("not toml", "Expected"),
     ],
 )

@@ -57,6 +57,10 @@ def notes(directory: Path) -> list[dict]:
     return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
 
 
+def tasks_of(recipe: Recipe, archives: Path) -> Tasks:
+    return Tasks(load_photos(archives, list_photos(archives, recipe.archives), 44), draw_sprites(8, 0), 0)
+
+
 def test_a_run_leaves_its_recipe_metrics_environment_and_a_calibrated_checkpoint(finished: Path) -> None:
     described = json.loads((finished / "recipe.json").read_text())
     assert described["network"]["pixels"] == 32
@@ -97,11 +101,18 @@ def test_a_run_is_neither_overwritten_nor_resumed_from_nothing(
         run.train(recipe, archives, tmp_path / "empty", resume=True, quiet=True)
 
 
+def test_a_run_is_not_resumed_with_another_recipe(archives: Path, finished: Path) -> None:
+    before = (finished / "recipe.json").read_bytes()
+    with pytest.raises(DataError, match=r"begun with another recipe \(seed, mine_every differ\)"):
+        run.train(recipe_from(SMALL | {"seed": 5, "mine_every": 7}), archives, finished, resume=True, quiet=True)
+    assert (finished / "recipe.json").read_bytes() == before
+
+
 def test_learning_lowers_the_loss(archives: Path, tmp_path: Path) -> None:
-    stage = SMALL["stages"][0] | {"steps": 60}
+    stage = SMALL["stages"][1] | {"steps": 60}
     recipe = recipe_from(SMALL | {"stages": [stage], "validate_every": 1000, "mine_every": 1000})
     training = run.Run(recipe, tmp_path)
-    tasks, _ = run.prepare(list_photos(archives, recipe.archives), archives, recipe.stages[0], draw_sprites(8, 0), 0)
+    tasks = tasks_of(recipe, archives)
     for _ in range(60):
         training.advance(tasks, recipe.stages[0])
     losses = [line["embedding"] for line in notes(tmp_path)]
@@ -111,7 +122,7 @@ def test_learning_lowers_the_loss(archives: Path, tmp_path: Path) -> None:
 def test_relating_pairs_in_chunks_gives_the_gradient_of_one_batch(
     archives: Path, recipe: Recipe, tmp_path: Path
 ) -> None:
-    tasks, _ = run.prepare(list_photos(archives, recipe.archives), archives, recipe.stages[1], draw_sprites(8, 0), 0)
+    tasks = tasks_of(recipe, archives)
     gradients = []
     for chunk in (4, 1000):
         changed = recipe_from(SMALL | {"learning": SMALL["learning"] | {"chunk": chunk}})

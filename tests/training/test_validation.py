@@ -37,7 +37,7 @@ def test_both_stages_of_both_tasks_are_measured_and_weighed_into_one_score(
 
 
 def test_re_ranking_keeps_the_candidates_of_the_first_stage(validation: Validation, tiny_network: PairNetwork) -> None:
-    for first, after in validation.rank(tiny_network, 4).values():
+    for first, after in (validation.copies(tiny_network, 4), validation.catalogue(tiny_network)):
         assert first.scores.shape == after.scores.shape
         assert (first.relevant.sum(1) == after.relevant.sum(1)).all()
 
@@ -45,6 +45,6 @@ def test_re_ranking_keeps_the_candidates_of_the_first_stage(validation: Validati
 def test_more_candidates_than_the_gallery_has_are_all_of_them(
     validation: Validation, tiny_network: PairNetwork
 ) -> None:
-    first, _ = validation.rank(tiny_network, 10_000)["copy"]
+    first, _ = validation.copies(tiny_network, 10_000)
     assert first.scores.shape[1] == len(validation.gallery)
     assert first.relevant.any(1).all()

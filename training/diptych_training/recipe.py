@@ -74,6 +74,11 @@ class Recipe:
                 raise ValueError(
                     f"a stage of {stage.pixels} pixels is larger than the network's panels of {self.network.pixels}"
                 )
+        if self.stages[-1].pixels != self.network.pixels:
+            raise ValueError(
+                f"the last stage must have the network's panels of {self.network.pixels} pixels, "
+                f"got {self.stages[-1].pixels}: only there is a checkpoint chosen"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the recipe resolved, every default written out."""

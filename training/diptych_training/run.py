@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 from tqdm import tqdm
 
 from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
@@ -19,7 +19,7 @@ from diptych_training.calibration import fit_calibration, fit_thresholds
 from diptych_training.errors import DataError
 from diptych_training.losses import choose_pairs, distillation_loss, embedding_loss, pair_loss
 from diptych_training.mining import embed, nearest
-from diptych_training.photos import Photo, list_photos, load_photos
+from diptych_training.photos import list_photos, load_photos
 from diptych_training.recipe import Recipe, Stage
 from diptych_training.tasks import Step, Tasks
 from diptych_training.validation import Validation
@@ -39,17 +39,23 @@ def train(recipe: Recipe, data: Path, directory: Path, *, resume: bool = False, 
         raise DataError(f"{directory} {state}")
     torch.set_num_threads(recipe.threads)
     torch.manual_seed(recipe.seed)
-    (directory / RECIPE).write_text(json.dumps(recipe.to_dict() | {"environment": environment()}, indent=2) + "\n")
     run = Run(recipe, directory)
     if resume:
+        _require_same(recipe, directory / RECIPE)
         run.restore()
+    else:
+        described = recipe.to_dict() | {"environment": environment()}
+        (directory / RECIPE).write_text(json.dumps(described, indent=2) + "\n")
     photos, sprites = list_photos(data, recipe.archives), draw_sprites(512, recipe.seed)
     measured: dict[str, float] = {}
     with tqdm(total=recipe.steps, initial=run.step, unit="step", disable=quiet, smoothing=0.05) as bar:
         for stage, end in recipe.spans():
-            if run.step >= end:
+            last = end == recipe.steps
+            if run.step >= end and not last:
                 continue
-            tasks, validation = prepare(photos, data, stage, sprites, recipe.seed)
+            # A little larger than the stage's panels, so that a crop still has pixels to show.
+            loaded = load_photos(data, photos, round(stage.pixels * 1.375))
+            tasks, validation = Tasks(loaded, sprites, recipe.seed), Validation(loaded, sprites, stage.pixels)
             while run.step < end:
                 if run.neighbours is None or run.step % recipe.mine_every == 0:
                     run.mine(tasks, stage)
@@ -62,22 +68,22 @@ def train(recipe: Recipe, data: Path, directory: Path, *, resume: bool = False, 
                         tqdm.write(_line(run.step, measured))
                 if validated or run.step % recipe.checkpoint_every == 0:
                     run.save()
-    calibrate(recipe, data, directory / BEST)
+            if last:
+                # The whole gallery: among few photos the nearest are not near, and thresholds found there are too low.
+                every = len(photos)
+                whole = Validation(loaded, sprites, stage.pixels, queries=every, gallery=every)
+                calibrate(directory / BEST, whole)
     return measured
 
 
-def calibrate(recipe: Recipe, data: Path, checkpoint: Path) -> None:
+def calibrate(checkpoint: Path, validation: Validation) -> None:
     """Fit calibration and thresholds on validation pairs and write them into the checkpoint's metadata.
 
-    The pairs are the copy task's: every validation query with its 100 nearest candidates among all photos, matches and
-    others weighing the same. Products are ranked by the same score, but it is no probability for them.
+    The pairs are the copy task's: every validation query with its 100 nearest candidates, matches and others weighing
+    the same. Products are ranked by the same score, but it is no probability for them.
     """
     network, metadata = load_checkpoint(checkpoint)
-    photos = load_photos(data, list_photos(data, recipe.archives), round(recipe.network.pixels * 1.375))
-    # The whole gallery: among few photos the nearest are not near, and thresholds found there let too much pass.
-    sprites, everything = draw_sprites(512, recipe.seed), len(photos.rows)
-    validation = Validation(photos, sprites, recipe.network.pixels, queries=everything, gallery=everything)
-    _, after = validation.rank(network, 100)["copy"]
+    _, after = validation.copies(network, 100)
     logits, labels = after.scores.ravel(), after.relevant.ravel()
     try:
         fitted = fit_calibration(logits, labels)
@@ -90,10 +96,15 @@ def calibrate(recipe: Recipe, data: Path, checkpoint: Path) -> None:
     save_checkpoint(network, checkpoint, metadata)
 
 
-def prepare(photos: list[Photo], data: Path, stage: Stage, sprites: Tensor, seed: int) -> tuple[Tasks, Validation]:
-    """Decode the photos a little larger than the stage's panels, so that a crop still has pixels to show."""
-    loaded = load_photos(data, photos, round(stage.pixels * 1.375))
-    return Tasks(loaded, sprites, seed), Validation(loaded, sprites, stage.pixels)
+def _require_same(recipe: Recipe, path: Path) -> None:
+    """Refuse to go on with another recipe than the run began with: its numbers would belong to neither."""
+    begun, asked = json.loads(path.read_text()), json.loads(json.dumps(recipe.to_dict()))
+    changed = [name for name, value in asked.items() if begun.get(name) != value]
+    if changed:
+        raise DataError(
+            f"{path.parent} was begun with another recipe ({', '.join(changed)} differ); "
+            f"resume with the one in {path}, or begin a new run in another directory"
+        )
 
 
 class Run:

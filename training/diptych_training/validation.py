@@ -34,7 +34,10 @@ class Validation:
     def measure(self, network: PairNetwork, candidates: int = 20) -> dict[str, float]:
         """Return the figures of both tasks, of the embedding and re-ranked; `score` is what a run maximises."""
         measured: dict[str, float] = {}
-        for task, (first, after) in self.rank(network, candidates).items():
+        for task, (first, after) in {
+            "copy": self.copies(network, candidates),
+            "catalogue": self.catalogue(network),
+        }.items():
             for name, value in first.summary().items():
                 measured[f"{task}_{name}"] = value
             for name, value in after.summary().items():
@@ -43,14 +46,16 @@ class Validation:
         return measured
 
     @torch.no_grad()
-    def rank(self, network: PairNetwork, candidates: int) -> dict[str, tuple[Ranking, Ranking]]:
-        """Rank each task's queries by the embedding and re-rank: *copy* the first `candidates`, *catalogue* all."""
-        network.eval()
-        copies, shots = network.encode(self.queries.to(network.device)), embed(network, self.shots, self.size)
-        return {
-            "copy": _two_stages(network, copies, self.gallery, self.truth, self.size, candidates),
-            "catalogue": _two_stages(network, shots, self.iconic, self.shot_truth, self.size, len(self.iconic)),
-        }
+    def copies(self, network: PairNetwork, candidates: int) -> tuple[Ranking, Ranking]:
+        """Rank the edited queries by the embedding, and re-rank the first `candidates` of each."""
+        looked = network.eval().encode(self.queries.to(network.device))
+        return _two_stages(network, looked, self.gallery, self.truth, self.size, candidates)
+
+    @torch.no_grad()
+    def catalogue(self, network: PairNetwork) -> tuple[Ranking, Ranking]:
+        """Rank all catalogue pictures for each shop photo, by the embedding and re-ranked."""
+        looked = embed(network.eval(), self.shots, self.size)
+        return _two_stages(network, looked, self.iconic, self.shot_truth, self.size, len(self.iconic))
 
 
 def _two_stages(

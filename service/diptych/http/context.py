@@ -76,8 +76,7 @@ class Context:
         embeddings = np.empty((len(found), runtime.embedding_dim), np.float32)
         for place, position, id in stored:
             with known(position):
-                panel = self.collection.panels([id])
-            tokens[place], embeddings[place] = panel.tokens[0], panel.embeddings[0]
+                tokens[place], embeddings[place] = self.collection.panel(id)
         if sent:
             places = [place for place, _, _ in sent]
             tokens[places], embeddings[places] = self.scorer.encode_pixels(self._pixels(sent))

@@ -36,10 +36,10 @@ def test_sent_and_stored_pictures_may_be_mixed_and_come_back_in_their_order(here
     ]
     found = here.panels(pictures)
     sent = scorer.encode([photo_bytes(11), photo_bytes(12)])
-    kept = shelf.panels([stored[3], stored[0], stored[3]])
+    kept = [shelf.panel(stored[place]) for place in (3, 0, 3)]
     for part in (0, 1):
         assert np.array_equal(found[part][[0, 2]], sent[part])
-        assert np.array_equal(found[part][[1, 3, 4]], kept[part])
+        assert np.array_equal(found[part][[1, 3, 4]], np.stack([panel[part] for panel in kept]))
     assert here.panels([]).tokens.shape == (0, *scorer.runtime.token_shape)
 
 
