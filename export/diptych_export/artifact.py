@@ -12,9 +12,19 @@ from typing import Any
 
 from diptych_export.errors import ArtifactError
 from diptych_export.graphs import OPSET, PREPROCESSING, export_graphs
-from diptych_export.manifest import CARD, MANIFEST, PAIR_GRAPH, PANEL_GRAPH, Manifest, digest, revision_of
+from diptych_export.manifest import (
+    CARD,
+    CHECKPOINT,
+    EXPLAIN_GRAPH,
+    MANIFEST,
+    PAIR_GRAPH,
+    PANEL_GRAPH,
+    Manifest,
+    digest,
+    revision_of,
+)
 from diptych_export.parity import compare
-from diptych_model.checkpoint import load_checkpoint
+from diptych_model.checkpoint import checkpoint_files, load_checkpoint
 from diptych_model.network import PairNetwork
 
 
@@ -25,10 +35,12 @@ def export_checkpoint(
     name: str | None = None,
     opset: int = OPSET,
     check: bool = True,
+    weights: bool = False,
 ) -> Manifest:
     """Export a checkpoint directory; calibration, thresholds, metrics and card are taken from its metadata.
 
-    The name defaults to the artifact directory's. Raises ArtifactError like `export_artifact`.
+    The name defaults to the artifact directory's. `weights` puts the checkpoint, in float16, into the artifact, to
+    train on from. Raises ArtifactError like `export_artifact`.
     """
     try:
         network, metadata = load_checkpoint(Path(checkpoint))
@@ -44,6 +56,7 @@ def export_checkpoint(
         card=metadata.get("card"),
         opset=opset,
         check=check,
+        weights=weights,
     )
 
 
@@ -58,8 +71,10 @@ def export_artifact(
     card: str | None = None,
     opset: int = OPSET,
     check: bool = True,
+    weights: bool = False,
 ) -> Manifest:
-    """Write a network as an artifact: `panel.onnx`, `pair.onnx`, `manifest.json` and, where there is a card, `CARD.md`.
+    """Write a network as an artifact: `panel.onnx`, `pair.onnx`, `manifest.json` and, where there is such a thing,
+    `explain.onnx` and `CARD.md`.
 
     Nothing is written unless torch and ONNX Runtime agree to 1e-5; `check=False` leaves that out, and the manifest's
     parity empty. An artifact that is there already is replaced as a whole; any other non-empty directory is refused.
@@ -74,13 +89,15 @@ def export_artifact(
         PANEL_GRAPH: graphs.panel.SerializeToString(deterministic=True),
         PAIR_GRAPH: graphs.pair.SerializeToString(deterministic=True),
     }
+    if graphs.explain is not None:
+        files[EXPLAIN_GRAPH] = graphs.explain.SerializeToString(deterministic=True)
     digests = {file: digest(data) for file, data in files.items()}
     config = network.config
     manifest = Manifest(
         name=name or target.name,
         revision=revision_of(digests),
         panel_size=config.pixels,
-        token_shape=(config.grid, config.grid, config.width),
+        token_shape=config.token_shape,
         embedding_dim=config.embedding,
         opset=opset,
         preprocessing=PREPROCESSING,
@@ -93,6 +110,8 @@ def export_artifact(
     )
     if card:
         files[CARD] = card.encode()
+    if weights:
+        files |= {f"{CHECKPOINT}/{file}": data for file, data in checkpoint_files(network, half=True).items()}
     _move_into_place(manifest, files, target)
     return manifest
 
@@ -110,6 +129,7 @@ def _move_into_place(manifest: Manifest, files: Mapping[str, bytes], target: Pat
         fresh, old = Path(temporary, "fresh"), Path(temporary, "old")
         fresh.mkdir()
         for file, data in files.items():
+            (fresh / file).parent.mkdir(exist_ok=True)
             (fresh / file).write_bytes(data)
         manifest.save(fresh)
         if target.exists():

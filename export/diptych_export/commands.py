@@ -27,6 +27,9 @@ def register(subparsers: Subparsers) -> None:
         default=True,
         help="compare the graphs with torch, and write nothing if they differ by more than 1e-5 (default: check)",
     )
+    parser.add_argument(
+        "--weights", action="store_true", help="put the weights in too, in float16, for others to train on from"
+    )
 
 
 def run_export(args: argparse.Namespace) -> int:
@@ -38,7 +41,9 @@ def run_export(args: argparse.Namespace) -> int:
             f"exporting needs {error.name}; install it with `pip install 'diptych[train,cpu]'`"
         ) from None
     remark(args, "exporting (some ten seconds) ...")
-    manifest = export_checkpoint(args.checkpoint, args.output, name=args.name, opset=args.opset, check=args.check)
+    manifest = export_checkpoint(
+        args.checkpoint, args.output, name=args.name, opset=args.opset, check=args.check, weights=args.weights
+    )
     sizes = {file: (Path(args.output) / file).stat().st_size for file in manifest.digests}
     lines = [_parity_text(manifest.parity)] if manifest.parity and not args.quiet else []
     lines.append(

@@ -1,4 +1,4 @@
-"""The two graphs of a pair network, and the one node of our own in them: `diptych::RelPosAttention`."""
+"""The graphs of a pair network, and the one node of our own in them: `diptych::RelPosAttention`."""
 
 from __future__ import annotations
 
@@ -30,10 +30,13 @@ _LARGEST_FOLDED = 256
 
 
 class Graphs(NamedTuple):
-    """The panel graph (pixels -> tokens, embeddings) and the pair graph (tokens_a, tokens_b -> logits)."""
+    """The panel graph (pixels -> tokens, embeddings), the pair graph (tokens_a, tokens_b -> logits) and, where the
+    mixer has attention across the seam, the explain graph (tokens_a, tokens_b -> attention).
+    """
 
     panel: onnx.ModelProto
     pair: onnx.ModelProto
+    explain: onnx.ModelProto | None = None
 
 
 class PanelModule(nn.Module):
@@ -60,6 +63,18 @@ class PairModule(nn.Module):
         return self.network.relate(tokens_a, tokens_b)
 
 
+class ExplainModule(nn.Module):
+    """Tokens float32 (B, N, M, d) of two panels -> attention across the seam float32 (B, N M, N M)."""
+
+    def __init__(self, network: PairNetwork) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, tokens_a: Tensor, tokens_b: Tensor) -> Tensor:
+        """Relate, and tell which patch looked at which."""
+        return self.network.attention(tokens_a, tokens_b)
+
+
 @script(Opset("diptych", 1))
 def RelPosAttention(q: FLOAT, k: FLOAT, v: FLOAT, bias: FLOAT) -> FLOAT:  # noqa: N802
     """Eq. 2-4 of the MSAC paper: q, k (B, C, T, d_a), v (B, C, T, d_o), bias (C, T, T); scale 1 / sqrt(d_a)."""
@@ -73,7 +88,7 @@ def frozen(network: PairNetwork) -> PairNetwork:
 
 
 def export_graphs(network: PairNetwork, *, opset: int = OPSET) -> Graphs:
-    """The two ONNX graphs of a network, batch dynamic.
+    """The ONNX graphs of a network, batch dynamic.
 
     Raises ArtifactError for another opset than 23, and where a picture has no tokens of its own.
     """
@@ -92,10 +107,11 @@ def export_graphs(network: PairNetwork, *, opset: int = OPSET) -> Graphs:
     pixels = torch.zeros(2, size, size, 3, dtype=torch.uint8)  # a batch of one would be taken for a constant
     with torch.no_grad():
         tokens, _ = network.encode(pixels.permute(0, 3, 1, 2) / 255)
+    pair = {"tokens_a": tokens, "tokens_b": tokens.clone()}  # of one tensor given twice the exporter makes one input
     return Graphs(
         _export(PanelModule(network), {"pixels": pixels}, ["tokens", "embeddings"]),
-        # Two tensors: of one given twice the exporter would make one input.
-        _export(PairModule(network), {"tokens_a": tokens, "tokens_b": tokens.clone()}, ["logits"]),
+        _export(PairModule(network), pair, ["logits"]),
+        _export(ExplainModule(network), pair, ["attention"]) if network.attentive else None,
     )
 
 

@@ -17,7 +17,8 @@ from diptych_export.errors import ArtifactError
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-PANEL_GRAPH, PAIR_GRAPH, CARD = "panel.onnx", "pair.onnx", "CARD.md"
+PANEL_GRAPH, PAIR_GRAPH, EXPLAIN_GRAPH, CARD = "panel.onnx", "pair.onnx", "explain.onnx", "CARD.md"
+CHECKPOINT = "checkpoint"  # the folder of a released model with the weights to train on from
 MODELS = Path(__file__).parent / "models"
 
 
@@ -25,7 +26,8 @@ MODELS = Path(__file__).parent / "models"
 class Manifest:
     """What an artifact says of itself; `Manifest.load(directory)` reads and checks it.
 
-    `revision` names the two graphs: what was stored under one revision cannot be compared with another's.
+    `revision` names the panel and the pair graph: what was stored under one revision cannot be compared with another's.
+    The explain graph, where there is one, is not in it: no stored number depends on it.
     `token_shape` is (N, M, d), `calibration` {"scale", "offset"} of the relevance score, `thresholds` {false-positive
     rate: relevance score}, `digests` {file: sha256}, `parity` what the export compared and found, `metrics` what
     training measured.
@@ -109,7 +111,7 @@ def digest(data: bytes) -> str:
 
 
 def revision_of(digests: Mapping[str, str]) -> str:
-    """The revision two graphs make together: 12 hexadecimal digits."""
+    """The revision that the panel and the pair graph make together: 12 hexadecimal digits."""
     return digest(f"{digests[PANEL_GRAPH]} {digests[PAIR_GRAPH]}".encode())[:12]
 
 

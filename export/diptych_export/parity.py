@@ -18,7 +18,7 @@ from diptych_model.network import PairNetwork
 
 TOLERANCE = 1e-5
 BATCHES = (1, 2, 3, 8)
-_OUTPUTS = {"panel": ("tokens", "embeddings"), "pair": ("logits",)}
+_OUTPUTS = {"panel": ("tokens", "embeddings"), "pair": ("logits",), "explain": ("attention",)}
 
 Feeds = dict[str, np.ndarray]
 
@@ -73,7 +73,7 @@ class Parity:
 def compare(network: PairNetwork, graphs: Graphs, *, batches: tuple[int, ...] = BATCHES, seed: int = 0) -> Parity:
     """Compare torch with ONNX Runtime for each batch size, and with onnx's reference evaluator for a batch of two.
 
-    The pictures are drawn at random; the pair graph gets the tokens that torch makes of them.
+    The pictures are drawn at random; the pair and explain graphs get the tokens that torch makes of them.
     """
     network = frozen(network)
     pixels = drawn_pixels(max(*batches, 2) + 1, network.config.pixels, seed)
@@ -93,6 +93,10 @@ def compare(network: PairNetwork, graphs: Graphs, *, batches: tuple[int, ...] = 
         ("panel", graphs.panel, {"pixels": pixels[:-1]}, [out[:-1] for out in encoded]),
         ("pair", graphs.pair, pair_feeds, [logits]),
     ]
+    if graphs.explain is not None:
+        with torch.no_grad():
+            attention = network.attention(torch.from_numpy(tokens[:-1]), torch.from_numpy(tokens[1:])).numpy()
+        cases.append(("explain", graphs.explain, pair_feeds, [attention]))
     differences: list[Difference] = []
     for name, graph, feeds, wanted in cases:
         differences += _differences(name, "ONNX Runtime", _session(graph), feeds, wanted, batches)

@@ -1,17 +1,21 @@
-"""Runs an artifact with ONNX Runtime: pixels to tokens and embeddings, pairs of tokens to scores. No torch."""
+"""Runs an artifact with ONNX Runtime: pixels to tokens and embeddings, pairs of tokens to scores and attention.
+
+No torch.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from threading import Lock
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from diptych_export.errors import ArtifactError
-from diptych_export.manifest import PAIR_GRAPH, PANEL_GRAPH, Manifest, find_artifact
+from diptych_export.manifest import EXPLAIN_GRAPH, PAIR_GRAPH, PANEL_GRAPH, Manifest, find_artifact
 from diptych_export.threads import thread_count
 
 PROVIDERS = ("auto", "cpu", "cuda")
@@ -37,11 +41,18 @@ class Runtime:
 
     The same picture and the same pair give the same bits whatever else is in the batch, and (a, b) the same as (b, a).
     `provider` is ONNX Runtime's name of what it runs on and `provider_reason` says why; `attention_path` says how the
-    attention node is computed ("function body": by the standard operators the graph brings along).
+    attention node is computed ("function body": by the standard operators the graph brings along). `explains` says
+    whether there is an `attention` to ask for.
     """
 
     def __init__(
-        self, manifest: Manifest, panel: Any, pair: Any, *, provider: str, provider_reason: str, threads: int
+        self,
+        manifest: Manifest,
+        open_graph: Callable[[str], Any],
+        *,
+        provider: str,
+        provider_reason: str,
+        threads: int,
     ) -> None:
         self.manifest = manifest
         self.name, self.revision = manifest.name, manifest.revision
@@ -49,7 +60,9 @@ class Runtime:
         self.embedding_dim, self.thresholds = manifest.embedding_dim, dict(manifest.thresholds)
         self.provider, self.provider_reason, self.threads = provider, provider_reason, threads
         self.attention_path = "function body"
-        self._panel, self._pair = panel, pair
+        self.explains = EXPLAIN_GRAPH in manifest.digests
+        self._panel, self._pair, self._explain = open_graph(PANEL_GRAPH), open_graph(PAIR_GRAPH), None
+        self._open_graph, self._opening = open_graph, Lock()
 
     @classmethod
     def open(
@@ -66,18 +79,21 @@ class Runtime:
             raise ArtifactError(f"threads must be at least 1, got {threads}")
         directory = find_artifact(model)
         manifest = Manifest.load(directory)
-        graphs = [manifest.read_checked(directory, file) for file in (PANEL_GRAPH, PAIR_GRAPH)]
         ort, threads = _onnxruntime(), threads or thread_count()
+
+        def opener(*providers: Any) -> Callable[[str], Any]:
+            return lambda file: _session(ort, manifest.read_checked(directory, file), list(providers), threads)
+
         obstacle = "it was asked for" if provider == "cpu" else _cuda_obstacle(ort)
         if provider != "cpu" and obstacle is None:
-            sessions = [_session(ort, graph, [(_CUDA, _CUDA_OPTIONS), _CPU], threads) for graph in graphs]
-            if all(session.get_providers()[0] == _CUDA for session in sessions):
-                return cls(manifest, *sessions, provider=_CUDA, provider_reason=f"{provider} found it", threads=threads)
+            on_cuda, reason = opener((_CUDA, _CUDA_OPTIONS), _CPU), f"{provider} found it"
+            runtime = cls(manifest, on_cuda, provider=_CUDA, provider_reason=reason, threads=threads)
+            if all(session.get_providers()[0] == _CUDA for session in (runtime._panel, runtime._pair)):
+                return runtime
             obstacle = "ONNX Runtime could not start CUDA (its log says why; it needs CUDA 13 and cuDNN 9)"
         if provider == "cuda":
             raise ArtifactError(f"cuda was asked for but cannot be had: {obstacle}; mend that or use the provider cpu")
-        sessions = [_session(ort, graph, [_CPU], threads) for graph in graphs]
-        return cls(manifest, *sessions, provider=_CPU, provider_reason=str(obstacle), threads=threads)
+        return cls(manifest, opener(_CPU), provider=_CPU, provider_reason=str(obstacle), threads=threads)
 
     def encode(self, pixels: np.ndarray) -> Panels:
         """Pixels uint8 (B, S, S, 3) of `panel_pixels` -> tokens and embeddings; B may be 0."""
@@ -93,19 +109,30 @@ class Runtime:
 
     def pair_logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
         """Logits float32 (P,) of pairs of tokens (P, N, M, d), either of which may have P = 1 for the other's many."""
-        tokens_a, tokens_b = self._tokens(tokens_a, "tokens_a"), self._tokens(tokens_b, "tokens_b")
-        if len(tokens_a) != len(tokens_b) and 1 not in (len(tokens_a), len(tokens_b)):
-            raise ValueError(f"tokens_a has {len(tokens_a)} rows and tokens_b {len(tokens_b)}; give as many, or one")
-        pairs = len(tokens_b) if len(tokens_a) == 1 else len(tokens_a)
-        tokens_a = np.broadcast_to(tokens_a, (pairs, *self.token_shape))
-        tokens_b = np.broadcast_to(tokens_b, (pairs, *self.token_shape))
-        logits = np.empty(pairs, np.float32)
-        for start in range(0, pairs, PAIR_CHUNK):
+        tokens_a, tokens_b = self._paired(tokens_a, tokens_b)
+        logits = np.empty(len(tokens_a), np.float32)
+        for start in range(0, len(logits), PAIR_CHUNK):
             rows = slice(start, start + PAIR_CHUNK)
-            first, second = _canonical(tokens_a[rows], tokens_b[rows])
-            feeds = {"tokens_a": first.astype(np.float32), "tokens_b": second.astype(np.float32)}
-            (logits[rows],) = self._run(self._pair, feeds, PAIR_CHUNK)
+            logits[rows], _ = self._run_pairs(self._pair, tokens_a[rows], tokens_b[rows])
         return logits
+
+    def attention(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
+        """Which patch looks at which across the seam: float32 (P, T, T), T = N M, of pairs as in `pair_logits`.
+
+        Rows are the patches of a, columns those of b, both row by row; swapping the panels transposes the map. An
+        entry is the mean share of a patch's attention (both ways, all blocks and heads) that the other patch gets. What
+        stays within a panel is missing, so their sum over T is the share that crosses, between 0 and 1.
+        Raises ArtifactError where the artifact has no explain graph.
+        """
+        tokens_a, tokens_b = self._paired(tokens_a, tokens_b)
+        session = self._explain_session()
+        patches = self.token_shape[0] * self.token_shape[1]
+        maps = np.empty((len(tokens_a), patches, patches), np.float32)
+        for start in range(0, len(maps), PAIR_CHUNK):
+            rows = slice(start, start + PAIR_CHUNK)
+            seen, swapped = self._run_pairs(session, tokens_a[rows], tokens_b[rows])
+            maps[rows] = np.where(swapped[:, None, None], seen.swapaxes(1, 2), seen)
+        return maps
 
     def relevance(self, logits: np.ndarray) -> np.ndarray:
         """Calibrated probabilities float32 in [0, 1]: sigmoid(scale * logit + offset), computed in float64."""
@@ -113,10 +140,38 @@ class Runtime:
         # The sigmoid by tanh: nothing overflows at either end.
         return (0.5 + 0.5 * np.tanh(0.5 * (scale * np.asarray(logits, np.float64) + offset))).astype(np.float32)
 
+    def _paired(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Both sides in float16 with as many rows; one row stands for the other's many."""
+        tokens_a, tokens_b = self._tokens(tokens_a, "tokens_a"), self._tokens(tokens_b, "tokens_b")
+        if len(tokens_a) != len(tokens_b) and 1 not in (len(tokens_a), len(tokens_b)):
+            raise ValueError(f"tokens_a has {len(tokens_a)} rows and tokens_b {len(tokens_b)}; give as many, or one")
+        shape = (len(tokens_b) if len(tokens_a) == 1 else len(tokens_a), *self.token_shape)
+        return np.broadcast_to(tokens_a, shape), np.broadcast_to(tokens_b, shape)
+
     def _tokens(self, tokens: np.ndarray, name: str) -> np.ndarray:
         if tokens.ndim != 4 or tokens.shape[1:] != self.token_shape:
             raise ValueError(f"{name} must be (P, {', '.join(map(str, self.token_shape))}), got {tokens.shape}")
         return np.ascontiguousarray(tokens, np.float16)
+
+    def _explain_session(self) -> Any:
+        """The session of the explain graph, opened when first asked for: scoring alone does not pay for it."""
+        if not self.explains:
+            raise ArtifactError(
+                f"the model {self.name!r} cannot show its attention: the artifact has no {EXPLAIN_GRAPH}; export its "
+                "checkpoint again with `diptych export CHECKPOINT -o DIR`, unless its mixer has none to show "
+                "(convolution, for one, has not)"
+            )
+        with self._opening:
+            if self._explain is None:
+                self._explain = self._open_graph(EXPLAIN_GRAPH)
+            return self._explain
+
+    def _run_pairs(self, session: Any, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The one output of a graph for one chunk of pairs, and which of them it was given in the other order."""
+        first, second, swapped = _canonical(tokens_a, tokens_b)
+        feeds = {"tokens_a": first.astype(np.float32), "tokens_b": second.astype(np.float32)}
+        (output,) = self._run(session, feeds, PAIR_CHUNK)
+        return output, swapped
 
     def _run(self, session: Any, feeds: Mapping[str, np.ndarray], chunk: int) -> list[np.ndarray]:
         """Run one chunk so that no row's bits depend on how many rows there are.
@@ -131,12 +186,15 @@ class Runtime:
         return [output[:count] for output in session.run(None, dict(feeds))]
 
 
-def _canonical(tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both sides of each pair in the order of their bits, so that the order they were given in leaves no trace."""
+def _canonical(tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Both sides of each pair in the order of their bits, so that the order they were given in leaves no trace, and
+    which pairs (P,) were swapped for it.
+    """
     bits_a, bits_b = (np.ascontiguousarray(t).reshape(len(t), -1).view(np.uint16) for t in (tokens_a, tokens_b))
     rows, first = np.arange(len(bits_a)), (bits_a != bits_b).argmax(1)
-    swap = (bits_a[rows, first] > bits_b[rows, first])[:, None, None, None]
-    return np.where(swap, tokens_b, tokens_a), np.where(swap, tokens_a, tokens_b)
+    swapped = bits_a[rows, first] > bits_b[rows, first]
+    swap = swapped[:, None, None, None]
+    return np.where(swap, tokens_b, tokens_a), np.where(swap, tokens_a, tokens_b), swapped
 
 
 def _onnxruntime() -> ModuleType:

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from diptych_model.config import PairConfig
 from diptych_model.network import PairNetwork
@@ -21,12 +21,23 @@ def save_checkpoint(network: PairNetwork, directory: str | Path, metadata: dict[
     """
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
+    files = checkpoint_files(network, metadata)
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    return hashlib.sha256(files[WEIGHTS]).hexdigest()
+
+
+def checkpoint_files(
+    network: PairNetwork, metadata: dict[str, Any] | None = None, *, half: bool = False
+) -> dict[str, bytes]:
+    """The files of a checkpoint by name; `half` keeps the weights in float16, enough to train on from."""
     state = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
-    save_file(state, folder / WEIGHTS)
-    digest = hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()
+    if half:
+        state = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in state.items()}
+    weights = save(state)
+    digest = hashlib.sha256(weights).hexdigest()
     described = {"format": FORMAT, "network": network.config.to_dict(), "sha256": digest, "metadata": metadata or {}}
-    (folder / CONFIG).write_text(json.dumps(described, indent=2) + "\n")
-    return digest
+    return {WEIGHTS: weights, CONFIG: (json.dumps(described, indent=2) + "\n").encode()}
 
 
 def load_checkpoint(directory: str | Path) -> tuple[PairNetwork, dict[str, Any]]:

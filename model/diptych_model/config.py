@@ -10,6 +10,7 @@ from diptych_model.settings import known_settings
 
 SEGMENTS = ("relative", "added", "concatenated", "none")
 SEAMS = ("closed", "tokens", "pixels")
+RELATIONS = ("trunk", "late", "siamese")
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,9 @@ class PairConfig:
     its feed-forward part over `width`. `segment` and `bias` say how the trunk tells the panels apart and where it
     places them: bias *panel* has panel-local coordinates, *concatenated* those of t = [x, z]; segment *relative* needs
     bias *panel*. `seam` says which windows cross it: none (*closed*), those of the trunk (*tokens*), or the stem's too
-    (*pixels*, the paper's literal form; nothing of a picture can then be stored).
+    (*pixels*, the paper's literal form; nothing of a picture can then be stored). `relation` is what relates two
+    panels: the *trunk* over the diptych, or a control in its place, *late* interaction or the *siamese* twin
+    (`controls`).
     """
 
     pixels: int = 128
@@ -36,11 +39,13 @@ class PairConfig:
     segment: str = "relative"
     bias: str = "panel"
     seam: str = "closed"
+    relation: str = "trunk"
 
     def __post_init__(self) -> None:
         _one_of("segment", self.segment, SEGMENTS)
         _one_of("bias", self.bias, BIASES)
         _one_of("seam", self.seam, SEAMS)
+        _one_of("relation", self.relation, RELATIONS)
         if self.segment == "relative" and self.bias != "panel":
             raise ValueError(f"segment 'relative' lives in the panel bias; got bias {self.bias!r}: set bias = 'panel'")
         if len(self.stem_widths) != len(self.stem_depths) or not self.stem_widths:
@@ -70,6 +75,11 @@ class PairConfig:
     def grid(self) -> int:
         """Tokens along a side of a panel: N = M."""
         return self.pixels // self.reduction
+
+    @property
+    def token_shape(self) -> tuple[int, int, int]:
+        """(N, M, d) of what is kept of a panel for relating it; the siamese twin keeps its embedding."""
+        return (1, 1, self.embedding) if self.relation == "siamese" else (self.grid, self.grid, self.width)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists and numbers, as written into a checkpoint."""

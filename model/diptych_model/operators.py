@@ -13,14 +13,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from diptych_model.attention import BIASES, RelativeBias, relative_attention
+from diptych_model.attention import BIASES, RelativeBias, coefficients, relative_attention
 from diptych_model.convolution import convolve, filters
-from diptych_model.panels import sequence, stacked
+from diptych_model.panels import facing, sequence, stacked
 
 Queries = Float[Tensor, "batch heads tokens d_a"]
 Values = Float[Tensor, "batch heads tokens d_o"]
 Picture = Float[Tensor, "stacked rows cols d"]
 Projected = Float[Tensor, "stacked rows_out cols_out d_out"]
+Coefficients = Float[Tensor, "batch heads tokens tokens"]
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,11 @@ class SAC(nn.Module):
         q, k, v, beside = self.project(x)
         return self.reduce(relative_attention(q, k, v, None if self.bias is None else self.bias(*grid)), beside, grid)
 
+    def coefficients(self, x: Picture) -> Coefficients:
+        """a of Eq. 3 by which `forward` weighs the values: (B * panels, N, M, d) -> (B, C, T, T), queries first."""
+        q, k, _, _ = self.project(x)
+        return coefficients(q, k, None if self.bias is None else self.bias(*self.scale.grid(*x.shape[1:3])))
+
     def _windows(self, x: Picture, weight: Tensor, stride: int, groups: int) -> Projected:
         return convolve(
             x,
@@ -220,6 +226,10 @@ class MSAC(nn.Module):
             attended = [relative_attention(*p[:3], bias) for p, bias in zip(projected, apart, strict=True)]
         gammas = [sac.reduce(y, p[3], grid) for sac, y, p in zip(self.sacs, attended, projected, strict=True)]
         return convolve(torch.cat(gammas, -1), self.H_phi)
+
+    def across(self, x: Picture) -> Float[Tensor, "stacked heads tokens tokens"]:
+        """The attention across the seam, all heads of all scales: (B * 2, N, M, d) -> (B * 2, C, T, T)."""
+        return torch.cat([facing(sac.coefficients(x)) for sac in self.sacs], 1)
 
 
 def _heads(x: Picture, heads: int, panels: int) -> Values:

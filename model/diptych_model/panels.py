@@ -4,6 +4,7 @@ Panels are stacked in the batch axis, (B * panels, N, M, d), each picture's next
 operator takes and leaves them; what it does to them in between is told by these names.
 """
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -40,6 +41,14 @@ def opposite(x: Stacked) -> Stacked:
     _require_whole(x, 2)
     _, rows, cols, d = x.shape
     return x.reshape(-1, 2, rows, cols, d).flip(1).reshape(-1, rows, cols, d)
+
+
+def facing(
+    coefficients: Float[Tensor, "batch heads queries keys"],
+) -> Float[Tensor, "stacked heads panel_queries panel_keys"]:
+    """(B, C, 2 T, 2 T) -> (B * 2, C, T, T): of attention over both panels what each looks at in the opposite one."""
+    quarters = coefficients.unflatten(3, (2, -1)).unflatten(2, (2, -1))
+    return torch.stack([quarters[:, :, 0, :, 1], quarters[:, :, 1, :, 0]], 1).flatten(0, 1)
 
 
 def _require_whole(x: Stacked, panels: int) -> None:

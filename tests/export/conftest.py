@@ -8,6 +8,6 @@ from diptych_export.graphs import Graphs
 @pytest.fixture
 def written_graphs(artifact, monkeypatch) -> Graphs:
     """The session's graphs in place of a new export, which takes seconds: for tests of what happens around it."""
-    graphs = Graphs(onnx.load(artifact / "panel.onnx"), onnx.load(artifact / "pair.onnx"))
+    graphs = Graphs(*(onnx.load(artifact / f"{part}.onnx") for part in Graphs._fields))
     monkeypatch.setattr(module, "export_graphs", lambda network, opset: graphs)
     return graphs

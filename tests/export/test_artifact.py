@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 import torch
 
+from diptych_export import artifact as module
 from diptych_export.artifact import export_artifact, export_checkpoint
 from diptych_export.errors import ArtifactError
 from diptych_export.graphs import frozen
-from diptych_export.manifest import CARD, Manifest, digest
+from diptych_export.manifest import CARD, CHECKPOINT, Manifest, digest
 from diptych_export.runtime import Runtime
-from diptych_model import save_checkpoint
+from diptych_model import load_checkpoint, save_checkpoint
 
 
 def test_an_artifact_carries_graphs_digests_sizes_calibration_and_parity(artifact):
     manifest = Manifest.load(artifact)
-    assert {path.name for path in artifact.iterdir()} == {"panel.onnx", "pair.onnx", "manifest.json"}
+    assert {path.name for path in artifact.iterdir()} == {"panel.onnx", "pair.onnx", "explain.onnx", "manifest.json"}
     assert all(digest((artifact / file).read_bytes()) == value for file, value in manifest.digests.items())
     assert (manifest.name, manifest.opset, manifest.format) == ("tiny", 23, 1)
     assert manifest.calibration == {"scale": 1.5, "offset": -0.25}
@@ -62,10 +63,21 @@ def test_an_artifact_is_replaced_as_a_whole_and_keeps_its_card(tiny_network, wri
     export_artifact(tiny_network, target, check=False, card="# Card\n")
     (target / "stray.txt").write_text("old")
     export_artifact(tiny_network, target, name="second", check=False)
-    assert {path.name for path in target.iterdir()} == {"panel.onnx", "pair.onnx", "manifest.json", CARD}
+    graphs = {"panel.onnx", "pair.onnx", "explain.onnx"}
+    assert {path.name for path in target.iterdir()} == graphs | {"manifest.json", CARD}
     assert (target / CARD).read_text() == "# Card\n"
     assert Runtime.open(target, provider="cpu", threads=1).name == "second"
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_network_without_attention_across_the_seam_gives_an_artifact_without_an_explain_graph(
+    tiny_network, written_graphs, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(module, "export_graphs", lambda network, opset: written_graphs._replace(explain=None))
+    manifest = export_artifact(tiny_network, tmp_path / "out")
+    assert set(manifest.digests) == {"panel.onnx", "pair.onnx"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"panel.onnx", "pair.onnx", "manifest.json"}
+    assert "explain" not in {difference["graph"] for difference in manifest.parity["differences"]}
 
 
 def test_a_directory_that_holds_something_else_is_refused(tiny_network, tmp_path):
@@ -94,6 +106,18 @@ def test_a_checkpoint_brings_its_calibration_thresholds_metrics_and_card(tiny_ne
         metrics=metadata["metrics"],
     )
     assert (tmp_path / "out" / CARD).read_text() == "# What it is\n"
+
+
+def test_an_artifact_may_bring_the_weights_to_train_on_from(tiny_network, written_graphs, tmp_path):
+    save_checkpoint(tiny_network, tmp_path / "checkpoint")
+    export_checkpoint(tmp_path / "checkpoint", tmp_path / "out", check=False, weights=True)
+    network, _ = load_checkpoint(tmp_path / "out" / CHECKPOINT)
+    assert network.config == tiny_network.config
+    for name, value in tiny_network.state_dict().items():
+        torch.testing.assert_close(network.state_dict()[name], value, rtol=1e-3, atol=1e-4)
+    assert (tmp_path / "out" / CHECKPOINT / "weights.safetensors").stat().st_size < 0.7 * (
+        tmp_path / "checkpoint" / "weights.safetensors"
+    ).stat().st_size
 
 
 def test_what_is_no_checkpoint_is_refused(tmp_path):

@@ -29,7 +29,7 @@ def test_diptych_export_writes_an_artifact_and_prints_the_parity(tiny_network, w
     document = json.loads(printed.out)
     assert document["manifest"]["metrics"] == {"seen": 3}
     assert document["manifest"]["parity"] == {}
-    assert set(document["bytes"]) == {"panel.onnx", "pair.onnx"}
+    assert set(document["bytes"]) == {"panel.onnx", "pair.onnx", "explain.onnx"}
     assert printed.err == ""
 
 

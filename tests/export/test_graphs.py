@@ -9,7 +9,7 @@ from diptych_export.graphs import OPSET, RelPosAttention, export_graphs
 
 @pytest.fixture(scope="module")
 def graphs(artifact):
-    return onnx.load(artifact / "panel.onnx"), onnx.load(artifact / "pair.onnx")
+    return tuple(onnx.load(artifact / f"{part}.onnx") for part in ("panel", "pair", "explain"))
 
 
 def shape(value):
@@ -17,11 +17,10 @@ def shape(value):
 
 
 def test_inputs_and_outputs_have_the_stated_names_types_and_shapes(graphs):
-    panel, pair = graphs
     described = [
         {v.name: (v.type.tensor_type.elem_type, *shape(v)) for v in values}
-        for graph in (panel.graph, pair.graph)
-        for values in (graph.input, graph.output)
+        for model in graphs
+        for values in (model.graph.input, model.graph.output)
     ]
     uint8, float32 = onnx.TensorProto.UINT8, onnx.TensorProto.FLOAT
     assert described == [
@@ -29,17 +28,21 @@ def test_inputs_and_outputs_have_the_stated_names_types_and_shapes(graphs):
         {"tokens": (float32, "batch", 4, 4, 12), "embeddings": (float32, "batch", 10)},
         {"tokens_a": (float32, "batch", 4, 4, 12), "tokens_b": (float32, "batch", 4, 4, 12)},
         {"logits": (float32, "batch")},
+        {"tokens_a": (float32, "batch", 4, 4, 12), "tokens_b": (float32, "batch", 4, 4, 12)},
+        {"attention": (float32, "batch", 16, 16)},
     ]
 
 
 def test_attention_is_one_node_of_our_own_with_a_body_of_standard_operators(graphs, tiny_network):
-    panel, pair = graphs
+    panel, pair, explain = graphs
     assert {entry.domain: entry.version for entry in pair.opset_import} == {"": OPSET, "diptych": 1}
     nodes = [node.op_type for node in pair.graph.node if node.domain == "diptych"]
     assert nodes == ["RelPosAttention"] * tiny_network.config.blocks
     assert [(f.domain, f.name) for f in pair.functions] == [("diptych", "RelPosAttention")]
     assert {node.domain for node in pair.functions[0].node} == {""}
     assert not panel.functions
+    # What the explain graph shows is written out, for the node keeps it to itself; the last block ends with it.
+    assert len([node for node in explain.graph.node if node.domain == "diptych"]) == tiny_network.config.blocks - 1
 
 
 @pytest.mark.parametrize(("d_a", "d_o"), [(5, 5), (5, 7)])
@@ -64,13 +67,13 @@ def test_the_body_is_softmax_attention_with_the_bias_added_and_keys_normalised(d
 
 
 def test_the_dense_bias_is_not_in_the_file(graphs, tiny_network):
-    _, pair = graphs
-    largest = max(np.prod(tensor.dims) for tensor in pair.graph.initializer)
+    _, pair, explain = graphs
+    largest = max(np.prod(tensor.dims) for model in (pair, explain) for tensor in model.graph.initializer)
     assert largest <= max(parameter.numel() for parameter in tiny_network.pair.parameters())
 
 
 def test_no_path_of_the_exporting_machine_is_in_the_file(artifact):
-    for file in ("panel.onnx", "pair.onnx"):
+    for file in ("panel.onnx", "pair.onnx", "explain.onnx"):
         data = (artifact / file).read_bytes()
         assert b".py" not in data
         assert b"stack_trace" not in data

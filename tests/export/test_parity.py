@@ -14,7 +14,7 @@ from diptych_export.parity import Difference, Parity, compare, drawn_pixels
 
 @pytest.fixture(scope="module")
 def graphs(artifact):
-    return Graphs(onnx.load(artifact / "panel.onnx"), onnx.load(artifact / "pair.onnx"))
+    return Graphs(*(onnx.load(artifact / f"{part}.onnx") for part in Graphs._fields))
 
 
 def perturbed(graph: onnx.ModelProto, name_ends: str, by: float) -> onnx.ModelProto:
@@ -26,23 +26,33 @@ def perturbed(graph: onnx.ModelProto, name_ends: str, by: float) -> onnx.ModelPr
     return other
 
 
-def test_both_graphs_agree_with_torch_in_every_batch_size_and_under_two_executors(tiny_network, graphs):
+def test_all_graphs_agree_with_torch_in_every_batch_size_and_under_two_executors(tiny_network, graphs):
     parity = compare(tiny_network, graphs)
     parity.require()
     compared = {(d.graph, d.output, d.against): d.batches for d in parity.differences}
     assert set(compared) == {
         (graph, output, against)
-        for graph, output in (("panel", "tokens"), ("panel", "embeddings"), ("pair", "logits"))
+        for graph, output in (
+            ("panel", "tokens"),
+            ("panel", "embeddings"),
+            ("pair", "logits"),
+            ("explain", "attention"),
+        )
         for against in ("ONNX Runtime", "reference evaluator")
     }
-    assert compared["pair", "logits", "ONNX Runtime"] == (1, 2, 3, 8)
+    assert (
+        compared["pair", "logits", "ONNX Runtime"] == compared["explain", "attention", "ONNX Runtime"] == (1, 2, 3, 8)
+    )
     assert 0 < parity.largest <= 1e-5
     assert 0 < parity.half_precision < 1e-2
 
 
-@pytest.mark.parametrize(("part", "weight"), [("panel", "panel.position"), ("pair", "head.2.bias")])
-def test_one_weight_moved_by_a_thousandth_is_noticed_and_named(part, weight, tiny_network, graphs):
-    moved = graphs._replace(**{part: perturbed(getattr(graphs, part), weight, 1e-3)})
+@pytest.mark.parametrize(
+    ("part", "weight", "by"),
+    [("panel", "panel.position", 1e-3), ("pair", "head.2.bias", 1e-3), ("explain", "blocks.1.norm.bias", 0.1)],
+)
+def test_one_weight_that_moved_is_noticed_and_named(part, weight, by, tiny_network, graphs):
+    moved = graphs._replace(**{part: perturbed(getattr(graphs, part), weight, by)})
     with pytest.raises(
         ArtifactError, match=rf"{part} graph, ONNX Runtime.*at most 1e-05 is allowed, so nothing was written"
     ):

@@ -1,3 +1,4 @@
+import json
 import shutil
 import subprocess
 import sys
@@ -95,6 +96,57 @@ def test_one_side_may_stand_for_many(runtime, panels):
     assert np.array_equal(runtime.pair_logits(many, one), repeated)
 
 
+def test_the_attention_is_what_the_network_computes_whatever_the_batch(runtime, tiny_network, panels):
+    a, b = panels.tokens[:19], np.roll(panels.tokens[:19], 5, 0)
+    seen = runtime.attention(a, b)
+    with torch.no_grad():
+        expected = tiny_network.attention(*(torch.from_numpy(side.astype(np.float32)) for side in (a, b)))
+    assert seen.dtype == np.float32
+    np.testing.assert_allclose(seen, expected.numpy(), atol=1e-6)
+    assert np.array_equal(
+        np.concatenate([runtime.attention(a[:1], b[:1]), runtime.attention(a[1:4], b[1:4])]), seen[:4]
+    )
+    assert np.array_equal(runtime.attention(a[:1], b), runtime.attention(np.repeat(a[:1], 19, 0), b))
+    assert runtime.attention(a[:0], b[:0]).shape == (0, 16, 16)
+
+
+def test_swapping_the_panels_transposes_the_attention_to_the_bit(runtime, panels):
+    a, b = panels.tokens[:17], np.roll(panels.tokens[:17], 5, 0)
+    seen = runtime.attention(a, b)
+    assert np.array_equal(runtime.attention(b, a), seen.swapaxes(1, 2))
+    assert not np.allclose(seen, seen.swapaxes(1, 2), atol=1e-4)
+
+
+def test_the_explain_graph_is_opened_when_it_is_first_asked_for_and_once(artifact, tmp_path, panels):
+    copy = shutil.copytree(artifact, tmp_path / "copy")
+    data = (copy / "explain.onnx").read_bytes()
+    (copy / "explain.onnx").unlink()
+    runtime = Runtime.open(copy, provider="cpu", threads=1)
+    pair = panels.tokens[:1], panels.tokens[1:2]
+    assert runtime.explains
+    assert runtime.pair_logits(*pair).shape == (1,)
+    with pytest.raises(ArtifactError, match=r"explain.onnx cannot be read"):
+        runtime.attention(*pair)
+    (copy / "explain.onnx").write_bytes(data)
+    seen = runtime.attention(*pair)
+    (copy / "explain.onnx").unlink()
+    assert np.array_equal(runtime.attention(*pair), seen)
+
+
+def test_an_artifact_from_before_the_explain_graph_scores_and_says_how_to_get_one(artifact, tmp_path, runtime, panels):
+    copy = shutil.copytree(artifact, tmp_path / "copy")
+    (copy / "explain.onnx").unlink()
+    values = json.loads((copy / "manifest.json").read_text())
+    del values["digests"]["explain.onnx"]
+    (copy / "manifest.json").write_text(json.dumps(values))
+    old, pair = Runtime.open(copy, provider="cpu", threads=1), (panels.tokens[:1], panels.tokens[1:2])
+    assert not old.explains
+    assert old.revision == runtime.revision
+    assert np.array_equal(old.pair_logits(*pair), runtime.pair_logits(*pair))
+    with pytest.raises(ArtifactError, match=r"'tiny' cannot show its attention.*export its checkpoint again with"):
+        old.attention(*pair)
+
+
 def test_nothing_in_nothing_out(runtime):
     panels = runtime.encode(np.empty((0, 32, 32, 3), np.uint8))
     assert panels.tokens.shape == (0, 4, 4, 12)
@@ -130,14 +182,14 @@ def test_threads_of_the_caller_get_the_same_bits(runtime, pixels, panels):
     assert np.array_equal(np.stack(results), panels.embeddings)
 
 
-@pytest.mark.parametrize("file", ["panel.onnx", "pair.onnx"])
-def test_a_flipped_bit_is_refused(file, artifact, tmp_path):
+@pytest.mark.parametrize("file", ["panel.onnx", "pair.onnx", "explain.onnx"])
+def test_a_flipped_bit_is_refused(file, artifact, tmp_path, panels):
     copy = shutil.copytree(artifact, tmp_path / "copy")
     data = bytearray((copy / file).read_bytes())
     data[len(data) // 2] ^= 1
     (copy / file).write_bytes(data)
     with pytest.raises(ArtifactError, match=rf"{file} is damaged or was exchanged: its sha256 is"):
-        Runtime.open(copy)
+        Runtime.open(copy).attention(panels.tokens, panels.tokens)
 
 
 def test_a_missing_graph_is_refused(artifact, tmp_path):

@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from diptych_model import PairConfig, PairNetwork
 from diptych_model.mixers import MIXERS
+from diptych_model.network import PairPart
 
 SIZES: dict[str, Any] = {
     "pixels": 24,
@@ -65,6 +67,7 @@ def test_a_score_does_not_depend_on_its_mates_in_the_batch(made: PairNetwork) ->
 def test_the_trunk_of_each_panel_sees_the_other(made: PairNetwork) -> None:
     tokens_a, tokens_b = (made.encode(pictures(1, seed))[0].detach() for seed in (1, 2))
     x = torch.stack([tokens_a, tokens_b], 1).flatten(0, 1).requires_grad_()
+    assert isinstance(made.pair, PairPart)
     for block in made.pair.blocks:
         x_after = block(x)
         (gradient,) = torch.autograd.grad(x_after[0].sum(), x, retain_graph=True)
@@ -89,3 +92,82 @@ def test_with_the_seam_open_in_pixels_scores_are_finite_and_differ(kind: str) ->
     score = made(pictures(2, 1), pictures(2, 2))
     assert torch.isfinite(score).all()
     assert score.std() > 0
+
+
+ATTENTIVE = [kind for kind in MIXERS if network(kind).attentive]
+
+
+def tokens(made: PairNetwork, count: int = 2) -> tuple[Tensor, Tensor]:
+    tokens_a, tokens_b = (made.encode(pictures(count, seed))[0].detach() for seed in (1, 2))
+    return tokens_a, tokens_b
+
+
+def test_the_mixers_that_attend_from_patch_to_patch_are_these() -> None:
+    assert sorted(ATTENTIVE) == ["attention_augmented", "decoder", "msac", "non_local", "transformer"]
+
+
+@pytest.mark.parametrize("kind", sorted(MIXERS.keys() - set(ATTENTIVE)))
+def test_a_mixer_without_such_attention_says_so(kind: str) -> None:
+    made = network(kind)
+    with pytest.raises(ValueError, match=f"the mixer '{kind}' has no attention from patch to patch across the seam"):
+        made.attention(*tokens(made))
+
+
+@pytest.mark.parametrize("relation", ["late", "siamese"])
+def test_a_relation_without_a_trunk_has_no_attention_to_show(relation: str) -> None:
+    made = network("msac", relation=relation)
+    assert not made.attentive
+    with pytest.raises(ValueError, match=f"the relation '{relation}' has no attention across the seam to show"):
+        made.attention(*tokens(made))
+
+
+@pytest.mark.parametrize("segment", ["none", "relative"])
+@pytest.mark.parametrize("kind", ATTENTIVE)
+def test_the_attention_shown_is_the_one_the_scores_are_made_with(
+    kind: str, segment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, calls = network(kind, segment=segment).train(), []  # in training mode torch has no kernel for the whole layer
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, *_: Any, **options: Any) -> Tensor:
+        scores = q @ k.mT * (options.get("scale") or q.shape[-1] ** -0.5)
+        calls.append((scores if attn_mask is None else scores + attn_mask).softmax(-1))
+        return calls[-1] @ v
+
+    tokens_a, tokens_b = tokens(made)
+    with torch.no_grad():
+        shown = made.attention(tokens_a, tokens_b)
+        monkeypatch.setattr(F, "scaled_dot_product_attention", attend)
+        made.relate(tokens_a, tokens_b)
+    T = tokens_a[0, ..., 0].numel()
+    if kind == "decoder":
+        # The own panel's attention, then the other's, panels one after another in the batch.
+        crossing = [call.mean(1).unflatten(0, (-1, 2)) for call in calls[1::2]]
+        maps = [(call[:, 0] + call[:, 1].mT) / 2 for call in crossing]
+    else:
+        maps = [((call[:, :, :T, T:] + call[:, :, T:, :T].mT) / 2).mean(1) for call in calls]
+    assert len(maps) == SIZES["blocks"]
+    torch.testing.assert_close(shown, torch.stack(maps).mean(0))
+    assert shown.std() > 1e-4
+
+
+@pytest.mark.parametrize("kind", ATTENTIVE)
+def test_swapping_the_panels_transposes_the_attention_across_the_seam(kind: str) -> None:
+    made = network(kind, segment="relative")
+    tokens_a, tokens_b = tokens(made)
+    seen = made.attention(tokens_a, tokens_b)
+    torch.testing.assert_close(made.attention(tokens_b, tokens_a), seen.mT)
+    assert (seen - seen.mT).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("kind", ATTENTIVE)
+def test_the_attention_across_the_seam_is_a_share_of_all_attention(kind: str) -> None:
+    made = network(kind)
+    seen = made.attention(*tokens(made))
+    share = seen.sum((1, 2)) / seen.shape[1]
+    assert seen.shape == (2, 9, 9)
+    assert seen.min() >= 0
+    if kind == "decoder":  # whose cross-attention has a softmax of its own
+        torch.testing.assert_close(share, torch.ones_like(share))
+    else:
+        assert share.min() > 0.1
+        assert share.max() < 0.9

@@ -94,3 +94,25 @@ def test_with_an_open_seam_a_convolution_is_one_over_t() -> None:
 def test_groups_that_do_not_divide_the_channels_are_refused() -> None:
     with pytest.raises(ValueError, match="2 groups must divide the channels taken, 3, and given, 8"):
         PlainConvolution(groups=2).build(Place(3, 8, 2, 2))
+
+
+def test_crossing_sets_every_other_sac_to_the_other_panel_and_its_values_to_what_it_takes_away() -> None:
+    scales = (Scale(1, 1, heads=1, d_a=4, d_o=4),) * 3 + (Scale(3, 3, heads=1, d_a=4, d_o=4),)
+    place = Place(8, 8, 3, 5, panels=2, segments=True)
+    plain, crossed = Msac(scales).build(place), Msac(scales, crossing=3.0).build(place)
+    for number, (before, after) in enumerate(zip(plain.sacs, crossed.sacs, strict=True)):
+        assert before.bias is not None
+        assert after.bias is not None
+        same, other = after.bias.table - before.bias.table
+        assert (same == (-3 if number % 2 == 0 else 0)).all()
+        assert (other == (0 if number % 2 == 0 else -3)).all()
+    # Two plain SACs of four values look across and together take away half of the eight channels they see.
+    seen = sum(
+        crossed.H_phi[:, 4 * number : 4 * number + 4, 0, 0] @ crossed.sacs[number].H_V[:, :, 0, 0] for number in (0, 2)
+    )
+    torch.testing.assert_close(seen, -0.5 * torch.eye(8), atol=1e-6, rtol=0)
+
+
+def test_crossing_without_a_relative_segment_is_refused() -> None:
+    with pytest.raises(ValueError, match="needs segment = 'relative'"):
+        Msac(crossing=1.0).build(Place(8, 8, 3, 5, panels=2))

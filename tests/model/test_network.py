@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from diptych_model import MSAC, Msac, PairConfig, PairNetwork, RelativeBias, Scale
+from diptych_model.network import PairPart
 
 SCALES = (Scale(1, 1, heads=2, d_a=3, d_o=3), Scale(3, 3, heads=2, d_a=3, d_o=3, separable=True))
 CONFIG = PairConfig(
@@ -51,14 +52,16 @@ def test_the_literal_form_runs_everything_over_t_in_pixels() -> None:
 def test_the_trunk_over_two_panels_is_the_trunk_over_the_one_picture_t() -> None:
     made = network(seam="tokens", segment="added", bias="concatenated")
     tokens_a, tokens_b = (made.encode(pictures(3, seed))[0] for seed in (1, 2))
-    t = torch.cat(made.pair.segments(tokens_a, tokens_b), 2)
-    for block in made.pair.blocks:
+    pair = made.pair
+    assert isinstance(pair, PairPart)
+    t = torch.cat(pair.segments(tokens_a, tokens_b), 2)
+    for block in pair.blocks:
         literal = MSAC(11, 3, 6, SCALES, d_phi=11).double()
         literal.load_state_dict(block.mixer.state_dict())
         t = t + literal(block.norm(t))
         t = t + block.feed(t)
-    t = made.pair.norm(t).flatten(1, 2)
-    expected = made.pair.head(torch.cat([t.mean(1), t.amax(1)], -1)).squeeze(-1)
+    t = pair.norm(t).flatten(1, 2)
+    expected = pair.head(torch.cat([t.mean(1), t.amax(1)], -1)).squeeze(-1)
     torch.testing.assert_close(made(pictures(3, 1), pictures(3, 2)), expected)
 
 

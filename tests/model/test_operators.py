@@ -7,6 +7,7 @@ from drawing import assert_equal_with_gradients, draw, drawn
 from torch import Tensor
 
 from diptych_model import MSAC, SAC, Scale, convolve, reference, relative_attention
+from diptych_model.attention import coefficients
 from diptych_model.panels import beside
 
 
@@ -154,6 +155,15 @@ def test_every_output_is_a_convex_combination_over_the_key_positions() -> None:
     bias[:, :, 4] = 1e4
     v = draw(2, 3, 11, 2, seed=3)
     torch.testing.assert_close(relative_attention(q, k, v, bias), v[:, :, 4:5].expand_as(v))
+
+
+def test_coefficients_are_what_values_are_weighed_by_and_sum_to_one_over_the_keys() -> None:
+    q, k, v, bias = draw(2, 3, 7, 5), draw(2, 3, 7, 5, seed=1), draw(2, 3, 7, 2, seed=2), draw(3, 7, 7, seed=3)
+    torch.testing.assert_close(coefficients(q, k, bias) @ v, relative_attention(q, k, v, bias))
+    torch.testing.assert_close(coefficients(q, k, scale=5**-0.5), coefficients(q, k))
+    few = coefficients(q[:, :, :4], k, scale=1.0)
+    assert few.shape == (2, 3, 4, 7)
+    torch.testing.assert_close(few.sum(-1), torch.ones(2, 3, 4, dtype=torch.float64))
 
 
 def test_the_written_out_attention_equals_torchs_own() -> None:

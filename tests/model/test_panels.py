@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from diptych_model.panels import apart, beside, opposite, sequence, stacked
+from diptych_model.panels import apart, beside, facing, opposite, sequence, stacked
 
 
 def x() -> torch.Tensor:
@@ -27,6 +27,15 @@ def test_a_sequence_goes_panel_by_panel_and_row_by_row_and_stacked_undoes_it() -
 
 def test_opposite_puts_the_other_panel_of_the_same_picture_into_each_place() -> None:
     assert torch.equal(opposite(x()), x()[[1, 0, 3, 2]])
+
+
+def test_facing_keeps_what_each_panel_looks_at_in_the_opposite_one() -> None:
+    coefficients = torch.arange(2 * 5 * 6 * 14, dtype=torch.float64).reshape(2, 5, 6, 14)
+    seen = facing(coefficients)
+    assert seen.shape == (4, 5, 3, 7)
+    for picture in (0, 1):
+        assert torch.equal(seen[2 * picture], coefficients[picture, :, :3, 7:])
+        assert torch.equal(seen[2 * picture + 1], coefficients[picture, :, 3:, :7])
 
 
 @pytest.mark.parametrize("lay", [lambda x: sequence(x, 2), lambda x: beside(x, 2), opposite])

@@ -19,7 +19,7 @@ def sprites() -> torch.Tensor:
 
 
 def edited(photos: torch.Tensor, sprites: torch.Tensor, strength: Strength, seed: int = 0) -> torch.Tensor:
-    return edit(photos, 32, strength, torch.Generator().manual_seed(seed), sprites)
+    return edit(photos, 32, strength, torch.Generator().manual_seed(seed), sprites).pictures
 
 
 def test_the_same_seed_gives_the_same_views_and_another_seed_others(

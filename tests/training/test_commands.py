@@ -30,7 +30,7 @@ def test_training_without_data_says_where_it_is_expected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipe = tmp_path / "run.toml"
-    recipe.write_text("[[stages]]\npixels = 128\nsteps = 1\n")
+    recipe.write_text("[[tasks]]\nkind = 'copy'\n[[stages]]\npixels = 128\nsteps = 1\n")
     monkeypatch.setenv("DIPTYCH_DATA", str(tmp_path / "nowhere"))
     assert main(["train", str(recipe), "-o", str(tmp_path / "out")]) == 1
     assert "DIPTYCH_DATA" in capsys.readouterr().err

@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from diptych_training.losses import choose_pairs, distillation_loss, embedding_loss, pair_loss
+from diptych_training.augment import unmoved
+from diptych_training.losses import choose_pairs, distillation_loss, embedding_loss, link_loss, pair_loss
 
 MATCH = torch.eye(5, 7, dtype=torch.bool)
 RIVAL = ~MATCH
@@ -50,3 +51,34 @@ def test_distillation_is_zero_for_the_teachers_own_ranking_and_does_not_teach_th
     assert logits.grad is None
     assert cosines.grad is not None
     assert cosines.grad.abs().max() > 0
+
+
+def test_tokens_of_one_place_that_are_alike_lower_the_link_loss() -> None:
+    generator = torch.Generator().manual_seed(3)
+    tokens, places = torch.randn(2, 4, 4, 8, generator=generator), unmoved(2, 16)
+    others = torch.randn(2, 4, 4, 8, generator=generator)
+    assert link_loss(tokens, tokens, places, places) < 0.1 * link_loss(tokens, others, places, places)
+
+
+def test_the_link_loss_follows_what_was_moved() -> None:
+    tokens, places = torch.randn(2, 4, 4, 8, generator=torch.Generator().manual_seed(3)), unmoved(2, 16)
+    mirrored, mirrored_places = tokens.flip(2), places.flip(2)
+    assert link_loss(mirrored, tokens, mirrored_places, places) < 0.1 * link_loss(mirrored, tokens, places, places)
+
+
+def test_tokens_whose_place_the_other_view_does_not_show_are_left_out() -> None:
+    tokens, places = (
+        torch.randn(2, 4, 4, 8, generator=torch.Generator().manual_seed(3)).requires_grad_(),
+        unmoved(2, 16),
+    )
+    loss = link_loss(tokens, tokens.detach(), places * 0.2 + 5, places)
+    assert loss == 0
+    loss.backward()
+    # Only the left half is in the photo: the right half's tokens of a learn nothing.
+    tokens.grad = None
+    shifted = places.clone()
+    shifted[..., 0] += 1
+    link_loss(tokens, tokens.detach(), shifted, places).backward()
+    assert tokens.grad is not None
+    assert tokens.grad[:, :, :2].abs().sum() > 0
+    assert tokens.grad[:, :, 2:].abs().sum() == 0

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from diptych_training.metrics import (
+    Pool,
     Ranking,
     bootstrap,
     micro_average_precision,
@@ -9,6 +10,7 @@ from diptych_training.metrics import (
     recall_at_precision,
     student_interval,
     two_stages,
+    wilson_interval,
 )
 
 
@@ -67,3 +69,37 @@ def test_the_interval_of_three_seeds_is_students_and_one_seed_has_none() -> None
     assert student_interval([0.5, 0.6, 0.7]) == pytest.approx([0.6 - 0.24843, 0.6 + 0.24843], abs=1e-4)
     assert student_interval([0.5]) is None
     assert student_interval([1.0, 1.0]) == [1, 1]
+
+
+def test_a_pool_in_which_queries_count_otherwise_is_the_list_with_those_queries_repeated_or_left_out() -> None:
+    rng = np.random.default_rng(4)
+    owner, scores, relevant = np.repeat(np.arange(11), 7), rng.integers(0, 9, 77) / 9, rng.random(77) < 0.3
+    counts, pool = rng.integers(0, 4, 11), Pool(scores, relevant, owner)
+    rows = np.concatenate([np.flatnonzero(owner == query) for query in range(11) for _ in range(counts[query])])
+    listed = Pool(scores[rows], relevant[rows])
+    assert pool.average_precision(50, counts) == pytest.approx(
+        micro_average_precision(scores[rows], relevant[rows], 50)
+    )
+    assert pool.recall_at_precision(50, 0.4, counts) == pytest.approx(listed.recall_at_precision(50, 0.4))
+    assert pool.auc(counts) == pytest.approx(listed.auc())
+
+
+def test_auc_is_the_share_of_pairs_of_pairs_in_the_right_order_ties_counting_half() -> None:
+    rng = np.random.default_rng(2)
+    scores, relevant = rng.integers(0, 6, 53).astype(float), rng.random(53) < 0.4
+    above = scores[relevant][:, None] - scores[~relevant][None, :]
+    assert Pool(scores, relevant).auc() == pytest.approx(((above > 0) + 0.5 * (above == 0)).mean())
+    assert np.isnan(Pool([1.0, 2.0], [True, True]).auc())
+
+
+def test_wilsons_interval_is_that_of_the_textbook_and_has_width_at_the_ends() -> None:
+    assert wilson_interval(394, 400) == pytest.approx([0.96763, 0.99311], abs=1e-4)
+    assert wilson_interval(0, 20) == pytest.approx([0, 0.16113], abs=1e-4)
+    assert wilson_interval(20, 20) == pytest.approx([1 - 0.16113, 1], abs=1e-4)
+    with pytest.raises(ValueError, match="at least one trial, got 0"):
+        wilson_interval(0, 0)
+
+
+def test_a_query_of_several_matches_counts_each_of_them() -> None:
+    ranking = Ranking(np.array([[0.9, 0.8, 0.1]]), np.array([[True, True, False]]), np.array([4]))
+    assert ranking.summary() == {"micro_ap": 0.5, "recall_at_p90": 0.5, "recall@1": 1.0}

@@ -1,8 +1,10 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from diptych_model import save_checkpoint
 from diptych_training.errors import DataError
 from diptych_training.recipe import read_recipe, recipe_from
 
@@ -22,21 +24,43 @@ def test_a_resolved_recipe_reads_back_as_itself() -> None:
 
 
 def test_stages_end_where_the_next_begins() -> None:
-    recipe = recipe_from({"stages": [{"pixels": 64, "steps": 3}, {"pixels": 128, "steps": 5}]})
+    stages = [{"pixels": 64, "steps": 3}, {"pixels": 128, "steps": 5}]
+    recipe = recipe_from({"stages": stages, "tasks": [{"kind": "copy"}]})
     assert [(stage.pixels, end) for stage, end in recipe.spans()] == [(64, 3), (128, 8)]
     assert recipe.steps == 8
+
+
+def test_a_run_that_starts_from_a_checkpoint_takes_its_network_or_another_trunk(tiny_network, tmp_path: Path) -> None:
+    save_checkpoint(tiny_network, tmp_path / "begun")
+    pixels = tiny_network.config.pixels
+    values = {"start": str(tmp_path / "begun"), "stages": [{"pixels": pixels, "steps": 1}], "tasks": [{"kind": "copy"}]}
+    recipe = recipe_from(values)
+    assert recipe.network == tiny_network.config
+    assert recipe_from(json.loads(json.dumps(recipe.to_dict()))) == recipe
+    other = replace(tiny_network.config, blocks=tiny_network.config.blocks + 1).to_dict()
+    assert recipe_from(values | {"network": other}).network.blocks == tiny_network.config.blocks + 1
+
+
+TASK = "[[tasks]]\nkind = 'copy'\n"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", r"at least one \[\[stages\]\]"),
-        ("[[stages]]\npixels = 64\nstep = 3", "a stage has no setting 'step'; did you mean 'steps'"),
-        ("[[stages]]\npixels = 64\nsteps = 0", "above 0"),
-        ("[[stages]]\npixels = 64\nsteps = 3\neasy = 9", "easy <= negatives"),
-        ("[learning]\nrates = 1\n[[stages]]\npixels = 64\nsteps = 3", "learning has no setting 'rates'"),
-        ("[[stages]]\npixels = 256\nsteps = 3", "larger than the network's panels of 128"),
-        ("[[stages]]\npixels = 64\nsteps = 3", "last stage must have the network's panels of 128 pixels, got 64"),
+        ("[[stages]]\npixels = 64\nsteps = 3", r"at least one \[\[tasks\]\] with its kind: copy, catalogue"),
+        (TASK + "[[stages]]\npixels = 64\nstep = 3", "a stage has no setting 'step'; did you mean 'steps'"),
+        (TASK + "[[stages]]\npixels = 64\nsteps = 0", "above 0"),
+        (TASK + "[[stages]]\npixels = 64\nsteps = 3\neasy = 9", "easy <= negatives"),
+        (TASK + "[learning]\nrates = 1\n[[stages]]\npixels = 64\nsteps = 3", "learning has no setting 'rates'"),
+        (TASK + "[learning]\nrate = 0\n[[stages]]\npixels = 64\nsteps = 3", "rate, temperature and clip above 0"),
+        (TASK + "[[stages]]\npixels = 256\nsteps = 3", "or a smaller multiple of 16; got 256"),
+        (TASK + "[[stages]]\npixels = 72\nsteps = 3", "or a smaller multiple of 16; got 72"),
+        ("start = 'fotos'\n" + TASK + "[[stages]]\npixels = 128\nsteps = 3", "neither a released model"),
+        (
+            TASK + "[[stages]]\npixels = 64\nsteps = 3",
+            "network's panels of 128 pixels, got 64",
+        ),
         ("not toml", "Expected"),
     ],
 )

@@ -1,13 +1,14 @@
 """Edits of pictures as tensors, a whole batch at a time: how training makes two views of one photo.
 
 Every function takes and returns pictures (B, 3, S, S) in [0, 1] and draws from the generator it is given, so that a
-step of training is the same whenever it is run again. The edits people make with files (Pillow) stand in `edits`, for
-measuring.
+step of training is the same whenever it is run again; all of it happens on the generator's device. The edits people
+make with files (Pillow) stand in `edits`, for measuring.
 """
 
 import io
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -42,14 +43,23 @@ MILD = Strength(0.7, 0.4, 0.0, 0.15, 0.1, 0.05, 0.3, 0.0, 0.1, 0.1, 0.05, 0.2)
 SHOT = Strength(0.4, 0.7, 0.3, 0.4, 0.3, 0.15, 0.6, 0.02, 0.2, 0.15, 0.05, 0.2)
 
 
-def edit(photos: Tensor, size: int, strength: Strength, generator: Generator, sprites: Tensor) -> Tensor:
-    """Return one edited view of each photo: uint8 (B, H, H, 3) -> float (B, 3, size, size)."""
+class Views(NamedTuple):
+    """Edited pictures (B, 3, S, S), and for each pixel its place (x, y) in the photo, (B, S, S, 2); the photo spans
+    [-1, 1].
+    """
+
+    pictures: Tensor
+    places: Tensor
+
+
+def edit(photos: Tensor, size: int, strength: Strength, generator: Generator, sprites: Tensor) -> Views:
+    """Return one edited view of each photo: uint8 (B, H, H, 3) -> pictures (B, 3, size, size)."""
     sources = photos.permute(0, 3, 1, 2).float() / 255
-    views = reframe(sources, size, strength, generator)
+    views, places = reframe(sources, size, strength, generator)
     views = recolour(views, strength, generator)
     views = overlay(views, sprites, strength, generator)
     views = degrade(views, strength, generator)
-    return recompress(views, strength, generator).clamp_(0, 1)
+    return Views(recompress(views, strength, generator).clamp_(0, 1), places)
 
 
 def plain(photos: Tensor, size: int) -> Tensor:
@@ -57,50 +67,55 @@ def plain(photos: Tensor, size: int) -> Tensor:
     return F.interpolate(photos.permute(0, 3, 1, 2).float() / 255, (size, size), mode="bilinear", antialias=True)
 
 
-def reframe(sources: Tensor, size: int, strength: Strength, generator: Generator) -> Tensor:
+def unmoved(count: int, size: int) -> Tensor:
+    """The places (count, size, size, 2) of a picture that shows its photo as it is."""
+    line = (torch.arange(size) + 0.5) * (2 / size) - 1
+    return torch.stack(torch.meshgrid(line, line, indexing="xy"), -1).expand(count, -1, -1, -1)
+
+
+def reframe(sources: Tensor, size: int, strength: Strength, generator: Generator) -> Views:
     """Crop, flip, rotate, tilt and shrink in one resampling; what falls outside is a colour or another photo."""
     count = len(sources)
     draw = _Draw(count, generator)
+    ones, zeros = torch.ones(count, device=generator.device), torch.zeros(count, device=generator.device)
     cropped = draw.chance(strength.crop)
-    area = torch.where(cropped, draw.between(strength.area, 1.0), torch.ones(count))
-    aspect = torch.where(cropped, draw.between(-0.3, 0.3), torch.zeros(count)).exp()
+    area = torch.where(cropped, draw.between(strength.area, 1.0), ones)
+    aspect = torch.where(cropped, draw.between(-0.3, 0.3), zeros).exp()
     width, height = (area * aspect).sqrt().clamp(max=1), (area / aspect).sqrt().clamp(max=1)
     x = draw.between(-1, 1) * (1 - width)
     y = draw.between(-1, 1) * (1 - height)
     turned = draw.chance(strength.rotate)
-    small, quarter = draw.between(-0.35, 0.35), torch.randint(1, 4, (count,), generator=generator) * (math.pi / 2)
+    small, quarter = draw.between(-0.35, 0.35), draw.among(3) * (math.pi / 2) + math.pi / 2
     free = draw.between(-math.pi, math.pi)
-    which = torch.rand(count, generator=generator)
+    which = draw.between(0, 1)
     angle = torch.where(which < 0.5, small, torch.where(which < 0.75, quarter, free)) * turned
     # Panels are squashed photos: a turn of the photo is a turn between two stretches of the panel.
     stretch = draw.between(-0.4, 0.4).exp()
-    shrunk = torch.where(draw.chance(strength.shrink), draw.between(1.1, 2.2), torch.ones(count))
-    flip = torch.where(draw.chance(strength.flip), -torch.ones(count), torch.ones(count))
-    upside = torch.where(draw.chance(strength.flip * 0.2), -torch.ones(count), torch.ones(count))
+    shrunk = torch.where(draw.chance(strength.shrink), draw.between(1.1, 2.2), ones)
+    flip = torch.where(draw.chance(strength.flip), -ones, ones)
+    upside = torch.where(draw.chance(strength.flip * 0.2), -ones, ones)
     cos, sin = angle.cos() * shrunk, angle.sin() * shrunk
-    tilt = torch.where(draw.chance(strength.perspective), torch.ones(count), torch.zeros(count))
-    one = torch.ones(count)
+    tilt = draw.chance(strength.perspective).float()
     matrix = torch.stack(
         [
             torch.stack([width * flip * cos, -width * flip * sin * stretch, x], -1),
             torch.stack([height * upside * sin / stretch, height * upside * cos, y], -1),
-            torch.stack([draw.between(-0.25, 0.25) * tilt, draw.between(-0.25, 0.25) * tilt, one], -1),
+            torch.stack([draw.between(-0.25, 0.25) * tilt, draw.between(-0.25, 0.25) * tilt, ones], -1),
         ],
         1,
     )
-    line = (torch.arange(size) + 0.5) * (2 / size) - 1
-    points = torch.stack([line[None, :].expand(size, size), line[:, None].expand(size, size), torch.ones(size, size)])
-    mapped = (matrix @ points.flatten(1)).unflatten(2, (size, size))
-    grid = (mapped[:, :2] / mapped[:, 2:].clamp(min=0.2)).permute(0, 2, 3, 1)
+    points = F.pad(unmoved(1, size)[0], (0, 1), value=1.0).flatten(0, 1).to(generator.device)
+    mapped = (points @ matrix.transpose(1, 2)).unflatten(1, (size, size))
+    grid = mapped[..., :2] / mapped[..., 2:].clamp(min=0.2)
     inside = (grid.abs() <= 1).all(-1).float().unsqueeze(1)
     views = F.grid_sample(sources, grid, padding_mode="border", align_corners=False)
-    colour = torch.rand(count, 3, 1, 1, generator=generator) * draw.chance(0.7).view(-1, 1, 1, 1)
-    others = F.interpolate(sources.roll(1, 0), (size, size), mode="bilinear", antialias=True)
+    colour = draw.uniform(3, 1, 1) * draw.chance(0.7).view(-1, 1, 1, 1)
+    others = F.interpolate(sources.roll(1, 0), (size, size), mode="bilinear")
     ground = torch.where(draw.chance(0.3).view(-1, 1, 1, 1), others, colour.expand(-1, -1, size, size))
     # A smear of the border, as some editors leave it, is what `padding_mode` gave.
     smeared = draw.chance(0.2).float().view(-1, 1, 1, 1)
     keep = torch.maximum(inside, smeared)
-    return views * keep + ground * (1 - keep)
+    return Views(views * keep + ground * (1 - keep), grid)
 
 
 def recolour(views: Tensor, strength: Strength, generator: Generator) -> Tensor:
@@ -109,14 +124,15 @@ def recolour(views: Tensor, strength: Strength, generator: Generator) -> Tensor:
     used = draw.chance(strength.colour)
 
     def factor(reach: float) -> Tensor:
-        return torch.where(used, draw.between(-reach, reach), torch.zeros(len(views))).exp().view(-1, 1, 1, 1)
+        return (draw.between(-reach, reach) * used).exp().view(-1, 1, 1, 1)
 
-    luma = (views * torch.tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1)).sum(1, keepdim=True)
-    saturation = torch.where(draw.chance(strength.grey).view(-1, 1, 1, 1), torch.zeros(1), factor(0.7))
+    red, green, blue = views.split(1, 1)
+    luma = 0.299 * red + 0.587 * green + 0.114 * blue
+    saturation = factor(0.7) * ~draw.chance(strength.grey).view(-1, 1, 1, 1)
     views = luma + (views - luma) * saturation
     mean = views.mean((1, 2, 3), keepdim=True)
     views = (mean + (views - mean) * factor(0.5)) * factor(0.35)
-    cast = (torch.randn(len(views), 3, 1, 1, generator=generator) * 0.1 * used.view(-1, 1, 1, 1)).exp()
+    cast = (draw.normal(3, 1, 1) * 0.1 * used.view(-1, 1, 1, 1)).exp()
     return (views * cast).clamp(1e-4, 1) ** factor(0.35)
 
 
@@ -124,7 +140,7 @@ def overlay(views: Tensor, sprites: Tensor, strength: Strength, generator: Gener
     """Lay one or two sprites (text, stickers, bars) over some of the views, at any place, size and tilt."""
     views = views.clone()
     for _ in range(2):
-        (chosen,) = torch.where(torch.rand(len(views), generator=generator) < strength.overlay * 0.7)
+        (chosen,) = torch.where(_Draw(len(views), generator).chance(strength.overlay * 0.7))
         if not len(chosen):
             continue
         draw = _Draw(len(chosen), generator)
@@ -140,7 +156,7 @@ def overlay(views: Tensor, sprites: Tensor, strength: Strength, generator: Gener
             1,
         )
         grid = F.affine_grid(matrix, [len(chosen), 4, *views.shape[2:]], align_corners=False)
-        drawn = sprites[torch.randint(len(sprites), (len(chosen),), generator=generator)].float() / 255
+        drawn = sprites[draw.among(len(sprites))].float() / 255
         sprite = F.grid_sample(drawn, grid, align_corners=False)
         alpha = sprite[:, 3:] * draw.between(0.6, 1.0).view(-1, 1, 1, 1)
         views[chosen] = views[chosen] * (1 - alpha) + sprite[:, :3] * alpha
@@ -150,27 +166,41 @@ def overlay(views: Tensor, sprites: Tensor, strength: Strength, generator: Gener
 def degrade(views: Tensor, strength: Strength, generator: Generator) -> Tensor:
     """Blur some of the views, add noise to some."""
     draw = _Draw(len(views), generator)
-    small = F.interpolate(views, scale_factor=0.5, mode="bilinear", antialias=True)
+    small = F.avg_pool2d(views, 2)
     blurred = F.interpolate(small, views.shape[2:], mode="bilinear")
     amount = (draw.chance(strength.blur).float() * draw.between(0.3, 1)).view(-1, 1, 1, 1)
     views = views * (1 - amount) + blurred * amount
     deviation = (draw.chance(strength.noise).float() * draw.between(0.01, 0.08)).view(-1, 1, 1, 1)
-    return views + torch.randn(views.shape, generator=generator) * deviation
+    return views + draw.normal(*views.shape[1:]) * deviation
 
 
 def recompress(views: Tensor, strength: Strength, generator: Generator) -> Tensor:
     """Save some of the views as JPEG of quality 15 to 80 and read them again."""
-    qualities = torch.randint(15, 81, (len(views),), generator=generator)
-    (chosen,) = torch.where(torch.rand(len(views), generator=generator) < strength.jpeg)
+    draw = _Draw(len(views), generator)
+    qualities = draw.among(66) + 15
+    (chosen,) = torch.where(draw.chance(strength.jpeg))
     if not len(chosen):
         return views
     views = views.clone()
-    pixels = (views[chosen].clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1).numpy()
-    for i, picture in zip(chosen.tolist(), pixels, strict=True):
-        file = io.BytesIO()
-        Image.fromarray(picture).save(file, "JPEG", quality=int(qualities[i]))
-        views[i] = torch.from_numpy(np.asarray(Image.open(file)).copy()).permute(2, 0, 1).float() / 255
+    read = _compressed_there if views.is_cuda else _compressed_here
+    views[chosen] = read(views[chosen].clamp(0, 1), qualities[chosen])
     return views
+
+
+def _compressed_here(views: Tensor, qualities: Tensor) -> Tensor:
+    read = []
+    for picture, quality in zip((views * 255).round().byte().permute(0, 2, 3, 1).numpy(), qualities, strict=True):
+        file = io.BytesIO()
+        Image.fromarray(picture).save(file, "JPEG", quality=int(quality))
+        read.append(torch.from_numpy(np.asarray(Image.open(file)).copy()))
+    return torch.stack(read).permute(0, 3, 1, 2).float() / 255
+
+
+def _compressed_there(views: Tensor, qualities: Tensor) -> Tensor:
+    """The same on an accelerator: quantised in place, without a file and without a trip to the host."""
+    from kornia.enhance import jpeg_codec_differentiable
+
+    return jpeg_codec_differentiable(views, qualities.float())
 
 
 def draw_sprites(count: int, seed: int, size: int = 64) -> Tensor:
@@ -208,13 +238,22 @@ def _sprite(rng: np.random.Generator, size: int) -> np.ndarray:
 
 
 class _Draw:
-    """Random numbers for a batch, one a picture."""
+    """Random numbers for a batch, one a picture or a whole shape of them, on the generator's device."""
 
     def __init__(self, count: int, generator: Generator) -> None:
         self.count, self.generator = count, generator
 
+    def uniform(self, *shape: int) -> Tensor:
+        return torch.rand(self.count, *shape, generator=self.generator, device=self.generator.device)
+
+    def normal(self, *shape: int) -> Tensor:
+        return torch.randn(self.count, *shape, generator=self.generator, device=self.generator.device)
+
     def between(self, low: float, high: float) -> Tensor:
-        return torch.rand(self.count, generator=self.generator) * (high - low) + low
+        return self.uniform() * (high - low) + low
 
     def chance(self, probability: float) -> Tensor:
-        return torch.rand(self.count, generator=self.generator) < probability
+        return self.uniform() < probability
+
+    def among(self, choices: int) -> Tensor:
+        return torch.randint(choices, (self.count,), generator=self.generator, device=self.generator.device)

@@ -15,6 +15,11 @@ from torch import Generator, Tensor
 
 from diptych_training.errors import DataError
 
+# Episodes are drawn where models are measured, without torch; who trains finds them here.
+from diptych_training.evaluation.episodes import Episode as Episode
+from diptych_training.evaluation.episodes import draw_episodes as draw_episodes
+from diptych_training.evaluation.episodes import numbered
+
 ARCHIVE = "omniglot.zip"
 SPLITS = ("background", "validation")
 
@@ -48,8 +53,8 @@ def load_characters(folder: Path, split: str, size: int) -> Characters:
     parts = [PurePosixPath(name) for name in names]
     return Characters(
         torch.from_numpy(pixels).float() / 255,
-        _numbered([str(part.parent) for part in parts]),
-        _numbered([part.parts[2] for part in parts]),
+        numbered([str(part.parent) for part in parts]),
+        numbered([part.parts[2] for part in parts]),
         np.array([int(part.stem.rpartition("_")[2]) for part in parts]),
     )
 
@@ -62,13 +67,14 @@ def archive_digest(folder: Path) -> str:
 class Groups:
     """Draws training steps: groups of characters of one alphabet, each drawn by two hands.
 
-    Four turns of a character count as four characters, and each drawing is bent a little (rotation, scale, shear,
-    shift). An alphabet smaller than a group gives some of its characters twice, and two groups may share an alphabet
-    and a turn. The same seed and step give the same pictures.
+    Four turns of a character count as four characters, with `mirrored` eight, and each drawing is bent a little
+    (rotation, scale, shear, shift; with `rippled` also waves and the weight of the pen). An alphabet smaller than a
+    group gives some of its characters twice, and two groups may share an alphabet and a turn. The same seed and step
+    give the same pictures.
     """
 
-    def __init__(self, characters: Characters, seed: int) -> None:
-        self.characters, self.seed = characters, seed
+    def __init__(self, characters: Characters, seed: int, *, mirrored: bool = False, rippled: bool = False) -> None:
+        self.characters, self.seed, self.mirrored, self.rippled = characters, seed, mirrored, rippled
         # (characters of an alphabet) -> drawings of each
         self.drawings = [
             [np.flatnonzero(characters.character == c) for c in np.unique(characters.character[where])]
@@ -77,7 +83,11 @@ class Groups:
 
     def draw(self, step: int, groups: int, size: int) -> tuple[Tensor, Tensor]:
         """Two batches of pictures (groups, size, 3, S, S): the same characters in the same order, by other hands."""
-        rng = np.random.default_rng((self.seed, step))
+        one, other, _ = self.draw_from(np.random.default_rng((self.seed, step)), groups, size)
+        return one.unflatten(0, (groups, size)), other.unflatten(0, (groups, size))
+
+    def draw_from(self, rng: np.random.Generator, groups: int, size: int) -> tuple[Tensor, Tensor, np.ndarray]:
+        """Two batches of pictures (groups * size, 3, S, S), and for both which character in which turn it is."""
         first, second, turns = [], [], []
         for alphabet in rng.integers(0, len(self.drawings), groups):
             known = self.drawings[alphabet]
@@ -85,40 +95,14 @@ class Groups:
                 one, other = rng.choice(known[character], 2, replace=False)
                 first.append(one)
                 second.append(other)
-            turns.append(rng.integers(0, 4))
+            turns.append(rng.integers(0, 8 if self.mirrored else 4))
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
         ink = self.characters.pixels[np.array(first + second)].view(2, groups, size, *self.characters.pixels.shape[1:])
-        ink = torch.stack([ink[:, group].rot90(int(turn), (-2, -1)) for group, turn in enumerate(turns)], 1)
-        bent = bend(ink.flatten(0, 2), generator).view_as(ink)
-        return pictures(bent[0]), pictures(bent[1])
-
-
-@dataclass(frozen=True)
-class Episode:
-    """A within-alphabet one-shot test: `queries` and `candidates` (W,) index the same W characters in the same order,
-    each side drawn by one hand.
-    """
-
-    queries: np.ndarray
-    candidates: np.ndarray
-
-
-def draw_episodes(characters: Characters, count: int, *, ways: int = 20, seed: int = 0) -> list[Episode]:
-    """Draw episodes of `ways` trials each, as Lake's runs are made: one alphabet, one hand asks, another answers."""
-    rng = np.random.default_rng(seed)
-    sizes = {a: np.unique(characters.character[characters.alphabet == a]) for a in np.unique(characters.alphabet)}
-    large = [a for a, known in sizes.items() if len(known) >= ways]
-    if not large:
-        raise DataError(f"no alphabet has {ways} characters: the largest has {max(map(len, sizes.values()))}")
-    place = {(c, d): i for i, (c, d) in enumerate(zip(characters.character, characters.drawer, strict=True))}
-    hands = np.unique(characters.drawer)
-    episodes = []
-    for alphabet in rng.choice(large, count):
-        chosen = rng.choice(sizes[alphabet], ways, replace=False)
-        asks, answers = rng.choice(hands, 2, replace=False)
-        sides = (np.array([place[c, hand] for c in chosen]) for hand in (asks, answers))
-        episodes.append(Episode(*sides))
-    return episodes
+        ink = torch.stack([_turned(ink[:, group], int(turn)) for group, turn in enumerate(turns)], 1).flatten(0, 2)
+        bent = bend(ripple(ink, generator) if self.rippled else ink, generator)
+        identity = self.characters.character[np.array(first)] * 8 + np.repeat(np.array(turns), size)
+        one, other = pictures(bent).tensor_split(2)
+        return one, other, identity
 
 
 def pictures(ink: Tensor) -> Tensor:
@@ -141,6 +125,26 @@ def bend(ink: Tensor, generator: Generator) -> Tensor:
     return F.grid_sample(ink[:, None], where, align_corners=False)[:, 0]
 
 
+def ripple(ink: Tensor, generator: Generator) -> Tensor:
+    """Ink (n, S, S), each bent by smooth waves of up to a few hundredths of its side, and drawn by another pen."""
+    size = ink.shape[-1]
+    waves = F.interpolate(torch.randn(len(ink), 2, 4, 4, generator=generator) * 0.05, (size, size), mode="bicubic")
+    where = F.affine_grid(torch.eye(2, 3).expand(len(ink), 2, 3), [len(ink), 1, size, size], align_corners=False)
+    bent = F.grid_sample(ink[:, None], where + waves.permute(0, 2, 3, 1), align_corners=False)
+    # A blurred stroke cut at another height is thicker or thinner; one in two is left as it was.
+    soft = F.avg_pool2d(bent, 3, 1, 1)
+    cut = torch.rand(len(ink), 1, 1, 1, generator=generator) * 0.4 + 0.15
+    redrawn = ((soft - cut) * 6 + 0.5).clamp(0, 1)
+    chosen = torch.rand(len(ink), 1, 1, 1, generator=generator) < 0.5
+    return torch.where(chosen, redrawn, bent)[:, 0]
+
+
+def _turned(ink: Tensor, turn: int) -> Tensor:
+    """Ink (..., S, S) in one of eight positions: four turns, then four turns of its mirror picture."""
+    turned = ink.rot90(turn % 4, (-2, -1))
+    return turned.flip(-1) if turn >= 4 else turned
+
+
 def _archive(folder: Path) -> Path:
     path = folder / ARCHIVE
     if not path.is_file():
@@ -151,7 +155,3 @@ def _archive(folder: Path) -> Path:
 def _split(name: str) -> str:
     parts = name.split("/")
     return parts[1] if len(parts) == 5 and parts[0] == "omniglot" and name.endswith(".png") else ""
-
-
-def _numbered(names: list[str]) -> np.ndarray:
-    return np.unique(names, return_inverse=True)[1].astype(np.int64)

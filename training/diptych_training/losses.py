@@ -1,4 +1,6 @@
-"""What is minimised: listwise contrast and log-loss over mined pairs, contrast and distillation for the embedding."""
+"""What is minimised: listwise contrast and log-loss over mined pairs, contrast and distillation for the embedding, and
+contrast of tokens of which it is known that they show the same place.
+"""
 
 import torch
 import torch.nn.functional as F
@@ -43,3 +45,28 @@ def distillation_loss(cosines: Tensor, logits: Tensor, temperature: float) -> Te
     teacher = F.log_softmax(logits.detach(), 1)
     student = F.log_softmax(cosines / temperature, 1)
     return F.kl_div(student, teacher, reduction="batchmean", log_target=True)
+
+
+def link_loss(
+    tokens_a: Tensor, tokens_b: Tensor, places_a: Tensor, places_b: Tensor, temperature: float = 0.1
+) -> Tensor:
+    """Contrast of tokens: each of a finds, among all tokens of b and of the next picture's b, the one of its place.
+
+    Shapes: tokens (B, N, M, d), places (B, S, S, 2) of the pixels in the photo that both show, spanning [-1, 1]. Tokens
+    whose place b does not show are left out; 0 where none is left.
+    """
+    grid, size = tokens_a.shape[1], places_a.shape[1]
+    here, there = (
+        F.avg_pool2d(places.permute(0, 3, 1, 2), size // grid).flatten(2).transpose(1, 2)
+        for places in (places_a, places_b)
+    )
+    distance = (here[:, :, None] - there[:, None]).abs().amax(-1)  # (B, T, T)
+    near, target = distance.min(2)
+    # The width of b's tokens in the photo; beyond half of it another token would be nearer, were there one.
+    width = (there.unflatten(1, (grid, grid)).diff(dim=2)).abs().amax(-1).mean((1, 2))[:, None]
+    known = (near <= width / 2) & (here.abs().amax(-1) <= 1)
+    if not known.any():
+        return tokens_a.sum() * 0
+    a, b = (F.normalize(tokens.flatten(1, 2), dim=-1) for tokens in (tokens_a, tokens_b))
+    alike = torch.cat([a @ b.transpose(1, 2), a @ b.roll(1, 0).transpose(1, 2)], 2) / temperature
+    return F.cross_entropy(alike[known].float(), target[known])

@@ -12,30 +12,64 @@ def recall_at(ranks: ArrayLike, k: int) -> float:
     return float(np.mean(np.asarray(ranks, float) < k))
 
 
+class Pool:
+    """All pairs of all queries in one list, sorted once, so that queries drawn anew cost a pass and not a sort.
+
+    `scores` and `relevant` (P,): one entry a scored pair; `owner` int (P,): the query each belongs to, whose count
+    weighs it. Pairs of equal score are one place of the list, so that ties cannot flatter.
+    """
+
+    def __init__(self, scores: ArrayLike, relevant: ArrayLike, owner: np.ndarray | None = None) -> None:
+        scores, relevant = np.asarray(scores, float), np.asarray(relevant, bool)
+        order = np.argsort(-scores, kind="stable")
+        self._relevant = relevant[order]
+        self._owner = None if owner is None else owner[order]
+        self.ends = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)
+        self.places = scores[order][self.ends]
+
+    def curve(self, counts: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Matches and others down to each distinct score, best first; `counts` (Q,) says how often a query counts."""
+        if counts is None or self._owner is None:
+            found = np.cumsum(self._relevant)[self.ends]
+            return found, self.ends + 1 - found
+        weight = counts[self._owner]
+        found = np.cumsum(weight * self._relevant)[self.ends]
+        return found, np.cumsum(weight)[self.ends] - found
+
+    def average_precision(self, positives: int, counts: np.ndarray | None = None) -> float:
+        """Average precision with `positives` matches to find, found or not; 0 where there are none."""
+        found, others = self.curve(counts)
+        precision = found / np.maximum(found + others, 1)
+        return float(np.sum(np.diff(found, prepend=0) * precision) / max(positives, 1))
+
+    def recall_at_precision(self, positives: int, precision: float = 0.9, counts: np.ndarray | None = None) -> float:
+        """The largest share of matches found by any threshold at which the precision is at least as stated."""
+        found, others = self.curve(counts)
+        reached = found / np.maximum(found + others, 1) >= precision
+        return float(found[reached].max() / max(positives, 1)) if reached.any() else 0.0
+
+    def auc(self, counts: np.ndarray | None = None) -> float:
+        """Chance that a match scores above another pair, ties counting half; NaN where one of the kinds is missing."""
+        found, others = self.curve(counts)
+        if not found[-1] or not others[-1]:
+            return float("nan")
+        above = found - np.diff(found, prepend=0) / 2
+        return float(np.sum(np.diff(others, prepend=0) * above) / (found[-1] * others[-1]))
+
+
 def micro_average_precision(scores: ArrayLike, relevant: ArrayLike, positives: int) -> float:
     """Average precision over all pairs of all queries in one list, as in the image similarity challenge (DISC21).
 
     `scores` and `relevant` (P,): one entry a scored pair; `positives`: how many matches exist, found or not.
-    Pairs of equal score count as one place of the list, so that ties cannot flatter.
     """
     if positives < 1:
         raise ValueError(f"micro-AP needs at least one match to find, got {positives}")
-    scores, relevant = np.asarray(scores, float), np.asarray(relevant, bool)
-    order = np.argsort(-scores, kind="stable")
-    ends = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)
-    found = np.cumsum(relevant[order])[ends]
-    precision = found / (ends + 1)
-    return float(np.sum(np.diff(found, prepend=0) * precision) / positives)
+    return Pool(scores, relevant).average_precision(positives)
 
 
 def recall_at_precision(scores: ArrayLike, relevant: ArrayLike, positives: int, precision: float = 0.9) -> float:
     """The largest share of matches found by any threshold at which the precision is at least as stated."""
-    scores, relevant = np.asarray(scores, float), np.asarray(relevant, bool)
-    order = np.argsort(-scores, kind="stable")
-    ends = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)
-    found = np.cumsum(relevant[order])[ends]
-    reached = found / (ends + 1) >= precision
-    return float(found[reached].max() / positives) if reached.any() else 0.0
+    return Pool(scores, relevant).recall_at_precision(positives, precision)
 
 
 def bootstrap(
@@ -46,6 +80,16 @@ def bootstrap(
     values = [statistic(rng.integers(0, count, count)) for _ in range(draws)]
     low, high = np.percentile(values, [2.5, 97.5])
     return float(low), float(high)
+
+
+def wilson_interval(successes: float, trials: int) -> list[float]:
+    """95 % interval of a share counted in independent trials (Wilson's score interval); holds up at 0 and at 1."""
+    if trials < 1:
+        raise ValueError(f"an interval needs at least one trial, got {trials}")
+    z, share = 1.959964, successes / trials
+    middle, reach = share + z * z / (2 * trials), z * np.sqrt((share * (1 - share) + z * z / (4 * trials)) / trials)
+    low, high = ((middle + side * reach) / (1 + z * z / trials) for side in (-1, 1))
+    return [max(0.0, float(low)), min(1.0, float(high))]
 
 
 # The 97.5 % point of Student's t for 1 to 9 degrees of freedom.
@@ -68,8 +112,8 @@ def student_interval(values: ArrayLike) -> list[float] | None:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Scored candidates of every query: `scores` and `relevant` (Q, K), best first, and how many queries have a
-    match.
+    """Scored candidates of every query: `scores` and `relevant` (Q, K), best first; `positives` (Q,) says how many
+    matches each query has, found or not (bool will do where that is one at most).
     """
 
     scores: np.ndarray
@@ -81,7 +125,7 @@ class Ranking:
         """Place of the first match of each query that has one, 0-based; infinite where it is not among the
         candidates.
         """
-        hits = self.relevant[self.positives]
+        hits = self.relevant[np.asarray(self.positives, bool)]
         return np.where(hits.any(1), hits.argmax(1), np.inf)
 
     def summary(self) -> dict[str, float]:

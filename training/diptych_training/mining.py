@@ -1,8 +1,11 @@
-"""Hard negatives: the photos that the current embedding finds most alike."""
+"""Hard negatives, the photos that the current embedding finds most alike, and the false ones among them."""
+
+from concurrent.futures import ThreadPoolExecutor
 
 import faiss
 import numpy as np
 import torch
+from PIL import Image
 
 from diptych_model import PairNetwork
 from diptych_training.augment import plain
@@ -15,22 +18,41 @@ def embed(network: PairNetwork, pixels: torch.Tensor, size: int, batch: int = 12
     """
     training, device = network.training, network.device
     network.eval()
-    parts = [network.encode(plain(pixels[i : i + batch], size).to(device)) for i in range(0, len(pixels), batch)]
+    parts = [network.encode(plain(pixels[i : i + batch].to(device), size)) for i in range(0, len(pixels), batch)]
     network.train(training)
     return torch.cat([tokens for tokens, _ in parts]), torch.cat([embedding for _, embedding in parts])
 
 
 def nearest(embeddings: np.ndarray, subjects: np.ndarray, count: int = 24) -> np.ndarray:
-    """Return for each photo the positions (n, count) of its nearest by cosine, photos of its own subject left out.
-
-    Near-duplicates hide among the very nearest of unlabelled photos: the first of all is passed over where there is a
-    choice.
-    """
-    index = faiss.IndexFlatIP(embeddings.shape[1])
-    index.add(np.ascontiguousarray(embeddings, np.float32))
-    _, found = index.search(np.ascontiguousarray(embeddings, np.float32), min(len(embeddings), 2 * count + 40))
-    kept = np.empty((len(embeddings), count), np.int64)
+    """Return for each photo the positions (n, count) of its nearest by cosine, photos of its own subject left out."""
+    vectors = np.ascontiguousarray(embeddings, np.float32)
+    index = faiss.IndexFlatIP(vectors.shape[1])
+    index.add(vectors)
+    _, found = index.search(vectors, min(len(vectors), 2 * count + 40))
+    kept = np.empty((len(vectors), count), np.int64)
     for i, row in enumerate(found):
-        others = row[(subjects[row] != subjects[i]) & (row != i)][1:]
-        kept[i] = np.resize(others, count)
+        others = row[subjects[row] != subjects[i]]
+        # Where a photo's neighbourhood is all of its own subject, any other photo is as good.
+        kept[i] = np.resize(others if len(others) else np.flatnonzero(subjects != subjects[i]), count)
     return kept
+
+
+def without_duplicates(subjects: np.ndarray, pixels: np.ndarray, bits: int = 4) -> np.ndarray:
+    """Give near-duplicates one subject, so that none is taught as another's negative: new subjects, int64 (n,).
+
+    Near-duplicates are photos uint8 (n, H, H, 3) whose perceptual hashes (64 bits) differ in at most `bits`.
+    """
+    from imagehash import phash
+
+    with ThreadPoolExecutor(2) as pool:
+        hashes = list(pool.map(lambda picture: phash(Image.fromarray(picture)).hash.ravel(), pixels))
+    packed = np.packbits(np.stack(hashes), axis=1)
+    index = faiss.IndexBinaryFlat(64)
+    index.add(packed)
+    limits, _, found = index.range_search(packed, bits + 1)
+    merged = np.unique(subjects, return_inverse=True)[1].astype(np.int64)
+    for i in range(len(packed)):
+        for j in found[limits[i] : limits[i + 1]]:
+            if merged[i] != merged[j]:
+                merged[merged == max(merged[i], merged[j])] = min(merged[i], merged[j])
+    return merged

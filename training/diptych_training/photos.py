@@ -16,9 +16,11 @@ from pathlib import Path
 import numpy as np
 
 from diptych_export.pictures import panel_pixels
+from diptych_training.drawn import MEMBERS, draw_pictures
 from diptych_training.errors import DataError
 
 SPLITS = ("train", "validation", "test")
+DRAWN, DRAWN_PICTURES = "drawn", 4000
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,46 @@ class Photos:
     def where(self, *, kinds: Sequence[str], split: str) -> np.ndarray:
         """Return the indices of the photos of these kinds in one split, int64."""
         return np.array([i for i, row in enumerate(self.rows) if row.kind in kinds and row.split == split], np.int64)
+
+
+def subjects_of(photos: Photos) -> np.ndarray:
+    """Number the subjects, int64 (n,): two photos of one subject have one number."""
+    return np.unique([row.subject for row in photos.rows], return_inverse=True)[1].astype(np.int64)
+
+
+class Archives:
+    """The archives of a folder as panels of `size` x `size` pixels, each read once however many tasks use it.
+
+    One is no file: `drawn` are pictures drawn by a program, held out by family.
+    Without a folder, that which DIPTYCH_DATA names; it is looked for when first needed.
+    """
+
+    def __init__(self, size: int, folder: Path | None = None) -> None:
+        self.size, self._folder = size, folder
+        self._read: dict[str, Photos] = {}
+
+    @property
+    def folder(self) -> Path:
+        """Where the archives are; raises `DataError` where that is unknown."""
+        return self._folder or data_folder()
+
+    def photos(self, names: Sequence[str]) -> Photos:
+        """The photos of these archives, in their order."""
+        for name in names:
+            if name not in self._read:
+                self._read[name] = self._drawn() if name == DRAWN else self._load(name)
+        parts = [self._read[name] for name in names]
+        rows = tuple(row for part in parts for row in part.rows)
+        return Photos(rows, np.concatenate([part.pixels for part in parts]))
+
+    def _load(self, name: str) -> Photos:
+        return load_photos(self.folder, list_photos(self.folder, [name]), self.size)
+
+    def _drawn(self) -> Photos:
+        names = [f"{DRAWN}/{i // MEMBERS}/{i % MEMBERS}" for i in range(DRAWN_PICTURES)]
+        splits = [split_of(name.rpartition("/")[0], test=0.0) for name in names]
+        rows = tuple(Photo(DRAWN, name, DRAWN, name, split) for name, split in zip(names, splits, strict=True))
+        return Photos(rows, draw_pictures(DRAWN_PICTURES, self.size))
 
 
 def data_folder() -> Path:

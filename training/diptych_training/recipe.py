@@ -7,40 +7,48 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from diptych_export.manifest import CHECKPOINT, MODELS, bundled_models
+from diptych_model.checkpoint import load_checkpoint
 from diptych_model.config import PairConfig
 from diptych_model.settings import known_settings
 from diptych_training.errors import DataError
+from diptych_training.tasks import TASKS, Task, task_from
 
 
 @dataclass(frozen=True)
 class Stage:
     """So many steps at one panel size: small panels first, for attention costs the square of the tokens.
 
-    Each step draws `copies` photos for the copy task, `shots` shop photos and `sides` articles for the catalogue task;
-    every query is paired with its match and with `negatives` others, the nearest by embedding but for `easy` random
-    ones.
+    Every task draws `fill` times its queries; every query is paired with its match and with `negatives` others, the
+    nearest by embedding but for `easy` random ones. Without `relate` the panel part learns alone, by the contrast of
+    its embedding: far cheaper, and it gives attention something to find. With `frozen` the stem stays as it is, which
+    saves two thirds of what it costs.
     """
 
     pixels: int
     steps: int
-    copies: int = 64
-    shots: int = 16
-    sides: int = 8
+    fill: float = 1.0
     negatives: int = 7
     easy: int = 2
+    relate: bool = True
+    frozen: bool = False
 
     def __post_init__(self) -> None:
-        if min(self.pixels, self.steps, self.copies) < 1 or not 0 <= self.easy <= self.negatives:
-            raise ValueError(f"a stage needs pixels, steps and copies above 0 and easy <= negatives, got {self}")
+        if min(self.pixels, self.steps, self.fill) <= 0 or not 0 <= self.easy <= self.negatives or self.negatives < 1:
+            raise ValueError(
+                "a stage needs pixels, steps and fill above 0, negatives of 1 at least and easy <= negatives, "
+                f"got {self}"
+            )
 
 
 @dataclass(frozen=True)
 class Learning:
-    """AdamW with warm-up and a cosine schedule; `rate` is the peak, `chunk` the pairs related at a time (cache, not
-    result).
+    """AdamW with warm-up and a cosine schedule; `rate` is the peak.
 
-    `temperature` divides the cosines of the embedding; `distil` weighs the divergence of the embedding from the pair
-    scorer.
+    `average` is the decay of the running average of the weights, `temperature` divides the cosines of the embedding,
+    `distil` weighs the divergence of the embedding from the pair scorer, `link` the contrast of tokens of which it is
+    known that they show the same place. `chunk` pairs are related at a time (memory and speed, not result); 0 leaves it
+    to the device.
     """
 
     rate: float = 1.5e-3
@@ -50,19 +58,32 @@ class Learning:
     average: float = 0.998
     temperature: float = 0.06
     distil: float = 0.5
-    chunk: int = 24
+    link: float = 0.0
+    chunk: int = 0
     bfloat16: bool = True
+
+    def __post_init__(self) -> None:
+        if self.rate <= 0 or self.temperature <= 0 or self.clip <= 0 or self.warmup < 1 or not 0 <= self.average < 1:
+            raise ValueError(
+                "learning needs rate, temperature and clip above 0, warmup of 1 at least and average in [0, 1), "
+                f"got {self}"
+            )
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything a run depends on but the data and the machine."""
+    """Everything a run depends on but the data and the machine.
+
+    `start` names a released model or a checkpoint whose weights the run begins with. Without a [network] it is that
+    one's; another trunk begins anew, on what fits of the checkpoint's panel part.
+    """
 
     stages: tuple[Stage, ...]
+    tasks: tuple[Task, ...]
     network: PairConfig = field(default_factory=PairConfig)
     learning: Learning = field(default_factory=Learning)
     name: str = "model"
-    archives: tuple[str, ...] = ("clothing", "flowers", "goods", "grocery")
+    start: str = ""
     seed: int = 0
     validate_every: int = 250
     checkpoint_every: int = 100
@@ -71,9 +92,10 @@ class Recipe:
 
     def __post_init__(self) -> None:
         for stage in self.stages:
-            if stage.pixels > self.network.pixels:
+            if stage.pixels > self.network.pixels or stage.pixels % self.network.reduction:
                 raise ValueError(
-                    f"a stage of {stage.pixels} pixels is larger than the network's panels of {self.network.pixels}"
+                    f"a stage's panels must be of {self.network.pixels} pixels, the network's, or a smaller multiple "
+                    f"of {self.network.reduction}; got {stage.pixels}"
                 )
         if self.stages[-1].pixels != self.network.pixels:
             raise ValueError(
@@ -112,9 +134,24 @@ def recipe_from(values: Mapping[str, Any]) -> Recipe:
     known = known_settings(Recipe, values, "a recipe")
     if not known.get("stages"):
         raise ValueError("a recipe needs at least one [[stages]] with pixels and steps")
+    if not known.get("tasks"):
+        raise ValueError(f"a recipe needs at least one [[tasks]] with its kind: {', '.join(TASKS)}")
     known["stages"] = tuple(Stage(**known_settings(Stage, stage, "a stage")) for stage in known["stages"])
-    known["network"] = PairConfig.from_dict(known.get("network", {}))
+    known["tasks"] = tuple(task_from(task) for task in known["tasks"])
+    network = PairConfig.from_dict(known["network"]) if "network" in known else None
+    if known.get("start"):
+        network = network or load_checkpoint(start_of(known["start"]))[0].config
+    known["network"] = network or PairConfig()
     known["learning"] = Learning(**known_settings(Learning, known.get("learning", {}), "learning"))
-    if "archives" in known:
-        known["archives"] = tuple(known["archives"])
     return Recipe(**known)
+
+
+def start_of(start: str) -> Path:
+    """The checkpoint that `start` names: a released model's, or a directory."""
+    if start in bundled_models():
+        return MODELS / start / CHECKPOINT
+    if not Path(start).is_dir():
+        raise ValueError(
+            f"start = {start!r} is neither a released model ({', '.join(bundled_models())}) nor a checkpoint directory"
+        )
+    return Path(start)

@@ -9,7 +9,7 @@ from typing import Any
 from diptych_model.mixers.attention_augmented import AttentionAugmented
 from diptych_model.mixers.convolution import PlainConvolution
 from diptych_model.mixers.cross_covariance import CrossCovariance
-from diptych_model.mixers.mixer import Mixer, Place
+from diptych_model.mixers.mixer import Attentive, Mixer, Place
 from diptych_model.mixers.msac import Msac
 from diptych_model.mixers.non_local import NonLocalAttention
 from diptych_model.mixers.squeeze_excitation import SqueezeExcitationConvolution
@@ -33,6 +33,7 @@ MIXERS: dict[str, type[Mixer]] = {
 __all__ = [
     "MIXERS",
     "AttentionAugmented",
+    "Attentive",
     "CrossCovariance",
     "Decoder",
     "Mixer",

@@ -7,10 +7,11 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from diptych_model.attention import coefficients
 from diptych_model.convolution import convolve, filters
 from diptych_model.mixers.convolution import Convolution
 from diptych_model.mixers.mixer import Place
-from diptych_model.panels import apart, beside, sequence, stacked
+from diptych_model.panels import apart, beside, facing, sequence, stacked
 
 Picture = Float[Tensor, "stacked rows cols d"]
 Projected = Float[Tensor, "stacked rows cols d_out"]
@@ -83,12 +84,22 @@ class RelativeSelfAttention(nn.Module):
     def forward(self, x: Picture) -> Projected:
         """(B * panels, N, M, d) -> (B * panels, N, M, d_v)."""
         rows, cols = x.shape[1:3]
-        q, k, v = (self._heads(convolve(x, weight)) for weight in (self.W_Q, self.W_K, self.W_V))
+        q, k = self._matched(x)
+        o = F.scaled_dot_product_attention(q, k, self._heads(convolve(x, self.W_V)), scale=1.0)
+        return convolve(stacked(o.transpose(1, 2).flatten(2), self.panels, rows, cols), self.W_O)
+
+    def coefficients(self, x: Picture) -> Float[Tensor, "batch heads tokens tokens"]:
+        """What `forward` weighs the values by: (B * panels, N, M, d) -> (B, C, T, T), queries before keys."""
+        return coefficients(*self._matched(x), scale=1.0)
+
+    def _matched(self, x: Picture) -> tuple[Tensor, Tensor]:
+        """Queries and keys (B, C, T, e), whose products are the scores."""
+        rows, cols = x.shape[1:3]
+        q, k = (self._heads(convolve(x, weight)) for weight in (self.W_Q, self.W_K))
         q = q * q.shape[-1] ** -0.5
         if self.r_H is not None and self.r_W is not None:
             q, k = self._with_positions(q, k, self.r_H(rows).to(q.dtype), self.r_W(cols).to(q.dtype))
-        o = F.scaled_dot_product_attention(q, k, v, scale=1.0)
-        return convolve(stacked(o.transpose(1, 2).flatten(2), self.panels, rows, cols), self.W_O)
+        return q, k
 
     def flops(self, x: Tensor) -> int:
         """The operations of Eq. 5 and 10, a multiply-add counted as two: q . r once for each row and column that a
@@ -154,6 +165,10 @@ class AttentionAugmentedConvolution(nn.Module):
     def forward(self, x: Picture) -> Float[Tensor, "stacked rows_out cols_out d_o"]:
         """(B * panels, N, M, d) -> (B * panels, ceil(N / s), ceil(M / s), d_o)."""
         return torch.cat([self.convolution(x), self.attention(self._pooled(x))], -1)
+
+    def across(self, x: Picture) -> Float[Tensor, "stacked heads tokens tokens"]:
+        """The attention across the seam: (B * 2, N, M, d) -> (B * 2, C, T, T)."""
+        return facing(self.attention.coefficients(self._pooled(x)))
 
     def _pooled(self, x: Picture) -> Pooled:
         if self.stride == 1:

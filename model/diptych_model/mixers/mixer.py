@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from diptych_model.attention import BIASES
 
@@ -76,4 +77,19 @@ class Mixer(Protocol):
 
     def build(self, place: Place) -> nn.Module:
         """The module that maps (B * panels, rows, cols, d) to (B * panels, ..., d_o) at this place."""
+        ...
+
+
+@runtime_checkable
+class Attentive(Protocol):
+    """An operator whose positions attend to single positions of the other panel, and that can say how much.
+
+    Convolution and squeeze-and-excitation have no such attention; cross-covariance attends to channels, stand-alone
+    attention to a window.
+    """
+
+    def across(self, x: Float[Tensor, "stacked rows cols d"]) -> Float[Tensor, "stacked heads tokens tokens"]:
+        """(B * 2, N, M, d) -> (B * 2, C, T, T), T = N M: the coefficients, >= 0, by which each position of a panel
+        (rows) takes the values of the opposite panel's (columns). A row's sum is at most 1: the rest stays at home.
+        """
         ...

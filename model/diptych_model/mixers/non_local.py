@@ -7,9 +7,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from diptych_model.attention import coefficients
 from diptych_model.convolution import convolve, filters
 from diptych_model.mixers.mixer import Place
-from diptych_model.panels import sequence, stacked
+from diptych_model.panels import facing, sequence, stacked
 
 Picture = Float[Tensor, "stacked rows cols d"]
 
@@ -45,14 +46,23 @@ class NonLocal(nn.Module):
 
     def forward(self, x: Picture) -> Float[Tensor, "stacked rows_out cols_out d_o"]:
         """(B * panels, N, M, d) -> (B * panels, ceil(N / s), ceil(M / s), d_o)."""
-        asking = x[:, :: self.stride, :: self.stride]
-        rows, cols = asking.shape[1:3]
-        q = sequence(convolve(asking, self.W_g), self.panels)
-        k, v = (sequence(convolve(x, weight), self.panels) for weight in (self.W_f, self.W_h))
+        rows, cols = x[:, :: self.stride, :: self.stride].shape[1:3]
+        q, k = self._matched(x)
+        v = sequence(convolve(x, self.W_h), self.panels).unsqueeze(1)
+        o = F.scaled_dot_product_attention(q, k, v, scale=1.0).squeeze(1)
+        return convolve(stacked(o, self.panels, rows, cols), self.W_v)
+
+    def across(self, x: Picture) -> Float[Tensor, "stacked heads asking asked"]:
+        """The attention across the seam: (B * 2, N, M, d) -> (B * 2, 1, T, T)."""
+        return facing(coefficients(*self._matched(x), scale=1.0))
+
+    def _matched(self, x: Picture) -> tuple[Tensor, Tensor]:
+        """Queries (B, 1, asking, e) and keys (B, 1, T, e), whose products are the scores."""
+        q = sequence(convolve(x[:, :: self.stride, :: self.stride], self.W_g), self.panels)
+        k = sequence(convolve(x, self.W_f), self.panels)
         if self.segment is not None:
             q, k = self._with_segments(q, k, self.segment)
-        o = F.scaled_dot_product_attention(q.unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1), scale=1.0).squeeze(1)
-        return convolve(stacked(o, self.panels, rows, cols), self.W_v)
+        return q.unsqueeze(1), k.unsqueeze(1)
 
     def _with_segments(self, q: Tensor, k: Tensor, segment: Tensor) -> tuple[Tensor, Tensor]:
         """Queries and keys with a channel for every panel: a key names its panel, a query says what each is worth."""

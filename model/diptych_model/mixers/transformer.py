@@ -11,12 +11,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from diptych_model.mixers.mixer import Place
-from diptych_model.panels import opposite, sequence, stacked
+from diptych_model.panels import facing, opposite, sequence, stacked
 
 Picture = Float[Tensor, "stacked rows cols d"]
 Mixed = Float[Tensor, "stacked rows_out cols_out d_o"]
 Tokens = Float[Tensor, "batch tokens d"]
 Memory = Float[Tensor, "batch memory_tokens d_memory"]
+Coefficients = Float[Tensor, "stacked heads asking asked"]
 Padding = Bool[Tensor, "batch tokens"]
 MemoryPadding = Bool[Tensor, "batch memory_tokens"]
 
@@ -38,11 +39,21 @@ class JointAttention(nn.Module):
 
     def forward(self, x: Picture) -> Mixed:
         """(B * panels, N, M, d) -> (B * panels, ceil(N / s), ceil(M / s), d_o)."""
-        keys, asking = sequence(x, self.panels), x[:, :: self.stride, :: self.stride]
-        queries = keys if self.stride == 1 else sequence(asking, self.panels)
+        y, _ = self._attend(x)
+        return self.out(stacked(y, self.panels, *x[:, :: self.stride, :: self.stride].shape[1:3]))
+
+    def across(self, x: Picture) -> Coefficients:
+        """The attention across the seam: (B * 2, N, M, d) -> (B * 2, C, T, T)."""
+        _, weights = self._attend(x, weights=True)
+        assert weights is not None
+        return facing(weights)
+
+    def _attend(self, x: Picture, *, weights: bool = False) -> tuple[Tensor, Tensor | None]:
+        """MHA's result (B, asking, d) and, where wanted, its weights (B, C, asking, T)."""
+        keys = sequence(x, self.panels)
+        queries = keys if self.stride == 1 else sequence(x[:, :: self.stride, :: self.stride], self.panels)
         mask = None if self.segment is None else self._mask(self.segment, queries, keys)
-        y, _ = self.attention(queries, keys, keys, attn_mask=mask, need_weights=False)
-        return self.out(stacked(y, self.panels, *asking.shape[1:3]))
+        return self.attention(queries, keys, keys, attn_mask=mask, need_weights=weights, average_attn_weights=False)
 
     def _mask(self, segment: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
         """(B * C, queries, keys), as torch wants it: the number of each pair of panels, spread over their tokens."""
@@ -71,12 +82,22 @@ class FacingDecoder(nn.Module):
 
     def forward(self, x: Picture) -> Mixed:
         """(B * 2, N, M, d) -> (B * 2, ceil(N / s), ceil(M / s), d_o)."""
+        y, _ = self._attend(x)
+        return self.out(stacked(y, 1, *x[:, :: self.stride, :: self.stride].shape[1:3]))
+
+    def across(self, x: Picture) -> Coefficients:
+        """The cross-attention, all of which crosses the seam: (B * 2, N, M, d) -> (B * 2, C, T, T)."""
+        _, weights = self._attend(x, weights=True)
+        assert weights is not None
+        return weights
+
+    def _attend(self, x: Picture, *, weights: bool = False) -> tuple[Tensor, Tensor | None]:
+        """s + MHA(u, z, z) as (B * 2, asking, d) and, where wanted, the weights over z, (B * 2, C, asking, T)."""
         keys, other = sequence(x, 1), sequence(opposite(x), 1)
-        asking = x[:, :: self.stride, :: self.stride]
-        queries = keys if self.stride == 1 else sequence(asking, 1)
+        queries = keys if self.stride == 1 else sequence(x[:, :: self.stride, :: self.stride], 1)
         s, _ = self.own(queries, keys, keys, need_weights=False)
-        y, _ = self.cross(self.norm(queries + s), other, other, need_weights=False)
-        return self.out(stacked(s + y, 1, *asking.shape[1:3]))
+        y, seen = self.cross(self.norm(queries + s), other, other, need_weights=weights, average_attn_weights=False)
+        return s + y, seen
 
 
 @dataclass(frozen=True)

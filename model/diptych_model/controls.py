@@ -1,0 +1,42 @@
+"""Two ways to compare pictures that the pair network is laid beside: neither looks at both at once.
+
+They take the trunk's place in a `PairNetwork`, so that the same run trains them and the same measures judge them.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+Tokens = Float[Tensor, "batch rows cols d"]
+Logits = Float[Tensor, " batch"]
+
+
+class Siamese(nn.Module):
+    """The siamese twin (Bromley et al. 1993): a logit from the cosine of two embeddings, given as one token each."""
+
+    attentive = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale, self.offset = nn.Parameter(torch.tensor(10.0)), nn.Parameter(torch.tensor(-5.0))
+
+    def forward(self, tokens_a: Tokens, tokens_b: Tokens) -> Logits:
+        """scale * cos(a, b) + offset: tokens (B, 1, 1, e) twice -> logits (B,)."""
+        return self.scale * F.cosine_similarity(tokens_a.flatten(1), tokens_b.flatten(1)) + self.offset
+
+
+class LateInteraction(nn.Module):
+    """Late interaction (Khattab and Zaharia 2020): every token's best match in the other panel, on average (MaxSim)."""
+
+    attentive = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale, self.offset = nn.Parameter(torch.tensor(10.0)), nn.Parameter(torch.tensor(-5.0))
+
+    def forward(self, tokens_a: Tokens, tokens_b: Tokens) -> Logits:
+        """scale * (mean_i max_j cos(a_i, b_j) + mean_j max_i cos(a_i, b_j)) / 2 + offset: (B, N, M, d) -> (B,)."""
+        a, b = (F.normalize(tokens.flatten(1, 2), dim=-1) for tokens in (tokens_a, tokens_b))
+        cosines = a @ b.transpose(1, 2)
+        return self.scale * (cosines.amax(2).mean(1) + cosines.amax(1).mean(1)) / 2 + self.offset

@@ -1,0 +1,43 @@
+import pytest
+import torch
+
+from diptych_model import PairConfig, PairNetwork
+
+SIZES = {"pixels": 32, "stem_widths": (8, 12), "stem_depths": (1, 1), "width": 16, "embedding": 7, "blocks": 1}
+
+
+def network(relation: str) -> PairNetwork:
+    torch.manual_seed(0)
+    return PairNetwork(PairConfig(**SIZES, relation=relation)).eval().requires_grad_(False)
+
+
+@pytest.mark.parametrize("relation", ["late", "siamese"])
+def test_a_control_is_a_pair_network_whose_scores_do_not_depend_on_the_order(relation: str) -> None:
+    control = network(relation)
+    a, b = torch.rand(2, 5, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(control(a, b), control(b, a))
+    assert control.encode(a)[0].shape[1:] == control.config.token_shape
+    assert (control(a, a) > control(a, b)).all()
+
+
+def test_the_siamese_twin_ranks_as_its_embedding_does() -> None:
+    twin = network("siamese")
+    a, b = torch.rand(2, 5, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+    cosines = (twin.encode(a)[1] * twin.encode(b)[1]).sum(1)
+    torch.testing.assert_close(twin(a, b), 10 * cosines - 5)
+
+
+def test_late_interaction_is_the_mean_best_match_of_every_token_both_ways() -> None:
+    late = network("late")
+    a, b = torch.rand(2, 2, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+    tokens_a, tokens_b = (torch.nn.functional.normalize(late.encode(x)[0].flatten(1, 2), dim=-1) for x in (a, b))
+    for pair, logit in enumerate(late(a, b)):
+        table = [[float(x @ y) for y in tokens_b[pair]] for x in tokens_a[pair]]
+        rows = sum(max(row) for row in table) / len(table)
+        columns = sum(max(column) for column in zip(*table, strict=True)) / len(table[0])
+        assert abs(float(logit) - (10 * (rows + columns) / 2 - 5)) < 1e-4
+
+
+def test_a_relation_that_is_not_known_is_refused() -> None:
+    with pytest.raises(ValueError, match="relation must be one of trunk, late, siamese, got 'twin'"):
+        PairConfig(relation="twin")

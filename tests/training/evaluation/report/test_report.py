@@ -1,0 +1,209 @@
+"""The report as a file: what it says is what was measured, and nothing of the data can act in it."""
+
+import re
+from base64 import b64decode
+from dataclasses import replace
+from html.parser import HTMLParser
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from diptych_export.runtime import Runtime
+from diptych_training.errors import DataError
+from diptych_training.evaluation.copies import evaluate_copies
+from diptych_training.evaluation.evidence import Evidence, Judged
+from diptych_training.evaluation.figures import gains, rows
+from diptych_training.evaluation.report import write_report
+from diptych_training.evaluation.report.judged import LINKS, SIDE, pair_figures, strongest_links
+from diptych_training.evaluation.stages import Entrants
+from diptych_training.metrics import Ranking
+
+EVIL = '<script>alert("&\'")</script>.jpg'
+
+
+class Page(HTMLParser):
+    """The elements of a page with their attributes, and its text by the element it stands in."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, list[str]] = {}
+        self._open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag != "meta":
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.setdefault(self._open[-1] if self._open else "", []).append(data)
+
+    def of(self, tag: str, kind: str | None = None) -> list[dict[str, str | None]]:
+        return [attrs for name, attrs in self.elements if name == tag and kind in (None, attrs.get("class"))]
+
+
+@pytest.fixture(scope="module")
+def evidence(runtime: Runtime, photos: Path) -> Evidence:
+    names = [f"{i:02d}.jpg" for i in range(14)]
+    entrants = Entrants(runtime, {"other": runtime})
+    return evaluate_copies(entrants, photos, photos, [(name, name) for name in names], candidates=5)
+
+
+def written(evidence: Evidence, runtime: Runtime, folder: Path) -> tuple[str, Page]:
+    path = folder / "deeper" / "report.html"
+    write_report(evidence, runtime, path)
+    assert [file.name for file in path.parent.iterdir()] == ["report.html"]
+    text = path.read_text("utf-8")
+    return text, Page(text)
+
+
+def without_attention(runtime: Runtime) -> Any:
+    class Silent:
+        explains = False
+
+        def __getattr__(self, name: str) -> Any:
+            raise AssertionError(f"a model that cannot explain is not asked for {name}")
+
+    return Silent()
+
+
+def test_the_figures_shown_are_those_of_the_evidence(evidence: Evidence, runtime: Runtime, tmp_path: Path) -> None:
+    _, page = written(evidence, runtime, tmp_path)
+    listed = rows("copies", evidence.result)
+    expected = [cell for row in listed for cell in (row.name, *(f"{f.value:.3f}" for f in row.figures.values()))]
+    cells = page.texts["td"]
+    assert cells[: len(expected)] == expected
+    differences = [
+        f"{f.value:+.3f}".replace("-", "−") for row in gains("copies", evidence.result) for f in row.figures.values()
+    ]
+    assert [cell for cell in cells[len(expected) :] if cell[0] in "+−"] == differences
+    assert [f"({f.low:.3f} to {f.high:.3f})" for row in listed for f in row.figures.values()] == page.texts["small"][
+        : 3 * len(listed)
+    ]
+    thresholds = evidence.result["calibration"]["thresholds"]
+    assert [f"{at['threshold']:.5f}" for at in thresholds.values()] == [
+        c for c in cells if re.fullmatch(r"0\.\d{5}", c)
+    ]
+    assert f"Expected calibration error {evidence.result['calibration']['ece']:.3f}" in "".join(page.texts["p"])
+
+
+def test_the_page_fetches_nothing_and_runs_nothing(evidence: Evidence, runtime: Runtime, tmp_path: Path) -> None:
+    text, page = written(evidence, runtime, tmp_path)
+    assert not re.search(r"https?:|url\(|@import", text)
+    assert all(
+        str(attrs[key]).startswith("data:") for _, attrs in page.elements for key in ("src", "href") if key in attrs
+    )
+    assert {name for name, _ in page.elements} & {"script", "link", "iframe", "img", "object", "a"} == set()
+    assert not [key for _, attrs in page.elements for key in attrs if key.startswith("on")]
+    sources = [attrs["href"] for attrs in page.of("image")]
+    assert len(sources) == 2 * (len(evidence.missed) + len(evidence.mistaken))
+    for source in sources:
+        assert source is not None
+        picture = Image.open(BytesIO(b64decode(source.removeprefix("data:image/jpeg;base64,"))))
+        assert (picture.format, max(picture.size) <= SIDE) == ("JPEG", True)
+
+
+def test_names_that_are_markup_stay_text(evidence: Evidence, runtime: Runtime, photos: Path, tmp_path: Path) -> None:
+    pair = Judged(photos / "00.jpg", (photos / "01.jpg").read_bytes(), EVIL, "\udcff.jpg", True, 0.25, -1.5)
+    broken = replace(pair, picture_a=b"GIF89a")
+    evil = replace(
+        evidence, title=EVIL, model=EVIL, missed=(pair, broken), result=evidence.result | {"resampled": EVIL}
+    )
+    text, page = written(evil, runtime, tmp_path)
+    assert "<script>" not in text
+    assert not page.of("script")
+    assert EVIL in page.texts["h1"]
+    assert page.texts["span"].count(EVIL) == 2
+    assert any(str(attrs.get("aria-label")).startswith(EVIL) for attrs in page.of("svg"))
+
+
+def test_a_picture_that_cannot_be_decoded_becomes_a_note(
+    evidence: Evidence, runtime: Runtime, photos: Path, tmp_path: Path
+) -> None:
+    pair = Judged(photos / "00.jpg", photos / "gone.jpg", "00.jpg", "gone.jpg", True, 0.25, -1.5)
+    damaged = replace(pair, picture_b=b"\xff\xd8\xff and no more", caption_b="damaged.jpg")
+    _, page = written(replace(evidence, missed=(pair, damaged), mistaken=()), runtime, tmp_path)
+    notes = [text for text in page.texts["p"] if text.startswith("Not shown: ")]
+    assert notes[0] == "Not shown: gone.jpg does not exist"
+    assert notes[1].startswith("Not shown: damaged.jpg is damaged: its JPEG header cannot be read")
+    assert not page.of("image")
+    assert str(photos) not in "".join(page.texts["p"])
+
+
+def test_a_report_without_matches_has_no_curves_and_says_so(
+    evidence: Evidence, runtime: Runtime, tmp_path: Path
+) -> None:
+    series = tuple(
+        replace(one, ranking=Ranking(one.ranking.scores, one.ranking.relevant & False, one.ranking.positives & False))
+        for one in evidence.series
+    )
+    nothing = replace(
+        evidence,
+        series=series,
+        labels=np.zeros_like(evidence.labels),
+        missed=(),
+        result=evidence.result | {"calibration": {}},
+    )
+    _, page = written(nothing, runtime, tmp_path)
+    said = " ".join(page.texts["p"])
+    for sentence in ("there is no curve", "Matches and others are both needed", "There was no match to miss"):
+        assert sentence in said
+    assert not page.of("polyline")
+
+
+def test_a_model_that_cannot_explain_gets_pictures_without_lines(
+    evidence: Evidence, runtime: Runtime, tmp_path: Path
+) -> None:
+    _, shown = written(evidence, runtime, tmp_path / "with")
+    _, silent = written(evidence, without_attention(runtime), tmp_path / "without")
+    pairs = len(evidence.missed) + len(evidence.mistaken)
+    assert len(shown.of("line", "link")) == pairs * LINKS
+    assert not silent.of("line", "link")
+    assert len(silent.of("image")) == len(shown.of("image")) == 2 * pairs
+    assert sum("of the attention crosses the seam" in text for text in shown.texts["p"]) == pairs
+
+
+def test_the_links_are_the_strongest_with_each_patch_in_one_at_most() -> None:
+    attention = np.array([[0.9, 0.8, 0.1], [0.7, 0.2, 0.3], [0.6, 0.5, 0.4]])
+    assert strongest_links(attention) == [(0, 0, 0.9), (2, 1, 0.5), (1, 2, 0.3)]
+    assert strongest_links(attention, 1) == [(0, 0, 0.9)]
+    assert (attention >= 0).all()
+
+
+def test_links_start_and_end_at_the_places_of_their_patches(runtime: Runtime, photo_bytes) -> None:
+    wide, tall = photo_bytes(1, (96, 48)), photo_bytes(2, (48, 96))
+    (figure,) = pair_figures([Judged(wide, tall, "wide", "tall", True, 0.5, 0.0)], runtime)
+    frames = [[float(image.get(key, "")) for key in ("x", "y", "width", "height")] for image in figure.iter("image")]
+    lines = [line for line in figure.iter("line") if line.get("class") == "link"]
+    assert len(lines) == LINKS
+    for end, (x, y, width, height) in zip(("1", "2"), frames, strict=True):
+        columns = [(float(line.get("x" + end, "")) - x) / width * 4 - 0.5 for line in lines]
+        places = [(float(line.get("y" + end, "")) - y) / height * 4 - 0.5 for line in lines]
+        np.testing.assert_allclose([columns, places], np.round([columns, places]), atol=1e-3)
+        assert {round(value) for value in columns + places} == {0, 1, 2, 3}
+    assert frames[0][2:] == [SIDE, SIDE / 2]
+    assert frames[1][2:] == [SIDE / 2, SIDE]
+    widths = [float(line.get("stroke-width", "")) for line in lines]
+    assert widths == sorted(widths)
+
+
+def test_a_report_is_replaced_as_a_whole_and_one_that_cannot_be_written_is_refused(
+    evidence: Evidence, runtime: Runtime, tmp_path: Path
+) -> None:
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    few = replace(evidence, missed=(), mistaken=())
+    write_report(few, runtime, path)
+    assert path.read_text("utf-8").startswith("<!doctype html>")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(DataError, match=r"the report .*folder cannot be written: "):
+        write_report(few, runtime, tmp_path / "folder")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["folder", "report.html"]

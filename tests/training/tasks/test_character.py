@@ -1,0 +1,17 @@
+import numpy as np
+
+
+def test_a_character_drawn_twice_in_one_turn_is_its_own_match_too(opened, drawn) -> None:
+    # The small alphabets have fewer characters than a group asks for, so some come twice.
+    part = drawn(opened("character", groups=2, size=25))
+    assert part.match.diagonal().all()
+    assert part.match.sum() > len(part.match)
+    assert (part.match ^ part.rival).all()
+
+
+def test_the_exam_asks_each_hand_for_one_of_twenty_characters_of_another(opened) -> None:
+    exam = opened("character").exam()
+    assert exam.among is not None
+    assert exam.among.shape == (len(exam.queries), 20)
+    found = np.take_along_axis(exam.relevant, exam.among, 1)
+    assert (found.sum(1) == 1).all()

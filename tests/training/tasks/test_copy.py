@@ -1,0 +1,52 @@
+import numpy as np
+import torch
+
+ARCHIVES = ["clothing", "flowers", "goods"]
+
+
+def test_photos_of_one_subject_and_near_duplicates_are_no_rivals(opened, drawn) -> None:
+    copies = opened("copy", queries=1000, archives=["goods"])
+    part = drawn(copies)
+    subjects = copies.subject
+    assert len(set(subjects)) < len(subjects)
+    unknown = ~(part.match | part.rival)
+    assert unknown.any()
+    assert not unknown.diagonal().any()
+
+
+def test_a_query_and_its_reference_show_the_same_colours_at_the_same_places(opened, drawn) -> None:
+    part = drawn(opened("copy", queries=24, archives=ARCHIVES))
+    assert part.linked
+    corners = part.references.places[:, 0, 0]
+    unchanged = (corners - torch.tensor([-15 / 16, -15 / 16])).abs().amax(-1) < 1e-6
+    assert 0 < unchanged.sum() < 24
+
+
+def test_mined_neighbours_come_together(opened, drawn) -> None:
+    copies = opened("copy", queries=8, archives=ARCHIVES)
+    count = len(copies.pixels)
+    copies.neighbours = np.stack([np.roll(np.arange(count), -shift) for shift in range(1, 9)], 1)
+    apart = [(copies.panels / 255 - shown).abs().mean((1, 2, 3)) for shown in drawn(copies).references.pictures]
+    places = [int(distance.argmin()) for distance in apart if distance.min() < 1e-6]
+    assert len(places) > 1
+    # One photo and seven of the eight that follow it.
+    assert min(max((place - first) % count for place in places) for first in places) <= 8
+
+
+def test_mining_finds_for_each_photo_others_that_are_not_the_same(opened) -> None:
+    copies = opened("copy", archives=["goods"])
+    copies.mine(lambda photos: np.random.default_rng(0).normal(size=(len(photos), 4)).astype(np.float32))
+    assert copies.neighbours.shape == (len(copies.pixels), 24)
+    assert (copies.subject[copies.neighbours] != copies.subject[:, None]).all()
+
+
+def test_the_exam_asks_for_held_out_photos_and_as_a_whole_for_all_of_them(opened) -> None:
+    copies = opened("copy", archives=ARCHIVES)
+    held_out = copies.photos.where(kinds=tuple(ARCHIVES), split="validation")
+    exam, whole = copies.exam(), copies.exam(whole=True)
+    assert len(whole.queries) == len(held_out)
+    assert len(whole.gallery) == len(held_out) + len(copies.pixels)
+    assert exam.headline == "micro_ap"
+    wanted = {photo.tobytes() for photo in copies.photos.pixels[held_out]}
+    for row in exam.relevant:
+        assert exam.gallery[int(row.argmax())].numpy().tobytes() in wanted

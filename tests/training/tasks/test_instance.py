@@ -1,0 +1,19 @@
+import numpy as np
+import torch
+
+
+def test_an_article_is_laid_beside_another_side_of_it(opened, drawn) -> None:
+    sides = opened("instance", queries=3)
+    part = drawn(sides)
+    assert part.match.shape == (3, 3)
+    assert part.match.diagonal().all()
+    assert not part.linked
+
+
+def test_the_exam_leaves_out_the_very_picture_that_is_asked_with(opened) -> None:
+    exam = opened("instance").exam()
+    for query, place, relevant in zip(exam.queries, exam.itself, exam.relevant, strict=True):
+        assert torch.equal(query, exam.gallery[place])
+        assert not relevant[place]
+    assert (exam.relevant.sum(1) == 1).all()
+    assert len(np.unique(exam.itself)) == len(exam.queries)

@@ -1,0 +1,130 @@
+"""Your own pictures, in the three ways they can be brought."""
+
+import csv
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from diptych_training.errors import DataError
+
+CLASSES = ("anchor", "boat", "crane", "dock", "engine")
+EACH = 6
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, photo_bytes) -> Path:
+    """A folder of five classes of six pictures each."""
+    folder = tmp_path_factory.mktemp("own")
+    for place, name in enumerate(CLASSES):
+        (folder / name).mkdir()
+        for number in range(EACH):
+            (folder / name / f"{number}.jpg").write_bytes(photo_bytes(place * EACH + number, (40, 30)))
+    return folder
+
+
+def write(path: Path, rows: list[dict[str, str]]) -> str:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def classes_csv(folder: Path) -> str:
+    rows = [{"path": f"{name}/{i}.jpg", "class": name} for name in CLASSES for i in range(EACH)]
+    return write(folder / "list.csv", rows)
+
+
+@pytest.fixture(scope="module")
+def pairs_csv(folder: Path) -> str:
+    chain = [(f"{name}/{i}.jpg", f"{name}/{i + 1}.jpg", "1") for name in CLASSES for i in range(EACH - 1)]
+    apart = [(f"{a}/0.jpg", f"{b}/0.jpg", "no") for a, b in pairwise(CLASSES)]
+    rows = [{"image_a": a, "image_b": b, "label": label} for a, b, label in chain + apart]
+    return write(folder / "pairs.csv", rows)
+
+
+def test_a_folder_and_a_csv_of_the_same_classes_are_the_same_task(opened, folder: Path, classes_csv: str) -> None:
+    from_folder, from_csv = opened("classes", pictures=str(folder)), opened("classes", pictures=classes_csv)
+    assert torch.equal(from_folder.pixels, from_csv.pixels)
+    assert np.array_equal(from_folder.subject, from_csv.subject)
+    assert np.array_equal(from_folder.held_out, from_csv.held_out)
+
+
+@pytest.mark.parametrize("hold_out", ["classes", "pictures"])
+def test_what_is_held_out_is_never_drawn(opened, drawn, folder: Path, hold_out: str) -> None:
+    task = opened("classes", pictures=str(folder), hold_out=hold_out, queries=500)
+    task.mine(lambda photos: np.random.default_rng(0).normal(size=(len(photos), 4)).astype(np.float32))
+    assert 0 < task.held_out.sum() < len(task.held_out) / 2
+    if hold_out == "classes":
+        for subject in np.unique(task.subject):
+            assert len(set(task.held_out[task.subject == subject])) == 1
+    task.pixels[torch.from_numpy(task.held_out)] = 0
+    task.pixels[torch.from_numpy(~task.held_out)] = 200
+    part = drawn(task)
+    assert (torch.cat([part.queries.pictures, part.references.pictures]).amax((1, 2, 3)) > 0.1).all()
+
+
+def test_pictures_of_a_class_match_and_those_of_others_are_rivals(opened, drawn, folder: Path) -> None:
+    part = drawn(opened("classes", pictures=str(folder), queries=20))
+    assert (part.match ^ part.rival).all()
+    assert part.match.any(1).all()
+
+
+def test_what_pairs_connect_is_one_thing_and_what_is_said_to_differ_comes_along(opened, drawn, pairs_csv: str) -> None:
+    task = opened("pairs", table=pairs_csv, queries=500)
+    assert len(np.unique(task.subject)) == len(CLASSES)
+    # Every first picture of a class is said to differ from another's: it brings that one into the step.
+    assert task.apart
+    part = drawn(task)
+    assert part.match.shape[1] > part.match.shape[0]
+
+
+def test_the_exam_asks_with_what_is_held_out_and_not_for_itself(opened, folder: Path) -> None:
+    task = opened("classes", pictures=str(folder))
+    exam = task.exam()
+    assert len(exam.queries) == task.held_out.sum()
+    assert not exam.relevant[np.arange(len(exam.queries)), exam.itself].any()
+    assert (exam.relevant.sum(1) == EACH - 1).all()
+
+
+def test_mining_names_pictures_of_other_classes(opened, folder: Path) -> None:
+    task = opened("classes", pictures=str(folder))
+    task.mine(lambda photos: np.random.default_rng(0).normal(size=(len(photos), 4)).astype(np.float32))
+    assert (task.subject[task.neighbours] != task.subject[:, None]).all()
+
+
+def test_every_unreadable_picture_is_named_in_one_error(opened, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken.jpg").write_bytes(b"no picture")
+    rows = [{"path": str(folder / "boat" / "0.jpg"), "class": "boat"}, {"path": "missing.jpg", "class": "dock"}]
+    rows += [{"path": "broken.jpg", "class": "dock"}]
+    with pytest.raises(DataError, match=r"2 of 3 pictures cannot be read(.|\n)*missing\.jpg(.|\n)*broken\.jpg"):
+        opened("classes", pictures=write(tmp_path / "list.csv", rows))
+
+
+def test_one_class_alone_teaches_nothing(opened, folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="pictures of 1 classes, and two at least are needed"):
+        opened("classes", pictures=write(tmp_path / "x.csv", [{"path": "a.jpg", "class": "a"}]))
+
+
+def test_classes_of_one_picture_each_are_refused(opened, folder: Path, tmp_path: Path) -> None:
+    rows = [{"path": str(folder / name / "0.jpg"), "class": name} for name in CLASSES]
+    with pytest.raises(DataError, match="no two pictures of one class are left"):
+        opened("classes", pictures=write(tmp_path / "x.csv", rows))
+
+
+@pytest.mark.parametrize(
+    ("label", "message"), [("maybe", "line 2: label must be 1 or 0, got 'maybe'"), ("0", "no pair .* with label 1")]
+)
+def test_pairs_without_a_usable_label_are_refused(opened, tmp_path: Path, label: str, message: str) -> None:
+    table = write(tmp_path / "pairs.csv", [{"image_a": "a.jpg", "image_b": "b.jpg", "label": label}])
+    with pytest.raises(DataError, match=message):
+        opened("pairs", table=table)
+
+
+def test_what_to_hold_out_is_one_of_two(opened) -> None:
+    with pytest.raises(ValueError, match="hold_out must be one of classes, pictures, got 'everything'"):
+        opened("classes", pictures="x", hold_out="everything")

@@ -1,0 +1,156 @@
+"""`diptych evaluate`: one subcommand a protocol."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from diptych_export.commandline import Subparsers, add_common, emit, progress, remark
+
+if TYPE_CHECKING:
+    from diptych_training.evaluation.evidence import Evidence
+    from diptych_training.evaluation.stages import Entrants
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add `evaluate` and its protocols."""
+    parser = subparsers.add_parser("evaluate", help="measure a model", description="Measure a model.")
+    protocols = parser.add_subparsers(dest="protocol", required=True, metavar="PROTOCOL")
+
+    oneshot = _protocol(protocols, "oneshot", "one-shot runs of characters, in Lake's layout", run_oneshot)
+    oneshot.add_argument("runs", type=Path, metavar="RUNS", help="a folder or zip archive with run01, run02, ...")
+
+    episodes = _protocol(protocols, "episodes", "random one-shot episodes within an alphabet", run_episodes)
+    episodes.add_argument("drawings", type=Path, metavar="DIR", help="ALPHABET/CHARACTER/ID_DRAWER.png; or a zip")
+    episodes.add_argument("--split", metavar="NAME", help="the folder above the alphabets, where there are several")
+    episodes.add_argument("--episodes", type=int, default=500, metavar="N", help="how many (default: %(default)s)")
+    episodes.add_argument("--ways", type=int, default=20, metavar="W", help="characters in each (default: %(default)s)")
+    episodes.add_argument("--seed", type=int, default=0, help="another seed, other episodes (default: %(default)s)")
+
+    retrieval = _protocol(protocols, "retrieval", "pictures of a class, searched in a gallery", run_retrieval)
+    retrieval.add_argument("--queries", type=Path, required=True, metavar="Q.csv", help="columns path, class")
+    retrieval.add_argument("--gallery", type=Path, required=True, metavar="G.csv", help="columns path, class")
+    retrieval.add_argument("--root", type=Path, required=True, metavar="DIR", help="the folder paths start from")
+
+    copies = _protocol(protocols, "copies", "edited copies among the photos they were made from", run_copies)
+    copies.add_argument("--references", type=Path, required=True, metavar="DIR", help="the photos to search in")
+    copies.add_argument("--queries", type=Path, required=True, metavar="DIR", help="the pictures to search for")
+    copies.add_argument("--truth", type=Path, required=True, metavar="T.csv", help="columns query, reference")
+    copies.add_argument("--no-baselines", action="store_true", help="leave out the control phash")
+
+    for searched in (retrieval, copies):
+        searched.add_argument(
+            "--candidates", type=int, default=100, metavar="K", help="candidates re-ranked (default: %(default)s)"
+        )
+
+    pairs = _protocol(protocols, "pairs", "labelled pairs of pictures", run_pairs)
+    pairs.add_argument("pairs", type=Path, metavar="PAIRS.csv", help="columns image_a, image_b, label (1 or 0)")
+    pairs.add_argument("--root", type=Path, metavar="DIR", help="the folder paths start from (default: the CSV's)")
+
+
+def run_oneshot(args: argparse.Namespace) -> int:
+    """`diptych evaluate oneshot RUNS`."""
+    from diptych_training.evaluation.oneshot import evaluate_oneshot, open_runs
+
+    with open_runs(args.runs) as folder:
+        return _finish(args, lambda entrants: evaluate_oneshot(entrants, folder))
+
+
+def run_episodes(args: argparse.Namespace) -> int:
+    """`diptych evaluate episodes DIR`."""
+    from diptych_training.evaluation.episodes import evaluate_episodes, open_drawings
+
+    chosen = {"split": args.split, "episodes": args.episodes, "ways": args.ways, "seed": args.seed}
+    with open_drawings(args.drawings, args.split) as folder:
+        return _finish(args, lambda entrants: evaluate_episodes(entrants, folder, **chosen))
+
+
+def run_retrieval(args: argparse.Namespace) -> int:
+    """`diptych evaluate retrieval --queries Q.csv --gallery G.csv --root DIR`."""
+    from diptych_training.evaluation.retrieval import evaluate_retrieval, read_labelled
+
+    queries, gallery = (read_labelled(path, args.root) for path in (args.queries, args.gallery))
+    return _finish(
+        args, lambda entrants: evaluate_retrieval(entrants, queries, gallery, args.root, candidates=args.candidates)
+    )
+
+
+def run_copies(args: argparse.Namespace) -> int:
+    """`diptych evaluate copies --references DIR --queries DIR --truth T.csv`."""
+    from diptych_training.evaluation.copies import evaluate_copies, read_truth
+
+    if not args.no_baselines and "phash" not in args.control:
+        args.control = ["phash", *args.control]
+    truth = read_truth(args.truth)
+    return _finish(
+        args,
+        lambda entrants: evaluate_copies(entrants, args.references, args.queries, truth, candidates=args.candidates),
+    )
+
+
+def run_pairs(args: argparse.Namespace) -> int:
+    """`diptych evaluate pairs PAIRS.csv`."""
+    from diptych_training.evaluation.pairs import evaluate_pairs, read_pairs
+
+    root = args.root or args.pairs.parent
+    given = read_pairs(args.pairs, root)
+    return _finish(args, lambda entrants: evaluate_pairs(entrants, given, root))
+
+
+def _protocol(
+    protocols: Subparsers, name: str, help: str, run: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    parser = add_common(protocols.add_parser(name, help=help, description=help[:1].upper() + help[1:] + "."))
+    parser.set_defaults(run=run)
+    parser.add_argument(
+        "--model", default="photo", help="a released model, an artifact or a checkpoint (default: photo)"
+    )
+    parser.add_argument(
+        "--against", action="append", default=[], metavar="MODEL", help="lay this model beside it; may come again"
+    )
+    parser.add_argument(
+        "--control",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="lay a classical method beside it: phash, histogram, pixels, sift, orb, mhd; may come again",
+    )
+    parser.add_argument("--report", type=Path, metavar="OUT.html", help="write a report with curves and pictures")
+    return parser
+
+
+def _finish(args: argparse.Namespace, measure: Callable[[Entrants], Evidence]) -> int:
+    """Open all who are measured, measure them, print the result and write the report."""
+    from diptych_training.evaluation.models import open_model
+    from diptych_training.evaluation.printing import text
+    from diptych_training.evaluation.stages import Entrants
+
+    controls = _controls(args)
+    with ExitStack() as models:
+        entrants = Entrants(
+            models.enter_context(open_model(args.model)),
+            {model: models.enter_context(open_model(model)) for model in args.against},
+            controls,
+            lambda items, total, name: progress(items, args, total=total, desc=name),
+        )
+        evidence = measure(entrants)
+        if args.report:
+            from diptych_training.evaluation.report import write_report
+
+            write_report(evidence, entrants.model, args.report)
+            remark(args, f"report: {args.report}")
+    title = f"{evidence.title}; model {evidence.model} {evidence.revision}"
+    emit(args, evidence.result, f"{title}\n{text(args.protocol, evidence.result)}")
+    return 0
+
+
+def _controls(args: argparse.Namespace) -> list:
+    names = list(dict.fromkeys(args.control))
+    if not names:
+        return []
+    from diptych_training.evaluation.controls import control
+
+    return [control(name) for name in names]

@@ -1,0 +1,81 @@
+"""Who scored what, with intervals, as one list of rows whichever the protocol: for the table on a terminal and in a
+report.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from diptych_training.evaluation.stages import stage_names
+
+FIGURES = {
+    "oneshot": ("accuracy",),
+    "episodes": ("accuracy",),
+    "retrieval": ("recall@1", "recall@10", "recall@100", "map"),
+    "copies": ("recall@1", "micro_ap", "recall_at_p90"),
+    "pairs": ("auc", "average_precision"),
+}
+
+
+class Figure(NamedTuple):
+    """A value and its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Row(NamedTuple):
+    """One method's figures, or one gain's, by the names they have in JSON."""
+
+    name: str
+    figures: dict[str, Figure]
+
+
+def rows(protocol: str, result: Mapping[str, Any]) -> list[Row]:
+    """One row a method: controls, other models, then the model's first stage and, last, its re-ranked order."""
+    keys = FIGURES[protocol]
+    found = [_row(name, keys, control, control["interval"]) for name, control in result["controls"].items()]
+    for name, other in result["against"].items():
+        first, reranked = stage_names(name)
+        found.append(_row(first, keys, other["first_stage"], _interval(other, "first_stage")))
+        found.append(_row(reranked, keys, other["reranked"], _interval(other, "reranked")))
+    first, reranked = stage_names(None)
+    reranked += f", first {result['candidates']}" if "candidates" in result else ""
+    found.append(_row(first, keys, result["first_stage"], _interval(result, "first_stage")))
+    found.append(_row(reranked, keys, result.get("reranked", result), _interval(result, "reranked")))
+    return found
+
+
+def gains(protocol: str, result: Mapping[str, Any]) -> list[Row]:
+    """How much more the re-ranked order has than the embedding alone, than each control and than each other model."""
+    others = {f"gain over {name}": other["gain"] for name, other in (result["controls"] | result["against"]).items()}
+    keys = FIGURES[protocol]
+    return [_gain(name, keys, gain) for name, gain in ({"gain by looking at both": result["gain"]} | others).items()]
+
+
+def counts(result: Mapping[str, Any]) -> list[str]:
+    """What was asked of how many, as texts such as "500 queries"."""
+    counted = ("trials", "episodes", "ways", "queries", "references", "gallery", "distractors", "pairs", "matches")
+    found = [f"{result[key]:,} {key}" for key in counted if key in result]
+    if result.get("queries_without_match"):
+        found.append(f"{result['queries_without_match']:,} queries without a match in the gallery, which do not count")
+    return found
+
+
+def _interval(result: Mapping[str, Any], stage: str) -> Any:
+    """Where a stage's intervals are: in it, where there is one figure only, or in `interval`, there below its name."""
+    inside = result.get(stage, result).get("interval")
+    if isinstance(inside, list):
+        return inside
+    around = result["interval"]
+    return around.get(stage, around)
+
+
+def _row(name: str, keys: tuple[str, ...], values: Mapping[str, float], interval: Any) -> Row:
+    reach = interval if isinstance(interval, Mapping) else {keys[0]: interval}
+    return Row(name, {key: Figure(values[key], *reach[key]) for key in keys})
+
+
+def _gain(name: str, keys: tuple[str, ...], gain: Any) -> Row:
+    reach = gain if isinstance(gain, Mapping) else {keys[0]: gain}
+    return Row(name, {key: Figure(*reach[key]) for key in keys})

@@ -1,0 +1,158 @@
+"""Searching a gallery: the whole of it ranked by a first stage, and the first K of every query looked at again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from diptych_export.runtime import Runtime
+from diptych_training.errors import DataError
+from diptych_training.evaluation.estimates import Estimate, Resampling
+from diptych_training.evaluation.scored import Scored, Side
+from diptych_training.evaluation.stages import (
+    Comparison,
+    Entrants,
+    Method,
+    Progress,
+    Stages,
+    describe,
+    encode,
+    pair_logits,
+    stage_names,
+)
+from diptych_training.metrics import Ranking
+
+if TYPE_CHECKING:
+    from diptych_training.evaluation.controls import Control
+
+_QUERIES = 256
+
+
+@dataclass(frozen=True)
+class Search:
+    """Queries and the gallery they are searched in.
+
+    `matches[q]` and `left_out[q]` are int arrays of gallery rows: those that are right, and those that do not take
+    part, such as the query's own file. `candidates` is K.
+    """
+
+    queries: Side
+    gallery: Side
+    matches: Sequence[np.ndarray]
+    left_out: Sequence[np.ndarray]
+    candidates: int
+
+    @property
+    def depth(self) -> int:
+        """How many candidates every query really has, at most K."""
+        if self.candidates < 1:
+            raise DataError(f"at least one candidate must be looked at, got --candidates {self.candidates}")
+        present = len(self.gallery.files) - max(len(rows) for rows in self.left_out)
+        if present < 1:
+            raise DataError("the gallery has no picture but the query itself; give it more")
+        return min(self.candidates, present)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A ranking of the gallery: `order` int and `scores` float (Q, K) of the candidates, best first, and for each query
+    the 0-based places of all its matches in the whole ranking.
+    """
+
+    order: np.ndarray
+    scores: np.ndarray
+    places: tuple[np.ndarray, ...]
+
+    def ranking(self, search: Search) -> Ranking:
+        """The candidates as a `Ranking`."""
+        relevant = np.stack([np.isin(row, right) for row, right in zip(self.order, search.matches, strict=True)])
+        return Ranking(self.scores, relevant, np.array([len(right) for right in search.matches]))
+
+    def permuted(self, scores: np.ndarray) -> Found:
+        """The same candidates by other scores (Q, K), equals as they were; what lies behind them is left untouched."""
+        order = np.argsort(-scores, axis=1, kind="stable")
+        place = np.argsort(order, axis=1)
+        moved = [
+            np.where(places < len(row), row[np.minimum(places, len(row) - 1)], places)
+            for row, places in zip(place, self.places, strict=True)
+        ]
+        return Found(np.take_along_axis(self.order, order, 1), np.take_along_axis(scores, order, 1), tuple(moved))
+
+
+Figures = Callable[[Found, Ranking], dict[str, Estimate]]
+
+
+def measure(entrants: Entrants, search: Search, figures: Figures) -> tuple[Comparison, Scored]:
+    """Both stages of every model and all controls on the same queries, and the pairs our model scored.
+
+    A control that verifies takes the candidates of our first stage; any other ranks the whole gallery itself.
+    """
+
+    def method(name: str, found: Found) -> Method:
+        ranking = found.ranking(search)
+        return Method(name, figures(found, ranking), ranking)
+
+    def stages(runtime: Runtime, name: str | None) -> tuple[Stages, Found, np.ndarray]:
+        first, logits = _two_stages(runtime, search, entrants.progress)
+        names = stage_names(name)
+        return Stages(method(names[0], first), method(names[1], first.permuted(logits))), first, logits
+
+    ours, first, logits = stages(entrants.model, None)
+    controls = tuple(method(c.name, _control(c, search, first, entrants.progress)) for c in entrants.controls)
+    against = {name: stages(runtime, name)[0] for name, runtime in entrants.against.items()}
+    labels, pairs = ours.first.ranking.relevant.ravel(), _pairs(first)
+    matches = sum(len(right) for right in search.matches)
+    return Comparison(ours, controls, against), Scored(
+        search.queries, search.gallery, pairs, logits.ravel(), labels, matches
+    )
+
+
+def by_query(search: Search) -> Resampling:
+    """Queries drawn anew."""
+    return Resampling("queries", np.arange(len(search.queries.files)))
+
+
+def _two_stages(runtime: Runtime, search: Search, progress: Progress) -> tuple[Found, np.ndarray]:
+    """The gallery by cosine, exactly, and the logits (Q, K) of its candidates."""
+    stored = encode(runtime, search.gallery.files, progress, "the gallery")
+    looked = encode(runtime, search.queries.files, progress, "queries")
+    starts = range(0, len(looked.embeddings), _QUERIES)
+    rows = (row for s in starts for row in looked.embeddings[s : s + _QUERIES] @ stored.embeddings.T)
+    first = _first_stage(rows, search)
+    logits = pair_logits(runtime, looked.tokens, stored.tokens, _pairs(first), progress)
+    return first, logits.reshape(first.order.shape)
+
+
+def _first_stage(rows: Iterator[np.ndarray], search: Search) -> Found:
+    """Rank the whole gallery by each query's scores (R,), of which only candidates and places are kept."""
+    depth, orders, scores, places = search.depth, [], [], []
+    for row, left_out, right in zip(rows, search.left_out, search.matches, strict=True):
+        row = np.array(row)
+        row[left_out] = -np.inf
+        order = np.argsort(-row, kind="stable")
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        orders.append(order[:depth])
+        scores.append(row[order[:depth]])
+        places.append(np.sort(place[right]))
+    return Found(np.stack(orders), np.stack(scores), tuple(places))
+
+
+def _control(control: Control, search: Search, first: Found, progress: Progress) -> Found:
+    gallery = describe(control, search.gallery.files, progress, "the gallery")
+    asked = describe(control, search.queries.files, progress, "queries")
+    queries = progress(range(len(asked)), len(asked), f"{control.name}, queries")
+    if control.verifies:
+        return first.permuted(
+            np.stack([control.scores(asked[q], [gallery[i] for i in first.order[q]]) for q in queries])
+        )
+    return _first_stage((control.scores(asked[q], gallery) for q in queries), search)
+
+
+def _pairs(found: Found) -> np.ndarray:
+    """Every query with each of its candidates, int (Q * K, 2)."""
+    queries, depth = found.order.shape
+    return np.stack([np.repeat(np.arange(queries), depth), found.order.ravel()], 1)

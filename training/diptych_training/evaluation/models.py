@@ -1,0 +1,41 @@
+"""The models that `--model` and `--against` may name: a released one, an artifact, or a checkpoint of training."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from diptych_export.manifest import bundled_models
+from diptych_export.runtime import Runtime
+from diptych_training.errors import DataError
+
+# Of a checkpoint (diptych_model.checkpoint), whose module would import torch.
+_CHECKPOINT = ("config.json", "weights.safetensors")
+
+
+@contextmanager
+def open_model(model: str) -> Iterator[Runtime]:
+    """Open what is named; a checkpoint is exported first, so that what is measured is what is served.
+
+    What was exported is gone when the block ends. Raises `ArtifactError`, and `DataError` where a checkpoint cannot be
+    exported for want of torch.
+    """
+    if model in bundled_models() or not is_checkpoint(Path(model)):
+        yield Runtime.open(model)
+        return
+    try:
+        from diptych_export.artifact import export_checkpoint
+    except ModuleNotFoundError as error:
+        raise DataError(
+            f"{model} is a checkpoint, which is exported before it is measured, and that needs {error.name}; "
+            "install it with `pip install 'diptych[train,cpu]'`, or name an artifact"
+        ) from None
+    with tempfile.TemporaryDirectory(prefix="diptych-") as temporary:
+        artifact = Path(temporary, "artifact")
+        export_checkpoint(model, artifact, name=Path(model).resolve().name)
+        yield Runtime.open(artifact)
+
+
+def is_checkpoint(directory: Path) -> bool:
+    """Whether a directory is a checkpoint and no artifact."""
+    return all((directory / name).is_file() for name in _CHECKPOINT) and not (directory / "manifest.json").exists()

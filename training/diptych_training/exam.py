@@ -1,0 +1,59 @@
+"""Examinations: how a run measures its network on what is held out, both stages, and chooses its best checkpoint."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from diptych_model import PairNetwork
+from diptych_training.metrics import Ranking, two_stages
+from diptych_training.mining import embed
+
+CANDIDATES = 20
+PAIRS = 64  # related at a time
+
+
+@dataclass(frozen=True)
+class Exam:
+    """Queries to be found in a gallery, always the same ones.
+
+    `queries` (Q, H, H, 3) and `gallery` (R, H, H, 3) are uint8 pictures, `relevant` (Q, R) bool. `among` (Q, K) names
+    the candidates of each query, where they are not those that the embedding finds. `itself` (Q,) is each query's own
+    place in the gallery, where it is to be left out. `headline` is the figure, of `Ranking.summary`, by which the task
+    is judged.
+    """
+
+    queries: Tensor
+    gallery: Tensor
+    relevant: np.ndarray
+    headline: str
+    among: np.ndarray | None = None
+    itself: np.ndarray | None = None
+
+
+@torch.no_grad()
+def sit(network: PairNetwork, exam: Exam, size: int, candidates: int = CANDIDATES) -> tuple[Ranking, Ranking]:
+    """Rank by the embedding at `size` pixels, then permute the first `candidates` by the pair scorer."""
+    network.eval()
+    query_tokens, query_embeddings = embed(network, exam.queries, size)
+    tokens, embeddings = embed(network, exam.gallery, size)
+    cosines = query_embeddings @ embeddings.T
+    if exam.itself is not None:
+        cosines[torch.arange(len(cosines)), torch.from_numpy(exam.itself)] = -torch.inf
+    if exam.among is not None:
+        among = torch.from_numpy(exam.among).to(cosines.device)
+        first = cosines.gather(1, among).argsort(dim=1, descending=True, stable=True)
+        best = among.gather(1, first)
+    else:
+        best = cosines.argsort(dim=1, descending=True, stable=True)
+        best = best[:, : min(candidates, best.shape[1] - (exam.itself is not None))]
+    asked = torch.arange(len(best), device=best.device).repeat_interleave(best.shape[1])
+    with torch.autocast(network.device.type, torch.bfloat16):
+        logits = [
+            network.relate(query_tokens[rows], tokens[found]).float()
+            for rows, found in zip(asked.split(PAIRS), best.flatten().split(PAIRS), strict=True)
+        ]
+    relevant = np.take_along_axis(exam.relevant, best.cpu().numpy(), 1)
+    scores = cosines.gather(1, best).cpu().numpy()
+    return two_stages(scores, torch.cat(logits).view(best.shape).cpu().numpy(), relevant, np.any(exam.relevant, 1))

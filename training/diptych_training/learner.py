@@ -1,0 +1,179 @@
+"""What learns: the network, its running average and the optimiser, one step at a time."""
+
+import copy
+import math
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from diptych_model import PairNetwork
+from diptych_training.errors import DataError
+from diptych_training.losses import choose_pairs, distillation_loss, embedding_loss, link_loss, pair_loss
+from diptych_training.processes import Processes
+from diptych_training.recipe import Recipe, Stage
+from diptych_training.step import Step
+
+CHUNK = {"cpu": 24, "cuda": 4096}  # pairs related at a time: what fits the cache of a core, or fills an accelerator
+
+
+class Learner:
+    """`learn` takes one step; `seconds` says where its time went, since it was last asked for."""
+
+    def __init__(self, recipe: Recipe, network: PairNetwork, processes: Processes) -> None:
+        self.recipe, self.processes, self.device = recipe, processes, processes.device
+        self.network = network.to(self.device)
+        self.average = copy.deepcopy(self.network).requires_grad_(False)
+        self.optimiser = torch.optim.AdamW(_groups(self.network, recipe.learning.decay), lr=recipe.learning.rate)
+        self.step = 0
+        self.seconds: dict[str, float] = defaultdict(float)
+
+    @property
+    def rate(self) -> float:
+        """The learning rate of the present step: warm-up, then half a cosine."""
+        learning, progress = self.recipe.learning, self.step / self.recipe.steps
+        warm = min(1.0, (self.step + 1) / learning.warmup)
+        return learning.rate * warm * (0.5 + 0.5 * math.cos(math.pi * progress)) + 1e-6
+
+    def learn(self, drawn: Step, stage: Stage) -> dict[str, float]:
+        """Take one step on what was drawn; return its losses.
+
+        Raises `DataError`, the weights as before, where the gradient is not finite or the memory does not suffice.
+        """
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.rate
+        self.network.train().panel.stem.requires_grad_(not stage.frozen).train(not stage.frozen)
+        try:
+            losses = self._differentiate(drawn, stage)
+        except (torch.OutOfMemoryError, RuntimeError) as error:
+            if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
+                raise
+            raise DataError(
+                f"the memory of {self.device} does not suffice for step {self.step}: lower learning.chunk "
+                f"(now {self._chunk(stage)} pairs), a stage's fill or the tasks' queries"
+            ) from None
+        with self._timed("update"):
+            norm = nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.learning.clip)
+            if not torch.isfinite(norm):
+                raise DataError(
+                    f"the gradient of step {self.step} is not finite: lower learning.rate, or set "
+                    "learning.bfloat16 = false"
+                )
+            self.optimiser.step()
+            self.optimiser.zero_grad(set_to_none=True)
+            self._follow()
+        self.step += 1
+        return losses
+
+    def _differentiate(self, drawn: Step, stage: Stage) -> dict[str, float]:
+        learning = self.recipe.learning
+        with self._timed("encode"):
+            pictures = drawn.pictures.to(self.device, memory_format=torch.channels_last)
+            with self._mixed():
+                tokens, embeddings = self.network.encode(pictures)
+        count, match, rival = len(drawn.match), drawn.match.to(self.device), drawn.rival.to(self.device)
+        cosines = embeddings[:count].float() @ embeddings[count:].float().T
+        contrast = embedding_loss(cosines, match, rival, learning.temperature)
+        total, noted = contrast, {"embedding": contrast}
+        roots, gradients = [], []
+        if stage.relate:
+            generator = torch.Generator().manual_seed(self.recipe.seed * 1_000_003 + self.step)
+            chosen = choose_pairs(
+                cosines, match, rival, negatives=stage.negatives, easy=stage.easy, generator=generator
+            )
+            # Tokens are cut from the graph here: pairs are related a few queries at a time, each chunk small enough for
+            # the cache, and the gradients that arrive at the tokens then flow once through the panel part.
+            with self._timed("relate"):
+                teacher, arrived = self._relate(tokens.detach().requires_grad_(), chosen, count, self._chunk(stage))
+                self.processes.add([teacher, arrived, *self._pair_gradients()])
+            roots, gradients = [tokens], [arrived]
+            noted["pair"] = pair_loss(teacher)
+            noted["distillation"] = distillation_loss(cosines.gather(1, chosen), teacher, learning.temperature)
+            noted["pair_first"] = (teacher.argmax(1) == 0).float().mean()
+            total = total + learning.distil * noted["distillation"]
+        if learning.link and drawn.linked.any():
+            noted["link"] = self._linked(drawn, tokens)
+            total = total + learning.link * noted["link"]
+        with self._timed("encode"):
+            torch.autograd.backward([*roots, total], [*gradients, None])
+        return {name: float(value.detach()) for name, value in noted.items()}
+
+    def _relate(self, leaf: Tensor, chosen: Tensor, count: int, chunk: int) -> tuple[Tensor, Tensor]:
+        """Logits (Q, 1 + K) of this process's share, the others' zero, and the gradient of the tokens `leaf`; the pair
+        part gathers its own.
+        """
+        teacher, width = torch.zeros(chosen.shape, device=leaf.device), chosen.shape[1]
+        leaf.grad = arrived = torch.zeros_like(leaf)
+        for rows in self.processes.share(count).to(leaf.device).split(max(1, chunk // width)):
+            tokens_a = leaf[rows].repeat_interleave(width, 0)
+            with self._mixed():
+                logits = self.network.relate(tokens_a, leaf[count + chosen[rows].flatten()]).float().view(-1, width)
+            (pair_loss(logits) * (len(rows) / count)).backward()
+            teacher[rows] = logits.detach()
+        return teacher, arrived
+
+    def _linked(self, drawn: Step, tokens: Tensor) -> Tensor:
+        count, (rows,) = len(drawn.match), torch.where(drawn.linked.to(self.device))
+        matched = count + drawn.match.to(self.device)[rows].float().argmax(1)
+        content, places = self.network.panel.content(tokens), drawn.places.to(self.device)
+        return link_loss(content[rows], content[matched], places[rows], places[matched])
+
+    def _pair_gradients(self) -> Iterator[Tensor]:
+        for parameter in self.network.pair.parameters():
+            if parameter.requires_grad:
+                if parameter.grad is None:  # nothing fell to this process
+                    parameter.grad = torch.zeros_like(parameter)
+                yield parameter.grad
+
+    def _chunk(self, stage: Stage) -> int:
+        if self.recipe.learning.chunk:
+            return self.recipe.learning.chunk
+        # Attention costs the square of the tokens: smaller panels go through in larger chunks.
+        return int(CHUNK[self.device.type] * (self.recipe.network.pixels / stage.pixels) ** 3)
+
+    def _follow(self) -> None:
+        weight = min(self.recipe.learning.average, (1 + self.step) / (10 + self.step))
+        with torch.no_grad():
+            for mean, value in zip(self.average.state_dict().values(), self.network.state_dict().values(), strict=True):
+                mean.lerp_(value, 1 - weight) if mean.is_floating_point() else mean.copy_(value)
+
+    def _mixed(self) -> torch.autocast:
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.recipe.learning.bfloat16)
+
+    @contextmanager
+    def _timed(self, part: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+        self.seconds[part] += time.perf_counter() - began
+
+    def state(self) -> dict[str, Any]:
+        """What `restore` goes on from."""
+        return {
+            "network": self.network.state_dict(),
+            "average": self.average.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "step": self.step,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a state, to the same numbers."""
+        self.network.load_state_dict(state["network"])
+        self.average.load_state_dict(state["average"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.step = state["step"]
+
+
+def _groups(network: nn.Module, decay: float) -> list[dict[str, Any]]:
+    """Weight decay for matrices and filters, none for norms, biases, tables and positions."""
+    heavy = [
+        p for name, p in network.named_parameters() if p.dim() > 1 and "table" not in name and "position" not in name
+    ]
+    kept = {id(p) for p in heavy}
+    light = [p for p in network.parameters() if id(p) not in kept]
+    return [{"params": heavy, "weight_decay": decay}, {"params": light, "weight_decay": 0.0}]

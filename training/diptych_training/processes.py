@@ -1,0 +1,53 @@
+"""Several processes that train one network, as `torchrun` starts them; or one, for which all of this is nothing."""
+
+import os
+from collections.abc import Iterable
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+PATIENCE = timedelta(hours=2)  # the others wait while the first validates
+
+
+class Processes:
+    """This process among those of the run: its device, its share of the pairs, and sums over all.
+
+    Every process draws and encodes the whole step, so that batch statistics and contrast are those of one process;
+    relating the pairs, which is most of the work, is shared.
+    """
+
+    def __init__(self) -> None:
+        self.count, self.rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+        place = int(os.environ.get("LOCAL_RANK", "0"))
+        self.device = torch.device("cuda", place) if torch.cuda.is_available() else torch.device("cpu")
+        if self.count > 1 and not dist.is_initialized():
+            if self.device.type == "cuda":
+                torch.cuda.set_device(self.device)
+            dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo", timeout=PATIENCE)
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the one that writes and measures."""
+        return self.rank == 0
+
+    def share(self, rows: int) -> Tensor:
+        """The rows of a step, out of so many, that this process relates, int64."""
+        return torch.arange(rows)[self.rank :: self.count]
+
+    def add(self, tensors: Iterable[Tensor]) -> None:
+        """Replace each tensor by its sum over all processes."""
+        if self.count > 1:
+            for tensor in tensors:
+                dist.all_reduce(tensor)
+
+    def wait(self) -> None:
+        """Until all are here."""
+        if self.count > 1:
+            dist.barrier()
+
+    def end(self) -> None:
+        """Leave the company."""
+        if self.count > 1:
+            dist.destroy_process_group()

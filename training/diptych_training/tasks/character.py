@@ -1,0 +1,63 @@
+"""The character task: a letter against the same letter by another hand, among the letters of its alphabet."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Generator
+
+from diptych_training.augment import Views, unmoved
+from diptych_training.characters import Groups, draw_episodes, load_characters, pictures
+from diptych_training.exam import Exam
+from diptych_training.tasks.task import Embed, Part, Source
+
+EPISODES = 50
+
+
+@dataclass(frozen=True)
+class Character:
+    """`groups` of `size` characters of one alphabet a step; judged by the one-shot trials won on other alphabets."""
+
+    groups: int = 4
+    size: int = 20
+    weight: float = 1.0
+    calibrated: bool = True
+    kind: str = field(default="character", init=False)
+
+    def open(self, source: Source) -> "Letters":
+        """Load Omniglot."""
+        return Letters(self, source)
+
+
+class Letters:
+    """Omniglot's background alphabets, drawn in groups."""
+
+    def __init__(self, settings: Character, source: Source) -> None:
+        self.settings, self.source = settings, source
+        characters = load_characters(source.archives.folder, "background", source.pixels)
+        self.groups = Groups(characters, source.seed, mirrored=True, rippled=True)
+        self.neighbours: np.ndarray | None = None
+
+    def draw(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
+        """Groups of characters, once by one hand and once by another."""
+        groups = max(1, round(self.settings.groups * fill))
+        one, other, identity = self.groups.draw_from(rng, groups, self.settings.size)
+        places = unmoved(len(identity), self.source.pixels)
+        same = identity[:, None] == identity[None, :]
+        match = np.eye(len(identity), dtype=bool)
+        device = self.source.device
+        return Part(Views(one.to(device), places), Views(other.to(device), places), match | same, ~same)
+
+    def mine(self, embed: Embed) -> None:
+        """Nothing to look for: a character's rivals are its alphabet."""
+
+    def exam(self, *, whole: bool = False) -> Exam:
+        """One-shot trials: one hand's character among twenty by another, of the validation alphabets."""
+        characters = load_characters(self.source.archives.folder, "validation", self.source.pixels)
+        episodes = draw_episodes(characters, EPISODES * (5 if whole else 1), seed=1)
+        ink = pictures((characters.pixels * 255).round() / 255)
+        drawings = (ink * 255).round().byte().permute(0, 2, 3, 1)
+        queries = np.concatenate([episode.queries for episode in episodes])
+        among = np.concatenate([np.tile(e.candidates, (len(e.queries), 1)) for e in episodes])
+        relevant = characters.character[queries][:, None] == characters.character[None, :]
+        return Exam(drawings[torch.from_numpy(queries)], drawings, relevant, "recall@1", among)

@@ -1,0 +1,96 @@
+"""The copy task: an edited photo against the photo it was made from, among photos like it."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from diptych_training.augment import HEAVY, MILD, Views, draw_sprites, edit, plain, unmoved
+from diptych_training.exam import Exam
+from diptych_training.mining import nearest, without_duplicates
+from diptych_training.photos import Photos, subjects_of
+from diptych_training.tasks.task import Embed, Part, Source
+
+FAMILY = 8  # photos that look alike and come together in a step
+UNCHANGED = 0.6  # the share of references that are the photo as it is: that is what a collection holds
+SPRITES = 512
+
+
+@dataclass(frozen=True)
+class Copy:
+    """`queries` photos a step from these archives; judged by micro-AP."""
+
+    queries: int = 64
+    archives: tuple[str, ...] = ("clothing", "flowers", "goods", "grocery")
+    weight: float = 1.0
+    calibrated: bool = True
+    kind: str = field(default="copy", init=False)
+
+    def open(self, source: Source) -> "Copies":
+        """Load the archives, and look for near-duplicates among their photos."""
+        return Copies(self, source)
+
+
+class Copies:
+    """The copy task on photos that are not held out."""
+
+    def __init__(self, settings: Copy, source: Source) -> None:
+        self.settings, self.source = settings, source
+        photos = source.archives.photos(settings.archives)
+        chosen = photos.where(kinds=settings.archives, split="train")
+        self.photos, self.pixels = photos, torch.from_numpy(photos.pixels[chosen]).to(source.device)
+        self.panels = torch.cat([(plain(part, source.pixels) * 255).round().byte() for part in self.pixels.split(256)])
+        self.subject = without_duplicates(subjects_of(photos)[chosen], photos.pixels[chosen])
+        self.sprites = draw_sprites(SPRITES, source.seed).to(source.device)
+        self.neighbours: np.ndarray | None = None
+
+    def draw(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
+        """Photos in families of look-alikes, once edited heavily, once as they are or a little changed."""
+        count = min(round(self.settings.queries * fill), len(self.pixels))
+        chosen = (
+            self._families(rng, count) if self.neighbours is not None else rng.permutation(len(self.pixels))[:count]
+        )
+        pixels, size = self.pixels[torch.from_numpy(chosen)], self.source.pixels
+        unchanged = self.panels[torch.from_numpy(chosen)].float() / 255
+        references = Views(unchanged, unmoved(len(pixels), size).to(pixels.device).clone())
+        changed = torch.from_numpy(rng.random(len(chosen)) >= UNCHANGED).to(pixels.device)
+        if changed.any():
+            views = edit(pixels[changed], size, MILD, generator, self.sprites)
+            references.pictures[changed], references.places[changed] = views
+        match = np.eye(len(chosen), dtype=bool)
+        rival = self.subject[chosen][:, None] != self.subject[chosen][None, :]
+        return Part(edit(pixels, size, HEAVY, generator, self.sprites), references, match, rival, linked=True)
+
+    def mine(self, embed: Embed) -> None:
+        """Find each photo's look-alikes."""
+        self.neighbours = nearest(embed(self.pixels), self.subject)
+
+    def exam(self, *, whole: bool = False) -> Exam:
+        """Edited held-out photos among unedited ones; 128 of them among some 1,500, or every one among all."""
+        rng, generator = np.random.default_rng(0), torch.Generator().manual_seed(0)
+        held_out = self.photos.where(kinds=self.settings.archives, split="validation")
+        others = self.photos.where(kinds=self.settings.archives, split="train")
+        asked = rng.permutation(len(held_out))[: None if whole else 128]
+        gallery = np.concatenate([held_out, rng.permutation(others)[: None if whole else 1500]])
+        queries = _edited(self.photos, held_out[asked], self.source.pixels, generator)
+        relevant = np.zeros((len(asked), len(gallery)), bool)
+        relevant[np.arange(len(asked)), asked] = True
+        return Exam(queries, torch.from_numpy(self.photos.pixels[gallery]), relevant, "micro_ap")
+
+    def _families(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        assert self.neighbours is not None
+        seeds = rng.choice(len(self.pixels), -(-count // FAMILY), replace=False)
+        near = [rng.permutation(self.neighbours[seed])[: FAMILY - 1] for seed in seeds]
+        drawn = np.concatenate([np.concatenate([[seed], kin]) for seed, kin in zip(seeds, near, strict=True)])
+        return np.array(list(dict.fromkeys(drawn.tolist())))[:count]
+
+
+def _edited(photos: Photos, chosen: np.ndarray, size: int, generator: Generator) -> Tensor:
+    """Photos edited heavily on the CPU, a few at a time, as uint8 (n, size, size, 3): as files would be."""
+    sprites = draw_sprites(SPRITES, 0)
+    parts = [
+        edit(torch.from_numpy(photos.pixels[part]), size, HEAVY, generator, sprites).pictures
+        for part in np.array_split(chosen, max(1, len(chosen) // 64))
+    ]
+    return (torch.cat(parts) * 255).round().byte().permute(0, 2, 3, 1)
