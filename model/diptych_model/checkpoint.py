@@ -23,7 +23,9 @@ def save_checkpoint(network: PairNetwork, directory: str | Path, metadata: dict[
     folder.mkdir(parents=True, exist_ok=True)
     files = checkpoint_files(network, metadata)
     for name, data in files.items():
-        (folder / name).write_bytes(data)
+        written = folder / f"{name}.new"
+        written.write_bytes(data)
+        written.replace(folder / name)
     return hashlib.sha256(files[WEIGHTS]).hexdigest()
 
 

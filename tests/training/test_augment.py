@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from diptych_training.augment import HEAVY, MILD, Strength, draw_sprites, edit, plain
+from diptych_training import augment
+from diptych_training.augment import HEAVY, MILD, Strength, draw_sprites, edit, plain, unmoved
 
 NOTHING = Strength(1.0, *[0.0] * 11)
 
@@ -59,3 +60,17 @@ def test_every_edit_by_itself_changes_the_picture(name: str, photos: torch.Tenso
     alone = Strength(**dict.fromkeys(Strength.__dataclass_fields__, 0.0) | {"area": 0.3, name: 1.0})
     nothing = edited(photos, sprites, NOTHING)
     assert (edited(photos, sprites, alone) - nothing).abs().mean() > 0.002
+
+
+def test_both_ways_to_compress_give_nearly_the_same_picture(photos: torch.Tensor) -> None:
+    views, qualities = plain(photos, 32), torch.full((len(photos),), 40)
+    here, there = augment._compressed_here(views, qualities), augment._compressed_there(views, qualities)
+    assert (here - there).abs().mean() < 0.4 * (here - views).abs().mean()
+
+
+def test_a_view_says_where_in_the_photo_each_of_its_pixels_was(photos: torch.Tensor, sprites: torch.Tensor) -> None:
+    flipped = Strength(**dict.fromkeys(Strength.__dataclass_fields__, 0.0) | {"area": 1.0, "flip": 1.0})
+    views, places = edit(photos, 32, flipped, torch.Generator().manual_seed(3), sprites)
+    read = torch.nn.functional.grid_sample(plain(photos, 32), places, padding_mode="border", align_corners=False)
+    assert (views - read).abs().mean() < 0.03
+    assert torch.equal(unmoved(2, 4)[0, 1, 2], torch.tensor([0.25, -0.25]))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from diptych_training.characters import Characters, Groups, bend, draw_episodes, load_characters, pictures
+from diptych_training.characters import Characters, Groups, bend, draw_episodes, load_characters, pictures, ripple
 from diptych_training.errors import DataError
 
 
@@ -92,3 +92,28 @@ def test_an_archive_that_is_not_there_or_has_no_such_split_is_refused(omniglot: 
         load_characters(tmp_path, "validation", 28)
     with pytest.raises(DataError, match="has no drawings in omniglot/test/"):
         load_characters(omniglot, "test", 28)
+
+
+def test_with_mirrors_a_character_in_eight_positions_is_eight_characters_half_the_groups_upright(
+    characters: Characters,
+) -> None:
+    groups = Groups(characters, 0, mirrored=True)
+    turns = []
+    for step in range(150):
+        one, other, character, turn = groups.draw_from(np.random.default_rng(step), 2, 3)
+        assert one.shape == other.shape == (6, 3, 28, 28)
+        assert len(character) == 6
+        turns += turn.reshape(2, 3).tolist()
+    assert all(len(set(group)) == 1 for group in turns)
+    assert {group[0] for group in turns} == set(range(8))
+    assert 0.45 < np.mean([group[0] == 0 for group in turns]) < 0.68
+
+
+def test_rippling_changes_the_line_and_its_weight_and_keeps_the_ink_in_range(characters: Characters) -> None:
+    rippled = ripple(characters.pixels, torch.Generator().manual_seed(0))
+    assert rippled.shape == characters.pixels.shape
+    assert rippled.min() >= 0
+    assert rippled.max() <= 1
+    weight = rippled.sum((1, 2)) / characters.pixels.sum((1, 2))
+    assert weight.min() < 0.95
+    assert weight.max() > 1.2

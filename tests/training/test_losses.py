@@ -66,6 +66,26 @@ def test_the_link_loss_follows_what_was_moved() -> None:
     assert link_loss(mirrored, tokens, mirrored_places, places) < 0.1 * link_loss(mirrored, tokens, places, places)
 
 
+@pytest.mark.parametrize(("width", "height"), [(0.6, 1.0), (1.0, 0.6), (0.5, 0.5)])
+def test_exactly_the_tokens_that_a_crop_shows_are_known(width: float, height: float) -> None:
+    generator = torch.Generator().manual_seed(4)
+    tokens = torch.randn(2, 4, 4, 8, generator=generator).requires_grad_()
+    places, size = unmoved(2, 16), torch.tensor([width, height])
+    link_loss(tokens, tokens.detach(), places, places * size).backward()
+    assert tokens.grad is not None
+    learnt = tokens.grad.abs().amax((0, 3)) > 0
+    line = torch.tensor([-0.75, -0.25, 0.25, 0.75]).abs()
+    expected = (line[:, None] <= height) & (line[None, :] <= width)
+    assert torch.equal(learnt, expected)
+
+
+def test_a_query_without_a_rival_is_refused() -> None:
+    rival = RIVAL.clone()
+    rival[2] = False
+    with pytest.raises(ValueError, match="one that surely does not"):
+        choose_pairs(torch.zeros(5, 7), MATCH, rival, negatives=2, easy=0, generator=torch.Generator())
+
+
 def test_tokens_whose_place_the_other_view_does_not_show_are_left_out() -> None:
     tokens, places = (
         torch.randn(2, 4, 4, 8, generator=torch.Generator().manual_seed(3)).requires_grad_(),

@@ -26,6 +26,7 @@ def test_a_photo_whose_neighbourhood_is_all_its_own_kind_still_gets_others() -> 
 def test_near_duplicates_become_one_subject_and_other_photos_stay_apart(photo) -> None:
     photos = [np.asarray(photo(seed, (64, 64))) for seed in range(6)]
     lighter = np.clip(photos[2].astype(int) + 6, 0, 255).astype(np.uint8)
-    merged = without_duplicates(np.arange(7), np.stack([*photos, lighter]))
+    recoloured = photos[3][..., [2, 0, 1]]
+    merged = without_duplicates(np.arange(8), np.stack([*photos, lighter, recoloured]))
     assert merged[2] == merged[6]
-    assert len(np.unique(merged)) == 6
+    assert len(np.unique(merged)) == 7

@@ -61,6 +61,16 @@ TASK = "[[tasks]]\nkind = 'copy'\n"
             TASK + "[[stages]]\npixels = 64\nsteps = 3",
             "network's panels of 128 pixels, got 64",
         ),
+        (TASK + "weight = 0\n[[stages]]\npixels = 128\nsteps = 3", "a task whose weight is above 0"),
+        (
+            TASK + "[network]\nrelation = 'siamese'\n[learning]\nlink = 1.0\n[[stages]]\npixels = 128\nsteps = 3",
+            "the siamese twin has none: set link = 0",
+        ),
+        (
+            TASK + "[network]\nseam = 'pixels'\nsegment = 'added'\n[[stages]]\npixels = 128\nsteps = 3",
+            "encodes each picture once, and with seam = 'pixels' it cannot",
+        ),
+        ("mine_every = 0\n" + TASK + "[[stages]]\npixels = 128\nsteps = 3", "mine_every and threads of 1 at least"),
         ("not toml", "Expected"),
     ],
 )

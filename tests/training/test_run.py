@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from diptych_training.errors import DataError
 from diptych_training.journal import Journal
 from diptych_training.learner import Learner
 from diptych_training.processes import Processes
-from diptych_training.recipe import Recipe, recipe_from
+from diptych_training.recipe import Recipe, read_recipe, recipe_from
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +43,8 @@ def notes(directory: Path) -> list[dict]:
 
 
 def test_a_run_leaves_its_recipe_metrics_environment_and_a_calibrated_checkpoint(finished: Path) -> None:
-    described = json.loads((finished / "recipe.json").read_text())
-    assert described["network"]["pixels"] == 32
-    assert described["environment"]["torch"] == torch.__version__
+    assert read_recipe(finished / "recipe.toml") == recipe_from(SMALL)
+    assert json.loads((finished / "environment.json").read_text())["torch"] == torch.__version__
     assert [line["step"] for line in notes(finished) if "embedding" in line] == [1, 2, 3, 4, 5, 6]
     assert [line["step"] for line in notes(finished) if "pair" in line] == [3, 4, 5, 6]
     network, metadata = load_checkpoint(finished / "best")
@@ -118,11 +119,42 @@ def test_a_run_is_neither_overwritten_nor_resumed_from_nothing(
 
 
 def test_a_run_is_not_resumed_with_another_recipe(archives: Path, finished: Path) -> None:
-    before = (finished / "recipe.json").read_bytes()
+    before = (finished / "recipe.toml").read_bytes()
     other = recipe_from(SMALL | {"seed": 5, "mine_every": 7})
     with pytest.raises(DataError, match=r"begun with another recipe \(seed, mine_every differ\)"):
         run.train(other, finished, data=archives, resume=True, quiet=True)
-    assert (finished / "recipe.json").read_bytes() == before
+    assert (finished / "recipe.toml").read_bytes() == before
+
+
+def test_a_run_goes_on_with_other_chunks_and_ends_where_it_ended(
+    recipe: Recipe, archives: Path, finished: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(finished, tmp_path / "copy")
+    before = (tmp_path / "copy" / "metrics.jsonl").read_bytes()
+    changed = recipe_from(SMALL | {"checkpoint_every": 1, "learning": SMALL["learning"] | {"chunk": 5}})
+    measured = run.train(changed, tmp_path / "copy", data=archives, resume=True, quiet=True)
+    assert measured == load_checkpoint(finished / "best")[1]["metrics"]
+    assert (tmp_path / "copy" / "metrics.jsonl").read_bytes() == before
+
+
+def test_a_run_is_not_resumed_on_other_pictures(recipe: Recipe, archives: Path, finished: Path, tmp_path: Path) -> None:
+    shutil.copytree(archives, tmp_path / "other")
+    with (
+        zipfile.ZipFile(archives / "flowers.zip") as whole,
+        zipfile.ZipFile(tmp_path / "other" / "flowers.zip", "w") as fewer,
+    ):
+        for name in whole.namelist():
+            lines = whole.read(name)
+            fewer.writestr(name, b"".join(lines.splitlines(keepends=True)[:-1]) if name.endswith(".csv") else lines)
+    shutil.copytree(finished, tmp_path / "copy")
+    with pytest.raises(DataError, match="the pictures are not those that"):
+        run.train(recipe, tmp_path / "copy", data=tmp_path / "other", resume=True, quiet=True)
+
+
+def test_every_figure_is_a_share(finished: Path) -> None:
+    for line in notes(finished):
+        for name, value in line.get("validation", {}).items():
+            assert 0 <= value <= 1, name
 
 
 def test_the_score_weighs_the_headline_of_every_task(finished: Path) -> None:
@@ -136,11 +168,23 @@ def test_the_score_weighs_the_headline_of_every_task(finished: Path) -> None:
 
 
 def test_a_gradient_that_is_not_finite_ends_the_run_and_keeps_the_last_good_state(
-    archives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recipe: Recipe, archives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe = recipe_from(SMALL | {"learning": SMALL["learning"] | {"rate": 1e30, "clip": 1e30}})
-    with pytest.raises(DataError, match=r"gradient of step \d is not finite: lower learning.rate.*(kept|saved)"):
+    learn = Learner.learn
+
+    def spoiled(self: Learner, *args: Any) -> dict[str, float]:
+        if self.step == 4:
+            next(self.network.pair.parameters()).data.fill_(torch.nan)
+        return learn(self, *args)
+
+    monkeypatch.setattr(Learner, "learn", spoiled)
+    with pytest.raises(
+        DataError, match=r"gradient of step 4 is not finite: begin another run.*last good state is kept"
+    ):
         run.train(recipe, tmp_path / "run", data=archives, quiet=True)
+    assert torch.load(tmp_path / "run" / "state.pt", weights_only=True)["step"] == 4
+    network, _ = load_checkpoint(tmp_path / "run" / "last")
+    assert all(torch.isfinite(value).all() for value in network.state_dict().values())
 
 
 def test_memory_that_does_not_suffice_says_what_to_lower(
@@ -150,7 +194,9 @@ def test_memory_that_does_not_suffice_says_what_to_lower(
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(Learner, "_differentiate", too_much)
-    with pytest.raises(DataError, match=r"memory of cpu does not suffice for step 0: lower learning.chunk \(now \d+"):
+    with pytest.raises(
+        DataError, match=r"memory of cpu does not suffice for step 0: resume with a smaller learning.chunk \(now \d+"
+    ):
         run.train(recipe, tmp_path / "run", data=archives, quiet=True)
 
 

@@ -67,10 +67,10 @@ def archive_digest(folder: Path) -> str:
 class Groups:
     """Draws training steps: groups of characters of one alphabet, each drawn by two hands.
 
-    Four turns of a character count as four characters, with `mirrored` eight, and each drawing is bent a little
-    (rotation, scale, shear, shift; with `rippled` also waves and the weight of the pen). An alphabet smaller than a
-    group gives some of its characters twice, and two groups may share an alphabet and a turn. The same seed and step
-    give the same pictures.
+    Four turns of a character count as four characters, with `mirrored` eight, half the groups upright, and
+    each drawing is bent a little (rotation, scale, shear, shift; with `rippled` also waves and the weight of the pen).
+    An alphabet smaller than a group gives some of its characters twice, and two groups may share an alphabet and a
+    turn. The same seed and step give the same pictures.
     """
 
     def __init__(self, characters: Characters, seed: int, *, mirrored: bool = False, rippled: bool = False) -> None:
@@ -83,11 +83,13 @@ class Groups:
 
     def draw(self, step: int, groups: int, size: int) -> tuple[Tensor, Tensor]:
         """Two batches of pictures (groups, size, 3, S, S): the same characters in the same order, by other hands."""
-        one, other, _ = self.draw_from(np.random.default_rng((self.seed, step)), groups, size)
+        one, other, *_ = self.draw_from(np.random.default_rng((self.seed, step)), groups, size)
         return one.unflatten(0, (groups, size)), other.unflatten(0, (groups, size))
 
-    def draw_from(self, rng: np.random.Generator, groups: int, size: int) -> tuple[Tensor, Tensor, np.ndarray]:
-        """Two batches of pictures (groups * size, 3, S, S), and for both which character in which turn it is."""
+    def draw_from(
+        self, rng: np.random.Generator, groups: int, size: int
+    ) -> tuple[Tensor, Tensor, np.ndarray, np.ndarray]:
+        """Two batches of pictures (groups * size, 3, S, S), and for both which character it is, in which turn."""
         first, second, turns = [], [], []
         for alphabet in rng.integers(0, len(self.drawings), groups):
             known = self.drawings[alphabet]
@@ -95,14 +97,15 @@ class Groups:
                 one, other = rng.choice(known[character], 2, replace=False)
                 first.append(one)
                 second.append(other)
-            turns.append(rng.integers(0, 8 if self.mirrored else 4))
+            # Upright they are what is asked for; turned or mirrored they are more characters.
+            upright = self.mirrored and rng.random() < 0.5
+            turns.append(0 if upright else rng.integers(0, 8 if self.mirrored else 4))
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
         ink = self.characters.pixels[np.array(first + second)].view(2, groups, size, *self.characters.pixels.shape[1:])
         ink = torch.stack([_turned(ink[:, group], int(turn)) for group, turn in enumerate(turns)], 1).flatten(0, 2)
         bent = bend(ripple(ink, generator) if self.rippled else ink, generator)
-        identity = self.characters.character[np.array(first)] * 8 + np.repeat(np.array(turns), size)
         one, other = pictures(bent).tensor_split(2)
-        return one, other, identity
+        return one, other, self.characters.character[np.array(first)], np.repeat(np.array(turns), size)
 
 
 def pictures(ink: Tensor) -> Tensor:

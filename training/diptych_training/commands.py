@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from diptych_export.commandline import Subparsers, command, emit
@@ -48,6 +49,8 @@ def train(args: argparse.Namespace) -> int:
     directory = args.out or Path("runs") / recipe.name
     measured = run.train(recipe, directory, resume=args.resume, quiet=args.quiet or args.json)
     best = directory / run.BEST
+    if os.environ.get("RANK", "0") != "0":  # the first of several processes speaks for all
+        return 0
     emit(
         args,
         {"checkpoint": str(best), "metrics": measured},

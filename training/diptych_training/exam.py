@@ -49,11 +49,12 @@ def sit(network: PairNetwork, exam: Exam, size: int, candidates: int = CANDIDATE
         best = cosines.argsort(dim=1, descending=True, stable=True)
         best = best[:, : min(candidates, best.shape[1] - (exam.itself is not None))]
     asked = torch.arange(len(best), device=best.device).repeat_interleave(best.shape[1])
-    with torch.autocast(network.device.type, torch.bfloat16):
-        logits = [
-            network.relate(query_tokens[rows], tokens[found]).float()
-            for rows, found in zip(asked.split(PAIRS), best.flatten().split(PAIRS), strict=True)
-        ]
+    # In float32, as they are served: in bfloat16 many would be equal.
+    logits = [
+        network.relate(query_tokens[rows], tokens[found])
+        for rows, found in zip(asked.split(PAIRS), best.flatten().split(PAIRS), strict=True)
+    ]
     relevant = np.take_along_axis(exam.relevant, best.cpu().numpy(), 1)
+    positives = (relevant if exam.among is not None else exam.relevant).sum(1)
     scores = cosines.gather(1, best).cpu().numpy()
-    return two_stages(scores, torch.cat(logits).view(best.shape).cpu().numpy(), relevant, np.any(exam.relevant, 1))
+    return two_stages(scores, torch.cat(logits).view(best.shape).cpu().numpy(), relevant, positives)

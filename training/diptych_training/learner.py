@@ -22,7 +22,7 @@ CHUNK = {"cpu": 24, "cuda": 4096}  # pairs related at a time: what fits the cach
 
 
 class Learner:
-    """`learn` takes one step; `seconds` says where its time went, since it was last asked for."""
+    """`learn` takes one step; `seconds` says where the time of all steps went."""
 
     def __init__(self, recipe: Recipe, network: PairNetwork, processes: Processes) -> None:
         self.recipe, self.processes, self.device = recipe, processes, processes.device
@@ -53,15 +53,15 @@ class Learner:
             if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
                 raise
             raise DataError(
-                f"the memory of {self.device} does not suffice for step {self.step}: lower learning.chunk "
-                f"(now {self._chunk(stage)} pairs), a stage's fill or the tasks' queries"
+                f"the memory of {self.device} does not suffice for step {self.step}: resume with a smaller "
+                f"learning.chunk (now {self._chunk(stage)} pairs), or begin another run with a smaller fill"
             ) from None
         with self._timed("update"):
             norm = nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.learning.clip)
             if not torch.isfinite(norm):
                 raise DataError(
-                    f"the gradient of step {self.step} is not finite: lower learning.rate, or set "
-                    "learning.bfloat16 = false"
+                    f"the gradient of step {self.step} is not finite: begin another run with a lower learning.rate, "
+                    "or with learning.bfloat16 = false"
                 )
             self.optimiser.step()
             self.optimiser.zero_grad(set_to_none=True)
@@ -91,7 +91,7 @@ class Learner:
                 teacher, arrived = self._relate(tokens.detach().requires_grad_(), chosen, count, self._chunk(stage))
                 self.processes.add([teacher, arrived, *self._pair_gradients()])
             roots, gradients = [tokens], [arrived]
-            noted["pair"] = pair_loss(teacher)
+            noted["pair"] = pair_loss(teacher, learning.threshold)
             noted["distillation"] = distillation_loss(cosines.gather(1, chosen), teacher, learning.temperature)
             noted["pair_first"] = (teacher.argmax(1) == 0).float().mean()
             total = total + learning.distil * noted["distillation"]
@@ -100,6 +100,7 @@ class Learner:
             total = total + learning.link * noted["link"]
         with self._timed("encode"):
             torch.autograd.backward([*roots, total], [*gradients, None])
+            self.processes.mean(p.grad for p in self.network.panel.parameters() if p.grad is not None)
         return {name: float(value.detach()) for name, value in noted.items()}
 
     def _relate(self, leaf: Tensor, chosen: Tensor, count: int, chunk: int) -> tuple[Tensor, Tensor]:
@@ -112,7 +113,7 @@ class Learner:
             tokens_a = leaf[rows].repeat_interleave(width, 0)
             with self._mixed():
                 logits = self.network.relate(tokens_a, leaf[count + chosen[rows].flatten()]).float().view(-1, width)
-            (pair_loss(logits) * (len(rows) / count)).backward()
+            (pair_loss(logits, self.recipe.learning.threshold) * (len(rows) / count)).backward()
             teacher[rows] = logits.detach()
         return teacher, arrived
 

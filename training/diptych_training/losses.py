@@ -13,8 +13,11 @@ def choose_pairs(
     """Choose for each query one match and its rivals: the nearest by cosine, but for `easy` random ones.
 
     Shapes: cosines, match, rival (Q, R); returns reference indices (Q, 1 + negatives), the match first.
-    A query with fewer rivals than asked for sees the nearest ones again.
+    A query with fewer rivals than asked for sees the nearest ones again. Raises `ValueError` where a query has no match
+    or no rival.
     """
+    if not (match.any(1) & rival.any(1)).all():
+        raise ValueError("every query needs a reference that matches it and one that surely does not")
     noise = torch.rand(cosines.shape, generator=generator).to(cosines.device)
     positive = noise.masked_fill(~match, -1).argmax(1, keepdim=True)
     near = cosines.detach().masked_fill(~rival, -torch.inf).argsort(1, descending=True)
@@ -26,11 +29,13 @@ def choose_pairs(
     return torch.cat([positive, hard, loose], 1)
 
 
-def pair_loss(logits: Tensor) -> Tensor:
-    """Listwise cross-entropy plus balanced log-loss, each a mean over queries; logits (Q, 1 + K), the match first."""
+def pair_loss(logits: Tensor, threshold: float = 0.5) -> Tensor:
+    """Listwise cross-entropy plus `threshold` times the balanced log-loss, each a mean over queries; logits (Q, 1 + K),
+    the match first. The first orders each query's candidates, the second makes one threshold serve all queries.
+    """
     listwise = F.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.long, device=logits.device))
     log_loss = F.softplus(-logits[:, 0]).mean() + F.softplus(logits[:, 1:]).mean()
-    return listwise + 0.5 * log_loss
+    return listwise + threshold * log_loss
 
 
 def embedding_loss(cosines: Tensor, match: Tensor, rival: Tensor, temperature: float) -> Tensor:
@@ -60,13 +65,15 @@ def link_loss(
         F.avg_pool2d(places.permute(0, 3, 1, 2), size // grid).flatten(2).transpose(1, 2)
         for places in (places_a, places_b)
     )
-    distance = (here[:, :, None] - there[:, None]).abs().amax(-1)  # (B, T, T)
-    near, target = distance.min(2)
-    # The width of b's tokens in the photo; beyond half of it another token would be nearer, were there one.
-    width = (there.unflatten(1, (grid, grid)).diff(dim=2)).abs().amax(-1).mean((1, 2))[:, None]
-    known = (near <= width / 2) & (here.abs().amax(-1) <= 1)
+    # How far a token of b reaches in the photo, (B, 1, 1, 2): half a step along its rows and half a step along its
+    # columns.
+    steps = there.unflatten(1, (grid, grid))
+    reach = (steps.diff(dim=1).abs().mean((1, 2)) + steps.diff(dim=2).abs().mean((1, 2)))[:, None, None] / 2
+    near, target = ((here[:, :, None] - there[:, None]).abs() / reach).amax(-1).min(2)  # of (B, T, T)
+    known = (near <= 1) & (here.abs().amax(-1) <= 1)
     if not known.any():
         return tokens_a.sum() * 0
     a, b = (F.normalize(tokens.flatten(1, 2), dim=-1) for tokens in (tokens_a, tokens_b))
-    alike = torch.cat([a @ b.transpose(1, 2), a @ b.roll(1, 0).transpose(1, 2)], 2) / temperature
+    others = [a @ b.roll(1, 0).transpose(1, 2)] if len(b) > 1 else []
+    alike = torch.cat([a @ b.transpose(1, 2), *others], 2) / temperature
     return F.cross_entropy(alike[known].float(), target[known])

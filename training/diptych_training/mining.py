@@ -40,12 +40,14 @@ def nearest(embeddings: np.ndarray, subjects: np.ndarray, count: int = 24) -> np
 def without_duplicates(subjects: np.ndarray, pixels: np.ndarray, bits: int = 4) -> np.ndarray:
     """Give near-duplicates one subject, so that none is taught as another's negative: new subjects, int64 (n,).
 
-    Near-duplicates are photos uint8 (n, H, H, 3) whose perceptual hashes (64 bits) differ in at most `bits`.
+    Near-duplicates are photos uint8 (n, H, H, 3) whose perceptual hashes (64 bits) differ in at most `bits` and whose
+    mean colours in at most a tenth: the hash is of brightness only, and an article in red is not the one in green.
     """
     from imagehash import phash
 
     with ThreadPoolExecutor(2) as pool:
         hashes = list(pool.map(lambda picture: phash(Image.fromarray(picture)).hash.ravel(), pixels))
+    colours = pixels.mean((1, 2)) / 255
     packed = np.packbits(np.stack(hashes), axis=1)
     index = faiss.IndexBinaryFlat(64)
     index.add(packed)
@@ -53,6 +55,6 @@ def without_duplicates(subjects: np.ndarray, pixels: np.ndarray, bits: int = 4) 
     merged = np.unique(subjects, return_inverse=True)[1].astype(np.int64)
     for i in range(len(packed)):
         for j in found[limits[i] : limits[i + 1]]:
-            if merged[i] != merged[j]:
+            if merged[i] != merged[j] and np.abs(colours[i] - colours[j]).max() <= 0.1:
                 merged[merged == max(merged[i], merged[j])] = min(merged[i], merged[j])
     return merged

@@ -145,7 +145,8 @@ def load_photos(folder: Path, photos: Sequence[Photo], size: int) -> Photos:
 
 
 def unpack(folder: Path, archive: str, target: Path) -> dict[str, int]:
-    """Write an archive's photos into a new folder, and beside them `SPLIT.csv` (path, subject) for each split.
+    """Write an archive's photos into a new folder, and beside them `SPLIT.csv` for each split: path, class (what
+    it shows) and kind (the archive, or `iconic` for a catalogue picture).
 
     Return how many photos each split has.
     """
@@ -159,8 +160,8 @@ def unpack(folder: Path, archive: str, target: Path) -> dict[str, int]:
     for split in SPLITS:
         with (target / f"{split}.csv").open("w", newline="") as file:
             writer = csv.writer(file)
-            writer.writerow(["path", "subject"])
-            writer.writerows([photo.name, photo.subject] for photo in photos if photo.split == split)
+            writer.writerow(["path", "class", "kind"])
+            writer.writerows([photo.name, photo.subject, photo.kind] for photo in photos if photo.split == split)
     return {split: sum(photo.split == split for photo in photos) for split in SPLITS}
 
 

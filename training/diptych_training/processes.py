@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable
 from datetime import timedelta
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -42,6 +43,21 @@ class Processes:
             for tensor in tensors:
                 dist.all_reduce(tensor)
 
+    def mean(self, tensors: Iterable[Tensor]) -> None:
+        """Replace each tensor by its mean over all processes: what all computed alike stays alike to the last bit."""
+        if self.count > 1:
+            for tensor in tensors:
+                dist.all_reduce(tensor)
+                tensor /= self.count
+
+    def as_first(self, array: np.ndarray) -> np.ndarray:
+        """The first process's array, int64, of a shape that all know."""
+        if self.count == 1:
+            return array
+        tensor = torch.from_numpy(np.ascontiguousarray(array, np.int64)).to(self.device)
+        dist.broadcast(tensor, 0)
+        return tensor.cpu().numpy()
+
     def wait(self) -> None:
         """Until all are here."""
         if self.count > 1:
@@ -49,5 +65,5 @@ class Processes:
 
     def end(self) -> None:
         """Leave the company."""
-        if self.count > 1:
+        if self.count > 1 and dist.is_initialized():
             dist.destroy_process_group()

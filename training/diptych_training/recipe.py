@@ -46,9 +46,9 @@ class Learning:
     """AdamW with warm-up and a cosine schedule; `rate` is the peak.
 
     `average` is the decay of the running average of the weights, `temperature` divides the cosines of the embedding,
-    `distil` weighs the divergence of the embedding from the pair scorer, `link` the contrast of tokens of which it is
-    known that they show the same place. `chunk` pairs are related at a time (memory and speed, not result); 0 leaves it
-    to the device.
+    `threshold` weighs the log-loss of pairs beside their listwise contrast, `distil` the divergence of the embedding
+    from the pair scorer, `link` the contrast of tokens of which it is known that they show the same place. `chunk`
+    pairs are related at a time (memory and speed, not result); 0 leaves it to the device.
     """
 
     rate: float = 1.5e-3
@@ -57,6 +57,7 @@ class Learning:
     clip: float = 1.0
     average: float = 0.998
     temperature: float = 0.06
+    threshold: float = 0.5
     distil: float = 0.5
     link: float = 0.0
     chunk: int = 0
@@ -97,6 +98,16 @@ class Recipe:
                     f"a stage's panels must be of {self.network.pixels} pixels, the network's, or a smaller multiple "
                     f"of {self.network.reduction}; got {stage.pixels}"
                 )
+        if self.network.seam == "pixels":
+            raise ValueError("a run encodes each picture once, and with seam = 'pixels' it cannot: use seam = 'tokens'")
+        if self.learning.link and self.network.relation == "siamese":
+            raise ValueError("learning.link is about tokens, and the siamese twin has none: set link = 0")
+        counts = (self.validate_every, self.checkpoint_every, self.mine_every, self.threads)
+        if min(counts) < 1 or sum(task.weight for task in self.tasks) <= 0:
+            raise ValueError(
+                "a recipe needs validate_every, checkpoint_every, mine_every and threads of 1 at least, "
+                "and a task whose weight is above 0"
+            )
         if self.stages[-1].pixels != self.network.pixels:
             raise ValueError(
                 f"the last stage must have the network's panels of {self.network.pixels} pixels, "

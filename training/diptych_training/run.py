@@ -1,14 +1,17 @@
 """The training run, on one page: draw, encode once, mine, relate in chunks, learn; validate, keep the best, resume."""
 
+import hashlib
 import json
 import math
 import platform
 import time
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tomli_w
 import torch
 
 from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
@@ -20,17 +23,17 @@ from diptych_training.learner import Learner
 from diptych_training.mining import embed
 from diptych_training.photos import Archives
 from diptych_training.processes import Processes
-from diptych_training.recipe import Recipe, Stage, start_of
+from diptych_training.recipe import Recipe, Stage, read_recipe, start_of
 from diptych_training.step import draw_step
 from diptych_training.tasks import OpenTask, Source
 
-STATE, RECIPE, BEST, LAST = "state.pt", "recipe.json", "best", "last"
+STATE, RECIPE, ENVIRONMENT, BEST, LAST = "state.pt", "recipe.toml", "environment.json", "best", "last"
 
 
 def train(
     recipe: Recipe, directory: Path, *, data: Path | None = None, resume: bool = False, quiet: bool = False
 ) -> dict[str, Any]:
-    """Train a pair network and its embedding together; return the last validation.
+    """Train a pair network and its embedding together; return what validation found of the best checkpoint.
 
     `directory` receives the resolved recipe, metrics, the best and the last checkpoint (averaged weights) and the
     state from which `resume` goes on to the same numbers. `data` holds the archives, if a task needs them (default:
@@ -51,34 +54,16 @@ def train(
     tasks = run.open(spans[0][0], data)
     directory.mkdir(parents=True, exist_ok=True)
     if processes.first and not resume:
-        described = recipe.to_dict() | {"environment": environment()}
-        (directory / RECIPE).write_text(json.dumps(described, indent=2) + "\n")
+        (directory / RECIPE).write_text(tomli_w.dumps(recipe.to_dict()))
+        (directory / ENVIRONMENT).write_text(json.dumps(environment(), indent=2) + "\n")
     journal = Journal(directory, step=run.learner.step, steps=recipe.steps, quiet=quiet, silent=not processes.first)
-    measured: dict[str, float] = {}
-    for number, (stage, end) in enumerate(spans):
-        tasks = run.open(stage, data) if number else tasks
-        exams = [task.exam() for task in tasks] if processes.first else []
-        while run.learner.step < end:
-            if run.learner.step % recipe.mine_every == 0:
-                run.mine(tasks, stage)
-            run.advance(tasks, stage, journal)
-            step = run.learner.step
-            validated = step % recipe.validate_every == 0 or step == recipe.steps
-            if validated and processes.first:
-                measured = run.validate(exams, stage)
-                journal.note(step, measured, beneath="validation")
-                journal.say(f"step {step}: " + ", ".join(f"{name} {value:.3f}" for name, value in measured.items()))
-            if (validated or step % recipe.checkpoint_every == 0) and processes.first:
-                run.save()
-            processes.wait()
-        if end == recipe.steps and processes.first:
-            # Every picture there is: among few the nearest are not near, and thresholds found there are too low.
-            asked = [task for task, settings in zip(tasks, recipe.tasks, strict=True) if settings.calibrated] or tasks
-            calibrate(directory / BEST, [task.exam(whole=True) for task in asked], processes.device)
-    journal.say(run.account())
-    journal.close()
-    processes.end()
-    return measured
+    try:
+        run.through(spans, tasks, journal, data)
+    finally:
+        journal.say(run.account())
+        journal.close()
+        processes.end()
+    return load_checkpoint(directory / BEST)[1]["metrics"]
 
 
 class Run:
@@ -89,6 +74,37 @@ class Run:
         self.best, self.pairs = -math.inf, 0
         self.seconds: dict[str, float] = defaultdict(float)
         self._neighbours: list[np.ndarray | None] = [None] * len(recipe.tasks)
+        self._pictures = ""
+
+    def through(
+        self, spans: list[tuple[Stage, int]], tasks: list[OpenTask], journal: Journal, data: Path | None
+    ) -> None:
+        """Take all steps of the stages, each with the step at which it ends; `tasks` are open for the first."""
+        recipe, learner, first = self.recipe, self.learner, self.learner.processes.first
+        size = spans[0][0].pixels
+        exams = [task.exam() for task in tasks] if first else []
+        for stage, end in spans:
+            if stage.pixels != size:
+                tasks, size = self.open(stage, data), stage.pixels
+                exams = [task.exam() for task in tasks] if first else []
+            while learner.step < end:
+                if learner.step % recipe.mine_every == 0:
+                    self.mine(tasks, stage)
+                self.advance(tasks, stage, journal)
+                validated = learner.step % recipe.validate_every == 0 or learner.step == recipe.steps
+                if validated and first:
+                    measured = self.validate(exams, stage)
+                    journal.note(learner.step, measured, beneath="validation")
+                    figures = ", ".join(f"{name} {value:.3f}" for name, value in measured.items())
+                    journal.say(f"step {learner.step}: {figures}")
+                if (validated or learner.step % recipe.checkpoint_every == 0) and first:
+                    self.save()
+                learner.processes.wait()
+        if first:
+            # Every picture there is: among few the nearest are not near, and thresholds found there are too low.
+            asked = [task for task, settings in zip(tasks, recipe.tasks, strict=True) if settings.calibrated] or tasks
+            calibrate(self.directory / BEST, [task.exam(whole=True) for task in asked], learner.device)
+        learner.processes.wait()
 
     def open(self, stage: Stage, data: Path | None) -> list[OpenTask]:
         """Load every task's pictures for a stage; a little larger than its panels, so that a crop has pixels left."""
@@ -97,6 +113,13 @@ class Run:
         tasks = [settings.open(source) for settings in self.recipe.tasks]
         for task, neighbours in zip(tasks, self._neighbours, strict=True):
             task.neighbours = neighbours
+        pictures = hashlib.sha256("\n".join(name for task in tasks for name in task.names).encode()).hexdigest()
+        if self._pictures not in ("", pictures):
+            raise DataError(
+                f"the pictures are not those that {self.directory} was begun with: bring them back, or begin a new run "
+                f"in another directory, with start = '{self.directory / LAST}' if it is to go on from there"
+            )
+        self._pictures = pictures
         return tasks
 
     def mine(self, tasks: list[OpenTask], stage: Stage) -> None:
@@ -104,6 +127,8 @@ class Run:
         began = time.perf_counter()
         for task in tasks:
             task.mine(lambda photos: embed(self.learner.average, photos, stage.pixels)[1].cpu().numpy())
+            if task.neighbours is not None:
+                task.neighbours = self.learner.processes.as_first(task.neighbours)
         self._neighbours = [task.neighbours for task in tasks]
         self.seconds["mine"] += time.perf_counter() - began
 
@@ -149,17 +174,19 @@ class Run:
     def save(self) -> None:
         """Write the state to resume from, whole or not at all, and the averaged weights beside it."""
         neighbours = [None if found is None else torch.from_numpy(found) for found in self._neighbours]
-        written = self.directory / (STATE + ".new")
-        torch.save(self.learner.state() | {"best": self.best, "neighbours": neighbours}, written)
-        written.replace(self.directory / STATE)
         save_checkpoint(self.learner.average, self.directory / LAST, self._metadata({}))
+        written = self.directory / (STATE + ".new")
+        torch.save(
+            self.learner.state() | {"best": self.best, "neighbours": neighbours, "pictures": self._pictures}, written
+        )
+        written.replace(self.directory / STATE)
 
     def restore(self) -> None:
         """Go on from the last saved state."""
-        state = torch.load(self.directory / STATE, map_location=self.learner.device, weights_only=True)
+        state = torch.load(self.directory / STATE, map_location="cpu", weights_only=True)
         self.learner.restore(state)
-        self.best = state["best"]
-        self._neighbours = [None if found is None else found.cpu().numpy() for found in state["neighbours"]]
+        self.best, self._pictures = state["best"], state["pictures"]
+        self._neighbours = [None if found is None else found.numpy() for found in state["neighbours"]]
 
     def account(self) -> str:
         """Say how fast it went, and where the time went."""
@@ -217,13 +244,18 @@ def calibrate(checkpoint: Path, exams: list[Exam], device: torch.device) -> None
 
 
 def _require_same(recipe: Recipe, path: Path) -> None:
-    """Refuse to go on with another recipe than the run began with: its numbers would belong to neither."""
-    begun, asked = json.loads(path.read_text()), json.loads(json.dumps(recipe.to_dict()))
-    changed = [name for name, value in asked.items() if begun.get(name) != value]
+    """Refuse to go on with another recipe than the run began with: its numbers would belong to neither.
+
+    How much is related at a time, and how often the state is saved, are no part of the numbers.
+    """
+    begun = read_recipe(path)
+    free = {"threads": begun.threads, "checkpoint_every": begun.checkpoint_every}
+    asked = replace(recipe, learning=replace(recipe.learning, chunk=begun.learning.chunk), **free)
+    changed = [name for name, value in asked.to_dict().items() if begun.to_dict()[name] != value]
     if changed:
         raise DataError(
-            f"{path.parent} was begun with another recipe ({', '.join(changed)} differ); "
-            f"resume with the one in {path}, or begin a new run in another directory"
+            f"{path.parent} was begun with another recipe ({', '.join(changed)} differ); resume with {path}, or begin "
+            f"a new run in another directory, with start = '{path.parent / LAST}' if it is to go on from there"
         )
 
 

@@ -11,13 +11,20 @@ def read_table(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     """Read a CSV (UTF-8) with at least these columns; others are kept."""
     if not path.is_file():
         raise DataError(f"expected a CSV with the columns {', '.join(columns)} at {path}, which is no file")
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.DictReader(file)
-        if not set(columns) <= set(reader.fieldnames or ()):
-            raise DataError(
-                f"{path} needs the columns {', '.join(columns)}; it has {', '.join(reader.fieldnames or ())}"
-            )
-        return list(reader)
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            if not set(columns) <= set(reader.fieldnames or ()):
+                raise DataError(
+                    f"{path} needs the columns {', '.join(columns)}; it has {', '.join(reader.fieldnames or ())}"
+                )
+            rows = list(reader)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8") from None
+    for number, row in enumerate(rows, 2):
+        if any(row[column] is None for column in columns):
+            raise DataError(f"{path}, line {number}: expected {len(reader.fieldnames or ())} fields, got fewer")
+    return rows
 
 
 def read_column(path: Path, column: str) -> list[str]:

@@ -6,7 +6,16 @@ def test_a_character_drawn_twice_in_one_turn_is_its_own_match_too(opened, drawn)
     part = drawn(opened("character", groups=2, size=25))
     assert part.match.diagonal().all()
     assert part.match.sum() > len(part.match)
-    assert (part.match ^ part.rival).all()
+    assert not (part.match & part.rival).any()
+
+
+def test_a_character_is_no_rival_of_itself_in_another_turn(opened, drawn) -> None:
+    letters = opened("character", groups=8, size=20)
+    part = drawn(letters)
+    character = letters.groups.draw_from(np.random.default_rng(0), 8, 20)[2]
+    alike = character[:, None] == character[None, :]
+    assert (part.rival == ~alike).all()
+    assert (alike & ~part.match).any()
 
 
 def test_the_exam_asks_each_hand_for_one_of_twenty_characters_of_another(opened) -> None:

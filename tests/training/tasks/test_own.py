@@ -99,9 +99,9 @@ def test_mining_names_pictures_of_other_classes(opened, folder: Path) -> None:
 
 def test_every_unreadable_picture_is_named_in_one_error(opened, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "broken.jpg").write_bytes(b"no picture")
-    rows = [{"path": str(folder / "boat" / "0.jpg"), "class": "boat"}, {"path": "missing.jpg", "class": "dock"}]
-    rows += [{"path": "broken.jpg", "class": "dock"}]
-    with pytest.raises(DataError, match=r"2 of 3 pictures cannot be read(.|\n)*missing\.jpg(.|\n)*broken\.jpg"):
+    rows = [{"path": str(folder / "boat" / f"{i}.jpg"), "class": "boat"} for i in range(EACH)]
+    rows += [{"path": "missing.jpg", "class": "dock"}, {"path": "broken.jpg", "class": "dock"}]
+    with pytest.raises(DataError, match=r"2 of 8 pictures cannot be read(.|\n)*broken\.jpg(.|\n)*missing\.jpg"):
         opened("classes", pictures=write(tmp_path / "list.csv", rows))
 
 
@@ -112,7 +112,7 @@ def test_one_class_alone_teaches_nothing(opened, folder: Path, tmp_path: Path) -
 
 def test_classes_of_one_picture_each_are_refused(opened, folder: Path, tmp_path: Path) -> None:
     rows = [{"path": str(folder / name / "0.jpg"), "class": name} for name in CLASSES]
-    with pytest.raises(DataError, match="no two pictures of one class are left"):
+    with pytest.raises(DataError, match="5 pictures of 5 things are too few"):
         opened("classes", pictures=write(tmp_path / "x.csv", rows))
 
 
@@ -128,3 +128,66 @@ def test_pairs_without_a_usable_label_are_refused(opened, tmp_path: Path, label:
 def test_what_to_hold_out_is_one_of_two(opened) -> None:
     with pytest.raises(ValueError, match="hold_out must be one of classes, pictures, got 'everything'"):
         opened("classes", pictures="x", hold_out="everything")
+
+
+def test_a_folder_may_hold_more_than_pictures_and_its_classes_folders_of_their_own(
+    opened, folder: Path, tmp_path: Path, photo_bytes
+) -> None:
+    for name in ("boat", "dock"):
+        (tmp_path / name / "inside").mkdir(parents=True)
+        for number in range(5):
+            place = tmp_path / name / ("inside" if number else "") / f"{number}.JPG"
+            place.write_bytes(photo_bytes(len(name) * number, (40, 30)))
+        (tmp_path / name / "Thumbs.db").write_bytes(b"x")
+        (tmp_path / name / ".hidden.jpg").write_bytes(b"x")
+    (tmp_path / ".checkpoints").mkdir()
+    (tmp_path / ".checkpoints" / "a.jpg").write_bytes(b"x")
+    task = opened("classes", pictures=str(tmp_path))
+    assert len(task.names) == 10
+    assert len(np.unique(task.subject)) == 2
+
+
+def test_two_classes_are_enough_to_learn_from_and_too_few_to_hold_one_out(opened, drawn, folder: Path) -> None:
+    rows = [{"path": f"{name}/{i}.jpg", "class": name} for name in CLASSES[:2] for i in range(EACH)]
+    table = write(folder / "two.csv", rows)
+    part = drawn(opened("classes", pictures=table, queries=2))
+    assert part.rival.any(1).all()
+    with pytest.raises(DataError, match="things are too few"):
+        opened("classes", pictures=table, hold_out="classes")
+
+
+def test_the_split_does_not_move_with_the_folder_or_the_order_of_the_rows(opened, folder: Path, pairs_csv: str) -> None:
+    with Path(pairs_csv).open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    moved = write(folder / "turned.csv", rows[::-1])
+    one, other = opened("pairs", table=pairs_csv), opened("pairs", table=moved)
+    assert {n for n, out in zip(one.names, one.held_out, strict=True) if out} == {
+        n for n, out in zip(other.names, other.held_out, strict=True) if out
+    }
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (
+            [("a.jpg", "b.jpg", "1"), ("b.jpg", "c.jpg", "1"), ("c.jpg", "a.jpg", "0")],
+            r"line 4: c\.jpg and a\.jpg are said",
+        ),
+        ([("a.jpg", "b.jpg", None)], "line 2: expected 3 fields, got fewer"),
+    ],
+)
+def test_pairs_that_contradict_each_other_or_are_cut_short_are_refused(
+    opened, tmp_path: Path, rows: list, message: str
+) -> None:
+    lines = ["image_a,image_b,label", *(",".join(v for v in row if v) for row in rows)]
+    (tmp_path / "pairs.csv").write_text("\n".join(lines))
+    with pytest.raises(DataError, match=message):
+        opened("pairs", table=str(tmp_path / "pairs.csv"))
+
+
+def test_a_picture_listed_twice_and_a_place_that_is_nothing_are_refused(opened, tmp_path: Path) -> None:
+    rows = [{"path": "a.jpg", "class": "a"}, {"path": "b.jpg", "class": "b"}, {"path": "a.jpg", "class": "a"}]
+    with pytest.raises(DataError, match=r"line 4: a\.jpg is listed twice"):
+        opened("classes", pictures=write(tmp_path / "x.csv", rows))
+    with pytest.raises(DataError, match="neither a folder nor a CSV"):
+        opened("classes", pictures=str(tmp_path / "nowhere"))

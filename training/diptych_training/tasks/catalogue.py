@@ -37,6 +37,7 @@ class Products:
     def __init__(self, settings: Catalogue, source: Source) -> None:
         self.settings, self.source = settings, source
         self.photos = source.archives.photos(("grocery",))
+        self.names = [row.name for row in self.photos.rows]
         self.subject = subjects_of(self.photos)
         self.pixels = torch.from_numpy(self.photos.pixels).to(source.device)
         self.shots = self.photos.where(kinds=("grocery",), split="train")

@@ -36,27 +36,27 @@ class Letters:
         self.settings, self.source = settings, source
         characters = load_characters(source.archives.folder, "background", source.pixels)
         self.groups = Groups(characters, source.seed, mirrored=True, rippled=True)
+        self.names = [str(number) for number in characters.character]
         self.neighbours: np.ndarray | None = None
 
     def draw(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
         """Groups of characters, once by one hand and once by another."""
         groups = max(1, round(self.settings.groups * fill))
-        one, other, identity = self.groups.draw_from(rng, groups, self.settings.size)
-        places = unmoved(len(identity), self.source.pixels)
-        same = identity[:, None] == identity[None, :]
-        match = np.eye(len(identity), dtype=bool)
+        one, other, character, turn = self.groups.draw_from(rng, groups, self.settings.size)
         device = self.source.device
-        return Part(Views(one.to(device), places), Views(other.to(device), places), match | same, ~same)
+        places = unmoved(len(character), self.source.pixels).to(device)
+        alike, turned = (values[:, None] == values[None, :] for values in (character, turn))
+        # A character turned is another one, but too often the same: O, X and S are no rivals of themselves.
+        return Part(Views(one.to(device), places), Views(other.to(device), places), alike & turned, ~alike)
 
     def mine(self, embed: Embed) -> None:
-        """Nothing to look for: a character's rivals are its alphabet."""
+        """Nothing to look for: a group is an alphabet, and an alphabet is alike enough."""
 
     def exam(self, *, whole: bool = False) -> Exam:
         """One-shot trials: one hand's character among twenty by another, of the validation alphabets."""
         characters = load_characters(self.source.archives.folder, "validation", self.source.pixels)
         episodes = draw_episodes(characters, EPISODES * (5 if whole else 1), seed=1)
-        ink = pictures((characters.pixels * 255).round() / 255)
-        drawings = (ink * 255).round().byte().permute(0, 2, 3, 1)
+        drawings = (pictures(characters.pixels) * 255).round().byte().permute(0, 2, 3, 1)
         queries = np.concatenate([episode.queries for episode in episodes])
         among = np.concatenate([np.tile(e.candidates, (len(e.queries), 1)) for e in episodes])
         relevant = characters.character[queries][:, None] == characters.character[None, :]

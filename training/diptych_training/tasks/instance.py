@@ -33,10 +33,11 @@ class Sides:
     def __init__(self, settings: Instance, source: Source) -> None:
         self.settings, self.source = settings, source
         self.photos = source.archives.photos(("goods",))
+        self.names = [row.name for row in self.photos.rows]
         self.subject = subjects_of(self.photos)
         self.pixels = torch.from_numpy(self.photos.pixels).to(source.device)
         self.sided = self._sided("train")
-        if not len(self.sided):
+        if len(np.unique(self.subject[self.sided])) < 2:
             raise DataError(
                 "the instance task needs articles seen from several sides; there is none that is not held out"
             )
@@ -45,10 +46,10 @@ class Sides:
 
     def draw(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
         """Articles, once from one side, once from another."""
-        count = min(max(1, round(self.settings.queries * fill)), len(self.sided))
-        index = rng.choice(self.sided, count, replace=False)
-        same = [self.sided[(self.subject[self.sided] == self.subject[i]) & (self.sided != i)] for i in index]
-        other = np.array([rng.choice(sides) for sides in same])
+        articles = np.unique(self.subject[self.sided])
+        asked = rng.permutation(articles)[: max(2, round(self.settings.queries * fill))]
+        both = [rng.permutation(self.sided[self.subject[self.sided] == article])[:2] for article in asked]
+        index, other = np.stack(both, 1)
         size = self.source.pixels
         queries = edit(self.pixels[torch.from_numpy(index)], size, SHOT, generator, self.sprites)
         references = edit(self.pixels[torch.from_numpy(other)], size, MILD, generator, self.sprites)

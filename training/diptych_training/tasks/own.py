@@ -1,6 +1,5 @@
 """Your own pictures: a folder a class, a CSV of path and class, or a CSV of labelled pairs."""
 
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ import torch
 from torch import Generator
 
 from diptych_export.errors import PictureError
-from diptych_export.pictures import panel_pixels
+from diptych_export.pictures import SUFFIXES, panel_pixels
 from diptych_training.augment import MILD, SHOT, draw_sprites, edit
 from diptych_training.errors import DataError
 from diptych_training.exam import Exam
@@ -24,6 +23,7 @@ HELD_OUT = 0.2
 LABELS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 HOLD_OUT = ("classes", "pictures")
 NEIGHBOURS = 8
+ASKED, SHOWN = 300, 5000  # an exam's queries and gallery at most, unless it is the whole one
 
 
 @dataclass(frozen=True)
@@ -49,29 +49,38 @@ class Classes:
 
     def open(self, source: Source) -> "Pictures":
         """Read the list and the pictures."""
-        paths, names = self._listed()
-        subject = np.unique(names, return_inverse=True)[1]
-        keys = names if self.hold_out == "classes" else [str(path) for path in paths]
-        held_out = np.array([split_of(key, validation=HELD_OUT, test=0.0) == "validation" for key in keys])
-        held_out = _at_least_some(held_out, subject, whole=self.hold_out == "classes")
-        return Pictures(self.queries, source, _read(paths, source), subject, held_out)
-
-    def _listed(self) -> tuple[list[Path], list[str]]:
         place = Path(self.pictures)
-        if place.is_dir():
-            files = sorted(path for folder in sorted(place.iterdir()) if folder.is_dir() for path in folder.iterdir())
-            paths = [path for path in files if path.is_file() and not path.name.startswith(".")]
-            names = [path.parent.name for path in paths]
-        else:
-            root = Path(self.root) if self.root else place.parent
-            rows = read_table(place, ["path", "class"])
-            paths, names = [root / row["path"] for row in rows], [row["class"] for row in rows]
+        root, listed = self._folder(place) if place.is_dir() else self._table(place)
+        names = list(listed.values())
         if len(set(names)) < 2:
             raise DataError(
                 f"{place} has pictures of {len(set(names))} classes, and two at least are needed: give a folder with a "
                 "folder for each class, or a CSV with the columns path and class"
             )
-        return paths, names
+        subject = np.unique(names, return_inverse=True)[1]
+        whole = self.hold_out == "classes"
+        held_out = _held_out(names if whole else list(listed), subject, whole=whole)
+        return Pictures(self.queries, source, root, list(listed), subject, held_out)
+
+    def _folder(self, place: Path) -> tuple[Path, dict[str, str]]:
+        """Every picture below the folder of its class, however deep; hidden folders are no classes."""
+        folders = sorted(path for path in place.iterdir() if path.is_dir() and not path.name.startswith("."))
+        return place, {
+            path.relative_to(place).as_posix(): folder.name
+            for folder in folders
+            for path in sorted(folder.rglob("*"))
+            if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
+        }
+
+    def _table(self, place: Path) -> tuple[Path, dict[str, str]]:
+        if not place.is_file():
+            raise DataError(f"pictures = {self.pictures!r} is neither a folder nor a CSV")
+        listed: dict[str, str] = {}
+        for number, row in enumerate(read_table(place, ["path", "class"]), 2):
+            if row["path"] in listed:
+                raise DataError(f"{place}, line {number}: {row['path']} is listed twice; leave one")
+            listed[row["path"]] = row["class"]
+        return Path(self.root) if self.root else place.parent, listed
 
 
 @dataclass(frozen=True)
@@ -93,54 +102,59 @@ class Pairs:
     def open(self, source: Source) -> "Pictures":
         """Read the pairs and their pictures."""
         rows = read_table(Path(self.table), ["image_a", "image_b", "label"])
-        root = Path(self.root) if self.root else Path(self.table).parent
-        place: dict[str, int] = {}
-        for row in rows:
-            for name in (row["image_a"], row["image_b"]):
-                place.setdefault(name, len(place))
-        apart: dict[int, list[int]] = {}
-        subject = np.arange(len(place))
+        names = sorted({row[side] for row in rows for side in ("image_a", "image_b")})
+        place = {name: i for i, name in enumerate(names)}
+        subject, apart = np.arange(len(names)), list[tuple[int, int, int]]()
         for number, row in enumerate(rows, 2):
             label = LABELS.get(row["label"].strip().lower())
             if label is None:
                 raise DataError(f"{self.table}, line {number}: label must be 1 or 0, got {row['label']!r}")
             a, b = place[row["image_a"]], place[row["image_b"]]
             if label:
-                subject[subject == subject[b]] = subject[a]
+                subject[subject == max(subject[a], subject[b])] = min(subject[a], subject[b])
             else:
-                apart.setdefault(a, []).append(b)
-                apart.setdefault(b, []).append(a)
-        if len(np.unique(subject)) == len(place):
-            raise DataError(
-                f"{self.table} has no pair of two pictures with label 1: nothing to learn what is alike from"
-            )
-        held_out = np.array([split_of(f"thing {s}", validation=HELD_OUT, test=0.0) == "validation" for s in subject])
-        held_out = _at_least_some(held_out, subject, whole=True)
-        return Pictures(self.queries, source, _read([root / name for name in place], source), subject, held_out, apart)
+                apart.append((number, a, b))
+        for number, a, b in apart:
+            if subject[a] == subject[b]:
+                raise DataError(
+                    f"{self.table}, line {number}: {names[a]} and {names[b]} are said to differ, and pairs of label 1 "
+                    "connect them; mend one label"
+                )
+        if len(np.unique(subject)) == len(names):
+            raise DataError(f"{self.table} has no pair of two pictures with label 1: nothing to learn likeness from")
+        # A thing goes by the first of its names, so that its split does not move with the order of the rows.
+        held_out = _held_out([names[s] for s in subject], subject, whole=True)
+        root = Path(self.root) if self.root else Path(self.table).parent
+        return Pictures(self.queries, source, root, names, subject, held_out, [(a, b) for _, a, b in apart])
 
 
 class Pictures:
     """Pictures of known things: `subject` (n,) numbers them, `held_out` (n,) bool is what is not learnt from, `apart`
-    names for a picture those that are said to be something else.
+    are pairs that are said to be something else.
     """
 
     def __init__(
         self,
         queries: int,
         source: Source,
-        pixels: np.ndarray,
+        root: Path,
+        names: Sequence[str],
         subject: np.ndarray,
         held_out: np.ndarray,
-        apart: Mapping[int, Sequence[int]] | None = None,
+        apart: Sequence[tuple[int, int]] = (),
     ) -> None:
-        self.queries, self.source, self.subject, self.held_out = queries, source, subject, held_out
-        self.pixels, self.apart = torch.from_numpy(pixels).to(source.device), apart or {}
-        learnt = np.bincount(subject[~held_out], minlength=subject.max() + 1)
+        self.queries, self.source, self.names = queries, source, tuple(names)
+        self.subject, self.held_out = subject, held_out
+        seen, learnt = np.bincount(subject), np.bincount(subject[~held_out], minlength=subject.max() + 1)
         self.asking = np.flatnonzero(~held_out & (learnt[subject] > 1))
-        if not len(self.asking):
+        self.asked = np.flatnonzero(held_out & (seen[subject] > 1))
+        if not len(self.asking) or len(np.unique(subject[~held_out])) < 2 or not len(self.asked):
             raise DataError(
-                "no two pictures of one class are left to learn from once a fifth is held out: bring more of each"
+                f"{len(names)} pictures of {np.count_nonzero(seen)} things are too few: once a fifth is held out, "
+                "two things with two pictures of one are needed to learn from and one picture to ask with; bring more"
             )
+        self.pixels = torch.from_numpy(_read([root / name for name in names], source)).to(source.device)
+        self.apart: Mapping[int, list[int]] = _both_ways(apart)
         self.sprites = draw_sprites(64, source.seed).to(source.device)
         self.neighbours: np.ndarray | None = None
 
@@ -152,8 +166,7 @@ class Pictures:
         chosen = np.array([rng.choice(self.asking[self.subject[self.asking] == s]) for s in np.resize(by_class, count)])
         kin = [self.asking[(self.subject[self.asking] == self.subject[i]) & (self.asking != i)] for i in chosen]
         other = np.array([rng.choice(members) for members in kin])
-        rivals = [self._rival(rng, i) for i in chosen]
-        shown = np.concatenate([other, np.array([r for r in rivals if r is not None], np.int64)])
+        shown = np.concatenate([other, [self._rival(rng, int(i)) for i in chosen]])
         size = self.source.pixels
         queries = edit(self.pixels[torch.from_numpy(chosen)], size, SHOT, generator, self.sprites)
         references = edit(self.pixels[torch.from_numpy(shown)], size, MILD, generator, self.sprites)
@@ -165,54 +178,73 @@ class Pictures:
         self.neighbours = nearest(embed(self.pixels), self.subject, NEIGHBOURS)
 
     def exam(self, *, whole: bool = False) -> Exam:
-        """What is held out among all pictures, the query itself left out."""
-        asked = np.flatnonzero(self.held_out & (np.bincount(self.subject)[self.subject] > 1))
-        relevant = self.subject[asked][:, None] == self.subject[None, :]
-        relevant[np.arange(len(asked)), asked] = False
+        """What is held out among all pictures, the query itself left out; some of them, or all."""
+        rng = np.random.default_rng(0)
+        asked = self.asked if whole else np.sort(rng.permutation(self.asked)[:ASKED])
+        needed = np.flatnonzero(np.isin(self.subject, self.subject[asked]))
+        others = rng.permutation(np.setdiff1d(np.arange(len(self.subject)), needed))
+        gallery = np.concatenate([needed, others if whole else others[: max(0, SHOWN - len(needed))]])
+        place = np.zeros(len(self.subject), np.int64)
+        place[gallery] = np.arange(len(gallery))
+        relevant = self.subject[asked][:, None] == self.subject[gallery][None, :]
+        relevant[np.arange(len(asked)), place[asked]] = False
         pixels = self.pixels.cpu()
-        return Exam(pixels[torch.from_numpy(asked)], pixels, relevant, "recall@1", itself=asked)
+        queries, shown = pixels[torch.from_numpy(asked)], pixels[torch.from_numpy(gallery)]
+        return Exam(queries, shown, relevant, "recall@1", itself=place[asked])
 
-    def _rival(self, rng: np.random.Generator, i: int) -> int | None:
-        """One picture that is surely another thing: by its label, or by mining."""
-        labelled = [j for j in self.apart.get(int(i), []) if not self.held_out[j]]
-        if labelled:
-            return int(rng.choice(labelled))
-        if self.neighbours is None:
-            return None
-        near = [j for j in self.neighbours[i] if not self.held_out[j]]
-        return int(rng.choice(near)) if near else None
+    def _rival(self, rng: np.random.Generator, i: int) -> int:
+        """One picture that is surely another thing: by its label, by mining, or any other."""
+        labelled = [j for j in self.apart.get(i, []) if not self.held_out[j]]
+        near = [] if self.neighbours is None else [int(j) for j in self.neighbours[i] if not self.held_out[j]]
+        if labelled or near:
+            return int(rng.choice(labelled or near))
+        return int(rng.choice(np.flatnonzero(~self.held_out & (self.subject != self.subject[i]))))
 
 
-def _at_least_some(held_out: np.ndarray, subject: np.ndarray, *, whole: bool) -> np.ndarray:
-    """Chance may have held out nothing, or too much: then every fifth class, or every fifth picture of each, is."""
-    classes = np.unique(subject)
+def _held_out(keys: Sequence[str], subject: np.ndarray, *, whole: bool) -> np.ndarray:
+    """A fifth of what can be asked with, (n,) bool, by the digest of its key, so that it stays where others come or go.
+
+    Of few, chance may take none or too many: then every fifth class is held out, or every fifth picture of each.
+    """
+    several = np.bincount(subject)[subject] > 1
+    out = np.array([split_of(key, validation=HELD_OUT, test=0.0) == "validation" for key in keys]) & several
+    classes = np.unique(subject[several])
     if whole:
-        out = np.unique(subject[held_out])
-        if not 0 < len(out) <= max(1, len(classes) // 2):
-            held_out = np.isin(subject, classes[::5][: max(1, len(classes) // 2)])
-        return held_out
+        if not 0 < len(np.unique(subject[out])) <= len(classes) // 2:
+            out = np.isin(subject, classes[::5][: len(classes) // 2])
+        return out
     for one in classes:
         members = np.flatnonzero(subject == one)
-        if held_out[members].mean() > 0.5 or (len(members) > 2 and not held_out[members].any()):
-            held_out[members] = False
-            held_out[members[2::5]] = True
-    return held_out
+        if len(members) > 2 and not 0 < out[members].mean() <= 0.5:
+            out[members] = False
+            out[members[2::5]] = True
+        elif len(members) == 2:
+            out[members] = False
+    return out
 
 
-def _read(paths: list[Path], source: Source) -> np.ndarray:
+def _both_ways(pairs: Sequence[tuple[int, int]]) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for a, b in pairs:
+        found.setdefault(a, []).append(b)
+        found.setdefault(b, []).append(a)
+    return found
+
+
+def _read(paths: Sequence[Path], source: Source) -> np.ndarray:
     """Decode pictures into panels a little larger than the stage's; every one that fails is named in one error."""
     size = source.archives.size
+    pixels, failed = np.empty((len(paths), size, size, 3), np.uint8), list[str]()
 
-    def read(path: Path) -> np.ndarray | str:
+    def read(place: int) -> None:
         try:
-            return panel_pixels(path, size)
+            pixels[place] = panel_pixels(paths[place], size)
         except (PictureError, OSError) as error:
-            return f"{os.fspath(path)}: {error}"
+            failed.append(f"{paths[place]}: {error}")
 
     with ThreadPoolExecutor(2) as pool:
-        panels = list(pool.map(read, paths))
-    failed = [panel for panel in panels if isinstance(panel, str)]
+        list(pool.map(read, range(len(paths))))
     if failed:
-        shown = "\n".join(failed[:5])
+        shown = "\n".join(sorted(failed)[:5])
         raise DataError(f"{len(failed)} of {len(paths)} pictures cannot be read; mend or remove them:\n{shown}")
-    return np.stack([panel for panel in panels if not isinstance(panel, str)])
+    return pixels

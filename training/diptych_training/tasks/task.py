@@ -1,5 +1,6 @@
 """What every task is: settings that open a source of training steps and of an examination."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -41,6 +42,8 @@ class Source:
 class OpenTask(Protocol):
     """A task with its pictures loaded."""
 
+    names: Sequence[str]
+    """Of its pictures, in their order: a run is not resumed on others."""
     neighbours: np.ndarray | None
     """What mining found, if the task mines; kept with the state of the run."""
 
@@ -53,7 +56,7 @@ class OpenTask(Protocol):
         ...
 
     def exam(self, *, whole: bool = False) -> Exam:
-        """The examination on what is held out; `whole` with every picture there is, for thresholds."""
+        """The examination on what is held out; `whole` with as many pictures as there are, for thresholds."""
         ...
 
 
