@@ -6,6 +6,8 @@ from pathlib import Path
 
 from diptych_training.errors import DataError
 
+LABELS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
 
 def read_table(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     """Read a CSV (UTF-8) with at least these columns; others are kept."""

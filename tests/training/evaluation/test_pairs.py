@@ -87,7 +87,7 @@ def test_the_truth_is_the_label_and_not_that_the_files_are_the_same(
             "image_a,image_b,label\n00.jpg,01.jpg,maybe\n",
             "row 1 of .* a label of 1, true, yes, 0, false, no; .*'maybe'",
         ),
-        ("image_a,image_b,label\n00.jpg,01.jpg\n", "row 1 of .* and None"),
+        ("image_a,image_b,label\n00.jpg,01.jpg\n", "line 2: expected 3 fields, got fewer"),
         ("image_a,image_b,label\n00.jpg,01.jpg,1\n", "needs pairs of both labels, got 1 that match of 1"),
         ("image_a,image_b,label\n00.jpg,x.jpg,1\n00.jpg,01.jpg,0\n", r"1 of 3 pictures of p.csv .*x\.jpg; .* --root"),
     ],

@@ -27,13 +27,12 @@ from diptych_training.evaluation.stages import (
     stage_names,
 )
 from diptych_training.metrics import Pool, Ranking
-from diptych_training.tables import read_table
+from diptych_training.tables import LABELS, read_table
 
 if TYPE_CHECKING:
     from diptych_training.evaluation.controls import Control
 
 COLUMNS = ("image_a", "image_b", "label")
-_LABELS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 # The false-positive rate of the threshold that is named first.
 RATE = "0.01"
 
@@ -52,10 +51,10 @@ def read_pairs(path: Path, root: Path) -> LabelledPairs:
     rows, files = read_table(path, COLUMNS), {}
     pairs, labels = [], []
     for number, row in enumerate(rows, 1):
-        label = _LABELS.get((row["label"] or "").strip().lower())
+        label = LABELS.get(row["label"].strip().lower())
         if label is None or not row["image_a"] or not row["image_b"]:
             raise DataError(
-                f"row {number} of {path} must name two pictures and a label of {', '.join(_LABELS)}; "
+                f"row {number} of {path} must name two pictures and a label of {', '.join(LABELS)}; "
                 f"it has {row['image_a']!r}, {row['image_b']!r} and {row['label']!r}"
             )
         pairs.append([files.setdefault(root / row[side], len(files)) for side in COLUMNS[:2]])

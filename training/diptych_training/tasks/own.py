@@ -16,11 +16,10 @@ from diptych_training.errors import DataError
 from diptych_training.exam import Exam
 from diptych_training.mining import nearest
 from diptych_training.photos import split_of
-from diptych_training.tables import read_table
+from diptych_training.tables import LABELS, read_table
 from diptych_training.tasks.task import Embed, Part, Source
 
 HELD_OUT = 0.2
-LABELS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 HOLD_OUT = ("classes", "pictures")
 NEIGHBOURS = 8
 ASKED, SHOWN = 300, 5000  # an exam's queries and gallery at most, unless it is the whole one
