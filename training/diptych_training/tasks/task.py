@@ -42,10 +42,13 @@ class Source:
 class OpenTask(Protocol):
     """A task with its pictures loaded."""
 
-    names: Sequence[str]
-    """Of its pictures, in their order: a run is not resumed on others."""
     neighbours: np.ndarray | None
     """What mining found, if the task mines; kept with the state of the run."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Of its pictures, in their order: a run is not resumed on others."""
+        ...
 
     def draw(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
         """Draw the task's part of a step, `fill` times as many queries as set; the same draws give the same part."""
