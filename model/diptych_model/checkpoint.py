@@ -42,8 +42,10 @@ def checkpoint_files(
     return {WEIGHTS: weights, CONFIG: (json.dumps(described, indent=2) + "\n").encode()}
 
 
-def load_checkpoint(directory: str | Path) -> tuple[PairNetwork, dict[str, Any]]:
-    """Return the network, in evaluation mode, and its metadata; raise `ValueError` where it is not whole."""
+def read_description(directory: str | Path) -> dict[str, Any]:
+    """What a checkpoint says of itself (`network`, `sha256`, `metadata`), its weights unread; raises `ValueError` where
+    files are missing or of another format.
+    """
     folder = Path(directory)
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
@@ -54,6 +56,12 @@ def load_checkpoint(directory: str | Path) -> tuple[PairNetwork, dict[str, Any]]
             f"{folder / CONFIG} is of format {described.get('format')!r}, this version reads {FORMAT}: "
             "load it with the version that wrote it, or train again"
         )
+    return described
+
+
+def load_checkpoint(directory: str | Path) -> tuple[PairNetwork, dict[str, Any]]:
+    """Return the network, in evaluation mode, and its metadata; raise `ValueError` where it is not whole."""
+    folder, described = Path(directory), read_description(directory)
     digest = hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()
     if digest != described["sha256"]:
         raise ValueError(

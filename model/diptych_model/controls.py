@@ -15,8 +15,6 @@ Logits = Float[Tensor, " batch"]
 class Siamese(nn.Module):
     """The siamese twin (Bromley et al. 1993): a logit from the cosine of two embeddings, given as one token each."""
 
-    attentive = False
-
     def __init__(self) -> None:
         super().__init__()
         self.scale, self.offset = nn.Parameter(torch.tensor(10.0)), nn.Parameter(torch.tensor(-5.0))
@@ -28,8 +26,6 @@ class Siamese(nn.Module):
 
 class LateInteraction(nn.Module):
     """Late interaction (Khattab and Zaharia 2020): every token's best match in the other panel, on average (MaxSim)."""
-
-    attentive = False
 
     def __init__(self) -> None:
         super().__init__()

@@ -222,7 +222,8 @@ def test_the_account_says_how_fast_it_went_and_where_the_time_goes(
     stage = recipe.stages[-1]
     journal = Journal(tmp_path, step=0, steps=1, quiet=True)
     began = time.perf_counter()
-    training.advance(training.open(stage, archives), stage, journal)
+    training.open(stage, archives)
+    training.advance(stage, journal)
     took = time.perf_counter() - began
     journal.close()
     assert training.pairs == (12 + 4 + 2) * (1 + stage.negatives)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 
 from diptych_export.commandline import Subparsers, command, emit
@@ -40,6 +39,7 @@ def train(args: argparse.Namespace) -> int:
     """`diptych train RUN.toml`."""
     try:
         from diptych_training import run
+        from diptych_training.processes import is_first
         from diptych_training.recipe import read_recipe
     except ImportError as error:
         from diptych_training.errors import DataError
@@ -49,7 +49,7 @@ def train(args: argparse.Namespace) -> int:
     directory = args.out or Path("runs") / recipe.name
     measured = run.train(recipe, directory, resume=args.resume, quiet=args.quiet or args.json)
     best = directory / run.BEST
-    if os.environ.get("RANK", "0") != "0":  # the first of several processes speaks for all
+    if not is_first():
         return 0
     emit(
         args,

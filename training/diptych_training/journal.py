@@ -18,7 +18,7 @@ class Journal:
     """
 
     def __init__(self, directory: Path, *, step: int, steps: int, quiet: bool, silent: bool = False) -> None:
-        self.path, self.silent = directory / METRICS, silent
+        self.path = directory / METRICS
         self.bar = tqdm(total=steps, initial=step, unit="step", disable=quiet or silent, smoothing=0.05)
         self.quiet, self._events = quiet or silent, None
         if silent:

@@ -49,7 +49,7 @@ class Learner:
         self.network.train().panel.stem.requires_grad_(not stage.frozen).train(not stage.frozen)
         try:
             losses = self._differentiate(drawn, stage)
-        except (torch.OutOfMemoryError, RuntimeError) as error:
+        except RuntimeError as error:
             if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
                 raise
             raise DataError(

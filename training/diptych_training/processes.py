@@ -12,6 +12,11 @@ from torch import Tensor
 PATIENCE = timedelta(hours=2)  # the others wait while the first validates
 
 
+def is_first() -> bool:
+    """Whether this process is the one that writes, measures and speaks; that of a run of one is."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 class Processes:
     """This process among those of the run: its device, its share of the pairs, and sums over all.
 
@@ -31,7 +36,7 @@ class Processes:
     @property
     def first(self) -> bool:
         """Whether this is the one that writes and measures."""
-        return self.rank == 0
+        return is_first()
 
     def share(self, rows: int) -> Tensor:
         """The rows of a step, out of so many, that this process relates, int64."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from diptych_export.manifest import CHECKPOINT, MODELS, bundled_models
-from diptych_model.checkpoint import load_checkpoint
+from diptych_model.checkpoint import read_description
 from diptych_model.config import PairConfig
 from diptych_model.settings import known_settings
 from diptych_training.errors import DataError
@@ -151,7 +151,7 @@ def recipe_from(values: Mapping[str, Any]) -> Recipe:
     known["tasks"] = tuple(task_from(task) for task in known["tasks"])
     network = PairConfig.from_dict(known["network"]) if "network" in known else None
     if known.get("start"):
-        network = network or load_checkpoint(start_of(known["start"]))[0].config
+        network = network or PairConfig.from_dict(read_description(start_of(known["start"]))["network"])
     known["network"] = network or PairConfig()
     known["learning"] = Learning(**known_settings(Learning, known.get("learning", {}), "learning"))
     return Recipe(**known)

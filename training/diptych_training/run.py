@@ -15,6 +15,7 @@ import tomli_w
 import torch
 
 from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
+from diptych_model.checkpoint import read_description
 from diptych_training.calibration import fit_calibration, fit_thresholds, weights_of_parts
 from diptych_training.errors import DataError
 from diptych_training.exam import Exam, sit
@@ -51,19 +52,19 @@ def train(
         run.restore()
     spans = [(stage, end) for stage, end in recipe.spans() if run.learner.step < end or end == recipe.steps]
     # What is missing is missed before anything is written.
-    tasks = run.open(spans[0][0], data)
+    run.open(spans[0][0], data)
     directory.mkdir(parents=True, exist_ok=True)
     if processes.first and not resume:
         (directory / RECIPE).write_text(tomli_w.dumps(recipe.to_dict()))
         (directory / ENVIRONMENT).write_text(json.dumps(environment(), indent=2) + "\n")
     journal = Journal(directory, step=run.learner.step, steps=recipe.steps, quiet=quiet, silent=not processes.first)
     try:
-        run.through(spans, tasks, journal, data)
+        run.through(spans, journal, data)
     finally:
         journal.say(run.account())
         journal.close()
         processes.end()
-    return load_checkpoint(directory / BEST)[1]["metrics"]
+    return read_description(directory / BEST)["metadata"]["metrics"]
 
 
 class Run:
@@ -74,26 +75,22 @@ class Run:
         self.best, self.pairs = -math.inf, 0
         self.seconds: dict[str, float] = defaultdict(float)
         self._neighbours: list[np.ndarray | None] = [None] * len(recipe.tasks)
-        self._pictures = ""
+        self._pictures, self._pixels = "", 0
+        self.tasks: list[OpenTask] = []
+        self.exams: list[Exam] = []
 
-    def through(
-        self, spans: list[tuple[Stage, int]], tasks: list[OpenTask], journal: Journal, data: Path | None
-    ) -> None:
-        """Take all steps of the stages, each with the step at which it ends; `tasks` are open for the first."""
+    def through(self, spans: list[tuple[Stage, int]], journal: Journal, data: Path | None) -> None:
+        """Take all steps of the stages, each with the step at which it ends."""
         recipe, learner, first = self.recipe, self.learner, self.learner.processes.first
-        size = spans[0][0].pixels
-        exams = [task.exam() for task in tasks] if first else []
         for stage, end in spans:
-            if stage.pixels != size:
-                tasks, size = self.open(stage, data), stage.pixels
-                exams = [task.exam() for task in tasks] if first else []
+            self.open(stage, data)
             while learner.step < end:
                 if learner.step % recipe.mine_every == 0:
-                    self.mine(tasks, stage)
-                self.advance(tasks, stage, journal)
+                    self.mine(stage)
+                self.advance(stage, journal)
                 validated = learner.step % recipe.validate_every == 0 or learner.step == recipe.steps
                 if validated and first:
-                    measured = self.validate(exams, stage)
+                    measured = self.validate(stage)
                     journal.note(learner.step, measured, beneath="validation")
                     figures = ", ".join(f"{name} {value:.3f}" for name, value in measured.items())
                     journal.say(f"step {learner.step}: {figures}")
@@ -102,12 +99,17 @@ class Run:
                 learner.processes.wait()
         if first:
             # Every picture there is: among few the nearest are not near, and thresholds found there are too low.
-            asked = [task for task, settings in zip(tasks, recipe.tasks, strict=True) if settings.calibrated] or tasks
+            both = zip(self.tasks, recipe.tasks, strict=True)
+            asked = [task for task, settings in both if settings.calibrated] or self.tasks
             calibrate(self.directory / BEST, [task.exam(whole=True) for task in asked], learner.device)
         learner.processes.wait()
 
-    def open(self, stage: Stage, data: Path | None) -> list[OpenTask]:
-        """Load every task's pictures for a stage; a little larger than its panels, so that a crop has pixels left."""
+    def open(self, stage: Stage, data: Path | None) -> None:
+        """Load every task's pictures for a stage, unless they are there in its size; a little larger than its panels,
+        so that a crop has pixels left.
+        """
+        if stage.pixels == self._pixels:
+            return
         archives = Archives(round(stage.pixels * 1.375), data)
         source = Source(archives, stage.pixels, self.recipe.seed, self.learner.device)
         tasks = [settings.open(source) for settings in self.recipe.tasks]
@@ -119,46 +121,43 @@ class Run:
                 f"the pictures are not those that {self.directory} was begun with: bring them back, or begin a new run "
                 f"in another directory, with start = '{self.directory / LAST}' if it is to go on from there"
             )
-        self._pictures = pictures
-        return tasks
+        self._pictures, self._pixels, self.tasks = pictures, stage.pixels, tasks
+        self.exams = [task.exam() for task in tasks] if self.learner.processes.first else []
 
-    def mine(self, tasks: list[OpenTask], stage: Stage) -> None:
+    def mine(self, stage: Stage) -> None:
         """Let every task look for its hard negatives under the averaged network."""
         began = time.perf_counter()
-        for task in tasks:
+        for task in self.tasks:
             task.mine(lambda photos: embed(self.learner.average, photos, stage.pixels)[1].cpu().numpy())
             if task.neighbours is not None:
                 task.neighbours = self.learner.processes.as_first(task.neighbours)
-        self._neighbours = [task.neighbours for task in tasks]
+        self._neighbours = [task.neighbours for task in self.tasks]
         self.seconds["mine"] += time.perf_counter() - began
 
-    def advance(self, tasks: list[OpenTask], stage: Stage, journal: Journal) -> None:
+    def advance(self, stage: Stage, journal: Journal) -> None:
         """Take one step and note it."""
         learner, began = self.learner, time.perf_counter()
-        drawn = draw_step(tasks, learner.step, seed=self.recipe.seed, fill=stage.fill, device=learner.device)
+        drawn = draw_step(self.tasks, learner.step, seed=self.recipe.seed, fill=stage.fill, device=learner.device)
         ready = time.perf_counter()
         try:
             losses = learner.learn(drawn, stage)
         except DataError as error:
-            kept = f"the last good state is kept in {self.directory}: mend the recipe's copy there and resume"
-            raise DataError(
-                f"{error}; {kept if (self.directory / STATE).exists() else 'nothing was saved yet'}"
-            ) from None
+            saved = (self.directory / STATE).exists()
+            kept = f"the last good state is kept in {self.directory}" if saved else "nothing was saved yet"
+            raise DataError(f"{error}; {kept}") from None
         seconds = time.perf_counter() - began
         self.seconds["draw"] += ready - began
         pairs = len(drawn.match) * (1 + stage.negatives) if stage.relate else 0
         self.pairs += pairs
         journal.note(learner.step, {"rate": learner.rate, "seconds": seconds, "pairs": pairs} | losses)
         shown = {name: f"{losses[name]:.3f}" for name in ("pair", "embedding") if name in losses}
-        speed = (
-            {"pairs/s": f"{pairs / seconds:.0f}"} if pairs else {"pictures/s": f"{len(drawn.pictures) / seconds:.0f}"}
-        )
-        journal.advance(shown | speed)
+        unit, count = ("pairs/s", pairs) if pairs else ("pictures/s", len(drawn.pictures))
+        journal.advance(shown | {unit: f"{count / seconds:.0f}"})
 
-    def validate(self, exams: list[Exam], stage: Stage) -> dict[str, float]:
+    def validate(self, stage: Stage) -> dict[str, float]:
         """Measure the averaged network, and keep it if it is the best so far."""
         began, measured, weighed = time.perf_counter(), {}, 0.0
-        for settings, exam in zip(self.recipe.tasks, exams, strict=True):
+        for settings, exam in zip(self.recipe.tasks, self.exams, strict=True):
             first, after = (ranking.summary() for ranking in sit(self.learner.average, exam, stage.pixels))
             measured |= {f"{settings.kind}_{name}": value for name, value in first.items()}
             measured |= {f"{settings.kind}_reranked_{name}": value for name, value in after.items()}

@@ -72,16 +72,6 @@ def evaluate_copies(
         "references": len(gallery),
         "candidates": search.depth,
         "resampled": resampling.unit,
-        "calibration": scored.calibration(model),
     }
-    return Evidence(
-        "copies",
-        f"Copies: {len(asked)} queries among {len(gallery):,} references",
-        model.name,
-        model.revision,
-        result | comparison.beside(),
-        comparison.series(),
-        model.relevance(scored.logits),
-        scored.labels,
-        *scored.judged(model),
-    )
+    title = f"Copies: {len(asked)} queries among {len(gallery):,} references"
+    return scored.evidence("copies", title, model, result | comparison.beside(), comparison.series())

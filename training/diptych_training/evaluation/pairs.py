@@ -111,19 +111,9 @@ def evaluate_pairs(entrants: Entrants, given: LabelledPairs, root: Path) -> Evid
         "pairs": len(labels),
         "matches": int(labels.sum()),
         "resampled": resampling.unit,
-        "calibration": scored.calibration(model),
     }
-    return Evidence(
-        "pairs",
-        f"Pairs: {len(labels):,}, of which {int(labels.sum()):,} match",
-        model.name,
-        model.revision,
-        result | comparison.beside(),
-        comparison.series(),
-        probabilities,
-        labels,
-        *scored.judged(model),
-    )
+    title = f"Pairs: {len(labels):,}, of which {int(labels.sum()):,} match"
+    return scored.evidence("pairs", title, model, result | comparison.beside(), comparison.series())
 
 
 def _scores(runtime: Runtime, given: LabelledPairs, progress: Progress) -> tuple[np.ndarray, np.ndarray]:

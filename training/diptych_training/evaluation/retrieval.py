@@ -79,19 +79,9 @@ def evaluate_retrieval(
         "classes": len(set(gallery.classes)),
         "candidates": search.depth,
         "resampled": resampling.unit,
-        "calibration": scored.calibration(model),
     }
-    return Evidence(
-        "retrieval",
-        f"Retrieval: {int(counted.sum())} queries, {len(gallery.files):,} pictures in the gallery",
-        model.name,
-        model.revision,
-        result | comparison.beside(),
-        comparison.series(),
-        model.relevance(scored.logits),
-        scored.labels,
-        *scored.judged(model),
-    )
+    title = f"Retrieval: {int(counted.sum())} queries, {len(gallery.files):,} pictures in the gallery"
+    return scored.evidence("retrieval", title, model, result | comparison.beside(), comparison.series())
 
 
 def average_precision(places: np.ndarray) -> float:

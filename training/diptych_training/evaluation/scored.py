@@ -9,7 +9,7 @@ import numpy as np
 
 from diptych_export.runtime import Runtime
 from diptych_training.calibration import even_weights, reliability
-from diptych_training.evaluation.evidence import SHOWN, Judged
+from diptych_training.evaluation.evidence import SHOWN, Evidence, Judged, Series
 from diptych_training.evaluation.files import captions
 
 
@@ -76,6 +76,22 @@ class Scored:
     def judged(self, runtime: Runtime) -> tuple[tuple[Judged, ...], tuple[Judged, ...]]:
         """The matches of lowest and the others of highest score, no pair twice: `SHOWN` of each at most."""
         return self._first(runtime, self.labels, self.logits), self._first(runtime, ~self.labels, -self.logits)
+
+    def evidence(
+        self, protocol: str, title: str, runtime: Runtime, result: dict[str, Any], series: tuple[Series, ...]
+    ) -> Evidence:
+        """What a protocol hands on of the model that scored these pairs, its calibration on them added to `result`."""
+        return Evidence(
+            protocol,
+            title,
+            runtime.name,
+            runtime.revision,
+            result | {"calibration": self.calibration(runtime)},
+            series,
+            runtime.relevance(self.logits),
+            self.labels,
+            *self.judged(runtime),
+        )
 
     def _first(self, runtime: Runtime, kept: np.ndarray, keys: np.ndarray) -> tuple[Judged, ...]:
         rows = np.flatnonzero(kept)

@@ -102,22 +102,8 @@ def evidence(
         "first_stage": {"accuracy": first.values["accuracy"], "interval": interval(first)},
         "gain": reranked.gains_over(first)["accuracy"],
         "resampled": resampling.unit,
-        "calibration": scored.calibration(entrants.model),
     }
-    missed, mistaken = scored.judged(entrants.model)
-    model = entrants.model
-    return Evidence(
-        protocol,
-        title,
-        model.name,
-        model.revision,
-        result | beside,
-        comparison.series(),
-        model.relevance(scored.logits),
-        scored.labels,
-        missed,
-        mistaken,
-    )
+    return scored.evidence(protocol, title, entrants.model, result | beside, comparison.series())
 
 
 def _one_figure(comparison: Comparison, interval: Callable[[Method], list[float]]) -> dict[str, Any]:
