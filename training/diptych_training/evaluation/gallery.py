@@ -59,7 +59,7 @@ class Search:
 @dataclass(frozen=True)
 class Found:
     """A ranking of the gallery: `order` int and `scores` float (Q, K) of the candidates, best first, and for each query
-    the 0-based places of all its matches in the whole ranking.
+    the 0-based places of all its matches in the whole ranking, ascending.
     """
 
     order: np.ndarray
@@ -76,7 +76,7 @@ class Found:
         order = np.argsort(-scores, axis=1, kind="stable")
         place = np.argsort(order, axis=1)
         moved = [
-            np.where(places < len(row), row[np.minimum(places, len(row) - 1)], places)
+            np.sort(np.where(places < len(row), row[np.minimum(places, len(row) - 1)], places))
             for row, places in zip(place, self.places, strict=True)
         ]
         return Found(np.take_along_axis(self.order, order, 1), np.take_along_axis(scores, order, 1), tuple(moved))

@@ -85,8 +85,7 @@ def evaluate_retrieval(
 
 
 def average_precision(places: np.ndarray) -> float:
-    """Average precision of one query from the 0-based places of all its matches, in order; 0 where it has none."""
-    places = np.sort(places)
+    """Average precision of one query from the 0-based places of all its matches, ascending; 0 where it has none."""
     return float(np.mean((np.arange(len(places)) + 1) / (places + 1))) if len(places) else 0.0
 
 
