@@ -37,8 +37,8 @@ def test_a_run_that_starts_from_a_checkpoint_takes_its_network_or_another_trunk(
     recipe = recipe_from(values)
     assert recipe.network == tiny_network.config
     assert recipe_from(json.loads(json.dumps(recipe.to_dict()))) == recipe
-    other = replace(tiny_network.config, blocks=tiny_network.config.blocks + 1).to_dict()
-    assert recipe_from(values | {"network": other}).network.blocks == tiny_network.config.blocks + 1
+    other = recipe_from(values | {"network": {"relation": "siamese", "embedding": 5}}).network
+    assert other == replace(tiny_network.config, relation="siamese", embedding=5)
 
 
 TASK = "[[tasks]]\nkind = 'copy'\n"

@@ -18,8 +18,10 @@ from small import SMALL
 from diptych_model import load_checkpoint
 from diptych_training import run
 from diptych_training.errors import DataError
+from diptych_training.journal import Journal
+from diptych_training.learner import Learner
+from diptych_training.processes import Processes
 from diptych_training.recipe import Recipe, read_recipe, recipe_from
-
 
 ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
 
@@ -207,13 +209,17 @@ def test_a_run_that_starts_from_another_begins_with_its_panel_part(finished: Pat
     network = run.Run(recipe_from(values), tmp_path, Processes()).learner.network
     for name, value in begun.panel.state_dict().items():
         assert torch.equal(network.panel.state_dict()[name], value)
+    values["network"] = {"stem_depths": [1, 3]}
+    deeper = run.Run(recipe_from(values), tmp_path, Processes()).learner.network.eval()
+    pictures = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(deeper.encode(pictures)[1], begun.encode(pictures)[1])
     del values["network"]
     network = run.Run(recipe_from(values), tmp_path, Processes()).learner.network
     for name, value in begun.state_dict().items():
         assert torch.equal(network.state_dict()[name], value)
-    other = recipe_from(values | {"network": SMALL["network"] | {"stem_widths": [8, 16]}})
-    with pytest.raises(DataError, match=r"give stem_widths = \[8, 12\] and stem_depths = \[1, 1\]"):
-        run.Run(other, tmp_path, Processes())
+    for other in ({"stem_widths": [8, 16]}, {"stem_depths": [2, 1]}, {"stem_widths": [8], "stem_depths": [1]}):
+        with pytest.raises(DataError, match=r"give stem_widths = \[8, 12\] and stem_depths = \[1, 1\]"):
+            run.Run(recipe_from(values | {"network": other}), tmp_path, Processes())
 
 
 def test_the_account_says_how_fast_it_went_and_where_the_time_goes(

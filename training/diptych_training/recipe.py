@@ -75,8 +75,8 @@ class Learning:
 class Recipe:
     """Everything a run depends on but the data and the machine.
 
-    `start` names a released model or a checkpoint whose weights the run begins with. Without a [network] it is that
-    one's; another trunk begins anew, on what fits of the checkpoint's panel part.
+    `start` names a released model or a checkpoint whose weights the run begins with, and whose network it has but for
+    what [network] says otherwise; another trunk begins anew, on what fits of the checkpoint's panel part.
     """
 
     stages: tuple[Stage, ...]
@@ -149,10 +149,8 @@ def recipe_from(values: Mapping[str, Any]) -> Recipe:
         raise ValueError(f"a recipe needs at least one [[tasks]] with its kind: {', '.join(TASKS)}")
     known["stages"] = tuple(Stage(**known_settings(Stage, stage, "a stage")) for stage in known["stages"])
     known["tasks"] = tuple(task_from(task) for task in known["tasks"])
-    network = PairConfig.from_dict(known["network"]) if "network" in known else None
-    if known.get("start"):
-        network = network or PairConfig.from_dict(read_description(start_of(known["start"]))["network"])
-    known["network"] = network or PairConfig()
+    begun = read_description(start_of(known["start"]))["network"] if known.get("start") else {}
+    known["network"] = PairConfig.from_dict(begun | known.get("network", {}))
     known["learning"] = Learning(**known_settings(Learning, known.get("learning", {}), "learning"))
     return Recipe(**known)
 

@@ -201,7 +201,10 @@ class Run:
 
 
 def _begun(recipe: Recipe) -> PairNetwork:
-    """A new network, or the one it starts from, or a new trunk on that one's panel part."""
+    """A new network, or the one it starts from, or a new trunk on that one's panel part.
+
+    Blocks that the stem has behind that one's begin as their shortcuts: it begins with the same features.
+    """
     network = PairNetwork(recipe.network)
     if not recipe.start:
         return network
@@ -210,11 +213,11 @@ def _begun(recipe: Recipe) -> PairNetwork:
         return start
     mine, theirs = network.panel.state_dict(), start.panel.state_dict()
     fitting = {name: value for name, value in theirs.items() if name in mine and mine[name].shape == value.shape}
-    if lacking := [name for name in mine if name.startswith("stem.") and name not in fitting]:
+    if lost := [name for name in theirs if name.startswith("stem.") and name not in fitting]:
         raise DataError(
-            f"the stem of {recipe.start!r} is another than [network] names ({lacking[0]} differs first): give "
+            f"the stem of {recipe.start!r} is another than [network] names ({lost[0]} differs first): give "
             f"stem_widths = {list(start.config.stem_widths)} and stem_depths = {list(start.config.stem_depths)}, "
-            "or leave start out"
+            "its last entry larger if you like, or leave start out"
         )
     network.panel.load_state_dict(mine | fitting)
     return network
