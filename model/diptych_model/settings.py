@@ -6,8 +6,12 @@ from difflib import get_close_matches
 from typing import Any
 
 
-def known_settings(cls: type, values: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """Return the values as a dict if each is a field of the dataclass; refuse an unknown one with a suggestion."""
+def known_settings(cls: type, values: Any, what: str) -> dict[str, Any]:
+    """Return the values as a dict if they are a mapping of fields of the dataclass; refuse an unknown one with a
+    suggestion.
+    """
+    if not isinstance(values, Mapping):
+        raise ValueError(f"{what} is a table of settings, got {values!r}")
     names = [field.name for field in fields(cls) if field.init]
     for key in values:
         if key not in names:

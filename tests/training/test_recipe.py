@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,6 +40,32 @@ def test_a_run_that_starts_from_a_checkpoint_takes_its_network_or_another_trunk(
     assert recipe_from(json.loads(json.dumps(recipe.to_dict()))) == recipe
     other = recipe_from(values | {"network": {"relation": "siamese", "embedding": 5}}).network
     assert other == replace(tiny_network.config, relation="siamese", embedding=5)
+
+
+def test_a_recipe_is_changed_from_outside_in_any_place(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text("[learning]\nrate = 1e-3\n" + TASK + "[[stages]]\npixels = 64\nsteps = 3\n" * 2)
+    changes = ["name=mine", "learning.warmup = 7", "network.relation=siamese", "network.stem_depths=[1, 1, 2]"]
+    recipe = read_recipe(path, [*changes, "network.pixels=64", "stages.1.steps=60", "stages.1.negatives=4"])
+    assert (recipe.name, recipe.learning.rate, recipe.learning.warmup) == ("mine", 1e-3, 7)
+    assert (recipe.network.relation, recipe.network.stem_depths) == ("siamese", (1, 1, 2))
+    assert [(stage.pixels, stage.steps, stage.negatives) for stage in recipe.stages] == [(64, 3, 7), (64, 60, 4)]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("rate", "a change is KEY=VALUE, such as learning.rate=1e-3; got 'rate'"),
+        ("stages.2.steps=1", "'stages.2.steps=1': there is no '2' in a list of 1, which counts from 0"),
+        ("learning.rat=1", "did you mean 'rate'"),
+        ("learning=fast", "learning is a table of settings, got 'fast'"),
+    ],
+)
+def test_a_change_that_does_not_fit_is_refused(tmp_path: Path, change: str, message: str) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(TASK + "[[stages]]\npixels = 128\nsteps = 3\n")
+    with pytest.raises(DataError, match=re.escape(message)):
+        read_recipe(path, [change])
 
 
 TASK = "[[tasks]]\nkind = 'copy'\n"

@@ -20,6 +20,13 @@ def register(subparsers: Subparsers) -> None:
     parser.add_argument("recipe", type=Path, metavar="RUN.toml", help="the recipe; training/recipes/ has examples")
     parser.add_argument("--out", "-o", type=Path, help="directory of the run (default: runs/NAME)")
     parser.add_argument("--resume", action="store_true", help="go on from the run's last saved state")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change the recipe: learning.rate=1e-3, stages.0.steps=60, network.relation=siamese (repeatable)",
+    )
 
     parser = command(subparsers, "edit", "make edited copies of photos, with the truth, to measure with", edit)
     parser.add_argument("photos", type=Path, metavar="DIR", help="the photos to copy")
@@ -45,7 +52,7 @@ def train(args: argparse.Namespace) -> int:
         from diptych_training.errors import DataError
 
         raise DataError(f"training needs `pip install 'diptych[train]'`: {error}") from None
-    recipe = read_recipe(args.recipe)
+    recipe = read_recipe(args.recipe, args.set)
     directory = args.out or Path("runs") / recipe.name
     measured = run.train(recipe, directory, resume=args.resume, quiet=args.quiet or args.json)
     best = directory / run.BEST

@@ -1,7 +1,9 @@
 """A training recipe: TOML in, one frozen and checked value out."""
 
+import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -129,10 +131,14 @@ class Recipe:
         return list(zip(self.stages, ends, strict=True))
 
 
-def read_recipe(path: Path) -> Recipe:
-    """Read a recipe; raise `DataError` with the file's name for what is missing, unknown or out of range."""
+def read_recipe(path: Path, changes: Sequence[str] = ()) -> Recipe:
+    """Read a recipe, with changes such as `learning.rate=1e-3` or `stages.0.steps=60` (lists count from 0); raise
+    `DataError` with the file's name for what is missing, unknown or out of range.
+    """
     try:
         values = tomllib.loads(path.read_text())
+        for change in changes:
+            values = _merged(values, _parsed(change), change)
         return recipe_from(values)
     except FileNotFoundError:
         raise DataError(f"no recipe at {path}; training/recipes/ has examples") from None
@@ -164,3 +170,24 @@ def start_of(start: str) -> Path:
             f"start = {start!r} is neither a released model ({', '.join(bundled_models())}) nor a checkpoint directory"
         )
     return Path(start)
+
+
+def _parsed(change: str) -> dict[str, Any]:
+    """KEY=VALUE as TOML reads it, for which dotted keys are nothing new; a value that is none is a word."""
+    key, equals, value = change.partition("=")
+    for written in (value, json.dumps(value)):
+        with suppress(tomllib.TOMLDecodeError):
+            if equals:
+                return tomllib.loads(f"{key} = {written}")
+    raise ValueError(f"a change is KEY=VALUE, such as learning.rate=1e-3; got {change!r}")
+
+
+def _merged(values: Any, changed: Any, change: str) -> Any:
+    if not isinstance(changed, dict):
+        return changed
+    if isinstance(values, list):
+        if unknown := [key for key in changed if not key.isdigit() or int(key) >= len(values)]:
+            raise ValueError(f"{change!r}: there is no {unknown[0]!r} in a list of {len(values)}, which counts from 0")
+        return [_merged(value, changed.get(str(i), value), change) for i, value in enumerate(values)]
+    known = values if isinstance(values, dict) else {}
+    return known | {key: _merged(known.get(key), value, change) for key, value in changed.items()}
