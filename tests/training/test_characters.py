@@ -1,5 +1,6 @@
 """Omniglot's layout, groups and episodes, on an archive of drawn characters."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +61,25 @@ def test_without_bending_and_turning_the_two_sides_are_the_same_character(
         assert len(set(one)) == 3
         assert len(set(characters.alphabet[found[0]])) == 1
         assert (np.array(found[0]) != np.array(found[1])).all()
+
+
+def test_a_composed_character_is_two_of_an_alphabet_and_looks_like_no_other(
+    characters: Characters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Where all hands draw a character alike, two pictures of a group are equal if and only if they are one character.
+    monkeypatch.setattr("diptych_training.characters.bend", lambda ink, generator: ink)
+    first = np.array([np.flatnonzero(characters.character == c)[0] for c in characters.character])
+    alike = replace(characters, pixels=characters.pixels[torch.from_numpy(first)])
+    groups = Groups(alike, seed=1, composed=1.0)
+    one, other, character, turn = groups.draw_from(np.random.default_rng(2), groups=4, size=6)
+    assert torch.equal(one, other)
+    assert character.min() > characters.character.max()
+    assert len(set(character)) > 12
+    for rows in np.split(np.arange(24), 4):
+        assert len(set(turn[rows])) == 1
+        equal = (one[rows][:, None] == one[rows][None, :]).flatten(2).all(2).numpy()
+        assert np.array_equal(equal, character[rows][:, None] == character[rows][None, :])
+    assert len(set(character[:6]) & set(character[6:])) == 0
 
 
 def test_an_episode_is_one_alphabet_and_one_hand_a_side(characters: Characters) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import zipfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -69,12 +70,22 @@ class Groups:
 
     Four turns of a character count as four characters, with `mirrored` eight, half the groups upright, and
     each drawing is bent a little (rotation, scale, shear, shift; with `rippled` also waves and the weight of the pen).
-    An alphabet smaller than a group gives some of its characters twice, and two groups may share an alphabet and a
-    turn. The same seed and step give the same pictures.
+    A share `composed` of the groups has characters made of two of the alphabet's, one laid over the other. An alphabet
+    smaller than a group gives some of its characters twice, and two groups may share an alphabet and a turn. The same
+    seed and step give the same pictures.
     """
 
-    def __init__(self, characters: Characters, seed: int, *, mirrored: bool = False, rippled: bool = False) -> None:
+    def __init__(
+        self,
+        characters: Characters,
+        seed: int,
+        *,
+        mirrored: bool = False,
+        rippled: bool = False,
+        composed: float = 0.0,
+    ) -> None:
         self.characters, self.seed, self.mirrored, self.rippled = characters, seed, mirrored, rippled
+        self.composed = composed
         # (characters of an alphabet) -> drawings of each
         self.drawings = [
             [np.flatnonzero(characters.character == c) for c in np.unique(characters.character[where])]
@@ -90,22 +101,39 @@ class Groups:
         self, rng: np.random.Generator, groups: int, size: int
     ) -> tuple[Tensor, Tensor, np.ndarray, np.ndarray]:
         """Two batches of pictures (groups * size, 3, S, S), and for both which character it is, in which turn."""
-        first, second, turns = [], [], []
-        for alphabet in rng.integers(0, len(self.drawings), groups):
-            known = self.drawings[alphabet]
-            for character in rng.choice(len(known), size, replace=len(known) < size):
-                one, other = rng.choice(known[character], 2, replace=False)
-                first.append(one)
-                second.append(other)
+        inks, characters, turns = [], [], []
+        for group, alphabet in enumerate(rng.integers(0, len(self.drawings), groups)):
+            ink, character = self._group(rng, self.drawings[alphabet], size, group)
             # Upright they are what is asked for; turned or mirrored they are more characters.
             upright = self.mirrored and rng.random() < 0.5
-            turns.append(0 if upright else rng.integers(0, 8 if self.mirrored else 4))
+            turns.append(0 if upright else int(rng.integers(0, 8 if self.mirrored else 4)))
+            inks.append(_turned(ink, turns[-1]))
+            characters.append(character)
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
-        ink = self.characters.pixels[np.array(first + second)].view(2, groups, size, *self.characters.pixels.shape[1:])
-        ink = torch.stack([_turned(ink[:, group], int(turn)) for group, turn in enumerate(turns)], 1).flatten(0, 2)
+        ink = torch.stack(inks, 1).flatten(0, 2)
         bent = bend(ripple(ink, generator) if self.rippled else ink, generator)
         one, other = pictures(bent).tensor_split(2)
-        return one, other, self.characters.character[np.array(first)], np.repeat(np.array(turns), size)
+        return one, other, np.concatenate(characters), np.repeat(np.array(turns), size)
+
+    def _group(
+        self, rng: np.random.Generator, known: Sequence[np.ndarray], size: int, group: int
+    ) -> tuple[Tensor, np.ndarray]:
+        """Ink (2, size, S, S) of characters of one alphabet by two hands each, and which they are."""
+        if not self.composed or rng.random() >= self.composed:
+            return self._by_two_hands(rng, known, rng.choice(len(known), size, replace=len(known) < size))
+        # Few lower parts under many upper ones: rivals share a part, and differ where one has to look.
+        few = rng.choice(len(known), min(4, len(known)), replace=False)
+        lower, first = self._by_two_hands(rng, known, rng.choice(few, size))
+        upper, second = self._by_two_hands(rng, known, rng.integers(0, len(known), size))
+        ink = torch.maximum(_placed(lower, rng), _placed(upper, rng))
+        count = len(self.characters.character)
+        return ink, count * (1 + count * (1 + group) + first) + second
+
+    def _by_two_hands(
+        self, rng: np.random.Generator, known: Sequence[np.ndarray], chosen: np.ndarray
+    ) -> tuple[Tensor, np.ndarray]:
+        drawings = np.stack([rng.choice(known[character], 2, replace=False) for character in chosen], 1)
+        return self.characters.pixels[torch.from_numpy(drawings)], self.characters.character[drawings[0]]
 
 
 def pictures(ink: Tensor) -> Tensor:
@@ -140,6 +168,16 @@ def ripple(ink: Tensor, generator: Generator) -> Tensor:
     redrawn = ((soft - cut) * 6 + 0.5).clamp(0, 1)
     chosen = torch.rand(len(ink), 1, 1, 1, generator=generator) < 0.5
     return torch.where(chosen, redrawn, bent)[:, 0]
+
+
+def _placed(ink: Tensor, rng: np.random.Generator) -> Tensor:
+    """Ink (..., S, S), all of it drawn smaller, down to half, at one place."""
+    wide, high = 1 / rng.uniform(0.5, 1, 2)
+    right, down = rng.uniform(-1, 1, 2) * (wide - 1, high - 1)
+    where = torch.tensor([[wide, 0, right], [0, high, down]], dtype=ink.dtype)
+    flat = ink.flatten(0, -3)[:, None]
+    grid = F.affine_grid(where.expand(len(flat), 2, 3), list(flat.shape), align_corners=False)
+    return F.grid_sample(flat, grid, align_corners=False).view(ink.shape)
 
 
 def _turned(ink: Tensor, turn: int) -> Tensor:

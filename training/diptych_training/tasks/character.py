@@ -16,13 +16,20 @@ EPISODES = 50
 
 @dataclass(frozen=True)
 class Character:
-    """`groups` of `size` characters of one alphabet a step; judged by the one-shot trials won on other alphabets."""
+    """`groups` of `size` characters of one alphabet a step, a share `composed` of them made of two characters each;
+    judged by the one-shot trials won on other alphabets.
+    """
 
     groups: int = 4
     size: int = 20
+    composed: float = 0.0
     weight: float = 1.0
     calibrated: bool = True
     kind: str = field(default="character", init=False)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.composed <= 1:
+            raise ValueError(f"composed is a share of the groups, 0 to 1, got {self.composed}")
 
     def open(self, source: Source) -> "Letters":
         """Load Omniglot."""
@@ -35,7 +42,7 @@ class Letters:
     def __init__(self, settings: Character, source: Source) -> None:
         self.settings, self.source = settings, source
         characters = load_characters(source.archives.folder, "background", source.pixels)
-        self.groups = Groups(characters, source.seed, mirrored=True, rippled=True)
+        self.groups = Groups(characters, source.seed, mirrored=True, rippled=True, composed=settings.composed)
         self.names = [str(number) for number in characters.character]
         self.neighbours: np.ndarray | None = None
 
