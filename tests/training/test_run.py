@@ -56,7 +56,7 @@ def test_a_run_leaves_its_recipe_metrics_environment_and_a_calibrated_checkpoint
 
 
 def test_a_run_stopped_between_two_checkpoints_resumes_to_the_same_numbers(
-    recipe: Recipe, archives: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recipe: Recipe, archives: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
     advance = run.Run.advance
 
@@ -67,7 +67,8 @@ def test_a_run_stopped_between_two_checkpoints_resumes_to_the_same_numbers(
 
     monkeypatch.setattr(run.Run, "advance", stopped)
     with pytest.raises(KeyboardInterrupt):
-        run.train(recipe, tmp_path / "cut", data=archives, quiet=True)
+        run.train(recipe, tmp_path / "cut", data=archives)
+    assert f"stopped after step 5; the last good state is kept in {tmp_path / 'cut'}, and" in capsys.readouterr().out
     monkeypatch.undo()
     run.train(recipe, tmp_path / "cut", data=archives, resume=True, quiet=True)
     assert_same_run(tmp_path / "cut", finished)

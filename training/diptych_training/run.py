@@ -60,6 +60,9 @@ def train(
     journal = Journal(directory, step=run.learner.step, steps=recipe.steps, quiet=quiet, silent=not processes.first)
     try:
         run.through(spans, journal, data)
+    except KeyboardInterrupt:
+        journal.say(f"stopped after step {run.learner.step}; {run.kept()}")
+        raise
     finally:
         journal.say(run.account())
         journal.close()
@@ -142,9 +145,7 @@ class Run:
         try:
             losses = learner.learn(drawn, stage)
         except DataError as error:
-            saved = (self.directory / STATE).exists()
-            kept = f"the last good state is kept in {self.directory}" if saved else "nothing was saved yet"
-            raise DataError(f"{error}; {kept}") from None
+            raise DataError(f"{error}; {self.kept()}") from None
         seconds = time.perf_counter() - began
         self.seconds["draw"] += ready - began
         pairs = len(drawn.match) * (1 + stage.negatives) if stage.relate else 0
@@ -179,6 +180,12 @@ class Run:
             self.learner.state() | {"best": self.best, "neighbours": neighbours, "pictures": self._pictures}, written
         )
         written.replace(self.directory / STATE)
+
+    def kept(self) -> str:
+        """Say what a run that ends early can go on from."""
+        if not (self.directory / STATE).exists():
+            return "nothing was saved yet"
+        return f"the last good state is kept in {self.directory}, and --resume goes on from there"
 
     def restore(self) -> None:
         """Go on from the last saved state."""
