@@ -53,7 +53,6 @@ def test_only_queries_with_a_match_count_for_recall_but_all_their_pairs_for_micr
         np.array([[0.5, 0.4], [0.9, 0.1]]), np.array([[True, False], [False, False]]), np.array([True, False])
     )
     assert ranking.summary() == {"micro_ap": 0.5, "recall_at_p90": 0.0, "recall@1": 1.0}
-    assert ranking.micro_ap_of(np.array([0, 0])) == 1.0
 
 
 def test_the_bootstrap_interval_holds_the_mean_and_narrows_with_more_queries() -> None:

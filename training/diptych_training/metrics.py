@@ -37,16 +37,20 @@ class Pool:
         return found, np.cumsum(weight)[self.ends] - found
 
     def average_precision(self, positives: int, counts: np.ndarray | None = None) -> float:
-        """Average precision with `positives` matches to find, found or not; 0 where there are none."""
+        """Average precision with `positives` matches to find, found or not; NaN where there are none."""
         found, others = self.curve(counts)
         precision = found / np.maximum(found + others, 1)
-        return float(np.sum(np.diff(found, prepend=0) * precision) / max(positives, 1))
+        return float(np.sum(np.diff(found, prepend=0) * precision) / positives) if positives else float("nan")
 
     def recall_at_precision(self, positives: int, precision: float = 0.9, counts: np.ndarray | None = None) -> float:
-        """The largest share of matches found by any threshold at which the precision is at least as stated."""
+        """The largest share of matches found by any threshold at which the precision is at least as stated; NaN where
+        there are none.
+        """
         found, others = self.curve(counts)
         reached = found / np.maximum(found + others, 1) >= precision
-        return float(found[reached].max() / max(positives, 1)) if reached.any() else 0.0
+        if not positives:
+            return float("nan")
+        return float(found[reached].max() / positives) if reached.any() else 0.0
 
     def auc(self, counts: np.ndarray | None = None) -> float:
         """Chance that a match scores above another pair, ties counting half; NaN where one of the kinds is missing."""
@@ -136,11 +140,6 @@ class Ranking:
             "recall_at_p90": recall_at_precision(scores, relevant, positives),
             "recall@1": recall_at(self.ranks, 1),
         }
-
-    def micro_ap_of(self, queries: np.ndarray) -> float:
-        """Micro-AP over these queries, repeats counted, for resampling."""
-        positives = int(self.positives[queries].sum())
-        return micro_average_precision(self.scores[queries].ravel(), self.relevant[queries].ravel(), max(positives, 1))
 
 
 def two_stages(

@@ -34,6 +34,12 @@ def test_what_is_not_counted_leaves_the_mean_alone() -> None:
     assert Resampling("queries", np.arange(3)).mean(values, counted).value == 0.5
 
 
+def test_draws_in_which_nothing_counts_are_left_out() -> None:
+    estimate = Resampling("queries", np.arange(3)).mean(np.ones(3), np.array([True, False, False]))
+    assert np.isnan(estimate.draws).any()
+    assert estimate.interval == [1, 1]
+
+
 def test_a_statistic_is_given_how_often_each_unit_was_drawn() -> None:
     seen: list[np.ndarray] = []
     resampling = Resampling("queries", np.arange(7))

@@ -57,6 +57,20 @@ def test_places_follow_the_candidates_and_stay_behind_them() -> None:
     assert after.places[0].tolist() == [0, 2, 3, 9]
 
 
+def test_a_tie_is_not_won(entrants: Entrants, photos: Path) -> None:
+    # Four files in a gallery of 29, each of which is the query's very picture; only one of them is said to be right.
+    files = [photos / f"{i:02d}.jpg" for i in range(14)]
+    for twin in (0, 7, 14, 28):
+        gallery = Side([*files, *files, files[0]], photos)
+        gallery.files[14], gallery.files[7] = files[0], files[0]
+        given = Search(Side(files[:1], photos), gallery, [np.array([twin])], [NONE], 6)
+        for found in kept(entrants, given):
+            assert sorted(found.order[0, :4]) == [0, 7, 14, 28]
+            assert len(set(found.scores[0, :4])) == 1
+            assert found.order[0, 3] == twin
+            assert found.places[0].tolist() == [3]
+
+
 def test_places_are_those_of_the_whole_ranking(entrants: Entrants, photos: Path) -> None:
     (first, _), (whole, _) = (kept(entrants, search(photos, k, left_out=True)) for k in (2, 14))
     for query in range(14):

@@ -10,7 +10,8 @@ DRAWS = 1000
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure and its `draws` (D,): what it is when the queries are drawn anew with replacement.
+    """A figure and its `draws` (D,): what it is when the queries are drawn anew with replacement, NaN where what was
+    drawn has no such figure.
 
     Draw i is the same queries for every estimate of one `Resampling`, and so two of them subtract in pairs.
     """
@@ -49,11 +50,18 @@ class Resampling:
         return Estimate(float(value), np.array([statistic(counts) for counts in self.counts()], float))
 
     def mean(self, values: np.ndarray, counted: np.ndarray | None = None) -> Estimate:
-        """The mean of one value a trial (T,); trials that are not `counted` (T,) bool are left out."""
+        """The mean of one value a trial (T,); trials that are not `counted` (T,) bool are left out, and so are draws
+        without any.
+        """
         counted = np.ones(len(values), bool) if counted is None else counted
         sums = np.bincount(self.of[counted], np.asarray(values, float)[counted], self.count)
         sizes = np.bincount(self.of[counted], minlength=self.count)
-        return self.estimate(lambda counts: float(counts @ sums) / max(int(counts @ sizes), 1))
+
+        def mean(counts: np.ndarray) -> float:
+            drawn = int(counts @ sizes)
+            return float(counts @ sums) / drawn if drawn else float("nan")
+
+        return self.estimate(mean)
 
 
 def _middle(draws: np.ndarray) -> list[float]:

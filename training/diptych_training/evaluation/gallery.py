@@ -58,8 +58,10 @@ class Search:
 
 @dataclass(frozen=True)
 class Found:
-    """A ranking of the gallery: `order` int and `scores` float (Q, K) of the candidates, best first, and for each query
-    the 0-based places of all its matches in the whole ranking, ascending.
+    """A ranking of the gallery, in which of equals the right one comes last, so that a tie is not won.
+
+    `order` int and `scores` float (Q, K) are of the candidates, best first; `places` are for each query the 0-based
+    places of all its matches in the whole ranking, ascending.
     """
 
     order: np.ndarray
@@ -72,8 +74,11 @@ class Found:
         return Ranking(self.scores, relevant, np.array([len(right) for right in search.matches]))
 
     def permuted(self, scores: np.ndarray) -> Found:
-        """The same candidates by other scores (Q, K), equals as they were; what lies behind them is left untouched."""
-        order = np.argsort(-scores, axis=1, kind="stable")
+        """The same candidates by other scores (Q, K); what lies behind them is left untouched."""
+        right = np.zeros(scores.shape, bool)
+        for row, places in zip(right, self.places, strict=True):
+            row[places[places < len(row)]] = True
+        order = np.lexsort((right, -scores), axis=-1)
         place = np.argsort(order, axis=1)
         moved = [
             np.sort(np.where(places < len(row), row[np.minimum(places, len(row) - 1)], places))
@@ -120,7 +125,10 @@ def _two_stages(runtime: Runtime, search: Search, progress: Progress) -> tuple[F
     stored = encode(runtime, search.gallery.files, progress, "the gallery")
     looked = encode(runtime, search.queries.files, progress, "queries")
     starts = range(0, len(looked.embeddings), _QUERIES)
-    rows = (row for s in starts for row in looked.embeddings[s : s + _QUERIES] @ stored.embeddings.T)
+    # In float64, rounded back: in float32 the cosines of equal pictures differ in their last bits, by where they lie.
+    columns = stored.embeddings.T.astype(np.float64)
+    blocks = (looked.embeddings[s : s + _QUERIES] @ columns for s in starts)
+    rows = (row for block in blocks for row in block.astype(np.float32))
     first = _first_stage(rows, search)
     logits = pair_logits(runtime, looked.tokens, stored.tokens, _pairs(first), progress)
     return first, logits.reshape(first.order.shape)
@@ -132,7 +140,7 @@ def _first_stage(rows: Iterator[np.ndarray], search: Search) -> Found:
     for row, left_out, right in zip(rows, search.left_out, search.matches, strict=True):
         row = np.array(row)
         row[left_out] = -np.inf
-        order = np.argsort(-row, kind="stable")
+        order = np.lexsort((np.isin(np.arange(len(row)), right), -row))
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         orders.append(order[:depth])

@@ -28,15 +28,16 @@ class Labelled:
 
 def read_labelled(path: Path, root: Path) -> Labelled:
     """Read the columns path (below `root`) and class; a row that comes twice counts once."""
-    rows = dict.fromkeys((row["path"], row["class"]) for row in read_table(path, ["path", "class"]))
+    rows = read_table(path, ["path", "class"])
     if not rows:
         raise DataError(f"{path} has no rows; expected the columns path and class")
-    if lacking := [name for name, label in rows if not name or not label]:
+    if lacking := [row["path"] for row in rows if not row["path"] or not row["class"]]:
         raise DataError(f"{path} has {len(lacking)} rows without a path or a class, such as that of {lacking[0]!r}")
-    known: dict[str, str] = {}
-    for name, label in rows:
+    known: dict[Path, str] = {}
+    for row in rows:
+        name, label = Path(row["path"]), row["class"]
         if known.setdefault(name, label) != label:
-            raise DataError(f"{path} gives {name!r} two classes, {known[name]!r} and {label!r}; keep one")
+            raise DataError(f"{path} gives {row['path']!r} two classes, {known[name]!r} and {label!r}; keep one")
     files = tuple(root / name for name in known)
     require(files, f"pictures of {path.name}", f"its paths are relative to --root, which is {root}")
     return Labelled(files, tuple(known.values()))
