@@ -17,11 +17,10 @@ from diptych_training.evaluation.stages import (
     Entrants,
     Method,
     Progress,
-    Stages,
+    compare,
     describe,
     encode,
     pair_logits,
-    stage_names,
 )
 from diptych_training.metrics import Ranking
 
@@ -96,23 +95,20 @@ def measure(entrants: Entrants, search: Search, figures: Figures) -> tuple[Compa
     A control that verifies takes the candidates of our first stage; any other ranks the whole gallery itself.
     """
 
-    def method(name: str, found: Found) -> Method:
+    def look(runtime: Runtime) -> tuple[Found, Found]:
+        return _two_stages(runtime, search, entrants.progress)
+
+    def ask(control: Control, first: Found) -> Found:
+        return _control(control, search, first, entrants.progress)
+
+    def judge(name: str, found: Found) -> Method:
         ranking = found.ranking(search)
         return Method(name, figures(found, ranking), ranking)
 
-    def stages(runtime: Runtime, name: str | None) -> tuple[Stages, Found, np.ndarray]:
-        first, logits = _two_stages(runtime, search, entrants.progress)
-        names = stage_names(name)
-        return Stages(method(names[0], first), method(names[1], first.permuted(logits))), first, logits
-
-    ours, first, logits = stages(entrants.model, None)
-    controls = tuple(method(c.name, _control(c, search, first, entrants.progress)) for c in entrants.controls)
-    against = {name: stages(runtime, name)[0] for name, runtime in entrants.against.items()}
-    labels, pairs = ours.first.ranking.relevant.ravel(), _pairs(first)
-    matches = sum(len(right) for right in search.matches)
-    return Comparison(ours, controls, against), Scored(
-        search.queries, search.gallery, pairs, logits.ravel(), labels, matches
-    )
+    comparison, found = compare(entrants, look, ask, judge)
+    labels, matches = comparison.ours.reranked.ranking.relevant, sum(len(right) for right in search.matches)
+    scored = Scored(search.queries, search.gallery, _pairs(found), found.scores.ravel(), labels.ravel(), matches)
+    return comparison, scored
 
 
 def by_query(search: Search) -> Resampling:
@@ -120,18 +116,17 @@ def by_query(search: Search) -> Resampling:
     return Resampling("queries", np.arange(len(search.queries.files)))
 
 
-def _two_stages(runtime: Runtime, search: Search, progress: Progress) -> tuple[Found, np.ndarray]:
-    """The gallery by cosine, exactly, and the logits (Q, K) of its candidates."""
+def _two_stages(runtime: Runtime, search: Search, progress: Progress) -> tuple[Found, Found]:
+    """The gallery by cosine, exactly, and its candidates by logits."""
     stored = encode(runtime, search.gallery.files, progress, "the gallery")
     looked = encode(runtime, search.queries.files, progress, "queries")
     starts = range(0, len(looked.embeddings), _QUERIES)
     # In float64, rounded back: in float32 the cosines of equal pictures differ in their last bits, by where they lie.
     columns = stored.embeddings.T.astype(np.float64)
     blocks = (looked.embeddings[s : s + _QUERIES] @ columns for s in starts)
-    rows = (row for block in blocks for row in block.astype(np.float32))
-    first = _first_stage(rows, search)
+    first = _first_stage((row for block in blocks for row in block.astype(np.float32)), search)
     logits = pair_logits(runtime, looked.tokens, stored.tokens, _pairs(first), progress)
-    return first, logits.reshape(first.order.shape)
+    return first, first.permuted(logits.reshape(first.order.shape))
 
 
 def _first_stage(rows: Iterator[np.ndarray], search: Search) -> Found:

@@ -16,15 +16,13 @@ from diptych_training.evaluation.evidence import Evidence
 from diptych_training.evaluation.files import require
 from diptych_training.evaluation.scored import Scored, Side
 from diptych_training.evaluation.stages import (
-    Comparison,
     Entrants,
     Method,
     Progress,
-    Stages,
+    compare,
     describe,
     encode,
     pair_logits,
-    stage_names,
 )
 from diptych_training.metrics import Pool, Ranking
 from diptych_training.tables import LABELS, read_table
@@ -75,20 +73,20 @@ def evaluate_pairs(entrants: Entrants, given: LabelledPairs, root: Path) -> Evid
     resampling = Resampling("pairs", np.arange(len(labels)))
     model = entrants.model
 
-    def method(name: str, scores: np.ndarray) -> Method:
+    def look(runtime: Runtime) -> tuple[np.ndarray, np.ndarray]:
+        return _scores(runtime, given, entrants.progress)
+
+    def ask(control: Control, _: np.ndarray) -> np.ndarray:
+        return _control(control, given, entrants.progress)
+
+    def judge(name: str, scores: np.ndarray) -> Method:
         pool, order = Pool(scores, labels, np.arange(len(labels))), np.argsort(-scores, kind="stable")
         ranking = Ranking(scores[None, order], labels[None, order], np.array([labels.sum()]))
         precision = resampling.estimate(lambda n: pool.average_precision(int(n @ labels), n))
         return Method(name, {"auc": resampling.estimate(pool.auc), "average_precision": precision}, ranking)
 
-    def stages(runtime: Runtime, name: str | None) -> tuple[Stages, np.ndarray]:
-        cosines, logits = _scores(runtime, given, entrants.progress)
-        first, reranked = stage_names(name)
-        return Stages(method(first, cosines), method(reranked, logits)), logits
-
-    ours, logits = stages(model, None)
-    controls = tuple(method(c.name, _control(c, given, entrants.progress)) for c in entrants.controls)
-    comparison = Comparison(ours, controls, {name: stages(r, name)[0] for name, r in entrants.against.items()})
+    comparison, logits = compare(entrants, look, ask, judge)
+    ours = comparison.ours
     side = Side(given.files, root)
     scored = Scored(side, side, given.pairs, logits, labels, int(labels.sum()))
     probabilities = model.relevance(logits)

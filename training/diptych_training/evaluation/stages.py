@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -104,6 +104,32 @@ class Comparison:
         others = [method for stages in self.against.values() for method in (stages.first, stages.reranked)]
         methods = (*self.controls, *others, self.ours.first, self.ours.reranked)
         return tuple(Series(method.name, method.ranking) for method in methods)
+
+
+Scores = TypeVar("Scores")
+
+
+def compare(
+    entrants: Entrants,
+    look: Callable[[Runtime], tuple[Scores, Scores]],
+    ask: Callable[[Control, Scores], Scores],
+    judge: Callable[[str, Scores], Method],
+) -> tuple[Comparison, Scores]:
+    """Lay all entrants side by side, and return what our model's pair scorer said too.
+
+    `look` gives a model's two stages, `ask` a control's answer, which may depend on our first stage, and `judge` makes
+    a named method of either.
+    """
+
+    def stages(name: str | None, scores: tuple[Scores, Scores]) -> Stages:
+        first, reranked = map(judge, stage_names(name), scores)
+        return Stages(first, reranked)
+
+    first, reranked = look(entrants.model)
+    ours = stages(None, (first, reranked))
+    controls = tuple(judge(control.name, ask(control, first)) for control in entrants.controls)
+    against = {name: stages(name, look(runtime)) for name, runtime in entrants.against.items()}
+    return Comparison(ours, controls, against), reranked
 
 
 def stage_names(model: str | None) -> tuple[str, str]:

@@ -18,11 +18,10 @@ from diptych_training.evaluation.stages import (
     Entrants,
     Method,
     Progress,
-    Stages,
+    compare,
     describe,
     encode,
     pair_logits,
-    stage_names,
 )
 from diptych_training.metrics import Ranking
 
@@ -64,21 +63,19 @@ def measure(entrants: Entrants, trials: Trials, resampling: Resampling) -> tuple
     """Both stages of every model and all controls on the same trials, and the pairs our model scored."""
     labels = trials.labels
 
-    def method(name: str, scores: np.ndarray) -> Method:
+    def look(runtime: Runtime) -> tuple[np.ndarray, np.ndarray]:
+        return _scores(runtime, trials, entrants.progress)
+
+    def ask(control: Control, _: np.ndarray) -> np.ndarray:
+        return _control(control, trials, entrants.progress)
+
+    def judge(name: str, scores: np.ndarray) -> Method:
         ranking = ranked(scores, labels)
         return Method(name, {"accuracy": resampling.mean(ranking.relevant[:, 0])}, ranking)
 
-    def stages(runtime: Runtime, name: str | None) -> tuple[Stages, np.ndarray]:
-        cosines, logits = _scores(runtime, trials, entrants.progress)
-        first, reranked = stage_names(name)
-        return Stages(method(first, cosines), method(reranked, logits)), logits
-
-    ours, logits = stages(entrants.model, None)
-    controls = tuple(method(c.name, _control(c, trials, entrants.progress)) for c in entrants.controls)
-    against = {name: stages(runtime, name)[0] for name, runtime in entrants.against.items()}
+    comparison, logits = compare(entrants, look, ask, judge)
     side = Side(trials.files, trials.root)
-    scored = Scored(side, side, trials.pairs, logits.ravel(), labels.ravel(), len(labels))
-    return Comparison(ours, controls, against), scored
+    return comparison, Scored(side, side, trials.pairs, logits.ravel(), labels.ravel(), len(labels))
 
 
 def evidence(
