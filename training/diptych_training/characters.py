@@ -119,6 +119,7 @@ class Groups:
         self, rng: np.random.Generator, known: Sequence[np.ndarray], size: int, group: int
     ) -> tuple[Tensor, np.ndarray]:
         """Ink (2, size, S, S) of characters of one alphabet by two hands each, and which they are."""
+        # With none composed nothing is drawn for it, and the same seed gives what it always gave.
         if not self.composed or rng.random() >= self.composed:
             return self._by_two_hands(rng, known, rng.choice(len(known), size, replace=len(known) < size))
         # Few lower parts under many upper ones: rivals share a part, and differ where one has to look.
