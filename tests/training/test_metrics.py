@@ -52,7 +52,7 @@ def test_only_queries_with_a_match_count_for_recall_but_all_their_pairs_for_micr
     ranking = Ranking(
         np.array([[0.5, 0.4], [0.9, 0.1]]), np.array([[True, False], [False, False]]), np.array([True, False])
     )
-    assert ranking.summary() == {"micro_ap": 0.5, "recall_at_p90": 0.0, "recall@1": 1.0}
+    assert ranking.summary() == {"micro_ap": 0.5, "recall_at_p90": 0.0, "recall@1": 1.0, "map": 1.0}
 
 
 def test_the_bootstrap_interval_holds_the_mean_and_narrows_with_more_queries() -> None:
@@ -101,4 +101,10 @@ def test_wilsons_interval_is_that_of_the_textbook_and_has_width_at_the_ends() ->
 
 def test_a_query_of_several_matches_counts_each_of_them() -> None:
     ranking = Ranking(np.array([[0.9, 0.8, 0.1]]), np.array([[True, True, False]]), np.array([4]))
-    assert ranking.summary() == {"micro_ap": 0.5, "recall_at_p90": 0.5, "recall@1": 1.0}
+    assert ranking.summary() == {"micro_ap": 0.5, "recall_at_p90": 0.5, "recall@1": 1.0, "map": 0.5}
+
+
+def test_map_is_the_mean_over_queries_of_the_precision_at_each_match_and_nothing_for_one_that_was_not_found() -> None:
+    relevant = np.array([[False, True, True], [True, False, False], [False, False, False]])
+    ranking = Ranking(np.zeros((3, 3)), relevant, np.array([2, 4, 0]))
+    assert ranking.summary()["map"] == pytest.approx(((1 / 2 + 2 / 3) / 2 + 1 / 4) / 2)

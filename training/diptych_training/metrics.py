@@ -133,13 +133,23 @@ class Ranking:
         return np.where(hits.any(1), hits.argmax(1), np.inf)
 
     def summary(self) -> dict[str, float]:
-        """Return micro-AP, recall at 90 % precision and recall@1."""
+        """Return micro-AP, recall at 90 % precision, recall@1 and mAP (over queries with a match; one that is not
+        among the candidates counts as never found).
+        """
         scores, relevant, positives = self.scores.ravel(), self.relevant.ravel(), int(self.positives.sum())
         return {
             "micro_ap": micro_average_precision(scores, relevant, positives),
             "recall_at_p90": recall_at_precision(scores, relevant, positives),
             "recall@1": recall_at(self.ranks, 1),
+            "map": float(self._average_precisions().mean()),
         }
+
+    def _average_precisions(self) -> np.ndarray:
+        """Average precision of each query that has a match."""
+        asked = np.asarray(self.positives, bool)
+        found = np.cumsum(self.relevant[asked], axis=1)
+        precision = found / np.arange(1, self.relevant.shape[1] + 1)
+        return (precision * self.relevant[asked]).sum(1) / np.asarray(self.positives)[asked]
 
 
 def two_stages(

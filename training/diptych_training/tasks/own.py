@@ -27,7 +27,8 @@ ASKED, SHOWN = 300, 5000  # an exam's queries and gallery at most, unless it is 
 
 @dataclass(frozen=True)
 class Classes:
-    """`queries` pictures a step, each against another of its class; judged by recall@1 on what is held out.
+    """`queries` pictures a step, each against another of its class; judged by mAP on what is held out: among few,
+    one query more or less that comes first says little.
 
     `pictures` is a folder with a folder for each class, or a CSV with the columns path and class (paths count from
     `root`, or from the CSV's own folder). A fifth is held out: whole *classes*, if what matters are classes that come
@@ -88,7 +89,7 @@ class Pairs:
     0), its paths counting from `root`, or from the CSV's own folder.
 
     What pairs of label 1 connect counts as one thing; two pictures of different things are rivals, those of label 0
-    above all. A fifth of the things is held out; judged by recall@1.
+    above all. A fifth of the things is held out; judged by mAP.
     """
 
     table: str
@@ -189,7 +190,7 @@ class Pictures:
         relevant[np.arange(len(asked)), place[asked]] = False
         pixels = self.pixels.cpu()
         queries, shown = pixels[torch.from_numpy(asked)], pixels[torch.from_numpy(gallery)]
-        return Exam(queries, shown, relevant, "recall@1", itself=place[asked])
+        return Exam(queries, shown, relevant, "map", itself=place[asked])
 
     def _rival(self, rng: np.random.Generator, i: int) -> int:
         """One picture that is surely another thing: by its label, by mining, or any other."""
