@@ -13,7 +13,8 @@ import torch
 
 from diptych_export.commandline import table
 from diptych_export.errors import ArtifactError
-from diptych_export.graphs import Graphs, frozen
+from diptych_export.folding import frozen
+from diptych_export.graphs import Graphs
 from diptych_model.network import PairNetwork
 
 TOLERANCE = 1e-5

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from diptych_export.errors import ArtifactError
+from diptych_export.kernel import NAME, KernelError, Library, kernel, kernel_mode
 from diptych_export.manifest import EXPLAIN_GRAPH, PAIR_GRAPH, PANEL_GRAPH, Manifest, find_artifact
 from diptych_export.threads import thread_count
 
@@ -22,6 +23,10 @@ PROVIDERS = ("auto", "cpu", "cuda")
 PANEL_CHUNK = 16
 PAIR_CHUNK = 8
 _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+_UNKNOWN_NODE = (
+    f"the graph has no node {NAME}: the model was exported by an older version, or its mixer has no such attention; "
+    "in the first case export its checkpoint again"
+)
 _CUDA_OPTIONS = {
     "cudnn_conv_algo_search": "HEURISTIC",  # the default tunes again for every new shape
     "arena_extend_strategy": "kSameAsRequested",
@@ -41,8 +46,8 @@ class Runtime:
 
     The same picture and the same pair give the same bits whatever else is in the batch, and (a, b) the same as (b, a).
     `provider` is ONNX Runtime's name of what it runs on and `provider_reason` says why; `attention_path` says how the
-    attention node is computed ("function body": by the standard operators the graph brings along). `explains` says
-    whether there is an `attention` to ask for.
+    attention node is computed: "kernel (avx512)", or "function body: ..." with the reason, by the standard operators
+    that the graph brings along. `explains` says whether there is an `attention` to ask for.
     """
 
     def __init__(
@@ -53,47 +58,63 @@ class Runtime:
         provider: str,
         provider_reason: str,
         threads: int,
+        attention_path: str,
     ) -> None:
         self.manifest = manifest
         self.name, self.revision = manifest.name, manifest.revision
         self.panel_size, self.token_shape = manifest.panel_size, manifest.token_shape
         self.embedding_dim, self.thresholds = manifest.embedding_dim, dict(manifest.thresholds)
         self.provider, self.provider_reason, self.threads = provider, provider_reason, threads
-        self.attention_path = "function body"
+        self.attention_path = attention_path
         self.explains = EXPLAIN_GRAPH in manifest.digests
         self._panel, self._pair, self._explain = open_graph(PANEL_GRAPH), open_graph(PAIR_GRAPH), None
         self._open_graph, self._opening = open_graph, Lock()
 
     @classmethod
     def open(
-        cls, model: str | os.PathLike[str] = "photo", *, provider: str = "auto", threads: int | None = None
+        cls,
+        model: str | os.PathLike[str] = "photo",
+        *,
+        provider: str = "auto",
+        threads: int | None = None,
+        kernel: str | None = None,
     ) -> Runtime:
         """Open a bundled model by name, or an artifact directory, after checking the digests of its graphs.
 
         `provider` is "cpu", "cuda" (an error if it cannot be had) or "auto" (cuda if it can be had); `threads`
-        defaults to `thread_count()`. Raises ArtifactError.
+        defaults to `thread_count()`; `kernel` is "auto", "off" or "require" (see `kernel_mode`). Raises ArtifactError.
         """
         if provider not in PROVIDERS:
             raise ArtifactError(f"the provider must be one of {', '.join(PROVIDERS)}, got {provider!r}")
         if threads is not None and threads < 1:
             raise ArtifactError(f"threads must be at least 1, got {threads}")
+        mode = kernel_mode(kernel)
         directory = find_artifact(model)
         manifest = Manifest.load(directory)
         ort, threads = _onnxruntime(), threads or thread_count()
 
-        def opener(*providers: Any) -> Callable[[str], Any]:
-            return lambda file: _session(ort, manifest.read_checked(directory, file), list(providers), threads)
+        def opened(*providers: Any, reason: str, library: Library | None, path: str) -> Runtime:
+            return cls(
+                manifest,
+                lambda file: _session(ort, manifest.read_checked(directory, file), list(providers), threads, library),
+                provider=_CUDA if len(providers) > 1 else _CPU,
+                provider_reason=reason,
+                threads=threads,
+                attention_path=path,
+            )
 
         obstacle = "it was asked for" if provider == "cpu" else _cuda_obstacle(ort)
         if provider != "cpu" and obstacle is None:
-            on_cuda, reason = opener((_CUDA, _CUDA_OPTIONS), _CPU), f"{provider} found it"
-            runtime = cls(manifest, on_cuda, provider=_CUDA, provider_reason=reason, threads=threads)
+            library, path = _attention(mode, "it is for the CPU, and this runs on CUDA")
+            runtime = opened((_CUDA, _CUDA_OPTIONS), _CPU, reason=f"{provider} found it", library=library, path=path)
             if all(session.get_providers()[0] == _CUDA for session in (runtime._panel, runtime._pair)):
                 return runtime
             obstacle = "ONNX Runtime could not start CUDA (its log says why; it needs CUDA 13 and cuDNN 9)"
         if provider == "cuda":
             raise ArtifactError(f"cuda was asked for but cannot be had: {obstacle}; mend that or use the provider cpu")
-        return cls(manifest, opener(_CPU), provider=_CPU, provider_reason=str(obstacle), threads=threads)
+        known = NAME.encode() in manifest.read_checked(directory, PAIR_GRAPH)
+        library, path = _attention(mode, None if known else _UNKNOWN_NODE)
+        return opened(_CPU, reason=str(obstacle), library=library, path=path)
 
     def encode(self, pixels: np.ndarray) -> Panels:
         """Pixels uint8 (B, S, S, 3) of `panel_pixels` -> tokens and embeddings; B may be 0."""
@@ -221,8 +242,25 @@ def _cuda_obstacle(ort: ModuleType) -> str | None:
     return None
 
 
-def _session(ort: ModuleType, graph: bytes, providers: list[Any], threads: int) -> Any:
+def _attention(mode: str, obstacle: str | None) -> tuple[Library | None, str]:
+    """The kernel where it is wanted and can be had, and how the attention is computed then."""
+    if mode == "off":
+        return None, "function body: the kernel is off"
+    if obstacle is None:
+        try:
+            library = kernel()
+            return library, f"kernel ({library.instructions})"
+        except KernelError as error:
+            obstacle = str(error)
+    if mode == "require":
+        raise ArtifactError(f"the kernel is required but cannot be used: {obstacle}")
+    return None, f"function body: no kernel, {obstacle}"
+
+
+def _session(ort: ModuleType, graph: bytes, providers: list[Any], threads: int, library: Library | None) -> Any:
     options = ort.SessionOptions()
+    if library is not None and NAME.encode() in graph:
+        options.register_custom_ops_library(str(library.path))
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3
     try:
