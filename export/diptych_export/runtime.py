@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from diptych_export.threads import thread_count
 PROVIDERS = ("auto", "cpu", "cuda")
 PANEL_CHUNK = 16
 PAIR_CHUNK = 8
+CUDA_PAIR_CHUNK = 256
 _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 _UNKNOWN_NODE = (
     f"the graph has no node {NAME}: the model was exported by an older version, or its mixer has no such attention; "
@@ -45,6 +47,7 @@ class Runtime:
     """An opened artifact: `Runtime.open("photo")`. Thread-safe.
 
     The same picture and the same pair give the same bits whatever else is in the batch, and (a, b) the same as (b, a).
+    A batch runs in chunks, of `pair_chunk` pairs, and so many at the same time as there are `workers`.
     `provider` is ONNX Runtime's name of what it runs on and `provider_reason` says why; `attention_path` says how the
     attention node is computed: "kernel (avx512)", or "function body: ..." with the reason, by the standard operators
     that the graph brings along. `explains` says whether there is an `attention` to ask for.
@@ -66,6 +69,7 @@ class Runtime:
         self.embedding_dim, self.thresholds = manifest.embedding_dim, dict(manifest.thresholds)
         self.provider, self.provider_reason, self.threads = provider, provider_reason, threads
         self.attention_path = attention_path
+        self.workers, self.pair_chunk = (threads, PAIR_CHUNK) if provider == _CPU else (1, CUDA_PAIR_CHUNK)
         self.explains = EXPLAIN_GRAPH in manifest.digests
         self._panel, self._pair, self._explain = open_graph(PANEL_GRAPH), open_graph(PAIR_GRAPH), None
         self._open_graph, self._opening = open_graph, Lock()
@@ -96,7 +100,7 @@ class Runtime:
         def opened(*providers: Any, reason: str, library: Library | None, path: str) -> Runtime:
             return cls(
                 manifest,
-                lambda file: _session(ort, manifest.read_checked(directory, file), list(providers), threads, library),
+                lambda file: _session(ort, manifest.read_checked(directory, file), list(providers), library),
                 provider=_CUDA if len(providers) > 1 else _CPU,
                 provider_reason=reason,
                 threads=threads,
@@ -123,18 +127,22 @@ class Runtime:
             raise ValueError(f"pixels must be uint8 (B, {size}, {size}, 3), got {pixels.dtype} {pixels.shape}")
         tokens = np.empty((len(pixels), *self.token_shape), np.float16)
         embeddings = np.empty((len(pixels), self.embedding_dim), np.float32)
-        for start in range(0, len(pixels), PANEL_CHUNK):
-            rows = slice(start, start + PANEL_CHUNK)
+
+        def run(rows: slice) -> None:
             tokens[rows], embeddings[rows] = self._run(self._panel, {"pixels": pixels[rows]}, PANEL_CHUNK)
+
+        self._in_chunks(run, len(pixels), PANEL_CHUNK)
         return Panels(tokens, embeddings)
 
     def pair_logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
         """Logits float32 (P,) of pairs of tokens (P, N, M, d), either of which may have P = 1 for the other's many."""
-        tokens_a, tokens_b = self._paired(tokens_a, tokens_b)
+        tokens_a, tokens_b = self.paired(tokens_a, tokens_b)
         logits = np.empty(len(tokens_a), np.float32)
-        for start in range(0, len(logits), PAIR_CHUNK):
-            rows = slice(start, start + PAIR_CHUNK)
+
+        def run(rows: slice) -> None:
             logits[rows], _ = self._run_pairs(self._pair, tokens_a[rows], tokens_b[rows])
+
+        self._in_chunks(run, len(logits), self.pair_chunk)
         return logits
 
     def attention(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
@@ -145,14 +153,16 @@ class Runtime:
         stays within a panel is missing, so their sum over T is the share that crosses, between 0 and 1.
         Raises ArtifactError where the artifact has no explain graph.
         """
-        tokens_a, tokens_b = self._paired(tokens_a, tokens_b)
+        tokens_a, tokens_b = self.paired(tokens_a, tokens_b)
         session = self._explain_session()
         patches = self.token_shape[0] * self.token_shape[1]
         maps = np.empty((len(tokens_a), patches, patches), np.float32)
-        for start in range(0, len(maps), PAIR_CHUNK):
-            rows = slice(start, start + PAIR_CHUNK)
+
+        def run(rows: slice) -> None:
             seen, swapped = self._run_pairs(session, tokens_a[rows], tokens_b[rows])
             maps[rows] = np.where(swapped[:, None, None], seen.swapaxes(1, 2), seen)
+
+        self._in_chunks(run, len(maps), self.pair_chunk)
         return maps
 
     def relevance(self, logits: np.ndarray) -> np.ndarray:
@@ -161,8 +171,11 @@ class Runtime:
         # The sigmoid by tanh: nothing overflows at either end.
         return (0.5 + 0.5 * np.tanh(0.5 * (scale * np.asarray(logits, np.float64) + offset))).astype(np.float32)
 
-    def _paired(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Both sides in float16 with as many rows; one row stands for the other's many."""
+    def paired(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Both sides in float16 with as many rows; one row stands for the other's many, without a copy.
+
+        Raises ValueError where they do not fit.
+        """
         tokens_a, tokens_b = self._tokens(tokens_a, "tokens_a"), self._tokens(tokens_b, "tokens_b")
         if len(tokens_a) != len(tokens_b) and 1 not in (len(tokens_a), len(tokens_b)):
             raise ValueError(f"tokens_a has {len(tokens_a)} rows and tokens_b {len(tokens_b)}; give as many, or one")
@@ -187,11 +200,25 @@ class Runtime:
                 self._explain = self._open_graph(EXPLAIN_GRAPH)
             return self._explain
 
+    def _in_chunks(self, run: Callable[[slice], None], count: int, chunk: int) -> None:
+        """Run the rows [0, count) chunk by chunk, several at a time: a session has one thread, and is shared."""
+        chunks = [slice(start, min(start + chunk, count)) for start in range(0, count, chunk)]
+        if self.workers == 1 or len(chunks) < 2:
+            for rows in chunks:
+                run(rows)
+            return
+        pool = ThreadPoolExecutor(min(self.workers, len(chunks)), thread_name_prefix="diptych-run")
+        try:
+            list(pool.map(run, chunks))
+        finally:
+            # After Ctrl-C the rest must not be computed first.
+            pool.shutdown(wait=True, cancel_futures=True)
+
     def _run_pairs(self, session: Any, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The one output of a graph for one chunk of pairs, and which of them it was given in the other order."""
         first, second, swapped = _canonical(tokens_a, tokens_b)
         feeds = {"tokens_a": first.astype(np.float32), "tokens_b": second.astype(np.float32)}
-        (output,) = self._run(session, feeds, PAIR_CHUNK)
+        (output,) = self._run(session, feeds, self.pair_chunk)
         return output, swapped
 
     def _run(self, session: Any, feeds: Mapping[str, np.ndarray], chunk: int) -> list[np.ndarray]:
@@ -257,11 +284,13 @@ def _attention(mode: str, obstacle: str | None) -> tuple[Library | None, str]:
     return None, f"function body: no kernel, {obstacle}"
 
 
-def _session(ort: ModuleType, graph: bytes, providers: list[Any], threads: int, library: Library | None) -> Any:
+def _session(ort: ModuleType, graph: bytes, providers: list[Any], library: Library | None) -> Any:
     options = ort.SessionOptions()
     if library is not None and NAME.encode() in graph:
         options.register_custom_ops_library(str(library.path))
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    # One thread a chunk, as many chunks at a time as there are threads: as fast for one request as all threads on each
+    # operator, and faster for several.
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
     try:
         return ort.InferenceSession(graph, options, providers=providers)
