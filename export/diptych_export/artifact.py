@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from diptych_export.errors import ArtifactError
+from diptych_export.folding import cost
 from diptych_export.graphs import OPSET, PREPROCESSING, export_graphs
 from diptych_export.manifest import (
     CARD,
@@ -106,6 +107,7 @@ def export_artifact(
         thresholds=dict(thresholds or {}),
         parity=parity.to_dict() if parity else {},
         metrics=dict(training or {}),
+        flops=cost(network),
         package=_package_version(),
     )
     if card:

@@ -55,7 +55,6 @@ def run_export(args: argparse.Namespace) -> int:
 
 
 def _parity_text(parity: dict) -> str:
-    from diptych_export.parity import Difference, Parity
+    from diptych_export.parity import Parity
 
-    differences = tuple(Difference(**difference) for difference in parity["differences"])
-    return Parity(differences, parity["half_precision"], parity["tolerance"]).text()
+    return Parity.from_dict(parity).text()

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from diptych_export.kernel import DOMAIN, NAME
+from diptych_model.attention import relative_attention
+from diptych_model.cost import flops
 from diptych_model.network import PairNetwork
 from diptych_model.operators import MSAC, SAC
 from diptych_model.panels import sequence, stacked
@@ -34,8 +36,18 @@ def folded(network: PairNetwork) -> PairNetwork:
     return network
 
 
+def cost(network: PairNetwork) -> dict[str, int]:
+    """FLOPs of what is exported: of the panel graph for a picture, of the pair graph for a pair."""
+    network = folded(network)
+    size, tokens = network.config.pixels, torch.empty(1, *network.config.token_shape)
+    return {
+        "panel": flops(network.panel, torch.empty(1, 3, size, size)),
+        "pair": flops(network.pair, tokens, tokens),
+    }
+
+
 class FoldedMSAC(nn.Module):
-    """An MSAC as groups of SACs that share a projection and an attention node; it can be exported, not run."""
+    """An MSAC as groups of SACs that share a projection and an attention node."""
 
     def __init__(self, msac: MSAC) -> None:
         super().__init__()
@@ -87,17 +99,26 @@ class _Group(nn.Module):
         else:
             packed = sequence(x, panels) @ self.projection
         packed, beside = packed[..., : self.packed_width], packed[..., self.packed_width :]
-        grid = scale.grid(*x.shape[1:3])
-        y = torch.onnx.ops.symbolic(
-            f"{DOMAIN}::{NAME}",
-            (packed, torch.zeros(1, self.heads, *grid) if self.table is None else self.table),
-            attrs={"heads": self.heads, "panels": panels, "key_width": scale.d_a, "joined": int(self.joined)},
-            dtype=packed.dtype,
-            shape=(*packed.shape[:2], self.heads * scale.d_o),
-            version=1,
-        )
+        y = self._attend(packed, *scale.grid(*x.shape[1:3]))
         reduced = y @ self.of_values
         return reduced if self.of_beside is None else reduced + beside @ self.of_beside
+
+    def _attend(self, packed: Tensor, rows: int, cols: int) -> Tensor:
+        """In an exported graph the one node of our own, otherwise what it computes: (B, T, .) -> (B, T, C d_o)."""
+        panels, scale = self.sac.panels, self.sac.scale
+        if torch.onnx.is_in_onnx_export():
+            return torch.onnx.ops.symbolic(
+                f"{DOMAIN}::{NAME}",
+                (packed, torch.zeros(1, self.heads, rows, cols) if self.table is None else self.table),
+                attrs={"heads": self.heads, "panels": panels, "key_width": scale.d_a, "joined": int(self.joined)},
+                dtype=packed.dtype,
+                shape=(*packed.shape[:2], self.heads * scale.d_o),
+                version=1,
+            )
+        widths = [self.heads * width for width in (scale.d_a, scale.d_a, scale.d_o)]
+        q, k, v = (part.unflatten(2, (self.heads, -1)).transpose(1, 2) for part in packed.split(widths, -1))
+        bias = None if self.sac.bias is None else self.sac.bias(rows, cols, self.table)
+        return relative_attention(q, k, v, bias).transpose(1, 2).flatten(2)
 
 
 def _sees_single_positions(sac: SAC) -> bool:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import onnx
+import onnx.inliner
 import torch
 from onnxscript import optimizer
 from torch import Tensor, nn
@@ -101,6 +102,13 @@ def export_graphs(network: PairNetwork, *, opset: int = OPSET) -> Graphs:
         _export(PairModule(network), pair, ["logits"], opset),
         _export(ExplainModule(network), pair, ["attention"], opset) if network.attentive else None,
     )
+
+
+def inlined(graph: onnx.ModelProto) -> onnx.ModelProto:
+    """The same graph in standard operators only, for runtimes that know neither our node nor functions."""
+    model = onnx.inliner.inline_local_functions(graph)
+    optimizer.optimize(model, output_size_limit=_LARGEST_FOLDED)
+    return model
 
 
 def _export(module: nn.Module, inputs: dict[str, Tensor], outputs: list[str], opset: int) -> onnx.ModelProto:

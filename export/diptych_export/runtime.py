@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from types import ModuleType
@@ -100,7 +100,7 @@ class Runtime:
         def opened(*providers: Any, reason: str, library: Library | None, path: str) -> Runtime:
             return cls(
                 manifest,
-                lambda file: _session(ort, manifest.read_checked(directory, file), list(providers), library),
+                lambda file: open_session(manifest.read_checked(directory, file), list(providers), library=library),
                 provider=_CUDA if len(providers) > 1 else _CPU,
                 provider_reason=reason,
                 threads=threads,
@@ -284,15 +284,21 @@ def _attention(mode: str, obstacle: str | None) -> tuple[Library | None, str]:
     return None, f"function body: no kernel, {obstacle}"
 
 
-def _session(ort: ModuleType, graph: bytes, providers: list[Any], library: Library | None) -> Any:
+def open_session(
+    graph: bytes, providers: Sequence[Any] = (_CPU,), *, threads: int = 1, library: Library | None = None
+) -> Any:
+    """An ONNX Runtime session of a graph; the library is registered where the graph has a node for it.
+
+    Of a model there is one thread a chunk and as many chunks at a time as there are workers: as fast for one request as
+    all threads on each operator, and faster for several. Raises ArtifactError.
+    """
+    ort = _onnxruntime()
     options = ort.SessionOptions()
     if library is not None and NAME.encode() in graph:
         options.register_custom_ops_library(str(library.path))
-    # One thread a chunk, as many chunks at a time as there are threads: as fast for one request as all threads on each
-    # operator, and faster for several.
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3
     try:
-        return ort.InferenceSession(graph, options, providers=providers)
+        return ort.InferenceSession(graph, options, providers=list(providers))
     except Exception as error:  # ONNX Runtime's exceptions have no common base but this
         raise ArtifactError(f"ONNX Runtime {ort.__version__} cannot open the artifact's graph: {error}") from None

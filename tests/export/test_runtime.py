@@ -292,8 +292,8 @@ def test_a_cuda_session_that_silently_became_a_cpu_session_is_an_error(artifact,
     from diptych_export import runtime as module
 
     monkeypatch.setattr(module, "_cuda_obstacle", lambda ort: None)
-    original = module._session
-    monkeypatch.setattr(module, "_session", lambda ort, graph, _, *rest: original(ort, graph, [module._CPU], *rest))
+    original = module.open_session
+    monkeypatch.setattr(module, "open_session", lambda graph, _, **rest: original(graph, [module._CPU], **rest))
     with pytest.raises(ArtifactError, match="ONNX Runtime could not start CUDA"):
         Runtime.open(artifact, provider="cuda")
     assert "could not start CUDA" in Runtime.open(artifact, provider="auto").provider_reason
