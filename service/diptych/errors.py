@@ -39,6 +39,12 @@ class OverloadedError(DiptychError):
         self.seconds = seconds
 
 
+class BenchError(DiptychError):
+    """A measurement that cannot be made as asked."""
+
+    code = "bench"
+
+
 class BatchError(DiptychError):
     """A pair-scoring job that cannot start or go on as asked."""
 
