@@ -118,6 +118,12 @@ class Runtime:
             raise ArtifactError(f"cuda was asked for but cannot be had: {obstacle}; mend that or use the provider cpu")
         known = NAME.encode() in manifest.read_checked(directory, PAIR_GRAPH)
         library, path = _attention(mode, None if known else _UNKNOWN_NODE)
+        if library is not None:
+            try:
+                return opened(_CPU, reason=str(obstacle), library=library, path=path)
+            except ArtifactError as error:
+                # Of another type than float32, for one. If it is not the kernel that is to blame, the body fails too.
+                library, path = _attention(mode, str(error))
         return opened(_CPU, reason=str(obstacle), library=library, path=path)
 
     def encode(self, pixels: np.ndarray) -> Panels:

@@ -6,6 +6,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
@@ -13,7 +14,7 @@ import torch
 from diptych_export import runtime as module
 from diptych_export.errors import ArtifactError
 from diptych_export.kernel import KernelError, kernel
-from diptych_export.manifest import Manifest
+from diptych_export.manifest import Manifest, digest
 from diptych_export.parity import drawn_pixels
 from diptych_export.runtime import PAIR_CHUNK, Runtime
 
@@ -143,6 +144,41 @@ def test_without_the_kernel_the_body_runs_and_says_why_unless_it_is_required(
     assert np.array_equal(logits, runtime.pair_logits(panels.tokens[:3], panels.tokens[1:4]))
     with pytest.raises(ArtifactError, match=f"the kernel is required but cannot be used: {reason}"):
         Runtime.open(artifact, provider="cpu", kernel="require")
+
+
+def with_graph(artifact, directory, graph):
+    """A copy of the artifact with another pair graph, whose digest is right."""
+    shutil.copytree(artifact, directory)
+    data = graph.SerializeToString()
+    (directory / "pair.onnx").write_bytes(data)
+    manifest = json.loads((directory / "manifest.json").read_text())
+    manifest["digests"]["pair.onnx"] = digest(data)
+    (directory / "manifest.json").write_text(json.dumps(manifest))
+    return directory
+
+
+def test_a_float16_model_does_not_meet_the_float32_kernel(artifact, built, tmp_path, panels, runtime):
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    graph = convert_float_to_float16(onnx.load(artifact / "pair.onnx"), keep_io_types=True)
+    half = with_graph(artifact, tmp_path / "half", graph)
+    opened = Runtime.open(half, provider="cpu")
+    assert opened.attention_path.startswith("function body: no kernel, ONNX Runtime")
+    expected = runtime.pair_logits(panels.tokens[:3], panels.tokens[1:4])
+    np.testing.assert_allclose(opened.pair_logits(panels.tokens[:3], panels.tokens[1:4]), expected, atol=0.05)
+    with pytest.raises(ArtifactError, match="the kernel is required but cannot be used: ONNX Runtime"):
+        Runtime.open(half, provider="cpu", kernel="require")
+
+
+@pytest.mark.parametrize("mode", ["auto", "off"])
+def test_a_node_that_nobody_knows_is_an_error_that_names_it(mode, artifact, tmp_path):
+    graph = onnx.load(artifact / "pair.onnx")
+    for node in graph.graph.node:
+        if node.domain == "diptych":
+            node.op_type = "RelPosAttentionV9"
+    renamed = with_graph(artifact, tmp_path / "renamed", graph)
+    with pytest.raises(ArtifactError, match=r"cannot open the artifact's graph: .*RelPosAttentionV9"):
+        Runtime.open(renamed, provider="cpu", kernel=mode)
 
 
 def test_the_environment_says_what_is_done_about_the_kernel_where_the_call_does_not(artifact, monkeypatch):
