@@ -4,8 +4,10 @@
 // the keys never leaves its lane, the sum of values with queries as rows and channels as lanes, so that it is written
 // as it lies. Only the queries are ever transposed.
 //
-// No header of the standard library but <cstdint>: its inline functions, compiled here with other instructions, could
-// be taken by the linker for all.
+// Of the standard library nothing is called here: its inline functions, compiled with other instructions, could be taken
+// by the linker for all.
+#include <utility>
+
 #include "attention.h"
 
 namespace diptych::SET {
@@ -72,20 +74,20 @@ inline __attribute__((always_inline)) void multiply(Vector (&sum)[R][V], const f
   }
 }
 
-// Swaps the blocks of `half` off the diagonal, for every half: a square of LANES x LANES is transposed.
-inline void transpose(Vector (&square)[LANES]) {
-  Integers place{};
-  for (int i = 0; i < LANES; i++) place[i] = i;
-  for (int half = LANES / 2; half > 0; half /= 2) {
-    const Integers first = (place & half) != 0 ? place + LANES - half : place;
-    const Integers second = (place & half) != 0 ? place + LANES : place + half;
-    for (int i = 0; i < LANES; i++) {
-      if (i & half) continue;
-      const Vector above = square[i], below = square[i + half];
-      square[i] = __builtin_shuffle(above, below, first);
-      square[i + half] = __builtin_shuffle(above, below, second);
-    }
+// A square of LANES x LANES is transposed by swapping its blocks of HALF off the diagonal, for every half.
+template <int HALF, int... I>
+inline void swap_blocks(Vector (&square)[LANES], std::integer_sequence<int, I...>) {
+  for (int i = 0; i < LANES; i++) {
+    if (i & HALF) continue;
+    const Vector above = square[i], below = square[i + HALF];
+    square[i] = __builtin_shufflevector(above, below, (I & HALF ? I + LANES - HALF : I)...);
+    square[i + HALF] = __builtin_shufflevector(above, below, (I & HALF ? I + LANES : I + HALF)...);
   }
+}
+template <int HALF = LANES / 2>
+inline void transpose(Vector (&square)[LANES]) {
+  swap_blocks<HALF>(square, std::make_integer_sequence<int, LANES>{});
+  if constexpr (HALF > 1) transpose<HALF / 2>(square);
 }
 
 // queries (count, d) a `stride` apart -> (d, QUERIES) times scale; lanes past `count` are 0.
