@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from problems import cases, instruction_sets, largest_difference
 
-from diptych_export.kernel import KernelError, Library
+from diptych_export.kernel import KernelError, Library, __main__
 from diptych_export.kernel.build import build, compiler
 
 
@@ -111,3 +111,19 @@ def test_a_compiler_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_pa
     with pytest.raises(KernelError, match=r"failed: x\.cc:1: error: no such thing"):
         build(tmp_path / "kernel.so")
     assert not (tmp_path / "kernel.so").exists()
+
+
+def test_the_command_builds_and_tests_the_library_or_says_why_not(
+    library: Library, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(__main__, "build", lambda: library.path)
+    monkeypatch.setattr(__main__, "kernel", lambda: library)
+    assert __main__.main() == 0
+    assert capsys.readouterr().out == f"built {library.path}: {library.instructions}, self-test passed\n"
+
+    def fail() -> Path:
+        raise KernelError("no C++ compiler was found")
+
+    monkeypatch.setattr(__main__, "build", fail)
+    assert __main__.main() == 1
+    assert capsys.readouterr().err == "diptych: the kernel: no C++ compiler was found\n"
