@@ -84,7 +84,7 @@ class _Group(nn.Module):
         if len(sacs) > 1:
             filters = [getattr(sac, name) for name in ("H_Q", "H_K", "H_V") for sac in sacs]
             self.projection = _fixed(torch.cat(filters)[:, :, 0, 0].T)
-        tables = [sac.bias.table for sac in sacs if sac.bias is not None]
+        tables: list[Tensor] = [sac.bias.table for sac in sacs if sac.bias is not None]
         self.table = _fixed(torch.cat(tables, 1)) if tables else None
         self.joined = bias is not None and bias.concatenated
         reductions = [_reduction(sac, join) for sac, join in zip(sacs, joins, strict=True)]

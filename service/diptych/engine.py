@@ -7,14 +7,29 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
 from diptych.errors import DeadlineError, OverloadedError
-from diptych_export.runtime import Runtime
 
 CAPACITY = 50_000
 _STEP = 0.05  # seconds after which a waiting caller looks at its clock, and at Ctrl-C
+
+
+class Related(Protocol):
+    """What the engine needs of a `Runtime`."""
+
+    workers: int
+    pair_chunk: int
+
+    def paired(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Both sides with as many rows."""
+        ...
+
+    def pair_logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
+        """Raw scores of as many pairs."""
+        ...
 
 
 @dataclass(eq=False)
@@ -49,7 +64,7 @@ class Engine:
     request of more is taken when nothing else waits.
     """
 
-    def __init__(self, runtime: Runtime, *, capacity: int = CAPACITY) -> None:
+    def __init__(self, runtime: Related, *, capacity: int = CAPACITY) -> None:
         if capacity < 1:
             raise ValueError(f"capacity must be at least 1 pair, got {capacity}")
         self.runtime, self.capacity = runtime, capacity

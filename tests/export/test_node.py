@@ -9,14 +9,16 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 from problems import Case, cases
 
+from diptych_export.kernel import DOMAIN, NAME
 from diptych_export.kernel.library import attention
-from diptych_export.node import DOMAIN, NAME, OPSETS, body
+from diptych_export.node import OPSETS, body
 
 
 def model_of(case: Case, opset: int) -> onnx.ModelProto:
     """One node with its body; the table is an initializer, as in a graph that was exported."""
     attributes = case.sizes | {"joined": int(case.sizes["joined"])}
-    node = onnx.helper.make_node(NAME, ["projected", "table"], ["attended"], domain=DOMAIN, **attributes)
+    node = onnx.helper.make_node(NAME, ["projected", "table"], ["attended"], domain=DOMAIN)
+    node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in attributes.items())
     taken, given = (
         onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in ("projected", "attended")
     )
@@ -42,7 +44,7 @@ def test_the_body_computes_the_definition_in_the_reference_evaluator(opset: int)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             (got,) = ReferenceEvaluator(model_of(case, opset)).run(None, {"projected": case.projected})  # pyright: ignore[reportGeneralTypeIssues]
-        np.testing.assert_allclose(got, attention(case.projected, case.table, **case.sizes), atol=1e-5)
+        np.testing.assert_allclose(np.asarray(got), attention(case.projected, case.table, **case.sizes), atol=1e-5)
 
 
 def test_the_kernel_takes_the_place_of_whatever_the_body_says(library) -> None:

@@ -13,8 +13,7 @@ from diptych_export.errors import ArtifactError
 class Slow:
     """A runtime whose pairs wait for a gate, and which remembers the chunks it was given."""
 
-    threads = workers = 1
-    pair_chunk = 4
+    pair_chunk: int = 4
 
     def __init__(self, workers: int = 1) -> None:
         self.workers = workers
@@ -22,16 +21,16 @@ class Slow:
         self.chunks: list[list[int]] = []
         self.error: Exception | None = None
 
-    def paired(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.broadcast_to(a, b.shape), b
+    def paired(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.broadcast_to(tokens_a, tokens_b.shape), tokens_b
 
-    def pair_logits(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        self.chunks.append(b[:, 0].astype(int).tolist())
+    def pair_logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
+        self.chunks.append(tokens_b[:, 0].astype(int).tolist())
         self.entered.release()
         self.gate.acquire()
         if self.error is not None:
             raise self.error
-        return (a * b)[:, 0].astype(np.float32)
+        return (tokens_a * tokens_b)[:, 0].astype(np.float32)
 
     def open(self, chunks: int = 1000) -> None:
         self.gate.release(chunks)
@@ -166,4 +165,4 @@ def test_an_error_reaches_all_who_share_the_chunk_and_the_engine_goes_on(pool):
 
 def test_a_capacity_of_nothing_is_refused():
     with pytest.raises(ValueError, match="capacity must be at least 1 pair, got 0"):
-        Engine(Slow(), capacity=0)  # pyright: ignore[reportArgumentType]
+        Engine(Slow(), capacity=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -77,7 +78,7 @@ class Library:
             shape = (2, panels * rows * cols, heads * (2 * key_width + value_width))
             projected = rng.standard_normal(shape, np.float32)
             table = rng.standard_normal((2, heads, rows, cols), np.float32)
-            sizes = {"heads": heads, "panels": panels, "key_width": key_width}
+            sizes: dict[str, Any] = {"heads": heads, "panels": panels, "key_width": key_width}
             apart = np.abs(self.attend(projected, table, **sizes) - attention(projected, table, **sizes)).max()
             if not apart <= _TOLERANCE:
                 raise KernelError(
