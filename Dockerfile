@@ -2,6 +2,8 @@
 FROM python:3.12-slim AS build
 ARG EXTRA=cpu
 WORKDIR /source
+# For the kernel of the attention; without a compiler the wheel is built without it.
+RUN apt-get update && apt-get install --yes --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
 COPY pyproject.toml README.md CHANGELOG.md LICENSE ./
 COPY model model
 COPY training training

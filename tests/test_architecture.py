@@ -19,7 +19,8 @@ PACKAGES = {
     "diptych": ROOT / "service/diptych",
 }
 TORCH_FREE = {
-    f"diptych_export.{name}" for name in ("runtime", "manifest", "pictures", "errors", "commandline", "threads")
+    f"diptych_export.{name}"
+    for name in ("runtime", "manifest", "pictures", "errors", "commandline", "threads", "kernel", "yardsticks")
 }
 HEAVY = {"torch", "safetensors", "onnx", "onnxscript", "torchvision", "timm", "kornia"}
 # What a distribution brings under another name than its own, or with another's installation.

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from diptych_export.kernel.build import KernelError, compiler, library_path
 from diptych_export.manifest import Manifest
 
 ROOT = Path(__file__).parents[1]
@@ -65,6 +66,17 @@ def test_the_wheel_has_the_page_and_the_bundled_models_with_all_their_files(cont
         assert {f"diptych_export/models/{model.name}/{name}" for name in Manifest.load(model).digests} <= content
 
 
+def test_the_wheel_has_the_kernel_and_says_so_where_there_is_a_compiler_and_its_sources_anywhere(
+    wheel: Path, content: set[str]
+) -> None:
+    kernel = {name for name in content if name.startswith("diptych_export/kernel/")}
+    sources = [path for path in (ROOT / "export/diptych_export/kernel").iterdir() if path.suffix in (".cc", ".h")]
+    assert len(sources) == 4
+    assert {f"diptych_export/kernel/{path.name}" for path in sources} < kernel
+    assert (f"diptych_export/kernel/{library_path().name}" in kernel) == _compiles()
+    assert wheel.name.endswith("-py3-none-any.whl") != _compiles()
+
+
 def test_the_wheel_brings_the_licence_the_extras_and_the_commands(wheel: Path, content: set[str]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     with zipfile.ZipFile(wheel) as archive:
@@ -97,6 +109,8 @@ def test_an_empty_environment_gets_the_command_and_no_torch(installed: Path, tmp
     assert {"diptych", "onnxruntime", "faiss-cpu"} <= names
     assert not {"torch", "onnxruntime-gpu", "onnx", "safetensors", "onnxscript"} & names
     assert "doctor" in call(installed / "diptych", "--help", cwd=tmp_path)
+    doctor = json.loads(call(installed / "diptych", "doctor", "--json", cwd=tmp_path))
+    assert doctor["runtime"]["attention_path"].startswith("kernel (" if _compiles() else "function body: no kernel")
 
 
 @pytest.mark.slow
@@ -115,3 +129,11 @@ def test_the_bundled_model_scores_an_edited_copy_above_a_picture_of_another_kind
         return json.loads(call(installed / "diptych", "score", *pair, "--json", cwd=tmp_path))["relevance_score"]
 
     assert 0 <= score(stranger) < score(reference) <= 1
+
+
+def _compiles() -> bool:
+    try:
+        compiler()
+    except KernelError:
+        return False
+    return True

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from diptych_export.errors import ArtifactError
+from diptych_export.folding import cost
 from diptych_export.graphs import OPSET, PREPROCESSING, export_graphs
 from diptych_export.manifest import (
     CARD,
@@ -24,6 +25,7 @@ from diptych_export.manifest import (
     revision_of,
 )
 from diptych_export.parity import compare
+from diptych_export.sizes import resized
 from diptych_model.checkpoint import checkpoint_files, load_checkpoint
 from diptych_model.network import PairNetwork
 
@@ -36,23 +38,29 @@ def export_checkpoint(
     opset: int = OPSET,
     check: bool = True,
     weights: bool = False,
+    pixels: int | None = None,
 ) -> Manifest:
     """Export a checkpoint directory; calibration, thresholds, metrics and card are taken from its metadata.
 
     The name defaults to the artifact directory's. `weights` puts the checkpoint, in float16, into the artifact, to
-    train on from. Raises ArtifactError like `export_artifact`.
+    train on from. `pixels` writes it for smaller panels: its scores are others, so calibration, thresholds and metrics,
+    which belong to the network's own size, are left out. Raises ArtifactError like `export_artifact`.
     """
     try:
         network, metadata = load_checkpoint(Path(checkpoint))
     except (OSError, ValueError, KeyError) as error:
         raise ArtifactError(f"{os.fspath(checkpoint)} cannot be exported: {error}") from None
+    own = pixels in (None, network.config.pixels)
+    measured = metadata if own else {}
+    if pixels is not None:
+        network = resized(network, pixels)
     return export_artifact(
         network,
         directory,
         name=name,
-        calibration=metadata.get("calibration"),
-        thresholds=metadata.get("thresholds"),
-        training=metadata.get("metrics"),
+        calibration=measured.get("calibration"),
+        thresholds=measured.get("thresholds"),
+        training=measured.get("metrics"),
         card=metadata.get("card"),
         opset=opset,
         check=check,
@@ -106,6 +114,7 @@ def export_artifact(
         thresholds=dict(thresholds or {}),
         parity=parity.to_dict() if parity else {},
         metrics=dict(training or {}),
+        flops=cost(network),
         package=_package_version(),
     )
     if card:

@@ -35,6 +35,19 @@ def command(
     return add_common(parser)
 
 
+def group(subparsers: Subparsers, name: str, help: str) -> tuple[argparse.ArgumentParser, Subparsers]:
+    """The subcommand `name` and what goes below it, made by whoever of the packages asks first.
+
+    Without one of its subjects it is an error, unless somebody sets `run` on it.
+    """
+    if name not in subparsers.choices:
+        parser = add_common(subparsers.add_parser(name, help=help, description=help[:1].upper() + help[1:] + "."))
+        subjects = parser.add_subparsers(title="subjects", metavar="SUBJECT", required=False)
+        parser.set_defaults(run=lambda args: parser.error("name one of its subjects"), subjects=subjects)
+    parser = subparsers.choices[name]
+    return parser, parser.get_default("subjects")
+
+
 def emit(args: argparse.Namespace, data: Any, text: str) -> None:
     """Print the result on standard output: `data` as JSON with `--json`, else `text` (nothing if it is empty)."""
     if args.json:

@@ -22,6 +22,9 @@ def register(subparsers: Subparsers) -> None:
     parser.add_argument("--name", help="name in the manifest (default: the directory's)")
     parser.add_argument("--opset", type=int, default=23, help="ONNX operator set of the graphs (default: %(default)s)")
     parser.add_argument(
+        "--pixels", type=int, metavar="S", help="side of the panels, for a faster model (default: as it was trained)"
+    )
+    parser.add_argument(
         "--check",
         action=argparse.BooleanOptionalAction,
         default=True,
@@ -42,7 +45,13 @@ def run_export(args: argparse.Namespace) -> int:
         ) from None
     remark(args, "exporting (some ten seconds) ...")
     manifest = export_checkpoint(
-        args.checkpoint, args.output, name=args.name, opset=args.opset, check=args.check, weights=args.weights
+        args.checkpoint,
+        args.output,
+        name=args.name,
+        opset=args.opset,
+        check=args.check,
+        weights=args.weights,
+        pixels=args.pixels,
     )
     sizes = {file: (Path(args.output) / file).stat().st_size for file in manifest.digests}
     lines = [_parity_text(manifest.parity)] if manifest.parity and not args.quiet else []
@@ -55,7 +64,6 @@ def run_export(args: argparse.Namespace) -> int:
 
 
 def _parity_text(parity: dict) -> str:
-    from diptych_export.parity import Difference, Parity
+    from diptych_export.parity import Parity
 
-    differences = tuple(Difference(**difference) for difference in parity["differences"])
-    return Parity(differences, parity["half_precision"], parity["tolerance"]).text()
+    return Parity.from_dict(parity).text()

@@ -1,8 +1,7 @@
-"""The graphs of a pair network, and the one node of our own in them: `diptych::RelPosAttention`."""
+"""The graphs of a pair network: torch to ONNX, with the one node of our own and its body."""
 
 from __future__ import annotations
 
-import copy
 import logging
 import warnings
 from collections.abc import Iterator
@@ -10,16 +9,18 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import onnx
+import onnx.inliner
 import torch
-from onnxscript import FLOAT, optimizer, script
-from onnxscript import opset23 as op
-from onnxscript.values import Opset
+from onnxscript import optimizer
 from torch import Tensor, nn
 
 from diptych_export.errors import ArtifactError
+from diptych_export.folding import folded
+from diptych_export.kernel import DOMAIN
+from diptych_export.node import OPSETS, body
 from diptych_model.network import PairNetwork
 
-OPSET = 23
+OPSET = 23  # the first with the operator Attention
 PREPROCESSING = (
     "uint8 RGB (B, S, S, 3): EXIF orientation applied, transparency laid on white, squashed to a square, not cropped; "
     "bicubic, after a box reduction to no less than twice the size; JPEGs are decoded at the smallest DCT scale that "
@@ -75,54 +76,49 @@ class ExplainModule(nn.Module):
         return self.network.attention(tokens_a, tokens_b)
 
 
-@script(Opset("diptych", 1))
-def RelPosAttention(q: FLOAT, k: FLOAT, v: FLOAT, bias: FLOAT) -> FLOAT:  # noqa: N802
-    """Eq. 2-4 of the MSAC paper: q, k (B, C, T, d_a), v (B, C, T, d_o), bias (C, T, T); scale 1 / sqrt(d_a)."""
-    # Traced by onnxscript, not run: its stubs say nothing of defaults.
-    return op.Attention(q, k, v, op.Unsqueeze(bias, op.Constant(value_ints=[0])))  # pyright: ignore
-
-
-def frozen(network: PairNetwork) -> PairNetwork:
-    """A copy of the network as it is exported: evaluation mode, float32, on the CPU, without gradients."""
-    return copy.deepcopy(network).to("cpu", torch.float32).eval().requires_grad_(False)
-
-
 def export_graphs(network: PairNetwork, *, opset: int = OPSET) -> Graphs:
     """The ONNX graphs of a network, batch dynamic.
 
-    Raises ArtifactError for another opset than 23, and where a picture has no tokens of its own.
+    Raises ArtifactError for an opset that is none of `OPSETS`, and where a picture has no tokens of its own.
     """
-    if opset != OPSET:
+    if opset not in OPSETS:
         raise ArtifactError(
-            f"opset {opset} cannot be written: the attention body needs the operator Attention as of opset {OPSET}; "
-            f"use --opset {OPSET}, which ONNX Runtime reads from 1.23 on"
+            f"opset {opset} cannot be written: use --opset {OPSET}, which ONNX Runtime reads from 1.23 on, or for "
+            f"older runtimes one of {', '.join(str(older) for older in OPSETS if older < OPSET)}"
         )
     if network.config.seam == "pixels":
         raise ArtifactError(
             "a network with seam = 'pixels' has no panel graph: its stem sees both pictures at once, and nothing of "
             "one can be stored; train it with seam = 'tokens' or 'closed' to export it"
         )
-    network = frozen(network)
+    network = folded(network)
     size = network.config.pixels
     pixels = torch.zeros(2, size, size, 3, dtype=torch.uint8)  # a batch of one would be taken for a constant
     with torch.no_grad():
         tokens, _ = network.encode(pixels.permute(0, 3, 1, 2) / 255)
     pair = {"tokens_a": tokens, "tokens_b": tokens.clone()}  # of one tensor given twice the exporter makes one input
     return Graphs(
-        _export(PanelModule(network), {"pixels": pixels}, ["tokens", "embeddings"]),
-        _export(PairModule(network), pair, ["logits"]),
-        _export(ExplainModule(network), pair, ["attention"]) if network.attentive else None,
+        _export(PanelModule(network), {"pixels": pixels}, ["tokens", "embeddings"], opset),
+        _export(PairModule(network), pair, ["logits"], opset),
+        _export(ExplainModule(network), pair, ["attention"], opset) if network.attentive else None,
     )
 
 
-def _export(module: nn.Module, inputs: dict[str, Tensor], outputs: list[str]) -> onnx.ModelProto:
+def inlined(graph: onnx.ModelProto) -> onnx.ModelProto:
+    """The same graph in standard operators only, for runtimes that know neither our node nor functions."""
+    model = onnx.inliner.inline_local_functions(graph)
+    optimizer.optimize(model, output_size_limit=_LARGEST_FOLDED)
+    return model
+
+
+def _export(module: nn.Module, inputs: dict[str, Tensor], outputs: list[str], opset: int) -> onnx.ModelProto:
     batch = torch.export.Dim("batch")
     with torch.no_grad(), _quiet_exporter():
         program = torch.onnx.export(
             module.eval(),
             tuple(inputs.values()),
             dynamo=True,
-            opset_version=OPSET,
+            opset_version=opset,
             input_names=list(inputs),
             output_names=outputs,
             dynamic_shapes={name: {0: batch} for name in inputs},
@@ -138,9 +134,9 @@ def _export(module: nn.Module, inputs: dict[str, Tensor], outputs: list[str]) ->
                 f"the exporter made the batch of {value.name!r} a constant; the network must not use len()"
             )
     _strip(model)
-    if any(node.domain == "diptych" for node in model.graph.node):
+    if any(node.domain == DOMAIN for node in model.graph.node):
         # Only now: every pass of the exporter would inline the function.
-        model.functions.append(RelPosAttention.to_function_proto())
+        model.functions.append(body(opset))
     onnx.checker.check_model(model, full_check=True)
     return model
 

@@ -2,45 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+import importlib.util
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 import torch
+from torch import Tensor
 
 from diptych_export.commandline import table
 from diptych_export.errors import ArtifactError
-from diptych_export.graphs import Graphs, frozen
+from diptych_export.folding import frozen
+from diptych_export.graphs import Graphs, inlined
+from diptych_export.kernel import KernelError, Library, kernel
 from diptych_model.network import PairNetwork
 
 TOLERANCE = 1e-5
 BATCHES = (1, 2, 3, 8)
+PAIRS = 10_000
+_CHUNK = 16
 _OUTPUTS = {"panel": ("tokens", "embeddings"), "pair": ("logits",), "explain": ("attention",)}
 
 Feeds = dict[str, np.ndarray]
+Run = Callable[[Feeds], list[np.ndarray]]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The largest |torch - other| / max(1, |torch|) of one output over the batch sizes tried."""
+    """The largest |torch - other| / max(1, |torch|) of one output over the batch sizes tried.
+
+    Of logits, where `pairs` is not 0, over so many pairs besides, each query's with its candidates; `flips` are those
+    two of one query that torch puts in the other order, and further apart than two errors of the tolerance.
+    """
 
     graph: str
     output: str
     against: str
     batches: tuple[int, ...]
     largest: float
+    pairs: int = 0
+    flips: int = 0
 
 
 @dataclass(frozen=True)
 class Parity:
-    """All differences, and how much keeping tokens in float16 changes a logit (stated, not judged)."""
+    """All differences; how much keeping tokens in float16 changes a logit (stated, not judged); and what could not be
+    compared here, with the reason.
+    """
 
     differences: tuple[Difference, ...]
     half_precision: float
     tolerance: float = TOLERANCE
+    left_out: tuple[str, ...] = ()
 
     @property
     def largest(self) -> float:
@@ -48,7 +65,7 @@ class Parity:
         return max(difference.largest for difference in self.differences)
 
     def require(self) -> None:
-        """Raise ArtifactError unless every difference is at most `tolerance`; a NaN is not."""
+        """Raise ArtifactError unless every difference is at most `tolerance`, which a NaN is not, and nothing flips."""
         bad = [d for d in self.differences if not d.largest <= self.tolerance]
         if bad:
             worst = "; ".join(f"{d.output} by {d.largest:.2g} ({d.graph} graph, {d.against})" for d in bad)
@@ -56,52 +73,130 @@ class Parity:
                 f"the graphs do not compute what torch computes: {worst}; at most {self.tolerance:g} is allowed, "
                 "so nothing was written"
             )
+        if flipped := [d for d in self.differences if d.flips]:
+            worst = "; ".join(f"{d.flips:,} among {d.pairs:,} pairs ({d.against})" for d in flipped)
+            raise ArtifactError(f"the graphs rank other than torch: {worst}; so nothing was written")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, as written into the manifest."""
         return {"largest": self.largest, **asdict(self)}
 
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Parity:
+        """What a manifest has of it."""
+        differences = tuple(Difference(**difference) for difference in stored["differences"])
+        return cls(differences, stored["half_precision"], stored["tolerance"], tuple(stored.get("left_out", ())))
+
     def text(self) -> str:
         """A table for people."""
         rows = [
-            (d.graph, d.output, d.against, ",".join(map(str, d.batches)), f"{d.largest:.1e}") for d in self.differences
+            (
+                *(d.graph, d.output, d.against, ",".join(map(str, d.batches)), f"{d.largest:.1e}"),
+                f"{d.flips} in {d.pairs:,} pairs" if d.pairs else "",
+            )
+            for d in self.differences
         ]
-        lines = table(("graph", "output", "against torch", "batches", "largest difference"), rows)
-        return f"{lines}\nfloat16 tokens change a logit by at most {self.half_precision:.1e}"
+        lines = table(("graph", "output", "against torch", "batches", "largest difference", "rank flips"), rows)
+        left_out = "".join(f"\nnot compared: {text}" for text in self.left_out)
+        return f"{lines}\nfloat16 tokens change a logit by at most {self.half_precision:.1e}{left_out}"
 
 
-def compare(network: PairNetwork, graphs: Graphs, *, batches: tuple[int, ...] = BATCHES, seed: int = 0) -> Parity:
-    """Compare torch with ONNX Runtime for each batch size, and with onnx's reference evaluator for a batch of two.
+def compare(
+    network: PairNetwork, graphs: Graphs, *, batches: tuple[int, ...] = BATCHES, pairs: int = PAIRS, seed: int = 0
+) -> Parity:
+    """Compare torch with every way in which the graphs are run.
 
-    The pictures are drawn at random; the pair and explain graphs get the tokens that torch makes of them.
+    ONNX Runtime on the node's body, on its kernel and on the inlined graph, and OpenVINO, where it is installed, on
+    the inlined graph: in each batch size, and the pair graph over `pairs` pairs besides, which are ranked; onnx's
+    reference evaluator in a batch of two. The pictures are drawn at random; the pair and explain graphs get the tokens
+    that torch makes of them.
     """
     network = frozen(network)
-    pixels = drawn_pixels(max(*batches, 2) + 1, network.config.pixels, seed)
+    asked = max(1, math.isqrt(pairs))
+    pixels = drawn_pixels(max(*batches, asked) + 1, network.config.pixels, seed)
     with torch.no_grad():
-        encoded = [out.numpy() for out in network.encode(torch.from_numpy(pixels).permute(0, 3, 1, 2) / 255)]
-        tokens = encoded[0]
-        # Each picture with its neighbour: row i is one pair, whichever batch it comes in.
-        pair_feeds = {"tokens_a": tokens[:-1], "tokens_b": tokens[1:]}
-        logits = network.relate(torch.from_numpy(tokens[:-1]), torch.from_numpy(tokens[1:])).numpy()
-        half = torch.from_numpy(tokens.astype(np.float16).astype(np.float32))
-        halved = network.relate(half[:-1], half[1:]).numpy()
+        parts = [network.encode(part.permute(0, 3, 1, 2) / 255) for part in torch.from_numpy(pixels).split(_CHUNK)]
+        tokens, embeddings = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
     if not np.abs(tokens).max() < np.finfo(np.float16).max:
         raise ArtifactError(
             f"tokens reach {np.abs(tokens).max():.3g}: they must be finite and fit float16 to be stored"
         )
-    cases = [
-        ("panel", graphs.panel, {"pixels": pixels[:-1]}, [out[:-1] for out in encoded]),
-        ("pair", graphs.pair, pair_feeds, [logits]),
-    ]
+    most = max(*batches, 2)
+    # Each picture with its neighbour: row i is one pair, whichever batch it comes in.
+    feeds = {"tokens_a": tokens[:most], "tokens_b": tokens[1 : most + 1]}
+    relate = _torch(network.relate)
+    wanted = {"panel": [tokens[:most], embeddings[:most]], "pair": relate(feeds)}
     if graphs.explain is not None:
-        with torch.no_grad():
-            attention = network.attention(torch.from_numpy(tokens[:-1]), torch.from_numpy(tokens[1:])).numpy()
-        cases.append(("explain", graphs.explain, pair_feeds, [attention]))
+        wanted["explain"] = _torch(network.attention)(feeds)
+    logits = _all_pairs(tokens[:asked], relate)
+    paths, left_out = _paths(graphs)
     differences: list[Difference] = []
-    for name, graph, feeds, wanted in cases:
-        differences += _differences(name, "ONNX Runtime", _session(graph), feeds, wanted, batches)
-        differences += _differences(name, "reference evaluator", _evaluator(graph), feeds, wanted, (2,))
-    return Parity(tuple(differences), float(np.abs(halved - logits).max()))
+    for graph, against, run, tried in paths:
+        given = {"pixels": pixels[:most]} if graph == "panel" else feeds
+        found = _differences(graph, against, run, given, wanted[graph], (2,) if tried == "few" else batches)
+        if graph == "pair" and tried == "all":
+            found = [_ranked(found[0], logits, _all_pairs(tokens[:asked], run))]
+        differences += found
+    half = {name: rows.astype(np.float16).astype(np.float32) for name, rows in feeds.items()}
+    halved = float(np.abs(relate(half)[0] - wanted["pair"][0]).max())
+    return Parity(tuple(differences), halved, left_out=tuple(left_out))
+
+
+def _all_pairs(tokens: np.ndarray, run: Run) -> np.ndarray:
+    """The logits of every picture with every one, chunk by chunk: tokens (n, N, M, d) -> (n, n)."""
+    starts = range(0, len(tokens), _CHUNK)
+    return np.stack(
+        [np.concatenate([run(_against(one, tokens[start : start + _CHUNK]))[0] for start in starts]) for one in tokens]
+    )
+
+
+def _against(one: np.ndarray, many: np.ndarray) -> Feeds:
+    return {"tokens_a": np.repeat(one[None], len(many), 0), "tokens_b": many}
+
+
+def _ranked(found: Difference, logits: np.ndarray, got: np.ndarray) -> Difference:
+    """The difference, with what all pairs add to it, and how many of torch's `logits` (n, n) are ordered otherwise."""
+    allowed = TOLERANCE * np.maximum(1, np.abs(logits))
+    # Further apart than both may be wrong.
+    surely = logits[:, :, None] - logits[:, None, :] > allowed[:, :, None] + allowed[:, None, :]
+    flips = int((surely & (got[:, :, None] < got[:, None, :])).sum())
+    largest = float(np.max([found.largest, (np.abs(got - logits) / np.maximum(1, np.abs(logits))).max()]))
+    return replace(found, largest=largest, pairs=got.size, flips=flips)
+
+
+def _torch(function: Callable[[Tensor, Tensor], Tensor]) -> Run:
+    def run(feeds: Feeds) -> list[np.ndarray]:
+        with torch.no_grad():
+            return [function(torch.from_numpy(feeds["tokens_a"]), torch.from_numpy(feeds["tokens_b"])).numpy()]
+
+    return run
+
+
+def _paths(graphs: Graphs) -> tuple[list[tuple[str, str, Run, str]], list[str]]:
+    """Every way a graph is run here: graph, name, how, and whether all is tried or a few; and what is left out."""
+    paths: list[tuple[str, str, Run, str]] = []
+    left_out = []
+    try:
+        library = kernel()
+    except KernelError as error:
+        library = None
+        left_out.append(f"the kernel: {error}")
+    openvino = importlib.util.find_spec("openvino") is not None
+    if not openvino:
+        left_out.append("OpenVINO: it is not installed")
+    for name, graph in zip(Graphs._fields, graphs, strict=True):
+        if graph is None:
+            continue
+        plain = inlined(graph) if graph.functions else graph
+        paths.append((name, "ONNX Runtime", _session(graph), "all"))
+        if graph.functions:
+            if library is not None:
+                paths.append((name, f"ONNX Runtime, kernel ({library.instructions})", _session(graph, library), "all"))
+            paths.append((name, "ONNX Runtime, inlined", _session(plain), "all"))
+        if openvino:
+            paths.append((name, "OpenVINO, inlined" if graph.functions else "OpenVINO", _openvino(plain), "all"))
+        paths.append((name, "reference evaluator", _evaluator(graph), "few"))
+    return paths, left_out
 
 
 def drawn_pixels(count: int, size: int, seed: int) -> np.ndarray:
@@ -125,7 +220,7 @@ def drawn_pixels(count: int, size: int, seed: int) -> np.ndarray:
 def _differences(
     graph: str,
     against: str,
-    run: Callable[[Feeds], list[np.ndarray]],
+    run: Run,
     feeds: Feeds,
     wanted: list[np.ndarray],
     batches: tuple[int, ...],
@@ -145,14 +240,26 @@ def _differences(
     return [Difference(graph, name, against, batches, value) for name, value in zip(names, largest, strict=True)]
 
 
-def _session(model: onnx.ModelProto) -> Callable[[Feeds], list[np.ndarray]]:
+def _session(model: onnx.ModelProto, library: Library | None = None) -> Run:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
+    if library is not None:
+        options.register_custom_ops_library(str(library.path))
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return lambda feeds: [np.asarray(output) for output in session.run(None, feeds)]
 
 
-def _evaluator(model: onnx.ModelProto) -> Callable[[Feeds], list[np.ndarray]]:
+def _openvino(model: onnx.ModelProto) -> Run:
+    import openvino
+
+    # Its own choice would be bfloat16 where the processor has it.
+    compiled = openvino.Core().compile_model(
+        openvino.Core().read_model(model.SerializeToString()), "CPU", {"INFERENCE_PRECISION_HINT": "f32"}
+    )
+    return lambda feeds: [np.asarray(output).copy() for output in compiled(feeds).values()]
+
+
+def _evaluator(model: onnx.ModelProto) -> Run:
     from onnx.reference import ReferenceEvaluator
 
     evaluator = ReferenceEvaluator(model)

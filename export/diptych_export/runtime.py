@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -15,13 +16,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from diptych_export.errors import ArtifactError
+from diptych_export.kernel import NAME, KernelError, Library, kernel, kernel_mode
 from diptych_export.manifest import EXPLAIN_GRAPH, PAIR_GRAPH, PANEL_GRAPH, Manifest, find_artifact
 from diptych_export.threads import thread_count
 
 PROVIDERS = ("auto", "cpu", "cuda")
 PANEL_CHUNK = 16
 PAIR_CHUNK = 8
+CUDA_PAIR_CHUNK = 256
 _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+_UNKNOWN_NODE = (
+    f"the graph has no node {NAME}: the model was exported by an older version, or its mixer has no such attention; "
+    "in the first case export its checkpoint again"
+)
 _CUDA_OPTIONS = {
     "cudnn_conv_algo_search": "HEURISTIC",  # the default tunes again for every new shape
     "arena_extend_strategy": "kSameAsRequested",
@@ -40,9 +47,10 @@ class Runtime:
     """An opened artifact: `Runtime.open("photo")`. Thread-safe.
 
     The same picture and the same pair give the same bits whatever else is in the batch, and (a, b) the same as (b, a).
+    A batch runs in chunks, of `pair_chunk` pairs, and so many at the same time as there are `workers`.
     `provider` is ONNX Runtime's name of what it runs on and `provider_reason` says why; `attention_path` says how the
-    attention node is computed ("function body": by the standard operators the graph brings along). `explains` says
-    whether there is an `attention` to ask for.
+    attention node is computed: "kernel (avx512)", or "function body: ..." with the reason, by the standard operators
+    that the graph brings along. `explains` says whether there is an `attention` to ask for.
     """
 
     def __init__(
@@ -53,47 +61,70 @@ class Runtime:
         provider: str,
         provider_reason: str,
         threads: int,
+        attention_path: str,
     ) -> None:
         self.manifest = manifest
         self.name, self.revision = manifest.name, manifest.revision
         self.panel_size, self.token_shape = manifest.panel_size, manifest.token_shape
         self.embedding_dim, self.thresholds = manifest.embedding_dim, dict(manifest.thresholds)
         self.provider, self.provider_reason, self.threads = provider, provider_reason, threads
-        self.attention_path = "function body"
+        self.attention_path = attention_path
+        self.workers, self.pair_chunk = (threads, PAIR_CHUNK) if provider == _CPU else (1, CUDA_PAIR_CHUNK)
         self.explains = EXPLAIN_GRAPH in manifest.digests
         self._panel, self._pair, self._explain = open_graph(PANEL_GRAPH), open_graph(PAIR_GRAPH), None
         self._open_graph, self._opening = open_graph, Lock()
 
     @classmethod
     def open(
-        cls, model: str | os.PathLike[str] = "photo", *, provider: str = "auto", threads: int | None = None
+        cls,
+        model: str | os.PathLike[str] = "photo",
+        *,
+        provider: str = "auto",
+        threads: int | None = None,
+        kernel: str | None = None,
     ) -> Runtime:
         """Open a bundled model by name, or an artifact directory, after checking the digests of its graphs.
 
         `provider` is "cpu", "cuda" (an error if it cannot be had) or "auto" (cuda if it can be had); `threads`
-        defaults to `thread_count()`. Raises ArtifactError.
+        defaults to `thread_count()`; `kernel` is "auto", "off" or "require" (see `kernel_mode`). Raises ArtifactError.
         """
         if provider not in PROVIDERS:
             raise ArtifactError(f"the provider must be one of {', '.join(PROVIDERS)}, got {provider!r}")
         if threads is not None and threads < 1:
             raise ArtifactError(f"threads must be at least 1, got {threads}")
+        mode = kernel_mode(kernel)
         directory = find_artifact(model)
         manifest = Manifest.load(directory)
         ort, threads = _onnxruntime(), threads or thread_count()
 
-        def opener(*providers: Any) -> Callable[[str], Any]:
-            return lambda file: _session(ort, manifest.read_checked(directory, file), list(providers), threads)
+        def opened(*providers: Any, reason: str, library: Library | None, path: str) -> Runtime:
+            return cls(
+                manifest,
+                lambda file: open_session(manifest.read_checked(directory, file), list(providers), library=library),
+                provider=_CUDA if len(providers) > 1 else _CPU,
+                provider_reason=reason,
+                threads=threads,
+                attention_path=path,
+            )
 
         obstacle = "it was asked for" if provider == "cpu" else _cuda_obstacle(ort)
         if provider != "cpu" and obstacle is None:
-            on_cuda, reason = opener((_CUDA, _CUDA_OPTIONS), _CPU), f"{provider} found it"
-            runtime = cls(manifest, on_cuda, provider=_CUDA, provider_reason=reason, threads=threads)
+            library, path = _attention(mode, "it is for the CPU, and this runs on CUDA")
+            runtime = opened((_CUDA, _CUDA_OPTIONS), _CPU, reason=f"{provider} found it", library=library, path=path)
             if all(session.get_providers()[0] == _CUDA for session in (runtime._panel, runtime._pair)):
                 return runtime
             obstacle = "ONNX Runtime could not start CUDA (its log says why; it needs CUDA 13 and cuDNN 9)"
         if provider == "cuda":
             raise ArtifactError(f"cuda was asked for but cannot be had: {obstacle}; mend that or use the provider cpu")
-        return cls(manifest, opener(_CPU), provider=_CPU, provider_reason=str(obstacle), threads=threads)
+        known = NAME.encode() in manifest.read_checked(directory, PAIR_GRAPH)
+        library, path = _attention(mode, None if known else _UNKNOWN_NODE)
+        if library is not None:
+            try:
+                return opened(_CPU, reason=str(obstacle), library=library, path=path)
+            except ArtifactError as error:
+                # Of another type than float32, for one. If it is not the kernel that is to blame, the body fails too.
+                library, path = _attention(mode, str(error))
+        return opened(_CPU, reason=str(obstacle), library=library, path=path)
 
     def encode(self, pixels: np.ndarray) -> Panels:
         """Pixels uint8 (B, S, S, 3) of `panel_pixels` -> tokens and embeddings; B may be 0."""
@@ -102,18 +133,22 @@ class Runtime:
             raise ValueError(f"pixels must be uint8 (B, {size}, {size}, 3), got {pixels.dtype} {pixels.shape}")
         tokens = np.empty((len(pixels), *self.token_shape), np.float16)
         embeddings = np.empty((len(pixels), self.embedding_dim), np.float32)
-        for start in range(0, len(pixels), PANEL_CHUNK):
-            rows = slice(start, start + PANEL_CHUNK)
+
+        def run(rows: slice) -> None:
             tokens[rows], embeddings[rows] = self._run(self._panel, {"pixels": pixels[rows]}, PANEL_CHUNK)
+
+        self._in_chunks(run, len(pixels), PANEL_CHUNK)
         return Panels(tokens, embeddings)
 
     def pair_logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
         """Logits float32 (P,) of pairs of tokens (P, N, M, d), either of which may have P = 1 for the other's many."""
-        tokens_a, tokens_b = self._paired(tokens_a, tokens_b)
+        tokens_a, tokens_b = self.paired(tokens_a, tokens_b)
         logits = np.empty(len(tokens_a), np.float32)
-        for start in range(0, len(logits), PAIR_CHUNK):
-            rows = slice(start, start + PAIR_CHUNK)
+
+        def run(rows: slice) -> None:
             logits[rows], _ = self._run_pairs(self._pair, tokens_a[rows], tokens_b[rows])
+
+        self._in_chunks(run, len(logits), self.pair_chunk)
         return logits
 
     def attention(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
@@ -124,14 +159,16 @@ class Runtime:
         stays within a panel is missing, so their sum over T is the share that crosses, between 0 and 1.
         Raises ArtifactError where the artifact has no explain graph.
         """
-        tokens_a, tokens_b = self._paired(tokens_a, tokens_b)
+        tokens_a, tokens_b = self.paired(tokens_a, tokens_b)
         session = self._explain_session()
         patches = self.token_shape[0] * self.token_shape[1]
         maps = np.empty((len(tokens_a), patches, patches), np.float32)
-        for start in range(0, len(maps), PAIR_CHUNK):
-            rows = slice(start, start + PAIR_CHUNK)
+
+        def run(rows: slice) -> None:
             seen, swapped = self._run_pairs(session, tokens_a[rows], tokens_b[rows])
             maps[rows] = np.where(swapped[:, None, None], seen.swapaxes(1, 2), seen)
+
+        self._in_chunks(run, len(maps), self.pair_chunk)
         return maps
 
     def relevance(self, logits: np.ndarray) -> np.ndarray:
@@ -140,8 +177,11 @@ class Runtime:
         # The sigmoid by tanh: nothing overflows at either end.
         return (0.5 + 0.5 * np.tanh(0.5 * (scale * np.asarray(logits, np.float64) + offset))).astype(np.float32)
 
-    def _paired(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Both sides in float16 with as many rows; one row stands for the other's many."""
+    def paired(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Both sides in float16 with as many rows; one row stands for the other's many, without a copy.
+
+        Raises ValueError where they do not fit.
+        """
         tokens_a, tokens_b = self._tokens(tokens_a, "tokens_a"), self._tokens(tokens_b, "tokens_b")
         if len(tokens_a) != len(tokens_b) and 1 not in (len(tokens_a), len(tokens_b)):
             raise ValueError(f"tokens_a has {len(tokens_a)} rows and tokens_b {len(tokens_b)}; give as many, or one")
@@ -166,11 +206,25 @@ class Runtime:
                 self._explain = self._open_graph(EXPLAIN_GRAPH)
             return self._explain
 
+    def _in_chunks(self, run: Callable[[slice], None], count: int, chunk: int) -> None:
+        """Run the rows [0, count) chunk by chunk, several at a time: a session has one thread, and is shared."""
+        chunks = [slice(start, min(start + chunk, count)) for start in range(0, count, chunk)]
+        if self.workers == 1 or len(chunks) < 2:
+            for rows in chunks:
+                run(rows)
+            return
+        pool = ThreadPoolExecutor(min(self.workers, len(chunks)), thread_name_prefix="diptych-run")
+        try:
+            list(pool.map(run, chunks))
+        finally:
+            # After Ctrl-C the rest must not be computed first.
+            pool.shutdown(wait=True, cancel_futures=True)
+
     def _run_pairs(self, session: Any, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The one output of a graph for one chunk of pairs, and which of them it was given in the other order."""
         first, second, swapped = _canonical(tokens_a, tokens_b)
         feeds = {"tokens_a": first.astype(np.float32), "tokens_b": second.astype(np.float32)}
-        (output,) = self._run(session, feeds, PAIR_CHUNK)
+        (output,) = self._run(session, feeds, self.pair_chunk)
         return output, swapped
 
     def _run(self, session: Any, feeds: Mapping[str, np.ndarray], chunk: int) -> list[np.ndarray]:
@@ -221,11 +275,36 @@ def _cuda_obstacle(ort: ModuleType) -> str | None:
     return None
 
 
-def _session(ort: ModuleType, graph: bytes, providers: list[Any], threads: int) -> Any:
+def _attention(mode: str, obstacle: str | None) -> tuple[Library | None, str]:
+    """The kernel where it is wanted and can be had, and how the attention is computed then."""
+    if mode == "off":
+        return None, "function body: the kernel is off"
+    if obstacle is None:
+        try:
+            library = kernel()
+            return library, f"kernel ({library.instructions})"
+        except KernelError as error:
+            obstacle = str(error)
+    if mode == "require":
+        raise ArtifactError(f"the kernel is required but cannot be used: {obstacle}")
+    return None, f"function body: no kernel, {obstacle}"
+
+
+def open_session(
+    graph: bytes, providers: Sequence[Any] = (_CPU,), *, threads: int = 1, library: Library | None = None
+) -> Any:
+    """An ONNX Runtime session of a graph; the library is registered where the graph has a node for it.
+
+    Of a model there is one thread a chunk and as many chunks at a time as there are workers: as fast for one request as
+    all threads on each operator, and faster for several. Raises ArtifactError.
+    """
+    ort = _onnxruntime()
     options = ort.SessionOptions()
+    if library is not None and NAME.encode() in graph:
+        options.register_custom_ops_library(str(library.path))
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3
     try:
-        return ort.InferenceSession(graph, options, providers=providers)
+        return ort.InferenceSession(graph, options, providers=list(providers))
     except Exception as error:  # ONNX Runtime's exceptions have no common base but this
         raise ArtifactError(f"ONNX Runtime {ort.__version__} cannot open the artifact's graph: {error}") from None

@@ -10,7 +10,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-EXPORT_NODE = "diptych::RelPosAttention"
 BIASES = ("panel", "concatenated", "none")
 
 
@@ -23,8 +22,7 @@ def relative_attention(
     """y_i = sum_r softmax_r(q_i . k_r / sqrt(d_a) + b_ir) v_r  (Eq. 2-4): every position attends every position.
 
     Shapes: q and k (B, C, T, d_a), v (B, C, T, d_o), bias (C, T, T) with queries before keys or none; returns
-    (B, C, T, d_o). The softmax runs over the *key* positions. In an exported graph this is, with a bias, one node,
-    `diptych::RelPosAttention`.
+    (B, C, T, d_o). The softmax runs over the *key* positions.
     """
     if q.shape != k.shape or q.shape[:3] != v.shape[:3]:
         raise ValueError(
@@ -38,8 +36,6 @@ def relative_attention(
             f"the bias must be (heads, T, T) = {(q.shape[1], q.shape[2], q.shape[2])}, got {tuple(bias.shape)}; "
             "build it for this grid with RelativeBias"
         )
-    if torch.onnx.is_in_onnx_export():
-        return torch.onnx.ops.symbolic(EXPORT_NODE, (q, k, v, bias), dtype=q.dtype, shape=v.shape, version=1)
     mask = bias.to(q.dtype)[None]
     if q.is_cuda:
         # cuDNN's attention returns NaN gradients for some lengths when a mask is given (pytorch #196678).

@@ -124,6 +124,16 @@ class SAC(nn.Module):
         """Eq. 1: q, k (B, C, T, d_a) and v (B, C, T, d_o) over the positions of all panels, and x * H_R where there
         is one.
         """
+        heads, d_a, d_o = self.scale.heads, self.scale.d_a, self.scale.d_o
+        packed = self.packed(x)
+        q, k, v, *beside = packed.split([heads * d_a, heads * d_a, heads * d_o, *([d_o] * (self.H_R is not None))], -1)
+        queries, keys, values = (_heads(part, heads, self.panels) for part in (q, k, v))
+        return queries, keys, values, beside[0] if beside else None
+
+    def packed(self, x: Picture) -> Projected:
+        """x * H_Q, x * H_K, x * H_V and, where there is one, x * H_R, side by side in the channels: (B * panels, N, M,
+        d) -> (B * panels, ceil(N / s), ceil(M / s), C (2 d_a + d_o) [+ d_o]).
+        """
         if x.shape[-1] != self.d:
             raise ValueError(
                 f"this SAC takes {self.d} channels, the picture has {x.shape[-1]} (shape {tuple(x.shape)})"
@@ -137,11 +147,8 @@ class SAC(nn.Module):
             branches.append(self.H_R)
         stride = 1 if scale.separable else scale.stride
         if scale.groups == 1:
-            parts = self._windows(x, torch.cat(branches), stride, 1).split([len(w) for w in branches], -1)
-        else:
-            parts = [self._windows(x, weight, stride, scale.groups) for weight in branches]
-        q, k, v = (_heads(part, scale.heads, self.panels) for part in parts[:3])
-        return q, k, v, parts[3] if self.H_R is not None else None
+            return self._windows(x, torch.cat(branches), stride, 1)
+        return torch.cat([self._windows(x, weight, stride, scale.groups) for weight in branches], -1)
 
     def reduce(self, y: Values, beside: Projected | None, grid: tuple[int, int]) -> Projected:
         """Join the heads by H_Y (section 2.1) and, with H_R, both branches by the second H_Y (section 3)."""

@@ -8,19 +8,20 @@ from importlib import import_module
 from pathlib import Path
 
 from diptych import demo
-from diptych_export.commandline import Subparsers, command
+from diptych_export.commandline import Subparsers, command, group
 
 Run = Callable[[argparse.Namespace], int]
 
 
 def register(subparsers: Subparsers) -> None:
-    """Add serve, index, search, score, rerank, doctor and demo."""
+    """Add serve, index, search, score, rerank, doctor, bench and demo."""
     _serve(subparsers)
     _index(subparsers)
     _search(subparsers)
     _score(subparsers)
     _rerank(subparsers)
     _doctor(subparsers)
+    _bench(subparsers)
     demo.register(subparsers)
 
 
@@ -104,6 +105,17 @@ def _rerank(subparsers: Subparsers) -> None:
 def _doctor(subparsers: Subparsers) -> None:
     parser = command(subparsers, "doctor", "say what this installation runs on and how fast", _later("doctor:run"))
     _store(parser, required=False)
+    _model(parser)
+
+
+def _bench(subparsers: Subparsers) -> None:
+    parser, _ = group(subparsers, "bench", "measure what things cost on this machine")
+    parser.set_defaults(run=_later("bench:bench"))
+    parser.add_argument(
+        "--peer", action="append", choices=("vit-s16",), help="a peer to measure beside (repeatable; default: all)"
+    )
+    parser.add_argument("--rounds", type=_number(3), default=15, help="rounds in turns (default: %(default)s)")
+    parser.add_argument("--memory", action="store_true", help="also the peak memory of small and large requests")
     _model(parser)
 
 

@@ -23,6 +23,28 @@ class UnknownPictureError(DiptychError, LookupError):
     code = "not_found"
 
 
+class DeadlineError(DiptychError):
+    """What was asked for is not done within the time it was given."""
+
+    code = "deadline"
+
+
+class OverloadedError(DiptychError):
+    """Too much is waiting to be computed; `seconds` from now there may be room."""
+
+    code = "overloaded"
+
+    def __init__(self, message: str, *, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+class BenchError(DiptychError):
+    """A measurement that cannot be made as asked."""
+
+    code = "bench"
+
+
 class BatchError(DiptychError):
     """A pair-scoring job that cannot start or go on as asked."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from diptych.engine import Engine
 from diptych.parallel import each
 from diptych_export.errors import ArtifactError, PictureError
 from diptych_export.pictures import PictureLimits, PictureSource, panel_pixels
@@ -16,14 +17,15 @@ ENCODE_BATCH = 64
 
 
 class Scorer:
-    """Scores pairs of pictures with one loaded model; may be used from several threads at once.
+    """Scores pairs of pictures with one loaded model; may be used from several threads at once, whose pairs its
+    `engine` then scores together.
 
     >>> scorer = Scorer.load()
     >>> scorer.predict([("cat.jpg", "cat-cropped.jpg")])
     """
 
     def __init__(self, runtime: Runtime, limits: PictureLimits | None = None) -> None:
-        self.runtime = runtime
+        self.runtime, self.engine = runtime, Engine(runtime)
         self.limits = limits or PictureLimits()
 
     @classmethod
@@ -65,9 +67,10 @@ class Scorer:
     def logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
         """Raw scores float32 (P,) of P pairs of tokens float16 (P, N, M, d); one query may stand for all pairs.
 
-        The order of the two pictures makes no difference, to the last bit. Raises ArtifactError like `encode_pixels`.
+        The order of the two pictures makes no difference, to the last bit. Raises ArtifactError like `encode_pixels`,
+        and what `Engine.logits` does.
         """
-        logits = self.runtime.pair_logits(tokens_a, tokens_b)
+        logits = self.engine.logits(tokens_a, tokens_b)
         self._check_finite("a pair", logits)
         return logits
 

@@ -24,6 +24,7 @@ def serve(args: argparse.Namespace) -> int:
             remark(args, f"{len(collection):,} pictures in {collection.directory}")
         runtime = scorer.runtime
         remark(args, f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {runtime.threads} threads")
+        remark(args, f"attention by {runtime.attention_path}")
         host = f"[{args.host}]" if ":" in args.host else args.host
         remark(args, f"http://{host}:{args.port}/")
         uvicorn.run(

@@ -9,7 +9,7 @@ import torch
 from diptych_export import artifact as module
 from diptych_export.artifact import export_artifact, export_checkpoint
 from diptych_export.errors import ArtifactError
-from diptych_export.graphs import frozen
+from diptych_export.folding import frozen
 from diptych_export.manifest import CARD, CHECKPOINT, Manifest, digest
 from diptych_export.runtime import Runtime
 from diptych_model import load_checkpoint, save_checkpoint

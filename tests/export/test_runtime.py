@@ -1,16 +1,20 @@
 import json
+import re
 import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
 
+from diptych_export import runtime as module
 from diptych_export.errors import ArtifactError
-from diptych_export.manifest import Manifest
+from diptych_export.kernel import KernelError, kernel
+from diptych_export.manifest import Manifest, digest
 from diptych_export.parity import drawn_pixels
 from diptych_export.runtime import PAIR_CHUNK, Runtime
 
@@ -19,7 +23,7 @@ SIZES = (1, 2, 3, PAIR_CHUNK, 17, 23)
 
 @pytest.fixture(scope="module")
 def runtime(artifact):
-    return Runtime.open(artifact, provider="cpu", threads=1)
+    return Runtime.open(artifact, provider="cpu", threads=1, kernel="off")
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +41,7 @@ def test_an_opened_artifact_says_what_it_is_and_how_it_runs(runtime, artifact):
     assert (runtime.name, runtime.revision) == ("tiny", manifest.revision)
     assert (runtime.panel_size, runtime.token_shape, runtime.embedding_dim) == (32, (4, 4, 12), 10)
     assert runtime.provider == "CPUExecutionProvider"
-    assert runtime.attention_path == "function body"
+    assert runtime.attention_path == "function body: the kernel is off"
     assert runtime.threads == 1
     assert runtime.thresholds == {"0.01": 0.9, "0.001": 0.97, "0.0001": 0.99}
 
@@ -87,6 +91,102 @@ def test_the_order_of_a_pair_leaves_no_trace_in_the_bits(runtime, panels):
     assert runtime.pair_logits(a, b).tobytes() == runtime.pair_logits(b, a).tobytes()
     a = np.where(np.arange(17)[:, None, None, None] % 2, a, -a)
     assert runtime.pair_logits(a, b).tobytes() == runtime.pair_logits(b, a).tobytes()
+
+
+@pytest.fixture
+def built():
+    try:
+        return kernel()
+    except KernelError as error:
+        pytest.skip(str(error))
+
+
+def test_the_kernel_computes_what_the_body_does_and_leaves_no_trace_of_batch_or_order_either(
+    artifact, built, runtime, panels
+):
+    a, b = panels.tokens[:17], np.roll(panels.tokens[:17], 5, 0)
+    body = runtime.pair_logits(a, b)
+    for threads in (1, 2):
+        fast = Runtime.open(artifact, provider="cpu", threads=threads, kernel="require")
+        assert fast.attention_path == f"kernel ({built.instructions})"
+        logits = fast.pair_logits(a, b)
+        np.testing.assert_allclose(logits, body, atol=1e-5)
+        assert fast.pair_logits(b, a).tobytes() == logits.tobytes()
+        assert np.array_equal([fast.pair_logits(a[i : i + 1], b[i : i + 1])[0] for i in range(17)], logits)
+        np.testing.assert_allclose(fast.attention(a, b), runtime.attention(a, b), atol=1e-6)
+
+
+def _without_kernel(monkeypatch):
+    def missing():
+        raise KernelError("it was not built")
+
+    monkeypatch.setattr(module, "kernel", missing)
+
+
+def _without_node(monkeypatch):
+    monkeypatch.setattr(module, "NAME", "RelPosAttentionV9")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (_without_kernel, "it was not built"),
+        (_without_node, "the graph has no node RelPosAttentionV2: .*older version"),
+    ],
+)
+def test_without_the_kernel_the_body_runs_and_says_why_unless_it_is_required(
+    change, reason, artifact, monkeypatch, panels, runtime
+):
+    change(monkeypatch)
+    opened = Runtime.open(artifact, provider="cpu")
+    assert re.match(f"function body: no kernel, {reason}", opened.attention_path)
+    logits = opened.pair_logits(panels.tokens[:3], panels.tokens[1:4])
+    assert np.array_equal(logits, runtime.pair_logits(panels.tokens[:3], panels.tokens[1:4]))
+    with pytest.raises(ArtifactError, match=f"the kernel is required but cannot be used: {reason}"):
+        Runtime.open(artifact, provider="cpu", kernel="require")
+
+
+def with_graph(artifact, directory, graph):
+    """A copy of the artifact with another pair graph, whose digest is right."""
+    shutil.copytree(artifact, directory)
+    data = graph.SerializeToString()
+    (directory / "pair.onnx").write_bytes(data)
+    manifest = json.loads((directory / "manifest.json").read_text())
+    manifest["digests"]["pair.onnx"] = digest(data)
+    (directory / "manifest.json").write_text(json.dumps(manifest))
+    return directory
+
+
+def test_a_float16_model_does_not_meet_the_float32_kernel(artifact, built, tmp_path, panels, runtime):
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    graph = convert_float_to_float16(onnx.load(artifact / "pair.onnx"), keep_io_types=True)
+    half = with_graph(artifact, tmp_path / "half", graph)
+    opened = Runtime.open(half, provider="cpu")
+    assert opened.attention_path.startswith("function body: no kernel, ONNX Runtime")
+    expected = runtime.pair_logits(panels.tokens[:3], panels.tokens[1:4])
+    np.testing.assert_allclose(opened.pair_logits(panels.tokens[:3], panels.tokens[1:4]), expected, atol=0.05)
+    with pytest.raises(ArtifactError, match="the kernel is required but cannot be used: ONNX Runtime"):
+        Runtime.open(half, provider="cpu", kernel="require")
+
+
+@pytest.mark.parametrize("mode", ["auto", "off"])
+def test_a_node_that_nobody_knows_is_an_error_that_names_it(mode, artifact, tmp_path):
+    graph = onnx.load(artifact / "pair.onnx")
+    for node in graph.graph.node:
+        if node.domain == "diptych":
+            node.op_type = "RelPosAttentionV9"
+    renamed = with_graph(artifact, tmp_path / "renamed", graph)
+    with pytest.raises(ArtifactError, match=r"cannot open the artifact's graph: .*RelPosAttentionV9"):
+        Runtime.open(renamed, provider="cpu", kernel=mode)
+
+
+def test_the_environment_says_what_is_done_about_the_kernel_where_the_call_does_not(artifact, monkeypatch):
+    monkeypatch.setenv("DIPTYCH_KERNEL", "off")
+    assert Runtime.open(artifact, provider="cpu").attention_path == "function body: the kernel is off"
+    monkeypatch.setenv("DIPTYCH_KERNEL", "always")
+    with pytest.raises(ArtifactError, match="must be one of auto, off, require, got 'always'"):
+        Runtime.open(artifact, provider="cpu")
 
 
 def test_one_side_may_stand_for_many(runtime, panels):
@@ -228,8 +328,8 @@ def test_a_cuda_session_that_silently_became_a_cpu_session_is_an_error(artifact,
     from diptych_export import runtime as module
 
     monkeypatch.setattr(module, "_cuda_obstacle", lambda ort: None)
-    original = module._session
-    monkeypatch.setattr(module, "_session", lambda ort, graph, _, threads: original(ort, graph, [module._CPU], threads))
+    original = module.open_session
+    monkeypatch.setattr(module, "open_session", lambda graph, _, **rest: original(graph, [module._CPU], **rest))
     with pytest.raises(ArtifactError, match="ONNX Runtime could not start CUDA"):
         Runtime.open(artifact, provider="cuda")
     assert "could not start CUDA" in Runtime.open(artifact, provider="auto").provider_reason

@@ -10,6 +10,7 @@ from diptych.cli import build_parser, main
 from diptych_training.bench.operators import bench_operators
 from diptych_training.study import pairs
 from diptych_training.study.scales import study_language
+from diptych_training.study.shapes import study_shapes
 
 
 @pytest.mark.parametrize(
@@ -18,6 +19,7 @@ from diptych_training.study.scales import study_language
         (["bench", "operators"], bench_operators),
         (["study", "mixers"], pairs.study),
         (["study", "ablation"], pairs.study),
+        (["study", "shapes"], study_shapes),
         (["study", "language"], study_language),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, cast
@@ -13,7 +14,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from diptych.errors import UnknownPictureError
+from diptych.errors import DeadlineError, OverloadedError, UnknownPictureError
 from diptych_export.errors import DiptychError, PictureError
 
 logger = logging.getLogger(__name__)
@@ -118,6 +119,11 @@ async def _diptych_error(request: Request, error: Exception) -> Response:
         return envelope(_id(request), 422, error.code, str(error))
     if isinstance(error, UnknownPictureError):
         return envelope(_id(request), 404, "unknown_image", str(error))
+    if isinstance(error, OverloadedError):
+        headers = {"Retry-After": str(math.ceil(error.seconds))}
+        return envelope(_id(request), 429, error.code, str(error), headers=headers)
+    if isinstance(error, DeadlineError):
+        return envelope(_id(request), 504, error.code, str(error))
     logger.error("request %s failed", _id(request), exc_info=error)
     return envelope(_id(request), 500, cast(DiptychError, error).code, str(error))
 

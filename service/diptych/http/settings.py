@@ -10,8 +10,8 @@ class Settings:
     """Limits of the HTTP face; every one is a positive number, shown under `limits` of `/info`.
 
     `body_bytes`: a request's body, counted while it arrives. `pictures`: pictures in one request (queries, documents,
-    inputs or files). `top` and `candidates`: the most a search may ask for. `workers`: requests computed at the same
-    time; the runtime's own threads come on top. `waiting`: requests that may queue for a worker before 429 is answered.
+    inputs or files). `top` and `candidates`: the most a search may ask for. `workers`: requests worked on at the same
+    time; their pairs are scored by one engine, in turns. `waiting`: requests that may queue before 429 is answered.
     `stuck_seconds`: a computation that takes longer makes `/readyz` say so.
     """
 
@@ -19,7 +19,7 @@ class Settings:
     pictures: int = 256
     top: int = 1000
     candidates: int = 1000
-    workers: int = 2
+    workers: int = 8
     waiting: int = 32
     stuck_seconds: float = 300.0
 

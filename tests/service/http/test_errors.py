@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from diptych.errors import DeadlineError, OverloadedError
 from diptych.http.settings import Settings
 
 
@@ -142,3 +143,19 @@ def test_without_a_collection_pairs_are_scored_and_the_rest_says_what_is_missing
 def test_settings_must_be_positive_numbers(value):
     with pytest.raises(ValueError, match=r"Settings\.workers must be a positive number"):
         Settings(workers=value)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "after"),
+    [(OverloadedError("too much", seconds=2.2), 429, "3"), (DeadlineError("too late"), 504, None)],
+)
+def test_a_full_engine_and_a_deadline_are_told_apart(
+    error, status, after, client, scorer, data_uri, photo_bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(scorer.engine, "logits", refuse)
+    answer = client.post("/v1/score", json={"queries": data_uri(photo_bytes(1)), "documents": data_uri(photo_bytes(2))})
+    assert check_envelope(answer, status, error.code)["message"] == str(error)
+    assert answer.headers.get("retry-after") == after

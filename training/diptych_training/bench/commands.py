@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from diptych_export.commandline import Subparsers, add_common, emit, progress, remark
+from diptych_export.commandline import Subparsers, add_common, emit, group, progress, remark
 
 
 def register(subparsers: Subparsers) -> None:
     """Add `bench operators` and `bench resnets`."""
-    parser = subparsers.add_parser("bench", help="what things cost on this machine", description="Measure costs.")
-    subjects = parser.add_subparsers(dest="subject", required=True, metavar="SUBJECT")
+    _, subjects = group(subparsers, "bench", "measure what things cost on this machine")
 
     operators = add_common(subjects.add_parser("operators", help="time, memory and FLOPs of MSAC and its rivals"))
     operators.set_defaults(run=bench_operators)

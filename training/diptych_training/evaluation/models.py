@@ -14,14 +14,14 @@ _CHECKPOINT = ("config.json", "weights.safetensors")
 
 
 @contextmanager
-def open_model(model: str) -> Iterator[Runtime]:
+def open_model(model: str, threads: int | None = None) -> Iterator[Runtime]:
     """Open what is named; a checkpoint is exported first, so that what is measured is what is served.
 
-    What was exported is gone when the block ends. Raises `ArtifactError`, and `DataError` where a checkpoint cannot be
-    exported for want of torch.
+    `threads` are the runtime's, by default all that may be used. What was exported is gone when the block ends. Raises
+    `ArtifactError`, and `DataError` where a checkpoint cannot be exported for want of torch.
     """
     if model in bundled_models() or not is_checkpoint(Path(model)):
-        yield Runtime.open(model)
+        yield Runtime.open(model, threads=threads)
         return
     try:
         from diptych_export.artifact import export_checkpoint
@@ -33,7 +33,7 @@ def open_model(model: str) -> Iterator[Runtime]:
     with tempfile.TemporaryDirectory(prefix="diptych-") as temporary:
         artifact = Path(temporary, "artifact")
         export_checkpoint(model, artifact, name=Path(model).resolve().name)
-        yield Runtime.open(artifact)
+        yield Runtime.open(artifact, threads=threads)
 
 
 def is_checkpoint(directory: Path) -> bool:

@@ -10,7 +10,7 @@ from diptych_export.commandline import Subparsers, add_common, emit, remark
 
 
 def register(subparsers: Subparsers) -> None:
-    """Add `study mixers`, `study ablation` and `study language`."""
+    """Add `study mixers`, `study ablation`, `study shapes` and `study language`."""
     parser = subparsers.add_parser(
         "study", help="what an operator or a setting buys", description="Train variants alike in all but one part."
     )
@@ -33,6 +33,11 @@ def register(subparsers: Subparsers) -> None:
             help="learning rates; a variant stands with the one that cost it least in training (default: 0.002)",
         )
         pairs.add_argument("--only", metavar="A,B", help="only these variants, and those they differ from")
+    shapes = _add(subjects, "shapes", "the pair part's shape, accuracy beside cost, on photos", study_shapes)
+    shapes.set_defaults(seeds=1)
+    shapes.add_argument("--steps", type=int, default=500, help="training steps of each run (default: %(default)s)")
+    shapes.add_argument("--only", metavar="A,B", help="only these shapes")
+    shapes.add_argument("--plot", type=Path, metavar="FILE", help="draw accuracy against cost, as .png, .svg or .pdf")
     language = _add(subjects, "language", "MSAC's scales in a language model", study_language)
     language.add_argument("--text", type=Path, metavar="FILE", help="a text or a folder (default: Python's docstrings)")
     language.add_argument("--steps", type=int, default=1200, help="training steps of each run (default: %(default)s)")
@@ -57,6 +62,31 @@ def study_pairs(args: argparse.Namespace) -> int:
         finished=lambda name: remark(args, f"finished {name}"),
     )
     emit(args, result, study_text(result))
+    return 0
+
+
+def study_shapes(args: argparse.Namespace) -> int:
+    """`diptych study shapes`."""
+    from diptych_training.bench.plot import check_plot
+    from diptych_training.photos import data_folder
+    from diptych_training.study.shapes import plot_shapes, shapes_text
+    from diptych_training.study.shapes import study_shapes as study
+
+    if args.plot:
+        check_plot(args.plot)
+    result = study(
+        args.out,
+        data_folder(),
+        steps=args.steps,
+        seeds=args.seeds,
+        only=tuple(args.only.split(",")) if args.only else (),
+        processes=args.processes,
+        finished=lambda name: remark(args, f"finished {name}"),
+    )
+    emit(args, result, shapes_text(result))
+    if args.plot:
+        plot_shapes(result, args.plot)
+        remark(args, f"plot: {args.plot}")
     return 0
 
 

@@ -1,0 +1,90 @@
+"""Builds the kernel with the C++ compiler at hand. Standard library only: the wheel's build runs it too."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
+FLAGS = ("-std=c++17", "-O3", "-ffp-contract=fast", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-psabi")
+# Floats a vector and rows a tile, for each set of instructions: as many accumulators as there are registers for.
+GENERIC = {"generic": ("-DLANES=4", "-DROWS=4")}
+X86 = {
+    "avx512": ("-DLANES=16", "-DROWS=8", "-mavx512f", "-mfma", "-mprefer-vector-width=512"),
+    "avx2": ("-DLANES=8", "-DROWS=6", "-mavx2", "-mfma"),
+}
+
+
+class KernelError(Exception):
+    """The kernel cannot be built or used; the message says why and what to do."""
+
+
+def library_path() -> Path:
+    """Where the library is, if it was built."""
+    return HERE / f"librelpos_attention{SUFFIX}"
+
+
+def source_digest() -> str:
+    """Of the sources and the way they are built, so that a library tells which it was built from."""
+    digest = hashlib.sha256(repr((FLAGS, X86, GENERIC)).encode())
+    for path in sorted([*HERE.glob("*.cc"), *HERE.glob("*.h")]):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def compiler() -> str:
+    """The compiler that CXX names, or the system's. Raises KernelError where there is none."""
+    for name in filter(None, (os.environ.get("CXX"), "c++", "g++", "clang++")):
+        if found := shutil.which(name):
+            return found
+    raise KernelError("no C++ compiler was found (CXX, c++, g++, clang++); install g++ and build again")
+
+
+def build(target: Path | None = None, *, extra: tuple[str, ...] = ()) -> Path:
+    """Compile the library to `target`, by default where it is looked for; as a whole or not at all.
+
+    `extra` are more compiler flags. Raises KernelError.
+    """
+    target, command = target or library_path(), compiler()
+    sets = GENERIC | (X86 if platform.machine().lower() in ("x86_64", "amd64") else {})
+    with tempfile.TemporaryDirectory() as folder:
+        objects = []
+        for name, flags in sets.items():
+            objects.append(f"{folder}/{name}.o")
+            _run(
+                command,
+                *FLAGS,
+                *extra,
+                f"-DSET={name}",
+                *flags,
+                "-c",
+                str(HERE / "attention_simd.cc"),
+                "-o",
+                objects[-1],
+            )
+        objects.append(f"{folder}/node.o")
+        digest = f'-DSOURCE_DIGEST="{source_digest()}"'
+        _run(command, *FLAGS, *extra, digest, "-c", str(HERE / "relpos_attention.cc"), "-o", objects[-1])
+        made = Path(folder, target.name)
+        _run(command, *FLAGS, *extra, "-shared", *objects, "-o", str(made))
+        try:
+            fresh = target.with_name(f".{target.name}.{os.getpid()}")
+            shutil.copyfile(made, fresh)
+            fresh.replace(target)
+        except OSError as error:
+            raise KernelError(f"{target} cannot be written ({error.strerror}); build it as who installed it") from None
+    return target
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip()[:200])
+        raise KernelError(f"{command[0]} failed: {first}")

@@ -1,0 +1,223 @@
+// diptych::RelPosAttentionV2 for ONNX Runtime on the CPU, and the same as a plain C function.
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "attention.h"
+#include "onnxruntime_abi.h"
+
+namespace diptych {
+namespace {
+
+struct Instructions {
+  const char* name;
+  void (*attend)(const Problem&, int64_t, float*);
+  int64_t (*scratch_floats)(const Problem&);
+  bool usable;
+};
+
+const std::vector<Instructions>& instruction_sets() {  // the best first
+  static const std::vector<Instructions> sets = {
+#if defined(__x86_64__)
+      {"avx512", avx512::attend, avx512::scratch_floats, bool(__builtin_cpu_supports("avx512f"))},
+      {"avx2", avx2::attend, avx2::scratch_floats,
+       __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")},
+#endif
+      {"generic", generic::attend, generic::scratch_floats, true},
+  };
+  return sets;
+}
+
+// The named instructions, or the best that this processor has; none where it lacks what was asked for.
+const Instructions* instructions_called(const char* name) {
+  for (const Instructions& set : instruction_sets())
+    if (set.usable && (!name || !*name || !std::strcmp(name, set.name))) return &set;
+  return nullptr;
+}
+
+// The table (kinds, C, rows, reach) mirrored in its columns, in units of log2: (kinds, C, rows, 2 reach - 1).
+std::vector<float> mirrored(const float* table, int64_t lines, int64_t reach) {
+  std::vector<float> bias(lines * (2 * reach - 1));
+  for (int64_t line = 0; line < lines; line++)
+    for (int64_t x = 1 - reach; x < reach; x++)
+      bias[line * (2 * reach - 1) + reach - 1 + x] = table[line * reach + std::llabs(x)] * 1.44269504f;
+  return bias;
+}
+
+struct Job {
+  const Problem& problem;
+  const Instructions& instructions;
+
+  void operator()(int64_t task) const {
+    static thread_local std::vector<float> scratch;
+    const auto floats = static_cast<size_t>(instructions.scratch_floats(problem));
+    if (scratch.size() < floats) scratch.resize(floats);
+    instructions.attend(problem, task, scratch.data());
+  }
+};
+
+// What the widths of the inputs must be; empty if they are.
+std::string fault_of(const Problem& problem, int64_t positions, int64_t width, const std::vector<int64_t>& table) {
+  auto text = [](const std::vector<int64_t>& shape) {
+    std::string out = "(";
+    for (size_t i = 0; i < shape.size(); i++) out += (i ? ", " : "") + std::to_string(shape[i]);
+    return out + ")";
+  };
+  if (problem.heads < 1 || problem.panels < 1 || problem.key_width < 1 || problem.value_width < 1)
+    return "heads, panels and key_width must be positive, and leave every head a value";
+  if (problem.kinds < 1 || problem.kinds > 2 || table[1] != problem.heads)
+    return "the table must be (1 or 2, " + std::to_string(problem.heads) + ", rows, cols), got " + text(table);
+  if (problem.rows < 1 || problem.reach < 1 || problem.reach % problem.cols || positions != problem.tokens())
+    return "a table of " + text(table) + " and " + std::to_string(problem.panels) + " panels make " +
+           std::to_string(problem.tokens()) + " positions, the input has " + std::to_string(positions);
+  if (width != problem.width()) return "the input's width " + std::to_string(width) + " does not divide by the heads";
+  return "";
+}
+
+// The problem less its tensors: of `table` (kinds, C, rows, reach), where `joined` counts columns on over the seam.
+Problem shaped(int64_t heads, int64_t panels, int64_t key_width, bool joined, int64_t width,
+               const std::vector<int64_t>& table) {
+  const int64_t cols = joined && panels > 0 ? table[3] / panels : table[3];
+  const int64_t value_width = heads > 0 ? width / heads - 2 * key_width : 0;
+  return {nullptr, nullptr, nullptr, heads, panels, table[2], cols < 1 ? 1 : cols, key_width, value_width, table[0], table[3]};
+}
+
+OrtApi* api = nullptr;
+
+struct Kernel {
+  int64_t heads, panels, key_width, joined;
+};
+
+OrtStatus* refuse(const std::string& fault) {
+  return ort::call(api, ort::CreateStatus, ort::INVALID_ARGUMENT, ("diptych::RelPosAttentionV2: " + fault).c_str());
+}
+
+OrtStatus* create(const OrtCustomOp*, OrtApi*, const OrtKernelInfo* info, void** made) {
+  Kernel kernel{};
+  const struct {
+    const char* name;
+    int64_t* value;
+  } attributes[] = {{"heads", &kernel.heads},
+                    {"panels", &kernel.panels},
+                    {"key_width", &kernel.key_width},
+                    {"joined", &kernel.joined}};
+  for (const auto& [name, value] : attributes)
+    if (OrtStatus* status = ort::call(api, ort::KernelInfoGetAttribute_int64, info, name, value)) return status;
+  *made = new Kernel(kernel);
+  return nullptr;
+}
+
+struct Input {
+  std::vector<int64_t> shape;
+  const float* data = nullptr;
+};
+
+OrtStatus* read(OrtKernelContext* context, size_t place, Input* input) {
+  const OrtValue* value = nullptr;
+  const OrtKernelContext* of = context;
+  if (OrtStatus* status = ort::call(api, ort::KernelContext_GetInput, of, place, &value)) return status;
+  OrtTensorTypeAndShapeInfo* info = nullptr;
+  if (OrtStatus* status = ort::call(api, ort::GetTensorTypeAndShape, value, &info)) return status;
+  const OrtTensorTypeAndShapeInfo* known = info;
+  size_t axes = 0;
+  OrtStatus* status = ort::call(api, ort::GetDimensionsCount, known, &axes);
+  if (!status) {
+    input->shape.resize(axes);
+    status = ort::call(api, ort::GetDimensions, known, input->shape.data(), axes);
+  }
+  ort::call<void>(api, ort::ReleaseTensorTypeAndShapeInfo, info);
+  if (status) return status;
+  return ort::call(api, ort::GetTensorMutableData, const_cast<OrtValue*>(value), (void**)&input->data);
+}
+
+OrtStatus* compute(void* made, OrtKernelContext* context) {
+  const Kernel& kernel = *static_cast<Kernel*>(made);
+  Input projected, table;
+  if (OrtStatus* status = read(context, 0, &projected)) return status;
+  if (OrtStatus* status = read(context, 1, &table)) return status;
+  if (projected.shape.size() != 3 || table.shape.size() != 4)
+    return refuse("projected (B, T, C (2 d_a + d_o)) and a table (kinds, C, rows, cols) are expected");
+  Problem problem =
+      shaped(kernel.heads, kernel.panels, kernel.key_width, kernel.joined, projected.shape[2], table.shape);
+  const std::string fault = fault_of(problem, projected.shape[1], projected.shape[2], table.shape);
+  if (!fault.empty()) return refuse(fault);
+  const int64_t shape[] = {projected.shape[0], projected.shape[1], problem.heads * problem.value_width};
+  OrtValue* output = nullptr;
+  if (OrtStatus* status =
+          ort::call(api, ort::KernelContext_GetOutput, context, size_t{0}, (const int64_t*)shape, size_t{3}, &output))
+    return status;
+  if (OrtStatus* status = ort::call(api, ort::GetTensorMutableData, output, (void**)&problem.attended)) return status;
+  if (!shape[0]) return nullptr;
+  const auto bias = mirrored(table.data, problem.kinds * problem.heads * problem.rows, problem.reach);
+  problem.projected = projected.data;
+  problem.bias = bias.data();
+  Job job{problem, *instructions_called(nullptr)};
+  const auto work = [](void* job, size_t task) { (*static_cast<const Job*>(job))(static_cast<int64_t>(task)); };
+  return ort::call(api, ort::KernelContext_ParallelFor, (const OrtKernelContext*)context, (void (*)(void*, size_t))work,
+                   size_t(shape[0] * problem.heads), size_t{0}, (void*)&job);
+}
+
+OrtCustomOp described() {
+  OrtCustomOp op{};
+  op.version = ort::CUSTOM_OP;
+  op.GetName = [](const OrtCustomOp*) { return "RelPosAttentionV2"; };
+  op.GetExecutionProviderType = [](const OrtCustomOp*) { return "CPUExecutionProvider"; };
+  op.GetInputTypeCount = [](const OrtCustomOp*) { return size_t{2}; };
+  op.GetOutputTypeCount = [](const OrtCustomOp*) { return size_t{1}; };
+  op.GetInputType = op.GetOutputType = [](const OrtCustomOp*, size_t) { return ort::FLOAT32; };
+  op.GetInputCharacteristic = op.GetOutputCharacteristic = [](const OrtCustomOp*, size_t) { return ort::REQUIRED; };
+  op.GetInputMemoryType = [](const OrtCustomOp*, size_t) { return ort::DEFAULT_MEMORY; };
+  op.GetVariadicInputMinArity = op.GetVariadicOutputMinArity = [](const OrtCustomOp*) { return 1; };
+  op.GetVariadicInputHomogeneity = op.GetVariadicOutputHomogeneity = [](const OrtCustomOp*) { return 1; };
+  op.KernelDestroy = [](void* kernel) { delete static_cast<Kernel*>(kernel); };
+  op.CreateKernelV2 = create;
+  op.KernelComputeV2 = compute;
+  return op;
+}
+
+}  // namespace
+}  // namespace diptych
+
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
+// Called by ONNX Runtime when the library is registered with a session.
+EXPORTED OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
+  using namespace diptych;
+  api = base->GetApi(ort::API);
+  static OrtCustomOp op = described();
+  static OrtCustomOpDomain* domain = nullptr;  // lives as long as the library
+  if (!domain) {
+    if (OrtStatus* status = ort::call(api, ort::CreateCustomOpDomain, "diptych", &domain)) return status;
+    if (OrtStatus* status = ort::call(api, ort::CustomOpDomain_Add, domain, (const OrtCustomOp*)&op)) return status;
+  }
+  return ort::call(api, ort::AddCustomOpDomain, options, domain);
+}
+
+// The name of the instructions that are used here.
+EXPORTED const char* diptych_instructions() { return diptych::instructions_called(nullptr)->name; }
+
+// What this library was built from (build.py).
+EXPORTED const char* diptych_source_digest() { return SOURCE_DIGEST; }
+
+// Attends without ONNX Runtime, on one thread, by the named instructions (null: the best). `table` is of shape
+// (kinds, heads, rows, reach). Returns null, or what is wrong.
+EXPORTED const char* diptych_attend(const char* instructions, const float* projected, int64_t batch, int64_t positions,
+                                    int64_t width, const float* table, const int64_t* table_shape, int64_t heads,
+                                    int64_t panels, int64_t key_width, int64_t joined, float* attended) {
+  using namespace diptych;
+  static thread_local std::string fault;
+  const Instructions* set = instructions_called(instructions);
+  if (!set) return "this processor has no such instructions, or the library was built without them";
+  const std::vector<int64_t> shape(table_shape, table_shape + 4);
+  Problem problem = shaped(heads, panels, key_width, joined != 0, width, shape);
+  fault = fault_of(problem, positions, width, shape);
+  if (!fault.empty()) return fault.c_str();
+  const auto bias = mirrored(table, problem.kinds * heads * problem.rows, problem.reach);
+  problem.projected = projected;
+  problem.bias = bias.data();
+  problem.attended = attended;
+  for (int64_t task = 0; task < batch * heads; task++) Job{problem, *set}(task);
+  return nullptr;
+}

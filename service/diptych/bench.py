@@ -1,0 +1,223 @@
+"""`diptych bench`: what scoring and searching cost here, beside what the machine can do and what a peer costs.
+
+Everything is measured in one run, in turns, so that what disturbs one disturbs all; figures are medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from diptych.collection import Collection
+from diptych.demo import draw_collection
+from diptych.errors import BenchError
+from diptych.indexing import load
+from diptych.scorer import Scorer
+from diptych_export.commandline import emit, progress, remark, table
+from diptych_export.yardsticks import SGEMM_SIZE, open_yardstick
+
+CANDIDATES, PICTURES = 100, 32
+PEERS = {"vit-s16": "ViT-S/16 over both pictures side by side at 224 pixels"}
+REQUESTS = (CANDIDATES, 10_000)  # pairs, whose peak memory is compared
+
+_MAIN = "from diptych.cli import main; raise SystemExit(main())"
+
+Work = Callable[[], float | None]  # seconds, where it times itself
+
+
+def bench(args: argparse.Namespace) -> int:
+    """Run `diptych bench`."""
+    scorer, peers = load(args), args.peer or list(PEERS)
+    with progress((), args, total=args.rounds, unit="round") as bar:
+        result = measure(scorer, rounds=args.rounds, peers=peers, tick=bar.update)
+    if args.memory:
+        remark(args, f"scoring {REQUESTS[0]:,} and {REQUESTS[1]:,} pairs in processes of their own ...")
+        result["memory"] = peak_memory(args.model)
+    emit(args, result, text(result))
+    return 0
+
+
+def measure(
+    scorer: Scorer, *, rounds: int = 15, peers: list[str] | None = None, tick: Callable[[], object] = lambda: None
+) -> dict[str, Any]:
+    """What is in `text`: medians of `rounds`, with the 10th and 90th percentile. Raises BenchError."""
+    if rounds < 3:
+        raise BenchError(f"a median needs at least 3 rounds, got {rounds}")
+    if unknown := [name for name in peers or [] if name not in PEERS]:
+        raise BenchError(f"no peer is called {unknown[0]!r}; known are {', '.join(PEERS)}")
+    seconds: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder, _works(scorer, Path(folder), peers or []) as works:
+        for number in range(rounds + 1):
+            for name, work in works.items():
+                began = perf_counter()
+                took = work()
+                took = perf_counter() - began if took is None else took
+                if number:  # the first round warms up
+                    seconds.setdefault(name, []).append(took)
+            if number:
+                tick()
+    return _result(scorer, {name: np.array(each) for name, each in seconds.items()}, rounds)
+
+
+def peak_memory(model: str) -> dict[str, int]:
+    """Bytes that `diptych score` held at most, for each number of pairs in `REQUESTS`, in a process of its own."""
+    peaks = {}
+    with tempfile.TemporaryDirectory() as folder:
+        photos = draw_collection(Path(folder, "drawn"), count=CANDIDATES)
+        for count in REQUESTS:
+            pairs = Path(folder, f"{count}.csv")
+            with pairs.open("w", newline="", encoding="utf-8") as file:
+                rows = ((photos[i % CANDIDATES], photos[i // CANDIDATES]) for i in range(count))
+                csv.writer(file).writerows([("image_a", "image_b"), *rows])
+            options = ["score", pairs, "-o", pairs.with_suffix(".jsonl"), "--quiet", "--model", model]
+            process = subprocess.Popen([sys.executable, "-c", _MAIN, *map(str, options)], stdout=subprocess.DEVNULL)
+            _, status, usage = os.wait4(process.pid, 0)
+            if status:
+                raise BenchError(f"scoring {count:,} pairs failed (status {status}); try `diptych score` by hand")
+            peaks[str(count)] = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return peaks
+
+
+@contextmanager
+def _works(scorer: Scorer, folder: Path, peers: list[str]) -> Iterator[dict[str, Work]]:
+    threads, rng = scorer.runtime.threads, np.random.default_rng(0)
+    matrix = rng.random((SGEMM_SIZE, SGEMM_SIZE), np.float32)
+    sgemm = open_yardstick("sgemm", threads)
+    photos = draw_collection(folder / "drawn", count=CANDIDATES + 20)
+    files = [_resized(path) for path in photos[:PICTURES]]
+    tokens = scorer.encode(photos[: CANDIDATES + 1]).tokens
+    store = folder / "store"
+    with Collection.open(store, scorer, create=True) as collection:
+        for _ in collection.add_files(photos):
+            pass
+
+    def cold() -> float:
+        for path in store.rglob("*"):
+            if path.is_file():
+                _forget(path)
+        with Collection.open(store, scorer, read_only=True) as collection:
+            began = perf_counter()
+            collection.search(files[0], candidates=CANDIDATES)
+            return perf_counter() - began
+
+    works: dict[str, Any] = {
+        "sgemm": lambda: sgemm.run(None, {"a": matrix, "b": matrix}),
+        "pairs": lambda: scorer.logits(tokens[:1], tokens[1:]),
+        "pictures": lambda: scorer.encode(files),
+        "cold": cold,
+    }
+    if "vit-s16" in peers:
+        peer, pixels = open_yardstick("vit_s16_pair", threads), rng.random((1, 3, 224, 448), np.float32)
+        works["vit-s16"] = lambda: peer.run(None, {"pixels": pixels})
+    with Collection.open(store, scorer, read_only=True) as collection:
+        works["search"] = lambda: collection.search(files[0], candidates=CANDIDATES)
+        yield {name: _untimed(work) if name != "cold" else work for name, work in works.items()}
+
+
+def _untimed(work: Callable[[], object]) -> Work:
+    def run() -> None:
+        work()
+
+    return run
+
+
+def _result(scorer: Scorer, seconds: dict[str, np.ndarray], rounds: int) -> dict[str, Any]:
+    runtime, flops = scorer.runtime, scorer.runtime.manifest.flops
+    rate = 2 * SGEMM_SIZE**3 / np.median(seconds["sgemm"])
+    pair = np.median(seconds["pairs"]) / CANDIDATES
+    return {
+        "machine": {"processor": _processor(), "threads": runtime.threads},
+        "model": runtime.name,
+        "revision": runtime.revision,
+        "provider": runtime.provider,
+        "attention_path": runtime.attention_path,
+        "rounds": rounds,
+        "milliseconds": {
+            name: [round(float(value) * 1000, 3) for value in np.percentile(each, [50, 10, 90])]
+            for name, each in seconds.items()
+        },
+        "sgemm_gflops": float(rate / 1e9),
+        "pair_of_sgemm": float(flops["pair"] / pair / rate) if flops else None,
+        "pictures_per_second": float(PICTURES / np.median(seconds["pictures"])),
+        "pairs_per_second": float(1 / pair),
+        "peers": {name: float(np.median(seconds[name]) / pair) for name in PEERS if name in seconds},
+    }
+
+
+def text(result: dict[str, Any]) -> str:
+    """The figures as a table for people."""
+    times = result["milliseconds"]
+
+    def row(what: str, name: str, ratio: str) -> tuple[str, str, str, str]:
+        middle, low, high = times[name]
+        return what, f"{middle:.1f}", f"{low:.1f} to {high:.1f}", ratio
+
+    share = result["pair_of_sgemm"]
+    of_rate = f"{result['pairs_per_second']:,.0f} pairs/s"
+    if share is not None:
+        of_rate += f", {share:.0%} of the rate of sgemm"
+    rows = [
+        row(f"sgemm, {SGEMM_SIZE}^3", "sgemm", f"{result['sgemm_gflops']:.0f} GFLOP/s"),
+        row(f"{CANDIDATES} candidates, tokens at hand", "pairs", of_rate),
+        row(f"a search with {CANDIDATES} candidates", "search", "query decoded and encoded, tokens from the store"),
+        row("the same, nothing of the store in memory", "cold", ""),
+        row(f"{PICTURES} JPEGs of 640 x 480 to tokens", "pictures", f"{result['pictures_per_second']:,.0f} pictures/s"),
+        *(
+            row(PEERS[name], name, f"a pair costs {times_dearer:,.0f} times ours")
+            for name, times_dearer in result["peers"].items()
+        ),
+    ]
+    machine = result["machine"]
+    lines = [
+        f"{machine['processor']}, {machine['threads']} threads; {result['provider']}",
+        f"model {result['model']} {result['revision']}; attention by {result['attention_path']}",
+        table(("", "ms", "10 % to 90 %", ""), rows),
+    ]
+    if peaks := result.get("memory"):
+        few, many = (peaks[str(count)] for count in REQUESTS)
+        lines.append(
+            f"peak memory: {few / 2**20:.0f} MiB for {REQUESTS[0]:,} pairs, {many / 2**20:.0f} MiB for "
+            f"{REQUESTS[1]:,}: {many / few:.2f} times"
+        )
+    return "\n".join(lines)
+
+
+def _resized(path: Path) -> bytes:
+    """A drawn picture as a JPEG of 640 x 480."""
+    buffer = io.BytesIO()
+    with Image.open(path) as picture:
+        picture.resize((640, 480), Image.Resampling.BICUBIC).save(buffer, "JPEG", quality=90)
+    return buffer.getvalue()
+
+
+def _forget(path: Path) -> None:
+    """Ask the system to drop what it keeps of a file, so that it is read from the disk."""
+    if hasattr(os, "posix_fadvise"):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(handle)
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()

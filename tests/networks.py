@@ -1,0 +1,25 @@
+"""Small pair networks with random weights everywhere: what starts at zero or one would hide a mistake."""
+
+from typing import Any
+
+import torch
+
+from diptych_model import PairConfig, PairNetwork
+
+
+def small_network(**changes: Any) -> PairNetwork:
+    sizes: dict[str, Any] = {
+        "pixels": 24,
+        "stem_widths": (8, 12),
+        "stem_depths": (1, 1),
+        "width": 12,
+        "embedding": 10,
+        "blocks": 1,
+    }
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        made = PairNetwork(PairConfig(**(sizes | changes)))
+        with torch.no_grad():
+            for parameter in made.parameters():
+                parameter.add_(torch.randn_like(parameter) * 0.1)
+    return made
