@@ -21,7 +21,7 @@ from diptych_export.manifest import EXPLAIN_GRAPH, PAIR_GRAPH, PANEL_GRAPH, Mani
 from diptych_export.threads import thread_count
 
 PROVIDERS = ("auto", "cpu", "cuda")
-PANEL_CHUNK = 16
+PANEL_CHUNK = 4
 PAIR_CHUNK = 8
 CUDA_PAIR_CHUNK = 256
 _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
