@@ -24,7 +24,7 @@ from diptych_export.manifest import (
     digest,
     revision_of,
 )
-from diptych_export.parity import compare
+from diptych_export.parity import PAIRS, compare
 from diptych_export.sizes import resized
 from diptych_model.checkpoint import checkpoint_files, load_checkpoint
 from diptych_model.network import PairNetwork
@@ -39,6 +39,7 @@ def export_checkpoint(
     check: bool = True,
     weights: bool = False,
     pixels: int | None = None,
+    pairs: int = PAIRS,
 ) -> Manifest:
     """Export a checkpoint directory; calibration, thresholds, metrics and card are taken from its metadata.
 
@@ -50,8 +51,7 @@ def export_checkpoint(
         network, metadata = load_checkpoint(Path(checkpoint))
     except (OSError, ValueError, KeyError) as error:
         raise ArtifactError(f"{os.fspath(checkpoint)} cannot be exported: {error}") from None
-    own = pixels in (None, network.config.pixels)
-    measured = metadata if own else {}
+    measured = metadata if pixels in (None, network.config.pixels) else {}
     if pixels is not None:
         network = resized(network, pixels)
     return export_artifact(
@@ -65,6 +65,7 @@ def export_checkpoint(
         opset=opset,
         check=check,
         weights=weights,
+        pairs=pairs,
     )
 
 
@@ -80,17 +81,18 @@ def export_artifact(
     opset: int = OPSET,
     check: bool = True,
     weights: bool = False,
+    pairs: int = PAIRS,
 ) -> Manifest:
     """Write a network as an artifact: `panel.onnx`, `pair.onnx`, `manifest.json` and, where there is such a thing,
     `explain.onnx` and `CARD.md`.
 
-    Nothing is written unless torch and ONNX Runtime agree to 1e-5; `check=False` leaves that out, and the manifest's
-    parity empty. An artifact that is there already is replaced as a whole; any other non-empty directory is refused.
+    Nothing is written unless torch and every way to run the graphs agree to 1e-5, and rank `pairs` pairs alike (see
+    `compare`); `check=False` leaves that out, and the manifest's parity empty. An artifact that is there already is replaced as a whole; any other non-empty directory is refused.
     """
     target = Path(directory).absolute()
     _refuse_to_overwrite(target)
     graphs = export_graphs(network, opset=opset)
-    parity = compare(network, graphs) if check else None
+    parity = compare(network, graphs, pairs=pairs) if check else None
     if parity is not None:
         parity.require()
     files = {

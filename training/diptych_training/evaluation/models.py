@@ -32,7 +32,8 @@ def open_model(model: str, threads: int | None = None) -> Iterator[Runtime]:
         ) from None
     with tempfile.TemporaryDirectory(prefix="diptych-") as temporary:
         artifact = Path(temporary, "artifact")
-        export_checkpoint(model, artifact, name=Path(model).resolve().name)
+        # Pairs enough to see a fault; ten thousand are for what is to be kept.
+        export_checkpoint(model, artifact, name=Path(model).resolve().name, pairs=400)
         yield Runtime.open(artifact, threads=threads)
 
 
