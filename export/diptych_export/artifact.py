@@ -86,8 +86,9 @@ def export_artifact(
     """Write a network as an artifact: `panel.onnx`, `pair.onnx`, `manifest.json` and, where there is such a thing,
     `explain.onnx` and `CARD.md`.
 
-    Nothing is written unless torch and every way to run the graphs agree to 1e-5, and rank `pairs` pairs alike (see
-    `compare`); `check=False` leaves that out, and the manifest's parity empty. An artifact that is there already is replaced as a whole; any other non-empty directory is refused.
+    Nothing is written unless torch and every way to run the graphs agree to 1e-5 and rank `pairs` pairs alike (see
+    `compare`); `check=False` leaves that out, and the manifest's parity empty. An artifact that is there already is
+    replaced as a whole; any other non-empty directory is refused.
     """
     target = Path(directory).absolute()
     _refuse_to_overwrite(target)
