@@ -35,7 +35,15 @@ PEERS = {"vit-s16": "ViT-S/16 over both pictures side by side at 224 pixels"}
 REQUESTS = (CANDIDATES, 10_000)  # pairs, whose peak memory is compared
 
 _REST = 0.05
-_MAIN = "from diptych.cli import main; raise SystemExit(main())"
+_MAIN = """
+import sys
+from pathlib import Path
+from diptych.bench import peak
+from diptych.cli import main
+code = main(sys.argv[2:])
+Path(sys.argv[1]).write_text(str(peak()))
+sys.exit(code)
+"""
 
 Work = Callable[[], float | None]  # seconds, where it times itself
 
@@ -86,13 +94,25 @@ def peak_memory(model: str) -> dict[str, int]:
             with pairs.open("w", newline="", encoding="utf-8") as file:
                 rows = ((photos[i % CANDIDATES], photos[i // CANDIDATES]) for i in range(count))
                 csv.writer(file).writerows([("image_a", "image_b"), *rows])
+            told = Path(folder, f"{count}.txt")
             options = ["score", pairs, "-o", pairs.with_suffix(".jsonl"), "--quiet", "--model", model]
-            process = subprocess.Popen([sys.executable, "-c", _MAIN, *map(str, options)], stdout=subprocess.DEVNULL)
-            _, status, usage = os.wait4(process.pid, 0)
-            if status:
-                raise BenchError(f"scoring {count:,} pairs failed (status {status}); try `diptych score` by hand")
-            peaks[str(count)] = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+            done = subprocess.run([sys.executable, "-c", _MAIN, *map(str, [told, *options])], capture_output=True)
+            if done.returncode:
+                raise BenchError(f"scoring {count:,} pairs failed: {done.stderr.decode(errors='replace').strip()}")
+            peaks[str(count)] = int(told.read_text())
     return peaks
+
+
+def peak() -> int:
+    """The most bytes that this process has held since it began its program."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        # Not what getrusage says: that begins with what the parent held.
+        lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        return int(lines["VmHWM"].split()[0]) * 1024
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 @contextmanager
