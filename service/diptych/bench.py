@@ -45,7 +45,7 @@ Path(sys.argv[1]).write_text(str(peak()))
 sys.exit(code)
 """
 
-Work = Callable[[], float | None]  # seconds, where it times itself
+Work = Callable[[], object]  # a float is its own count of the seconds
 
 
 def bench(args: argparse.Namespace) -> int:
@@ -75,8 +75,8 @@ def measure(
                 # The threads of what ran before look out for more work for a while, on the cores of what is next.
                 sleep(_REST)
                 began = perf_counter()
-                took = work()
-                took = perf_counter() - began if took is None else took
+                made = work()
+                took = made if isinstance(made, float) else perf_counter() - began
                 if number:  # the first round warms up
                     seconds.setdefault(name, []).append(took)
             if number:
@@ -137,7 +137,7 @@ def _works(scorer: Scorer, folder: Path, peers: list[str]) -> Iterator[dict[str,
             collection.search(files[0], candidates=CANDIDATES)
             return perf_counter() - began
 
-    works: dict[str, Any] = {
+    works: dict[str, Work] = {
         "sgemm": lambda: sgemm.run(None, {"a": matrix, "b": matrix}),
         "pairs": lambda: scorer.logits(tokens[:1], tokens[1:]),
         "pictures": lambda: scorer.encode(files),
@@ -148,14 +148,7 @@ def _works(scorer: Scorer, folder: Path, peers: list[str]) -> Iterator[dict[str,
         works["vit-s16"] = lambda: peer.run(None, {"pixels": pixels})
     with Collection.open(store, scorer, read_only=True) as collection:
         works["search"] = lambda: collection.search(files[0], candidates=CANDIDATES)
-        yield {name: _untimed(work) if name != "cold" else work for name, work in works.items()}
-
-
-def _untimed(work: Callable[[], object]) -> Work:
-    def run() -> None:
-        work()
-
-    return run
+        yield works
 
 
 def _result(scorer: Scorer, seconds: dict[str, np.ndarray], rounds: int) -> dict[str, Any]:
