@@ -42,7 +42,7 @@ def group(subparsers: Subparsers, name: str, help: str) -> tuple[argparse.Argume
     """
     if name not in subparsers.choices:
         parser = add_common(subparsers.add_parser(name, help=help, description=help[:1].upper() + help[1:] + "."))
-        subjects = parser.add_subparsers(title="subjects", metavar="SUBJECT", required=False)
+        subjects = parser.add_subparsers(title="subjects", metavar="[SUBJECT]", required=False)
         parser.set_defaults(run=lambda args: parser.error("name one of its subjects"), subjects=subjects)
     parser = subparsers.choices[name]
     return parser, parser.get_default("subjects")

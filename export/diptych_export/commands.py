@@ -43,7 +43,7 @@ def run_export(args: argparse.Namespace) -> int:
         raise ArtifactError(
             f"exporting needs {error.name}; install it with `pip install 'diptych[train,cpu]'`"
         ) from None
-    remark(args, "exporting (some ten seconds) ...")
+    remark(args, "exporting, and comparing every way to run it (about a minute) ...")
     manifest = export_checkpoint(
         args.checkpoint,
         args.output,
