@@ -82,7 +82,7 @@ def study_shapes(
     if not start.exists():
         _panel_alone(start)
     runs = {
-        f"shape-{name.replace(' ', '-')}-{seed}": {"network": SHAPES[name], "steps": steps, "seed": seed}
+        _run(name, seed): {"network": SHAPES[name], "steps": steps, "seed": seed}
         for name in names
         for seed in range(seeds)
     }
@@ -90,10 +90,10 @@ def study_shapes(
     given = {"start": START, "task": TASK, "stage": STAGE, "learning": LEARNING}
     named = {run: {**settings, "name": run} for run, settings in runs.items()}
     results = run_grid(directory, named, work, given=given, processes=processes, finished=finished)
-    costs = _costs({name: directory / f"shape-{name.replace(' ', '-')}-0" / LAST for name in names})
+    costs = _costs({name: directory / _run(name, 0) / LAST for name in names})
     rows = []
     for name in names:
-        found = [results[f"shape-{name.replace(' ', '-')}-{seed}"] for seed in range(seeds)]
+        found = [results[_run(name, seed)] for seed in range(seeds)]
         rows.append(
             {
                 "shape": name,
@@ -152,6 +152,10 @@ def plot_shapes(result: dict[str, Any], path: Path) -> None:
     axes.set(xlabel="ms a pair, one thread", ylabel="micro-AP", xlim=(0, None))
     axes.legend(loc="lower right")
     figure.savefig(path)
+
+
+def _run(shape: str, seed: int) -> str:
+    return f"shape-{shape.replace(' ', '-')}-{seed}"
 
 
 def _panel_alone(directory: Path) -> None:
