@@ -20,7 +20,17 @@ PACKAGES = {
 }
 TORCH_FREE = {
     f"diptych_export.{name}"
-    for name in ("runtime", "manifest", "pictures", "errors", "commandline", "threads", "kernel", "yardsticks")
+    for name in (
+        "runtime",
+        "manifest",
+        "pictures",
+        "errors",
+        "commandline",
+        "threads",
+        "kernel",
+        "providers",
+        "yardsticks",
+    )
 }
 HEAVY = {"torch", "safetensors", "onnx", "onnxscript", "torchvision", "timm", "kornia"}
 # What a distribution brings under another name than its own, or with another's installation.

@@ -25,6 +25,7 @@ from diptych_export.manifest import (
     revision_of,
 )
 from diptych_export.parity import PAIRS, compare
+from diptych_export.precision import PRECISIONS, Pictures, compare_ranking, in_precision
 from diptych_export.sizes import resized
 from diptych_model.checkpoint import checkpoint_files, load_checkpoint
 from diptych_model.network import PairNetwork
@@ -39,6 +40,8 @@ def export_checkpoint(
     check: bool = True,
     weights: bool = False,
     pixels: int | None = None,
+    precision: str = "float32",
+    pictures: str | os.PathLike[str] | None = None,
     pairs: int = PAIRS,
 ) -> Manifest:
     """Export a checkpoint directory; calibration, thresholds, metrics and card are taken from its metadata.
@@ -65,6 +68,8 @@ def export_checkpoint(
         opset=opset,
         check=check,
         weights=weights,
+        precision=precision,
+        pictures=pictures,
         pairs=pairs,
     )
 
@@ -81,6 +86,8 @@ def export_artifact(
     opset: int = OPSET,
     check: bool = True,
     weights: bool = False,
+    precision: str = "float32",
+    pictures: str | os.PathLike[str] | None = None,
     pairs: int = PAIRS,
 ) -> Manifest:
     """Write a network as an artifact: `panel.onnx`, `pair.onnx`, `manifest.json` and, where there is such a thing,
@@ -89,13 +96,22 @@ def export_artifact(
     Nothing is written unless torch and every way to run the graphs agree to 1e-5 and rank `pairs` pairs alike (see
     `compare`); `check=False` leaves that out, and the manifest's parity empty. An artifact that is there already is
     replaced as a whole; any other non-empty directory is refused.
+
+    `precision` is one of `PRECISIONS`; other than float32 it is written unless it finds edits of the `pictures`, a
+    folder, worse (see `Ranking`). That is never left out.
     """
     target = Path(directory).absolute()
     _refuse_to_overwrite(target)
+    judges = _judges(precision, pictures, network.config.pixels)
     graphs = export_graphs(network, opset=opset)
     parity = compare(network, graphs, pairs=pairs) if check else None
     if parity is not None:
         parity.require()
+    ranking = None
+    if judges is not None:
+        exact, graphs = graphs, in_precision(graphs, precision, judges.calibration)
+        ranking = compare_ranking(exact, graphs, judges)
+        ranking.require()
     files = {
         PANEL_GRAPH: graphs.panel.SerializeToString(deterministic=True),
         PAIR_GRAPH: graphs.pair.SerializeToString(deterministic=True),
@@ -118,6 +134,8 @@ def export_artifact(
         parity=parity.to_dict() if parity else {},
         metrics=dict(training or {}),
         flops=cost(network),
+        precision=precision,
+        ranking=ranking.to_dict() if ranking else {},
         package=_package_version(),
     )
     if card:
@@ -126,6 +144,18 @@ def export_artifact(
         files |= {f"{CHECKPOINT}/{file}": data for file, data in checkpoint_files(network, half=True).items()}
     _move_into_place(manifest, files, target)
     return manifest
+
+
+def _judges(precision: str, pictures: str | os.PathLike[str] | None, pixels: int) -> Pictures | None:
+    if precision not in PRECISIONS:
+        raise ArtifactError(f"the precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
+    if precision == "float32":
+        return None
+    if pictures is None:
+        raise ArtifactError(
+            f"{precision} is made and judged by pictures; give a folder of some like those to be compared (--pictures)"
+        )
+    return Pictures.read(Path(pictures), pixels)
 
 
 def _refuse_to_overwrite(target: Path) -> None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from diptych_export.commandline import Subparsers, command, emit, remark
 from diptych_export.errors import ArtifactError
+
+if TYPE_CHECKING:
+    from diptych_export.manifest import Manifest
 
 
 def register(subparsers: Subparsers) -> None:
@@ -23,6 +27,17 @@ def register(subparsers: Subparsers) -> None:
     parser.add_argument("--opset", type=int, default=23, help="ONNX operator set of the graphs (default: %(default)s)")
     parser.add_argument(
         "--pixels", type=int, metavar="S", help="side of the panels, for a faster model (default: as it was trained)"
+    )
+    parser.add_argument(
+        "--precision",
+        choices=("float32", "float16", "int8"),
+        default="float32",
+        help="int8: convolutions in 8 bits, for the CPU; float16: for a GPU (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--pictures",
+        metavar="DIR",
+        help="for another precision: some hundred pictures like those to be compared, to make and judge it by",
     )
     parser.add_argument(
         "--check",
@@ -52,9 +67,11 @@ def run_export(args: argparse.Namespace) -> int:
         check=args.check,
         weights=args.weights,
         pixels=args.pixels,
+        precision=args.precision,
+        pictures=args.pictures,
     )
     sizes = {file: (Path(args.output) / file).stat().st_size for file in manifest.digests}
-    lines = [_parity_text(manifest.parity)] if manifest.parity and not args.quiet else []
+    lines = [] if args.quiet else _gates(manifest)
     lines.append(
         f"{args.output}: model {manifest.name}, revision {manifest.revision}, "
         + ", ".join(f"{file} {size / 1e6:.1f} MB" for file, size in sizes.items())
@@ -63,7 +80,9 @@ def run_export(args: argparse.Namespace) -> int:
     return 0
 
 
-def _parity_text(parity: dict) -> str:
+def _gates(manifest: Manifest) -> list[str]:
     from diptych_export.parity import Parity
+    from diptych_export.precision import Ranking
 
-    return Parity.from_dict(parity).text()
+    parity = [Parity.from_dict(manifest.parity).text()] if manifest.parity else []
+    return [*parity, Ranking(**manifest.ranking).text()] if manifest.ranking else parity

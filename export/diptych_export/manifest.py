@@ -30,7 +30,8 @@ class Manifest:
     The explain graph, where there is one, is not in it: no stored number depends on it.
     `token_shape` is (N, M, d), `calibration` {"scale", "offset"} of the relevance score, `thresholds` {false-positive
     rate: relevance score}, `digests` {file: sha256}, `parity` what the export compared and found, `metrics` what
-    training measured, `flops` the operations of the panel graph for a picture and of the pair graph for a pair.
+    training measured, `flops` the operations of the panel graph for a picture and of the pair graph for a pair,
+    `precision` "float32", "float16" or "int8", and `ranking` what the two latter did to one.
     """
 
     name: str
@@ -46,6 +47,8 @@ class Manifest:
     parity: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)
     flops: dict[str, int] = field(default_factory=dict)
+    precision: str = "float32"
+    ranking: dict[str, Any] = field(default_factory=dict)
     package: str = ""
     format: int = FORMAT
 

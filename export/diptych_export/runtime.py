@@ -5,10 +5,10 @@ No torch.
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Lock
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -18,22 +18,15 @@ import numpy as np
 from diptych_export.errors import ArtifactError
 from diptych_export.kernel import NAME, KernelError, Library, kernel, kernel_mode
 from diptych_export.manifest import EXPLAIN_GRAPH, PAIR_GRAPH, PANEL_GRAPH, Manifest, find_artifact
+from diptych_export.providers import CPU, GPU, PROVIDERS, gpu_providers, obstacle, took
 from diptych_export.threads import thread_count
 
-PROVIDERS = ("auto", "cpu", "cuda")
-PANEL_CHUNK = 4
-PAIR_CHUNK = 8
-CUDA_PAIR_CHUNK = 256
-_CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+PANEL_CHUNK, PAIR_CHUNK = 4, 8
+GPU_PANEL_CHUNK, GPU_PAIR_CHUNK = 32, 256
 _UNKNOWN_NODE = (
     f"the graph has no node {NAME}: the model was exported by an older version, or its mixer has no such attention; "
     "in the first case export its checkpoint again"
 )
-_CUDA_OPTIONS = {
-    "cudnn_conv_algo_search": "HEURISTIC",  # the default tunes again for every new shape
-    "arena_extend_strategy": "kSameAsRequested",
-    "use_tf32": "0",
-}
 
 
 class Panels(NamedTuple):
@@ -69,7 +62,9 @@ class Runtime:
         self.embedding_dim, self.thresholds = manifest.embedding_dim, dict(manifest.thresholds)
         self.provider, self.provider_reason, self.threads = provider, provider_reason, threads
         self.attention_path = attention_path
-        self.workers, self.pair_chunk = (threads, PAIR_CHUNK) if provider == _CPU else (1, CUDA_PAIR_CHUNK)
+        on_cpu = provider == CPU
+        self.workers = threads if on_cpu else 1
+        self.panel_chunk, self.pair_chunk = (PANEL_CHUNK, PAIR_CHUNK) if on_cpu else (GPU_PANEL_CHUNK, GPU_PAIR_CHUNK)
         self.explains = EXPLAIN_GRAPH in manifest.digests
         self._panel, self._pair, self._explain = open_graph(PANEL_GRAPH), open_graph(PAIR_GRAPH), None
         self._open_graph, self._opening = open_graph, Lock()
@@ -85,8 +80,9 @@ class Runtime:
     ) -> Runtime:
         """Open a bundled model by name, or an artifact directory, after checking the digests of its graphs.
 
-        `provider` is "cpu", "cuda" (an error if it cannot be had) or "auto" (cuda if it can be had); `threads`
-        defaults to `thread_count()`; `kernel` is "auto", "off" or "require" (see `kernel_mode`). Raises ArtifactError.
+        `provider` is "cpu", "cuda" or "tensorrt" (an error if it cannot be had) or "auto" (cuda if it can be had);
+        `threads` defaults to `thread_count()`; `kernel` is "auto", "off" or "require" (see `kernel_mode`).
+        Raises ArtifactError.
         """
         if provider not in PROVIDERS:
             raise ArtifactError(f"the provider must be one of {', '.join(PROVIDERS)}, got {provider!r}")
@@ -97,34 +93,38 @@ class Runtime:
         manifest = Manifest.load(directory)
         ort, threads = _onnxruntime(), threads or thread_count()
 
-        def opened(*providers: Any, reason: str, library: Library | None, path: str) -> Runtime:
+        def opened(*providers: Any, ran_on: str, reason: str, library: Library | None, path: str) -> Runtime:
             return cls(
                 manifest,
                 lambda file: open_session(manifest.read_checked(directory, file), list(providers), library=library),
-                provider=_CUDA if len(providers) > 1 else _CPU,
+                provider=ran_on,
                 provider_reason=reason,
                 threads=threads,
                 attention_path=path,
             )
 
-        obstacle = "it was asked for" if provider == "cpu" else _cuda_obstacle(ort)
-        if provider != "cpu" and obstacle is None:
-            library, path = _attention(mode, "it is for the CPU, and this runs on CUDA")
-            runtime = opened((_CUDA, _CUDA_OPTIONS), _CPU, reason=f"{provider} found it", library=library, path=path)
-            if all(session.get_providers()[0] == _CUDA for session in (runtime._panel, runtime._pair)):
-                return runtime
-            obstacle = "ONNX Runtime could not start CUDA (its log says why; it needs CUDA 13 and cuDNN 9)"
-        if provider == "cuda":
-            raise ArtifactError(f"cuda was asked for but cannot be had: {obstacle}; mend that or use the provider cpu")
+        hindrance = "it was asked for" if provider == "cpu" else obstacle(provider, ort)
+        if provider != "cpu" and hindrance is None:
+            library, path = _attention(mode, f"it is for the CPU, and this runs on {GPU[provider]}")
+            asked = gpu_providers(provider, manifest.precision)
+            on_gpu = opened(*asked, ran_on=GPU[provider], reason=f"{provider} found it", library=library, path=path)
+            if took(provider, on_gpu._panel) and took(provider, on_gpu._pair):
+                return on_gpu
+            hindrance = "ONNX Runtime could not start it (its log says why; it needs CUDA 13 and cuDNN 9)"
+        if provider not in ("auto", "cpu"):
+            raise ArtifactError(
+                f"{provider} was asked for but cannot be had: {hindrance}; mend that or use the provider cpu"
+            )
         known = NAME.encode() in manifest.read_checked(directory, PAIR_GRAPH)
         library, path = _attention(mode, None if known else _UNKNOWN_NODE)
+        on_cpu = partial(opened, CPU, ran_on=CPU, reason=str(hindrance))
         if library is not None:
             try:
-                return opened(_CPU, reason=str(obstacle), library=library, path=path)
+                return on_cpu(library=library, path=path)
             except ArtifactError as error:
                 # Of another type than float32, for one. If it is not the kernel that is to blame, the body fails too.
                 library, path = _attention(mode, str(error))
-        return opened(_CPU, reason=str(obstacle), library=library, path=path)
+        return on_cpu(library=library, path=path)
 
     def encode(self, pixels: np.ndarray) -> Panels:
         """Pixels uint8 (B, S, S, 3) of `panel_pixels` -> tokens and embeddings; B may be 0."""
@@ -135,9 +135,9 @@ class Runtime:
         embeddings = np.empty((len(pixels), self.embedding_dim), np.float32)
 
         def run(rows: slice) -> None:
-            tokens[rows], embeddings[rows] = self._run(self._panel, {"pixels": pixels[rows]}, PANEL_CHUNK)
+            tokens[rows], embeddings[rows] = self._run(self._panel, {"pixels": pixels[rows]}, self.panel_chunk)
 
-        self._in_chunks(run, len(pixels), PANEL_CHUNK)
+        self._in_chunks(run, len(pixels), self.panel_chunk)
         return Panels(tokens, embeddings)
 
     def pair_logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
@@ -223,7 +223,8 @@ class Runtime:
     def _run_pairs(self, session: Any, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The one output of a graph for one chunk of pairs, and which of them it was given in the other order."""
         first, second, swapped = _canonical(tokens_a, tokens_b)
-        feeds = {"tokens_a": first.astype(np.float32), "tokens_b": second.astype(np.float32)}
+        kind = np.float16 if session.get_inputs()[0].type == "tensor(float16)" else np.float32
+        feeds = {"tokens_a": first.astype(kind), "tokens_b": second.astype(kind)}
         (output,) = self._run(session, feeds, self.pair_chunk)
         return output, swapped
 
@@ -234,7 +235,7 @@ class Runtime:
         it), so it is run twice over. On a GPU every size may differ, so there is one size.
         """
         count = len(next(iter(feeds.values())))
-        missing = (2 if self.provider == _CPU else chunk) - count
+        missing = (2 if self.provider == CPU else chunk) - count
         if missing > 0:
             feeds = {name: np.concatenate([rows, np.repeat(rows[-1:], missing, 0)]) for name, rows in feeds.items()}
         return [output[:count] for output in session.run(None, dict(feeds))]
@@ -262,19 +263,6 @@ def _onnxruntime() -> ModuleType:
     return onnxruntime
 
 
-def _cuda_obstacle(ort: ModuleType) -> str | None:
-    """Why CUDA cannot be had, as far as can be told before a session is opened; None if it may work."""
-    if _CUDA not in ort.get_available_providers():
-        return "the installed onnxruntime has no CUDA (`pip uninstall onnxruntime`, then `pip install 'diptych[gpu]'`)"
-    try:
-        ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
-    except OSError:
-        return "there is no NVIDIA driver here"
-    if hasattr(ort, "preload_dlls"):
-        ort.preload_dlls()
-    return None
-
-
 def _attention(mode: str, obstacle: str | None) -> tuple[Library | None, str]:
     """The kernel where it is wanted and can be had, and how the attention is computed then."""
     if mode == "off":
@@ -291,7 +279,7 @@ def _attention(mode: str, obstacle: str | None) -> tuple[Library | None, str]:
 
 
 def open_session(
-    graph: bytes, providers: Sequence[Any] = (_CPU,), *, threads: int = 1, library: Library | None = None
+    graph: bytes, providers: Sequence[Any] = (CPU,), *, threads: int = 1, library: Library | None = None
 ) -> Any:
     """An ONNX Runtime session of a graph; the library is registered where the graph has a node for it.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from diptych import demo
 from diptych_export.commandline import Subparsers, command, group
+from diptych_export.providers import PROVIDERS
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -132,7 +133,7 @@ def _model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model", default="photo", help="a bundled model or an artifact directory (default: %(default)s)"
     )
-    parser.add_argument("--provider", choices=("auto", "cpu", "cuda"), default="auto", help="(default: %(default)s)")
+    parser.add_argument("--provider", choices=PROVIDERS, default="auto", help="(default: %(default)s)")
     parser.add_argument("--threads", type=_number(1), help="by default what this process may use")
 
 

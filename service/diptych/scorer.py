@@ -32,7 +32,8 @@ class Scorer:
     def load(cls, model: str = "photo", *, provider: str = "auto", threads: int | None = None) -> Scorer:
         """The scorer of a bundled model (by name) or of an artifact directory.
 
-        `provider` is "auto", "cpu" or "cuda"; `threads` defaults to what this process may use. Raises ArtifactError.
+        `provider` is "auto", "cpu", "cuda" or "tensorrt"; `threads` defaults to what this process may use.
+        Raises ArtifactError.
         """
         return cls(Runtime.open(model, provider=provider, threads=threads))
 

@@ -1,0 +1,206 @@
+"""A model in fewer bits, int8 convolutions for the CPU or float16 for a GPU, let through by what it does to a ranking.
+
+Norms do not say whether the right picture still comes first, so pictures decide: each is edited, and the edit has to
+find it among all others.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+from onnxruntime.transformers.float16 import convert_float_to_float16
+from PIL import Image
+
+from diptych_export.commandline import table
+from diptych_export.errors import ArtifactError, PictureError
+from diptych_export.graphs import Graphs, inlined
+from diptych_export.pictures import SUFFIXES, open_picture, panel_pixels
+from diptych_export.runtime import open_session
+
+PRECISIONS = ("float32", "float16", "int8")
+LOSS = 0.01
+MOST, FEWEST = 200, 32  # pictures, half of them to calibrate on and half to judge by
+_CHUNK = 16
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How well edits find their originals, in float32 and as written: (before, after) of each figure.
+
+    `recall` is the share of edits whose original has the nearest embedding, `micro_ap` the average precision of all
+    pairs of an edit and a picture, by their score.
+    """
+
+    pictures: int
+    recall: tuple[float, float]
+    micro_ap: tuple[float, float]
+
+    def require(self) -> None:
+        """Raise ArtifactError if either figure falls by more than `LOSS`."""
+        for name, (before, after) in (("recall@1", self.recall), ("micro-AP", self.micro_ap)):
+            if not after >= before - LOSS:
+                raise ArtifactError(
+                    f"in fewer bits {name} falls from {before:.3f} to {after:.3f} over {self.pictures} pictures; at "
+                    f"most {LOSS:g} is allowed, so nothing was written: write it with --precision float32"
+                )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, as written into the manifest."""
+        return asdict(self)
+
+    def text(self) -> str:
+        """A table for people."""
+        rows = [
+            (name, f"{before:.3f}", f"{after:.3f}")
+            for name, (before, after) in (("embedding, recall@1", self.recall), ("pairs, micro-AP", self.micro_ap))
+        ]
+        return f"{table((f'{self.pictures} edits', 'float32', 'as written'), rows)}"
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """What a model in fewer bits is made and judged by: pixels uint8 (n, S, S, 3) each; `edits` are of `originals`."""
+
+    calibration: np.ndarray
+    originals: np.ndarray
+    edits: np.ndarray
+
+    @classmethod
+    def read(cls, folder: Path, size: int) -> Pictures:
+        """Up to `MOST` pictures, spread over a folder and what is below it. Raises ArtifactError if it has too few."""
+        if not folder.is_dir():
+            raise ArtifactError(
+                f"{folder} is no folder; give --pictures a folder of pictures like those to be compared"
+            )
+        files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+        pictures: list[Image.Image] = []
+        for path in files[:: max(1, len(files) // MOST)][:MOST]:
+            try:
+                pictures.append(open_picture(path))
+            except PictureError:
+                continue
+        if len(pictures) < FEWEST:
+            raise ArtifactError(f"{folder} has {len(pictures)} readable pictures; at least {FEWEST} are needed")
+        judged = pictures[1::2]
+        rng = np.random.default_rng(0)
+        return cls(
+            np.stack([panel_pixels(picture, size) for picture in pictures[::2]]),
+            np.stack([panel_pixels(picture, size) for picture in judged]),
+            np.stack([panel_pixels(_edited(picture, rng), size) for picture in judged]),
+        )
+
+
+def in_precision(graphs: Graphs, precision: str, calibration: np.ndarray) -> Graphs:
+    """The graphs in "int8" or "float16".
+
+    int8 has the panel graph's convolutions in 8 bits, with scales from the pixels of `calibration`, and all else as it
+    was: the products of the pair graph gain too little. float16 has panel and pair graph in float16 throughout but for
+    the last product, in standard operators only, with tokens in and out in float16 as they are stored.
+    """
+    if precision == "int8":
+        return graphs._replace(panel=_int8(graphs.panel, calibration))
+    last = next(node.name for node in reversed(graphs.pair.graph.node) if node.op_type == "Gemm")
+    return graphs._replace(
+        panel=_float16(graphs.panel, ["pixels", "embeddings"], []), pair=_float16(graphs.pair, ["logits"], [last])
+    )
+
+
+def compare_ranking(before: Graphs, after: Graphs, pictures: Pictures) -> Ranking:
+    """How edits find their originals by either graphs."""
+    (recall, micro_ap), (recall_after, micro_ap_after) = (_found(graphs, pictures) for graphs in (before, after))
+    return Ranking(len(pictures.edits), (recall, recall_after), (micro_ap, micro_ap_after))
+
+
+def _edited(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """A part of the picture, a quarter to a half of its area, kept as a poor JPEG."""
+    share = np.sqrt(rng.uniform(0.25, 0.5))
+    width, height = (max(8, round(side * share)) for side in picture.size)
+    left, top = (int(rng.integers(whole - part + 1)) for whole, part in zip(picture.size, (width, height), strict=True))
+    buffer = BytesIO()
+    picture.crop((left, top, left + width, top + height)).save(buffer, "JPEG", quality=30)
+    return Image.open(buffer)
+
+
+class _Reader(CalibrationDataReader):
+    """Hands the pictures to the quantiser, chunk by chunk."""
+
+    def __init__(self, name: str, pixels: np.ndarray) -> None:
+        self.feeds = iter([{name: pixels[start : start + _CHUNK]} for start in range(0, len(pixels), _CHUNK)])
+
+    def get_next(self) -> dict[str, np.ndarray]:
+        """The next chunk; its None at the end is the library's own way."""
+        return next(self.feeds, None)  # pyright: ignore[reportReturnType]
+
+
+def _int8(graph: onnx.ModelProto, calibration: np.ndarray) -> onnx.ModelProto:
+    with tempfile.TemporaryDirectory() as folder, _quiet():
+        # A path: given the graph itself, it would move its weights to a file.
+        onnx.save(graph, Path(folder, "float32.onnx"))
+        quantize_static(
+            Path(folder, "float32.onnx"),
+            Path(folder, "int8.onnx"),
+            _Reader(graph.graph.input[0].name, calibration),
+            quant_format=QuantFormat.QDQ,
+            op_types_to_quantize=["Conv"],
+            per_channel=True,
+            # Without VNNI two products are added in 16 bits, which 8-bit weights overflow.
+            reduce_range=True,
+            activation_type=QuantType.QUInt8,
+            weight_type=QuantType.QInt8,
+        )
+        return onnx.load(Path(folder, "int8.onnx"))
+
+
+def _float16(graph: onnx.ModelProto, kept: list[str], blocked: list[str]) -> onnx.ModelProto:
+    plain = inlined(graph) if graph.functions else graph
+    # Names as well as a bool, says its documentation; its signature does not.
+    keep: Any = kept
+    return convert_float_to_float16(plain, keep_io_types=keep, node_block_list=blocked)
+
+
+def _found(graphs: Graphs, pictures: Pictures) -> tuple[float, float]:
+    """Share of edits whose original is nearest by embedding, and average precision of all pairs by their logit."""
+    panel, pair = (open_session(graph.SerializeToString()) for graph in (graphs.panel, graphs.pair))
+    (tokens, embeddings), (edited, queries) = (
+        [np.concatenate(part) for part in zip(*_in_chunks(panel, pixels), strict=True)]
+        for pixels in (pictures.originals, pictures.edits)
+    )
+    kind = np.float16 if "float16" in pair.get_inputs()[0].type else np.float32
+    # As they are stored.
+    tokens, edited = (each.astype(np.float16).astype(kind) for each in (tokens, edited))
+    count = len(tokens)
+    logits = np.empty((count, count), np.float32)
+    for row in range(count):
+        for start in range(0, count, _CHUNK):
+            some = tokens[start : start + _CHUNK]
+            feeds = {"tokens_a": np.repeat(edited[row : row + 1], len(some), 0), "tokens_b": some}
+            logits[row, start : start + _CHUNK] = pair.run(None, feeds)[0]
+    nearest = (queries.astype(np.float32) @ embeddings.T.astype(np.float32)).argmax(1)
+    right = np.eye(count, dtype=bool).ravel()[np.argsort(-logits.ravel(), kind="stable")]
+    places = right.nonzero()[0]
+    return float((nearest == np.arange(count)).mean()), float((np.arange(1, count + 1) / (places + 1)).mean())
+
+
+def _in_chunks(panel: Any, pixels: np.ndarray) -> list[list[np.ndarray]]:
+    return [panel.run(None, {"pixels": pixels[start : start + _CHUNK]}) for start in range(0, len(pixels), _CHUNK)]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The quantiser advises, at every call, a preparation that our graphs, folded already, have no use for."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)

@@ -1,0 +1,121 @@
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from PIL import Image
+
+from diptych_export.artifact import export_artifact
+from diptych_export.errors import ArtifactError
+from diptych_export.graphs import Graphs
+from diptych_export.manifest import MODELS, Manifest
+from diptych_export.parity import drawn_pixels
+from diptych_export.precision import Pictures, Ranking, compare_ranking, in_precision
+from diptych_export.runtime import Runtime
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """64 drawn pictures, two levels deep, beside what is none."""
+    folder: Path = tmp_path_factory.mktemp("pictures")
+    for number, pixels in enumerate(drawn_pixels(64, 160, seed=3)):
+        path = folder / f"part{number % 4}" / f"{number:02}.png"
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray(pixels).save(path)
+    (folder / "part0" / "notes.txt").write_text("nothing to see")
+    (folder / "part0" / "broken.jpg").write_bytes(b"\xff\xd8\xff\xe0 no more")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def photo():
+    return Graphs(*(onnx.load(MODELS / "photo" / f"{part}.onnx") for part in Graphs._fields))
+
+
+@pytest.fixture(scope="module")
+def pictures(folder):
+    return Pictures.read(folder, 128)
+
+
+def types_of(graph):
+    return {onnx.TensorProto.DataType.Name(tensor.data_type) for tensor in graph.graph.initializer}
+
+
+def test_half_of_the_pictures_calibrate_and_edits_of_the_others_judge(pictures, folder):
+    assert pictures.calibration.shape == pictures.originals.shape == pictures.edits.shape == (32, 128, 128, 3)
+    everything = np.concatenate([pictures.calibration, pictures.originals])
+    assert len(np.unique(everything.reshape(64, -1), axis=0)) == 64
+    assert (pictures.edits != pictures.originals).any((1, 2, 3)).all()
+    assert np.array_equal(Pictures.read(folder, 128).edits, pictures.edits)
+
+
+def test_int8_ranks_as_before_with_a_panel_graph_of_a_quarter_the_size(photo, pictures):
+    small = in_precision(photo, "int8", pictures.calibration)
+    ranking = compare_ranking(photo, small, pictures)
+    ranking.require()
+    assert ranking.micro_ap[0] > 0.5, "the edits must be findable for this to mean anything"
+    assert "INT8" in types_of(small.panel)
+    assert len(small.panel.SerializeToString()) < 0.35 * len(photo.panel.SerializeToString())
+    assert small.pair == photo.pair
+
+
+def test_float16_ranks_as_before_in_half_the_size(photo, pictures):
+    small = in_precision(photo, "float16", pictures.calibration)
+    compare_ranking(photo, small, pictures).require()
+    assert len(small.pair.SerializeToString()) < 0.6 * len(photo.pair.SerializeToString())
+    kinds = {
+        value.name: value.type.tensor_type.elem_type for value in [*small.pair.graph.input, *small.pair.graph.output]
+    }
+    half, single = onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT
+    assert kinds == {"tokens_a": half, "tokens_b": half, "logits": single}
+    assert not small.pair.functions
+
+
+def test_scales_from_other_pictures_ruin_the_ranking_and_are_refused(photo, pictures):
+    ruined = in_precision(photo, "int8", np.zeros_like(pictures.calibration))
+    with pytest.raises(ArtifactError, match=r"falls from 0\.\d+ to 0\.\d+ over 32 pictures.*nothing was written"):
+        compare_ranking(photo, ruined, pictures).require()
+
+
+@pytest.mark.parametrize(("recall", "micro_ap"), [((0.9, 0.8899), (0.9, 0.9)), ((0.9, 0.9), (0.9, float("nan")))])
+def test_either_figure_may_refuse(recall, micro_ap):
+    Ranking(100, (0.9, 0.8901), (0.9, 0.95)).require()
+    with pytest.raises(ArtifactError, match=r"at most 0\.01 is allowed"):
+        Ranking(100, recall, micro_ap).require()
+
+
+@pytest.mark.parametrize("precision", ["int8", "float16"])
+def test_an_artifact_in_fewer_bits_scores_alike_and_no_batch_leaves_a_trace(
+    precision, tiny_network, written_graphs, folder, tmp_path, artifact, monkeypatch
+):
+    monkeypatch.setattr(Ranking, "require", lambda ranking: None)  # random weights rank nothing
+    out = tmp_path / "small"
+    export_artifact(tiny_network, out, check=False, precision=precision, pictures=folder)
+    manifest = Manifest.load(out)
+    assert manifest.precision == precision
+    assert manifest.ranking["pictures"] == 32
+    small, exact = Runtime.open(out, provider="cpu"), Runtime.open(artifact, provider="cpu")
+    pixels = drawn_pixels(19, small.panel_size, seed=5)
+    panels, expected = small.encode(pixels), exact.encode(pixels)
+    np.testing.assert_allclose(panels.embeddings, expected.embeddings, atol=0.1)
+    assert np.linalg.norm(panels.embeddings, axis=1) == pytest.approx(1, abs=2e-3)
+    alone = [small.encode(picture[None]) for picture in pixels]
+    assert np.array_equal(panels.tokens, np.concatenate([one.tokens for one in alone]))
+    a, b = expected.tokens[:17], expected.tokens[1:18]
+    logits = small.pair_logits(a, b)
+    np.testing.assert_allclose(logits, exact.pair_logits(a, b), atol=0.02)
+    assert np.array_equal(logits, [small.pair_logits(b[i : i + 1], a[i : i + 1])[0] for i in range(17)])
+    assert small.attention(a, b).shape == (17, 16, 16)
+
+
+def test_what_it_is_judged_by_has_to_be_there(tiny_network, tmp_path):
+    with pytest.raises(ArtifactError, match="int8 is made and judged by pictures; give a folder"):
+        export_artifact(tiny_network, tmp_path / "out", precision="int8")
+    with pytest.raises(ArtifactError, match="is no folder"):
+        export_artifact(tiny_network, tmp_path / "out", precision="int8", pictures=tmp_path / "nowhere")
+    Image.new("RGB", (20, 20)).save(tmp_path / "one.png")
+    with pytest.raises(ArtifactError, match="has 1 readable pictures; at least 32 are needed"):
+        export_artifact(tiny_network, tmp_path / "out", precision="int8", pictures=tmp_path)
+    with pytest.raises(ArtifactError, match="must be one of float32, float16, int8, got 'int4'"):
+        export_artifact(tiny_network, tmp_path / "out", precision="int4", pictures=tmp_path)
+    assert not (tmp_path / "out").exists()
