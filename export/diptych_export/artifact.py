@@ -22,6 +22,7 @@ from diptych_export.manifest import (
     PANEL_GRAPH,
     Manifest,
     digest,
+    find_checkpoint,
     revision_of,
 )
 from diptych_export.parity import PAIRS, compare
@@ -44,14 +45,15 @@ def export_checkpoint(
     pictures: str | os.PathLike[str] | None = None,
     pairs: int = PAIRS,
 ) -> Manifest:
-    """Export a checkpoint directory; calibration, thresholds, metrics and card are taken from its metadata.
+    """Export a checkpoint; calibration, thresholds, metrics and card are taken from its metadata.
 
-    The name defaults to the artifact directory's. `weights` puts the checkpoint, in float16, into the artifact, to
-    train on from. `pixels` writes it for smaller panels: its scores are others, so calibration, thresholds and metrics,
-    which belong to the network's own size, are left out. Raises ArtifactError like `export_artifact`.
+    It is a directory, or an artifact, by name or directory, that has its weights with it. The name defaults to the
+    artifact directory's. `weights` puts the checkpoint, in float16, into the artifact, to train on from. `pixels`
+    writes it for smaller panels: its scores are others, so calibration, thresholds and metrics, which belong to the
+    network's own size, are left out. Raises ArtifactError like `export_artifact`.
     """
     try:
-        network, metadata = load_checkpoint(Path(checkpoint))
+        network, metadata = load_checkpoint(find_checkpoint(checkpoint))
     except (OSError, ValueError, KeyError) as error:
         raise ArtifactError(f"{os.fspath(checkpoint)} cannot be exported: {error}") from None
     measured = metadata if pixels in (None, network.config.pixels) else {}
@@ -141,7 +143,8 @@ def export_artifact(
     if card:
         files[CARD] = card.encode()
     if weights:
-        files |= {f"{CHECKPOINT}/{file}": data for file, data in checkpoint_files(network, half=True).items()}
+        kept = {"calibration": manifest.calibration, "thresholds": manifest.thresholds, "metrics": manifest.metrics}
+        files |= {f"{CHECKPOINT}/{file}": data for file, data in checkpoint_files(network, kept, half=True).items()}
     _move_into_place(manifest, files, target)
     return manifest
 

@@ -19,7 +19,9 @@ def register(subparsers: Subparsers) -> None:
     parser = command(
         subparsers, "export", "write a checkpoint as a model artifact: ONNX graphs and manifest", run_export
     )
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="directory that `diptych train` wrote")
+    parser.add_argument(
+        "checkpoint", metavar="CHECKPOINT", help="directory that `diptych train` wrote, or a released model"
+    )
     parser.add_argument(
         "-o", "--output", metavar="ARTIFACT", required=True, help="directory to write, as a whole or not at all"
     )

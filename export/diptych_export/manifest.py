@@ -124,6 +124,12 @@ def bundled_models() -> list[str]:
     return sorted(path.parent.name for path in MODELS.glob(f"*/{MANIFEST}"))
 
 
+def find_checkpoint(model: str | os.PathLike[str]) -> Path:
+    """Where the weights are of a bundled model (by name), of an artifact that has them, or of a checkpoint itself."""
+    path = MODELS / model if isinstance(model, str) and model in bundled_models() else Path(model)
+    return path / CHECKPOINT if (path / CHECKPOINT).is_dir() else path
+
+
 def find_artifact(model: str | os.PathLike[str]) -> Path:
     """The directory of a bundled model (by name) or of an artifact (by path); ArtifactError where there is none."""
     if isinstance(model, str) and model in bundled_models():

@@ -20,7 +20,7 @@ def search(args: argparse.Namespace) -> int:
     """Run `diptych search`; works beside a running writer."""
     scorer = load(args)
     with Collection.open(args.store, scorer, read_only=True) as collection:
-        result = collection.search(picture(args.query), top=args.top, candidates=args.candidates)
+        result = collection.search(picture(args.query), top=args.top, candidates=args.candidates, enough=args.enough)
         total = len(collection)
     rows = [
         (
@@ -38,7 +38,7 @@ def search(args: argparse.Namespace) -> int:
         table(("rank", "moved", "score", "cosine", "path"), rows) if rows else "the collection is empty",
     )
     times = ", ".join(f"{stage} {1000 * seconds:.0f} ms" for stage, seconds in result.timings.items())
-    remark(args, f"{total:,} pictures, {min(args.candidates, total)} of them looked at; {times}")
+    remark(args, f"{total:,} pictures, {result.looked_at} of them looked at; {times}")
     return 0
 
 

@@ -157,12 +157,16 @@ class Collection:
                     arrivals.append(Arrival(content, full_path(path), {}))
             yield from self._commit(arrivals)
 
-    def search(self, query: PictureSource, *, top: int = 10, candidates: int = 100) -> SearchResult:
+    def search(
+        self, query: PictureSource, *, top: int = 10, candidates: int = 100, enough: float | None = None
+    ) -> SearchResult:
         """The `top` best of the collection: `candidates` by embedding, then re-ranked by the pair graph.
 
-        Raises PictureError for the query, ValueError for `top` < 1 or `candidates` < 0.
+        With `enough` in (0, 1], an approximation: once `top` candidates, which are looked at in their first order, have
+        that relevance, the others are not looked at. Raises PictureError for the query, ValueError for numbers out of
+        their range.
         """
-        return stages.search(self.store, self.index, self.scorer, query, top=top, candidates=candidates)
+        return stages.search(self.store, self.index, self.scorer, query, top=top, candidates=candidates, enough=enough)
 
     def get(self, id: str) -> Record:
         """What is remembered about a picture. Raises UnknownPictureError."""

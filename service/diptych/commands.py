@@ -76,6 +76,12 @@ def _search(subparsers: Subparsers) -> None:
         default=100,
         help="how many the network looks at; 0 for embeddings alone (default: %(default)s)",
     )
+    parser.add_argument(
+        "--enough",
+        type=_probability,
+        metavar="P",
+        help="look at no more once as many as --top have this score: faster, not exact",
+    )
     _model(parser)
 
 
@@ -149,6 +155,16 @@ def _number(least: int, most: int | None = None) -> Callable[[str], int]:
         return value
 
     return parse
+
+
+def _probability(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"expected a number above 0 and at most 1, got {text!r}")
+    return value
 
 
 def _later(target: str) -> Run:

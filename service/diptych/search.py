@@ -38,10 +38,13 @@ class Match:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """`matches`: the best after re-ranking; `candidates`: the best by the first stage alone; `timings` in seconds."""
+    """`matches`: the best after re-ranking; `candidates`: the best by the first stage alone; `looked_at`: how many of
+    these the network looked at; `timings` in seconds.
+    """
 
     matches: list[Match]
     candidates: list[Match]
+    looked_at: int
     timings: dict[str, float]
 
 
@@ -70,11 +73,24 @@ def permuted(logits: np.ndarray, total: int) -> np.ndarray:
 
 
 def search(
-    store: Store, index: CandidateIndex, scorer: Scorer, query: PictureSource, *, top: int, candidates: int
+    store: Store,
+    index: CandidateIndex,
+    scorer: Scorer,
+    query: PictureSource,
+    *,
+    top: int,
+    candidates: int,
+    enough: float | None = None,
 ) -> SearchResult:
-    """Retrieve `max(top, candidates)` pictures, re-rank the first `candidates` and answer `top` of both orders."""
+    """Retrieve `max(top, candidates)` pictures, re-rank the first `candidates` and answer `top` of both orders.
+
+    With `enough` no more of them, in their order, are looked at once `top` have that relevance. That is an
+    approximation: a later one might have had more.
+    """
     if top < 1 or candidates < 0:
         raise ValueError(f"expected top >= 1 and candidates >= 0, got top={top} and candidates={candidates}")
+    if enough is not None and not 0 < enough <= 1:
+        raise ValueError(f"enough is a relevance above 0 and at most 1, got {enough}")
     watch = Stopwatch({"decode": 0.0, "panel": 0.0, "retrieve": 0.0, "pair": 0.0})
     with watch("decode"):
         pixels = scorer.pixels(query)
@@ -84,7 +100,7 @@ def search(
         if store.read_only:
             index.catch_up(store)
         rows, cosines = index.search(panel.embeddings[0], max(top, candidates))
-    logits, gone = _pair_logits(store, scorer, panel.tokens, rows[:candidates], watch)
+    logits, gone = _pair_logits(store, scorer, panel.tokens, rows[:candidates], watch, enough, top)
     if gone.any():  # removed by someone else since the index answered
         kept = np.concatenate([~gone, np.ones(len(rows) - len(gone), bool)])
         rows, cosines = rows[kept], cosines[kept]
@@ -94,17 +110,28 @@ def search(
     ranks = np.empty(len(rows), np.int64)
     ranks[order] = np.arange(len(rows))
     found = _Found(rows, cosines, logits, scorer.relevance(logits), ranks, records)
-    return SearchResult(found.matches(order[:top]), found.matches(np.arange(len(rows))[:top]), watch.seconds)
+    first = found.matches(np.arange(len(rows))[:top])
+    return SearchResult(found.matches(order[:top]), first, len(logits), watch.seconds)
 
 
 def _pair_logits(
-    store: Store, scorer: Scorer, query: np.ndarray, rows: np.ndarray, watch: Stopwatch
+    store: Store,
+    scorer: Scorer,
+    query: np.ndarray,
+    rows: np.ndarray,
+    watch: Stopwatch,
+    enough: float | None,
+    wanted: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Logits float32 of the rows still there, and a mask bool (K,) of those that are gone; memory for one batch."""
+    """Logits float32 of the rows still there, and a mask bool (K,) of those that are gone; memory for one batch.
+
+    With `enough`, only up to the row that is the `wanted`th to have that relevance.
+    """
     parts = [np.empty(0, np.float32)]
     gone = np.zeros(len(rows), bool)
-    for start in range(0, len(rows), PAIR_BATCH):
-        batch = rows[start : start + PAIR_BATCH].tolist()
+    step = PAIR_BATCH if enough is None else scorer.runtime.workers * scorer.runtime.pair_chunk
+    for start in range(0, len(rows), step):
+        batch = rows[start : start + step].tolist()
         with watch("retrieve"):
             blobs = store.tokens(batch)
         gone[start : start + len(batch)] = [row not in blobs for row in batch]
@@ -112,6 +139,10 @@ def _pair_logits(
         if present:
             with watch("pair"):
                 parts.append(scorer.logits(query, np.stack(present)))
+        if enough is not None:
+            reached = np.flatnonzero(scorer.relevance(np.concatenate(parts)) >= enough)
+            if len(reached) >= wanted:
+                return np.concatenate(parts)[: reached[wanted - 1] + 1], gone
     return np.concatenate(parts), gone
 
 

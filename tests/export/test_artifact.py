@@ -10,9 +10,10 @@ from diptych_export import artifact as module
 from diptych_export.artifact import export_artifact, export_checkpoint
 from diptych_export.errors import ArtifactError
 from diptych_export.folding import frozen
-from diptych_export.manifest import CARD, CHECKPOINT, Manifest, digest
+from diptych_export.manifest import CARD, CHECKPOINT, MODELS, Manifest, bundled_models, digest, find_checkpoint
 from diptych_export.runtime import Runtime
 from diptych_model import load_checkpoint, save_checkpoint
+from diptych_model.checkpoint import read_description
 
 
 def test_an_artifact_carries_graphs_digests_sizes_calibration_and_parity(artifact):
@@ -118,6 +119,22 @@ def test_an_artifact_may_bring_the_weights_to_train_on_from(tiny_network, writte
     assert (tmp_path / "out" / CHECKPOINT / "weights.safetensors").stat().st_size < 0.7 * (
         tmp_path / "checkpoint" / "weights.safetensors"
     ).stat().st_size
+
+
+def test_an_artifact_with_its_weights_is_exported_again_with_what_was_measured_of_it(
+    tiny_network, written_graphs, tmp_path
+):
+    measured = {"calibration": {"scale": 2.0, "offset": -0.5}, "thresholds": {"0.01": 0.8}, "metrics": {"seen": 3}}
+    save_checkpoint(tiny_network, tmp_path / "checkpoint", measured)
+    export_checkpoint(tmp_path / "checkpoint", tmp_path / "out", check=False, weights=True)
+    again = export_checkpoint(tmp_path / "out", tmp_path / "again", check=False)
+    assert (again.calibration, again.thresholds, again.metrics) == tuple(measured.values())
+
+
+@pytest.mark.parametrize("model", bundled_models())
+def test_a_released_model_s_weights_carry_what_its_manifest_says_was_measured(model):
+    manifest, kept = Manifest.load(MODELS / model), read_description(find_checkpoint(model))["metadata"]
+    assert kept == {name: getattr(manifest, name) for name in ("calibration", "thresholds", "metrics")}
 
 
 def test_what_is_no_checkpoint_is_refused(tmp_path):

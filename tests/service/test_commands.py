@@ -75,10 +75,16 @@ def test_search_shows_rank_movement_scores_and_path(diptych, store, gallery, mod
     assert "12 pictures, 12 of them looked at" in result.err
 
 
+def test_search_stops_where_it_is_told_that_it_is_enough(diptych, store, gallery, model):
+    arguments = ("search", gallery / "01.jpg", "--store", store, "--top", 1, *model)
+    assert diptych(*arguments, "--enough", "1e-9", "--json").json["looked_at"] == 1
+    assert diptych(*arguments, "--enough", "0").code == 2
+
+
 def test_search_as_json_has_both_orders(diptych, store, gallery, model):
     arguments = ("search", gallery / "01.jpg", "--store", store, "--top", 4, "--candidates", 3, *model, "--json")
     found = diptych(*arguments).json
-    assert set(found) == {"query", "model", "matches", "candidates", "timings"}
+    assert set(found) == {"query", "model", "matches", "candidates", "looked_at", "timings"}
     assert len(found["matches"]) == len(found["candidates"]) == 4
     assert SCORES | {"id", "path", "metadata", "similarity", "rank", "first_rank"} == set(found["matches"][0])
     assert found["matches"][3]["relevance_score"] is None

@@ -69,3 +69,27 @@ def test_wrong_numbers_and_bad_queries_are_refused(collection, bad_pictures, pho
     for path in bad_pictures.values():
         with pytest.raises(PictureError, match=path.name):
             collection.search(path)
+
+
+def test_enough_stops_at_the_candidate_that_makes_as_many_as_asked_for_and_leaves_the_rest_as_it_was(
+    collection, photo_bytes
+):
+    query = photo_bytes(20)
+    exact = collection.search(query, top=12, candidates=10)
+    assert exact.looked_at == 10
+    by_place = sorted((match for match in exact.matches if match.raw_score is not None), key=lambda m: m.first_rank)
+    relevance = [match.relevance_score for match in by_place]
+    for top in (1, 3):
+        for enough in (*relevance, 1.0):
+            reached = [place for place, score in enumerate(relevance) if score >= enough]
+            expected = reached[top - 1] + 1 if len(reached) >= top else 10
+            found = collection.search(query, top=top, candidates=10, enough=enough)
+            assert found.looked_at == expected
+            best = sorted(by_place[:expected], key=lambda match: -match.raw_score)
+            assert [match.id for match in found.matches] == [match.id for match in best[:top]]
+
+
+@pytest.mark.parametrize("enough", [0, -0.1, 1.1, float("nan")])
+def test_what_is_enough_is_a_probability(enough, collection, photo_bytes):
+    with pytest.raises(ValueError, match="enough is a relevance above 0 and at most 1"):
+        collection.search(photo_bytes(1), enough=enough)

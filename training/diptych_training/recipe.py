@@ -9,7 +9,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from diptych_export.manifest import CHECKPOINT, MODELS, bundled_models
+from diptych_export.manifest import bundled_models, find_checkpoint
 from diptych_model.checkpoint import read_description
 from diptych_model.config import PairConfig
 from diptych_model.settings import known_settings
@@ -162,14 +162,13 @@ def recipe_from(values: Mapping[str, Any]) -> Recipe:
 
 
 def start_of(start: str) -> Path:
-    """The checkpoint that `start` names: a released model's, or a directory."""
-    if start in bundled_models():
-        return MODELS / start / CHECKPOINT
-    if not Path(start).is_dir():
+    """The checkpoint that `start` names: a released model's, an artifact's that has one, or a directory."""
+    found = find_checkpoint(start)
+    if not found.is_dir():
         raise ValueError(
             f"start = {start!r} is neither a released model ({', '.join(bundled_models())}) nor a checkpoint directory"
         )
-    return Path(start)
+    return found
 
 
 def _parsed(change: str) -> dict[str, Any]:

@@ -95,6 +95,7 @@ class SearchAnswer(BaseModel):
     model: str
     matches: list[MatchItem]
     candidates: list[MatchItem]
+    looked_at: int = Field(description="How many of the candidates the network looked at together with the query.")
     timings: dict[str, float] = Field(description="Seconds by stage.")
 
 

@@ -53,6 +53,9 @@ class SearchOptions(Request):
     candidates: int = Field(
         100, ge=0, description="How many of the first stage the network looks at together with the query; 0 for none."
     )
+    enough: float | None = Field(
+        None, gt=0, le=1, description="Look at no more candidates once `top` have this relevance: faster, not exact."
+    )
 
 
 class SearchRequest(SearchOptions):

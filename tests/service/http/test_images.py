@@ -127,6 +127,8 @@ def test_search_answers_both_orders_of_the_same_pictures(reader, shelf, photo_by
 
 
 def test_no_candidates_leave_the_first_stage_order_untouched(reader, photo_bytes):
+    few = reader.post("/v1/search", files={"image": photo_bytes(2)}, data={"top": "1", "enough": "1e-9"}).json()
+    assert (few["looked_at"], len(few["matches"])) == (1, 1)
     answer = reader.post("/v1/search", files={"image": photo_bytes(2)}, data={"candidates": "0"}).json()
     assert answer["matches"] == answer["candidates"]
     assert {match["relevance_score"] for match in answer["matches"]} == {None}

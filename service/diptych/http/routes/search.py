@@ -35,7 +35,7 @@ async def search(request: Request, here: Here, request_id: RequestId) -> SearchA
     def work() -> SearchResult:
         query = here.picture_bytes(body.image, "image") if isinstance(body, SearchRequest) else body[1][0].data
         with positioned("image"):
-            return collection.search(query, top=options.top, candidates=options.candidates)
+            return collection.search(query, top=options.top, candidates=options.candidates, enough=options.enough)
 
     found = await here.work.run(work)
     return SearchAnswer(
@@ -43,6 +43,7 @@ async def search(request: Request, here: Here, request_id: RequestId) -> SearchA
         model=here.model,
         matches=[_item(match) for match in found.matches],
         candidates=[_item(match) for match in found.candidates],
+        looked_at=found.looked_at,
         timings=found.timings,
     )
 
