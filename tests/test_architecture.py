@@ -36,6 +36,7 @@ HEAVY = {"torch", "safetensors", "onnx", "onnxscript", "torchvision", "timm", "k
 # What a distribution brings under another name than its own, or with another's installation.
 DISTRIBUTIONS = {
     "cv2": "opencv-python-headless",
+    "pythonjsonlogger": "python-json-logger",
     "PIL": "pillow",
     "faiss": "faiss-cpu",
     "multipart": "python-multipart",

@@ -15,8 +15,9 @@ Run = Callable[[argparse.Namespace], int]
 
 
 def register(subparsers: Subparsers) -> None:
-    """Add serve, index, search, score, rerank, doctor, bench and demo."""
+    """Add serve, key, index, search, score, rerank, doctor, bench and demo."""
     _serve(subparsers)
+    _key(subparsers)
     _index(subparsers)
     _search(subparsers)
     _score(subparsers)
@@ -31,7 +32,14 @@ def _serve(subparsers: Subparsers) -> None:
     _store(parser, required=False)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=_number(0, 65535), default=8000, help="port, 0 for any (default: %(default)s)")
+    parser.add_argument("--config", metavar="FILE", type=Path, help="settings as TOML; DIPTYCH_* variables win over it")
     _model(parser)
+
+
+def _key(subparsers: Subparsers) -> None:
+    parser = command(subparsers, "key", "make a key for the HTTP service", _later("serving:key"))
+    parser.add_argument("name", metavar="NAME", help="whose it is, for the log")
+    parser.add_argument("--read-only", action="store_true", help="may not add or remove pictures")
 
 
 def _index(subparsers: Subparsers) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,6 +17,34 @@ from diptych.errors import DeadlineError, OverloadedError
 
 CAPACITY = 50_000
 _STEP = 0.05  # seconds after which a waiting caller looks at its clock, and at Ctrl-C
+
+
+@dataclass(eq=False)
+class Patience:
+    """How long somebody waits: until `deadline`, by the monotonic clock, or until `given_up`."""
+
+    deadline: float = float("inf")
+    given_up: bool = False
+
+    def check(self, what: str) -> None:
+        """Raise DeadlineError if nobody waits for `what` any more."""
+        if self.given_up:
+            raise DeadlineError(f"nobody waits for {what} any more")
+        if time.monotonic() >= self.deadline:
+            raise DeadlineError(f"{what} was not done within the time it was given; ask for less, or allow more time")
+
+
+_patience: ContextVar[Patience] = ContextVar("patience", default=Patience())  # noqa: B039 - nobody changes this one
+
+
+@contextmanager
+def waiting_for(patience: Patience) -> Iterator[None]:
+    """What is scored inside, on this thread, is only begun while somebody waits for it."""
+    token = _patience.set(patience)
+    try:
+        yield
+    finally:
+        _patience.reset(token)
 
 
 class Related(Protocol):
@@ -39,9 +69,9 @@ class _Job:
     tokens_a: np.ndarray
     tokens_b: np.ndarray
     logits: np.ndarray
-    deadline: float
+    missing: int
     taken: int = 0
-    missing: int = 0
+    asked: float = field(default_factory=time.monotonic)
     error: Exception | None = None
     done: threading.Event = field(default_factory=threading.Event)
 
@@ -68,9 +98,11 @@ class Engine:
         if capacity < 1:
             raise ValueError(f"capacity must be at least 1 pair, got {capacity}")
         self.runtime, self.capacity = runtime, capacity
+        self.waited: Callable[[float], None] = lambda seconds: None  # told how long each request waited for its turn
         self._jobs: deque[_Job] = deque()
         self._lock = threading.Lock()
         self._working = 0
+        self._in_flight = 0
         self._seconds = 0.0  # of one pair on one thread, a running mean
 
     @property
@@ -79,15 +111,22 @@ class Engine:
         with self._lock:
             return sum(job.left for job in self._jobs)
 
+    @property
+    def in_flight(self) -> int:
+        """Pairs that are being looked at."""
+        return self._in_flight
+
     def logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray, *, seconds: float | None = None) -> np.ndarray:
         """Raw scores float32 (P,), as `Runtime.pair_logits`; one side may have one row for the other's many.
 
-        Waits its turn, at most `seconds`. Raises DeadlineError when they are over, OverloadedError when too many pairs
-        wait already; either way, and on Ctrl-C, what is not begun is never computed.
+        Waits its turn, at most `seconds`, and while there is `Patience`. Raises DeadlineError when they are over,
+        OverloadedError when too many pairs wait already; either way, and on Ctrl-C, what is not begun is never
+        computed.
         """
         tokens_a, tokens_b = self.runtime.paired(tokens_a, tokens_b)
-        deadline = float("inf") if seconds is None else time.monotonic() + seconds
-        job = _Job(tokens_a, tokens_b, np.empty(len(tokens_a), np.float32), deadline, missing=len(tokens_a))
+        patience = _patience.get()
+        deadline = patience.deadline if seconds is None else min(patience.deadline, time.monotonic() + seconds)
+        job = _Job(tokens_a, tokens_b, np.empty(len(tokens_a), np.float32), len(tokens_a))
         if not len(tokens_a):
             return job.logits
         self._admit(job)
@@ -95,9 +134,10 @@ class Engine:
             while not job.done.wait(min(_STEP, max(0.0, deadline - time.monotonic()))):
                 if time.monotonic() >= deadline:
                     raise DeadlineError(
-                        f"{job.missing:,} of {len(job.logits):,} pairs were not scored within {seconds:g} s; ask for "
-                        "fewer, or allow more time"
+                        f"{job.missing:,} of {len(job.logits):,} pairs were not scored within the time that was "
+                        "given; ask for fewer, or allow more time"
                     )
+                patience.check("these pairs")
         finally:
             with self._lock:
                 if job in self._jobs:
@@ -135,6 +175,9 @@ class Engine:
                 for job, _ in pieces:
                     job.end(error)
                 continue
+            finally:
+                with self._lock:
+                    self._in_flight -= sum(rows.stop - rows.start for _, rows in pieces)
             self._give(pieces, logits, time.perf_counter() - began)
 
     def _take(self) -> list[tuple[_Job, slice]]:
@@ -143,6 +186,11 @@ class Engine:
             pieces = list(self._pieces(self.runtime.pair_chunk))
             if not pieces:
                 self._working -= 1
+            now = time.monotonic()
+            for job, rows in pieces:
+                self._in_flight += rows.stop - rows.start
+                if not rows.start:
+                    self.waited(now - job.asked)
             return pieces
 
     def _pieces(self, room: int) -> Iterator[tuple[_Job, slice]]:

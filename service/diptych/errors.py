@@ -39,6 +39,12 @@ class OverloadedError(DiptychError):
         self.seconds = seconds
 
 
+class SettingsError(DiptychError):
+    """A setting that nobody knows, that cannot be read or that is out of its range."""
+
+    code = "settings"
+
+
 class BenchError(DiptychError):
     """A measurement that cannot be made as asked."""
 

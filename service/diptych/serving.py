@@ -1,21 +1,41 @@
-"""`diptych serve`: the HTTP application under uvicorn."""
+"""`diptych serve`: the HTTP application under uvicorn, from the first line of its log to an orderly end."""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+import time
 from contextlib import ExitStack
+from types import FrameType
+from typing import TYPE_CHECKING
 
 from diptych.collection import Collection
+from diptych.errors import SettingsError
 from diptych.indexing import load
-from diptych_export.commandline import remark
+from diptych_export.commandline import emit, remark
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from diptych.http.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+STUCK = 70  # EX_SOFTWARE: what runs the service should start it again
 
 
 def serve(args: argparse.Namespace) -> int:
     """Run `diptych serve` until it is stopped; the collection is made if there is none."""
-    import uvicorn
-
     from diptych.http.app import create_app
+    from diptych.http.settings import Settings
 
+    settings = Settings.load(args.config)
+    log(settings.log, quiet=args.quiet)
     scorer = load(args)
     with ExitStack() as stack:
         collection = None
@@ -25,12 +45,87 @@ def serve(args: argparse.Namespace) -> int:
         runtime = scorer.runtime
         remark(args, f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {runtime.threads} threads")
         remark(args, f"attention by {runtime.attention_path}")
+        who = ", ".join(f"{key.name} ({key.role})" for key in settings.keys)
+        remark(args, f"keys: {who}" if who else "no keys: whoever reaches the port may use it")
         host = f"[{args.host}]" if ":" in args.host else args.host
         remark(args, f"http://{host}:{args.port}/")
-        uvicorn.run(
-            create_app(collection, scorer),
-            host=args.host,
-            port=args.port,
-            log_level="warning" if args.quiet else "info",
-        )
+        run(create_app(collection, scorer, settings=settings), args.host, args.port, settings)
     return 0
+
+
+def key(args: argparse.Namespace) -> int:
+    """Run `diptych key`: print a new secret, and the line that lets it in."""
+    from diptych.http.keys import new_key, written
+
+    try:
+        secret, made = new_key(args.name, "read" if args.read_only else "admin")
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+    line = written(made)
+    emit(
+        args,
+        {"key": secret, "setting": line},
+        f"{secret}\n\nThat is shown once. Let it in with the line below, in DIPTYCH_KEYS (several: a space between) or "
+        f"in `keys` of the settings:\n\n{line}",
+    )
+    return 0
+
+
+def log(form: str, *, quiet: bool = False) -> None:
+    """Send what the service and its server log to standard error, a line an event, as "text" or as "json"."""
+    handler = logging.StreamHandler()
+    if form == "json":
+        from pythonjsonlogger.core import RESERVED_ATTRS
+        from pythonjsonlogger.json import JsonFormatter
+
+        handler.setFormatter(
+            JsonFormatter(
+                "{asctime}{levelname}{name}{message}",
+                style="{",
+                rename_fields={"asctime": "time", "levelname": "level", "name": "logger"},
+                reserved_attrs=[*RESERVED_ATTRS, "color_message"],
+            )
+        )
+    else:
+        handler.setFormatter(logging.Formatter("{asctime} {levelname:7} {message}", style="{"))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING if quiet else logging.INFO)
+
+
+def run(app: FastAPI, host: str, port: int, settings: Settings) -> None:
+    """Serve until SIGINT or SIGTERM; what is being answered then is answered."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            """After SIGTERM it first says for a while that it will end, for others to turn elsewhere."""
+            context = app.state.context
+            if sig == signal.SIGTERM and settings.drain_seconds and not context.work.draining:
+                logger.info("SIGTERM: ending in %g s", settings.drain_seconds)
+                context.work.draining = True
+                asyncio.get_running_loop().call_later(settings.drain_seconds, super().handle_exit, sig, frame)
+                return
+            super().handle_exit(sig, frame)
+
+    # Uvicorn ends by giving itself the signal again: the collection must be closed then, and the exit code be 0.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    config = uvicorn.Config(app, host=host, port=port, log_config=None, access_log=False, server_header=False)
+    config.timeout_graceful_shutdown = round(settings.seconds)
+    watch = threading.Thread(target=_end_when_stuck, args=(app, settings.stuck_seconds), daemon=True)
+    watch.start()
+    Server(config).run()
+
+
+def _end_when_stuck(app: FastAPI, seconds: float) -> None:
+    """End the process once a computation has been running for too long: no thread can be stopped from outside.
+
+    /readyz has said so for a tenth of the time by then. Nothing acknowledged is lost.
+    """
+    while True:
+        time.sleep(min(1.0, seconds / 10))
+        oldest = app.state.context.work.oldest()
+        if oldest > 1.1 * seconds:
+            logger.critical("a computation has been running for %.0f s; ending with code %d", oldest, STUCK)
+            logging.shutdown()
+            os._exit(STUCK)

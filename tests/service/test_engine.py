@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from diptych.engine import Engine
+from diptych.engine import Engine, Patience, waiting_for
 from diptych.errors import DeadlineError, OverloadedError
 from diptych_export.errors import ArtifactError
 
@@ -109,12 +109,45 @@ def test_what_comes_too_late_is_not_computed(pool):
     engine = Engine(runtime)
     first = held(pool, runtime, engine)
     late = ask(pool, engine, 10, 7, seconds=0.05)
-    with pytest.raises(DeadlineError, match=r"7 of 7 pairs were not scored within 0\.05 s"):
+    with pytest.raises(DeadlineError, match="7 of 7 pairs were not scored within the time that was given"):
         late.result(5)
     assert engine.waiting == 0
     runtime.open()
     first.result(5)
     assert runtime.chunks == [[0]]
+
+
+@pytest.mark.parametrize("patience", [Patience(deadline=0.0), Patience(given_up=True)])
+def test_without_patience_nothing_is_begun(patience, pool):
+    runtime = Slow()
+    engine = Engine(runtime)
+    first = held(pool, runtime, engine)
+
+    def asked_in_vain() -> None:
+        with waiting_for(patience):
+            engine.logits(*pairs(10, 7))
+
+    with pytest.raises(DeadlineError, match=r"not scored within the time|nobody waits for these pairs any more"):
+        pool.submit(asked_in_vain).result(5)
+    runtime.open()
+    first.result(5)
+    assert runtime.chunks == [[0]]
+
+
+def test_the_wait_for_a_turn_is_told_once_for_each_request_and_pairs_in_flight_are_counted(pool):
+    runtime, waited = Slow(), []
+    engine = Engine(runtime)
+    engine.waited = waited.append
+    first = held(pool, runtime, engine)
+    assert (engine.in_flight, len(waited)) == (1, 1)
+    second = ask(pool, engine, 10, 20)
+    time.sleep(0.05)
+    runtime.open()
+    first.result(5)
+    second.result(5)
+    assert len(waited) == 2
+    assert waited[1] >= 0.05 > waited[0]
+    assert engine.in_flight == 0
 
 
 def test_what_nobody_waits_for_any_more_is_not_computed(monkeypatch, pool):

@@ -1,11 +1,17 @@
+import base64
+import hashlib
 import json
 import signal
 import socket
+import subprocess
+import sys
 import time
 from urllib.error import HTTPError, URLError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
+
+from diptych.http.keys import new_key, parse_key, written
 
 
 @pytest.fixture
@@ -41,3 +47,100 @@ def test_serve_answers_over_a_collection_it_makes_and_ends_when_it_is_told(artif
     _, said = process.communicate(timeout=30)
     assert f"{address}/" in said
     assert diptych("index", "verify", "--store", store).code == 0
+
+
+def test_after_sigterm_it_says_that_it_will_end_and_answers_until_then(artifact, port, spawn, environment):
+    environment["DIPTYCH_DRAIN_SECONDS"] = "1.5"
+    address = f"http://127.0.0.1:{port}"
+    process = spawn("serve", "--port", port, "--model", artifact, "--threads", 1)
+    ready(address, process)
+    process.send_signal(signal.SIGTERM)
+    time.sleep(0.3)
+    with pytest.raises(HTTPError) as refused:
+        urlopen(f"{address}/readyz")
+    assert json.load(refused.value)["error"]["code"] == "draining"
+    refused.value.close()
+    with urlopen(f"{address}/v1/models") as answer:
+        assert answer.status == 200
+    assert process.wait(timeout=30) == 0
+    assert "SIGTERM: ending in 1.5 s" in process.stderr.read()
+
+
+STUCK = """
+import sys, threading, time
+from diptych import scorer
+from diptych.cli import main
+gate = threading.Event()
+real = scorer.Scorer.logits
+def logits(self, a, b):
+    if len(b) == 4:
+        gate.wait()
+    return real(self, a, b)
+scorer.Scorer.logits = logits
+sys.exit(main())
+"""
+
+
+def test_a_computation_that_hangs_makes_it_unready_and_then_ends_the_process(artifact, port, environment, photo_bytes):
+    environment |= {"DIPTYCH_STUCK_SECONDS": "2", "DIPTYCH_LOG": "json"}
+    command = [sys.executable, "-c", STUCK, "serve", "--port", str(port), "--model", str(artifact), "--threads", "1"]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        address = f"http://127.0.0.1:{port}"
+        ready(address, process)
+        uri = base64.b64encode(photo_bytes(1)).decode()
+        body = json.dumps({"queries": uri, "documents": [uri] * 4}).encode()
+        asked = Request(f"{address}/v1/score", body, {"Content-Type": "application/json", "X-Request-ID": "hanging"})
+        with pytest.raises((URLError, ConnectionError)):
+            urlopen(asked, timeout=30)
+        assert process.wait(timeout=30) == 70
+        said = process.communicate()[1]
+    lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    (end,) = [line for line in lines if line["level"] == "CRITICAL"]
+    assert "has been running for 2 s; ending with code 70" in end["message"]
+
+
+def test_the_log_has_a_line_for_every_answer_with_its_id_and_key(artifact, port, spawn, environment):
+    secret, key = new_key("alice", "read")
+    environment |= {"DIPTYCH_LOG": "json", "DIPTYCH_KEYS": written(key)}
+    address = f"http://127.0.0.1:{port}"
+    process = spawn("serve", "--port", port, "--model", artifact, "--threads", 1)
+    ready(address, process)
+    with urlopen(Request(f"{address}/v1/models", headers={"X-API-Key": secret, "X-Request-ID": "one"})) as answer:
+        assert answer.status == 200
+    with pytest.raises(HTTPError) as refused:
+        urlopen(Request(f"{address}/v1/models", headers={"X-Request-ID": "two"}))
+    refused.value.close()
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=30)
+    assert secret not in said
+    assert "keys: alice (read)" in said
+    lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    known = {line["request_id"]: line for line in lines if line["logger"] == "diptych.access"}
+    assert set(known) == {"one", "two"}
+    one = known["one"]
+    assert (one["method"], one["path"], one["status"], one["key"], one["error"]) == (
+        "GET",
+        "/v1/models",
+        200,
+        "alice",
+        None,
+    )
+    assert (known["two"]["status"], known["two"]["key"], known["two"]["error"]) == (401, None, "unauthorized")
+
+
+def test_diptych_key_prints_a_secret_and_the_line_that_lets_it_in(diptych):
+    made = diptych("key", "alice", "--read-only", "--json").json
+    key = parse_key(made["setting"])
+    assert (key.name, key.role) == ("alice", "read")
+    assert key.digest == hashlib.sha256(made["key"].encode()).hexdigest()
+    assert made["setting"] not in diptych("key", "alice").out
+    wrong = diptych("key", "no name")
+    assert (wrong.code, wrong.out) == (1, "")
+
+
+def test_wrong_settings_end_it_before_anything_is_opened(diptych, tmp_path):
+    (tmp_path / "settings.toml").write_text("worker = 3\n")
+    refused = diptych("serve", "--store", tmp_path / "store", "--config", tmp_path / "settings.toml")
+    assert refused.code == 1
+    assert "did you mean workers?" in refused.err
+    assert not (tmp_path / "store").exists()

@@ -166,6 +166,8 @@ class Limits(BaseModel):
 
     body_bytes: int
     pictures: int
+    pairs: int = Field(description="How many may wait to be scored.")
+    seconds: float = Field(description="How long a request may take.")
     top: int
     candidates: int
     workers: int

@@ -13,6 +13,7 @@ from diptych.collection import Collection
 from diptych.http.context import Context
 from diptych.http.edge import Edge
 from diptych.http.errors import install_handlers
+from diptych.http.metrics import Metrics
 from diptych.http.openapi import complete_openapi
 from diptych.http.routes import images, pairs, search, status
 from diptych.http.routes.page import install_page
@@ -31,10 +32,12 @@ def create_app(collection: Collection | None, scorer: Scorer, *, settings: Setti
     collection stays the caller's to close.
     """
     settings = settings or Settings()
-    work = Work(settings.workers, settings.waiting)
+    scorer.engine.capacity = settings.pairs
+    metrics = Metrics(scorer, collection)
+    work = Work(settings.workers, settings.waiting, settings.seconds, lambda waited: metrics.stage("queue", waited))
     # A thumbnail decodes a whole picture, which may be large: more than a few at once would cost too much memory.
-    reads = Work(workers=4, waiting=1024)
-    context = Context(scorer, collection, settings, work, reads)
+    reads = Work(workers=4, waiting=1024, seconds=settings.seconds)
+    context = Context(scorer, collection, settings, work, reads, metrics)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -55,10 +58,10 @@ def create_app(collection: Collection | None, scorer: Scorer, *, settings: Setti
         redoc_url=None,
     )
     app.state.context = context
-    app.add_middleware(Edge, body_bytes=settings.body_bytes)
+    app.add_middleware(Edge, body_bytes=settings.body_bytes, keys=settings.keys, metrics=metrics)
     install_handlers(app)
     for part in (pairs, search, images, status):
         app.include_router(part.router)
     install_page(app)
-    complete_openapi(app)
+    complete_openapi(app, closed=bool(settings.keys))
     return app

@@ -14,6 +14,7 @@ from fastapi import Depends, Request
 from diptych.collection import Collection
 from diptych.errors import UnknownPictureError
 from diptych.http.errors import RequestError
+from diptych.http.metrics import Metrics
 from diptych.http.references import Picture, reference
 from diptych.http.settings import Settings
 from diptych.http.warmup import WarmUp
@@ -33,6 +34,7 @@ class Context:
     settings: Settings
     work: Work
     reads: Work
+    metrics: Metrics
     started: int = field(default_factory=lambda: int(time.time()))
     warm_up: WarmUp | None = None
 
@@ -79,8 +81,19 @@ class Context:
                 tokens[place], embeddings[place] = self.collection.panel(id)
         if sent:
             places = [place for place, _, _ in sent]
-            tokens[places], embeddings[places] = self.scorer.encode_pixels(self._pixels(sent))
+            with self.metrics.timed("decode"):
+                pixels = self._pixels(sent)
+            with self.metrics.timed("panel"):
+                tokens[places], embeddings[places] = self.scorer.encode_pixels(pixels)
+            self.metrics.done("pictures", len(sent))
         return Panels(tokens, embeddings)
+
+    def logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
+        """What `Scorer.logits` says, timed and counted."""
+        with self.metrics.timed("pair"):
+            logits = self.scorer.logits(tokens_a, tokens_b)
+        self.metrics.done("pairs", len(logits))
+        return logits
 
     def _pixels(self, sent: Sequence[tuple[int, str, bytes]]) -> np.ndarray:
         """Pictures as the network sees them, uint8 (B, S, S, 3); a bad one is 422 with the decoder's words."""
@@ -126,5 +139,13 @@ def _request_id(request: Request) -> str:
     return request.state.request_id
 
 
+def _may_change(request: Request) -> None:
+    key = request.state.key
+    if key is not None and key.role != "admin":
+        message = f'The key "{key.name}" may only read; adding and removing pictures takes the key of an admin.'
+        raise RequestError(403, "read_only_key", message)
+
+
 Here = Annotated[Context, Depends(_context)]
+MayChange = Depends(_may_change)
 RequestId = Annotated[str, Depends(_request_id)]

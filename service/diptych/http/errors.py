@@ -19,6 +19,8 @@ from diptych_export.errors import DiptychError, PictureError
 
 logger = logging.getLogger(__name__)
 
+ERROR_CODE = "X-Error-Code"  # the header in which every refusal says its code besides
+
 _CODES = {
     400: "bad_request",
     404: "not_found",
@@ -26,7 +28,7 @@ _CODES = {
     413: "body_too_large",
     415: "unsupported_media_type",
 }
-_TYPES = {403: "permission_error", 404: "not_found_error", 429: "overloaded_error"}
+_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "overloaded_error"}
 
 
 class ErrorBody(BaseModel):
@@ -78,7 +80,7 @@ def envelope(
     """One refusal as a response."""
     family = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
     body = ErrorBody(message=message, type=family, code=code, param=param, request_id=request_id)
-    return JSONResponse(ErrorEnvelope(error=body).model_dump(), status, headers=headers)
+    return JSONResponse(ErrorEnvelope(error=body).model_dump(), status, headers={**(headers or {}), ERROR_CODE: code})
 
 
 def internal_error(request_id: str | None) -> Response:

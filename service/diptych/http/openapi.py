@@ -7,11 +7,18 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
+from diptych.http.edge import OPEN
 from diptych.http.requests import AddRequest, SearchRequest
 
+_WAYS = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "basic": {"type": "http", "scheme": "basic", "description": "Any user; the key is the password."},
+    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+}
 
-def complete_openapi(app: FastAPI) -> None:
-    """Let `app.openapi()` also define the bodies that come as JSON or as a form."""
+
+def complete_openapi(app: FastAPI, *, closed: bool = False) -> None:
+    """Let `app.openapi()` also define the bodies that come as JSON or as a form and, if it is `closed`, the key."""
     plain = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -24,6 +31,12 @@ def complete_openapi(app: FastAPI) -> None:
             )
             for name, schema in extra["$defs"].items():
                 schemas.setdefault(name, schema)
+            if closed:
+                document["components"]["securitySchemes"] = _WAYS
+                document["security"] = [{way: []} for way in _WAYS]
+                for path in OPEN & set(document["paths"]):
+                    for operation in document["paths"][path].values():
+                        operation["security"] = []
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]

@@ -1,30 +1,97 @@
-"""What a deployment may set about the HTTP face."""
+"""What a deployment may set about the HTTP face: in the environment, in a file, or both.
+
+Each field is the variable `DIPTYCH_<NAME>` and the key `name` of a TOML file; the environment wins.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import difflib
+import os
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from diptych.errors import SettingsError
+from diptych.http.keys import Key, parse_key
+
+PREFIX = "DIPTYCH_"
+# Read elsewhere: by the kernel, the runtime, the trainer, and below.
+_OTHERS = frozenset({"KERNEL", "GPU_MEMORY", "DATA", "CONFIG"})
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Limits of the HTTP face; every one is a positive number, shown under `limits` of `/info`.
+class Settings(BaseSettings):
+    """Limits, keys and logs of the HTTP face; the limits are shown under `limits` of `/info`."""
 
-    `body_bytes`: a request's body, counted while it arrives. `pictures`: pictures in one request (queries, documents,
-    inputs or files). `top` and `candidates`: the most a search may ask for. `workers`: requests worked on at the same
-    time; their pairs are scored by one engine, in turns. `waiting`: requests that may queue before 429 is answered.
-    `stuck_seconds`: a computation that takes longer makes `/readyz` say so.
-    """
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, env_ignore_empty=True)
 
-    body_bytes: int = 64 * 1024 * 1024
-    pictures: int = 256
-    top: int = 1000
-    candidates: int = 1000
-    workers: int = 8
-    waiting: int = 32
-    stuck_seconds: float = 300.0
+    keys: Annotated[tuple[Key, ...], NoDecode] = Field(
+        default=(), description="who may ask, as lines of `diptych key`; with none, whoever reaches the port"
+    )
+    body_bytes: int = Field(
+        default=64 * 1024 * 1024, gt=0, description="bytes of a request's body, counted while it arrives"
+    )
+    pictures: int = Field(default=256, gt=0, description="pictures in one request")
+    top: int = Field(default=1000, gt=0, description="matches that a search may ask for")
+    candidates: int = Field(default=1000, gt=0, description="candidates that a search may ask for")
+    workers: int = Field(
+        default=8, gt=0, description="requests worked on at once; their pairs are scored together, in turns"
+    )
+    waiting: int = Field(default=32, ge=0, description="requests that may wait for a worker before 429 is answered")
+    pairs: int = Field(default=50_000, gt=0, description="pairs that may wait to be scored before 429 is answered")
+    seconds: float = Field(default=60.0, gt=0, description="how long a request may take before 504 is answered")
+    stuck_seconds: float = Field(
+        default=300.0,
+        gt=0,
+        description="a computation that takes longer is stuck: unready, and the process ends with code 70",
+    )
+    drain_seconds: float = Field(
+        default=0.0, ge=0, description="after SIGTERM: how long it still answers, unready, before it takes no more"
+    )
+    log: Literal["text", "json"] = Field(default="text", description="form of the log, a line an event")
 
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-                raise ValueError(f"Settings.{field.name} must be a positive number, got {value!r}")
+    @field_validator("keys", mode="before")
+    @classmethod
+    def _lines(cls, value: Any) -> Any:
+        lines = value.split() if isinstance(value, str) else value
+        return [parse_key(line) if isinstance(line, str) else line for line in lines]
+
+    @classmethod
+    def load(cls, file: str | os.PathLike[str] | None = None) -> Settings:
+        """The settings of the environment and of a TOML file, by default the one that DIPTYCH_CONFIG names.
+
+        Raises SettingsError for what cannot be read, for a value out of its range and for a name that nobody knows,
+        in the environment too: a key that is misspelt must not leave a service open.
+        """
+        names = set(cls.model_fields)
+        for variable in os.environ:
+            name = variable.removeprefix(PREFIX)
+            if variable.startswith(PREFIX) and name not in _OTHERS and name.lower() not in names:
+                raise _unknown(f"the variable {variable}", variable, [PREFIX + n.upper() for n in names])
+        path = file or os.environ.get(PREFIX + "CONFIG")
+        values = _read(Path(path)) if path else {}
+        for name in values:
+            if name not in names:
+                raise _unknown(f"{name!r} in {path}", name, sorted(names))
+        try:
+            return cls(**{name: value for name, value in values.items() if not os.environ.get(PREFIX + name.upper())})
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = str(first["loc"][0])
+            got = "" if name == "keys" else f", got {first['input']!r}"  # it may be a secret
+            raise SettingsError(f"{name} ({PREFIX}{name.upper()}): {first['msg']}{got}") from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"the settings {path} cannot be read: {error}") from None
+
+
+def _unknown(what: str, name: str, known: list[str]) -> SettingsError:
+    close = difflib.get_close_matches(name, known, 1)
+    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(known))}"
+    return SettingsError(f"{what} is no setting; {hint}")

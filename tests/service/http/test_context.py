@@ -8,6 +8,7 @@ import pytest
 from diptych.errors import UnknownPictureError
 from diptych.http.context import Context, known, positioned
 from diptych.http.errors import RequestError
+from diptych.http.metrics import Metrics
 from diptych.http.references import InlineImage, StoredImage
 from diptych.http.settings import Settings
 from diptych.http.work import Work
@@ -16,13 +17,13 @@ from diptych_export.errors import PictureError
 
 @pytest.fixture(scope="module")
 def here(shelf, scorer) -> Context:
-    return Context(scorer, shelf, Settings(), Work(1, 1), Work(1, 1))
+    return Context(scorer, shelf, Settings(), Work(1, 1), Work(1, 1), Metrics(scorer, shelf))
 
 
 @pytest.fixture(scope="module")
 def bare(scorer) -> Context:
     """A service without a collection."""
-    return Context(scorer, None, Settings(), Work(1, 1), Work(1, 1))
+    return Context(scorer, None, Settings(), Work(1, 1), Work(1, 1), Metrics(scorer, None))
 
 
 def test_sent_and_stored_pictures_may_be_mixed_and_come_back_in_their_order(here, shelf, scorer, photo_bytes, data_uri):

@@ -139,12 +139,6 @@ def test_without_a_collection_pairs_are_scored_and_the_rest_says_what_is_missing
             assert "--store" in check_envelope(answer, 501, "no_collection")["message"]
 
 
-@pytest.mark.parametrize("value", [0, -1, True, "many"])
-def test_settings_must_be_positive_numbers(value):
-    with pytest.raises(ValueError, match=r"Settings\.workers must be a positive number"):
-        Settings(workers=value)
-
-
 @pytest.mark.parametrize(
     ("error", "status", "after"),
     [(OverloadedError("too much", seconds=2.2), 429, "3"), (DeadlineError("too late"), 504, None)],

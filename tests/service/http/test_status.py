@@ -27,6 +27,7 @@ ROUTES = {
     "/v1/images/{id}/thumbnail": {"get"},
     "/v1/models": {"get"},
     "/info": {"get"},
+    "/metrics": {"get"},
     "/healthz": {"get"},
     "/readyz": {"get"},
     "/v2/health/live": {"get"},

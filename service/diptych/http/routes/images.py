@@ -10,15 +10,15 @@ from diptych.collection import Collection
 from diptych.errors import UnknownPictureError
 from diptych.http.answers import AddAnswer, AddedItem, Deleted, ImageItem, ImageList
 from diptych.http.bodies import body_schema, read_body
-from diptych.http.context import Here, positioned
+from diptych.http.context import Here, MayChange, positioned
 from diptych.http.errors import documented
 from diptych.http.requests import AddForm, AddRequest
 from diptych.records import Record
 
-router = APIRouter(prefix="/v1/images", tags=["collection"], responses=documented(422, 500, 501))
+router = APIRouter(prefix="/v1/images", tags=["collection"], responses=documented(401, 422, 500, 501))
 
 Id = Annotated[str, Path(alias="id", description="32 hexadecimal digits.")]
-_ADD_ERRORS = documented(400, 403, 413, 415, 429)
+_ADD_ERRORS = documented(400, 403, 413, 415, 429, 503, 504)
 _PICTURE_HEADERS = {
     # The id is a digest of the content, so what a browser keeps under it never goes stale.
     "Cache-Control": "private, max-age=86400, immutable",
@@ -31,6 +31,7 @@ _PICTURE_HEADERS = {
     summary="Add pictures",
     openapi_extra=body_schema(AddRequest, AddForm, several=True),
     responses={201: {"model": AddAnswer, "description": "At least one is new"}, **_ADD_ERRORS},
+    dependencies=[MayChange],
 )
 async def add(request: Request, response: Response, here: Here) -> AddAnswer:
     """Add one or more pictures: `curl -F image=@a.jpg -F image=@b.jpg .../v1/images`, or one as JSON.
@@ -53,7 +54,8 @@ async def add(request: Request, response: Response, here: Here) -> AddAnswer:
                 here.scorer.pixels(data, name=position)
         return _add_all(collection, files)
 
-    added = await here.work.run(work)
+    added = await here.work.run(work, request)
+    here.metrics.done("pictures", len(added))
     response.status_code = 201 if any(item.created for item in added) else 200
     return AddAnswer(data=added)
 
@@ -84,7 +86,10 @@ def one(id_: Id, here: Here) -> ImageItem:
     "/{id}/content",
     summary="The picture itself",
     response_class=Response,
-    responses={200: {"content": {"image/*": {}}, "description": "The file as it was added"}, **documented(404, 429)},
+    responses={
+        200: {"content": {"image/*": {}}, "description": "The file as it was added"},
+        **documented(404, 429, 503, 504),
+    },
 )
 async def content(id_: Id, here: Here) -> Response:
     """The file of one picture, unchanged."""
@@ -97,7 +102,7 @@ async def content(id_: Id, here: Here) -> Response:
     "/{id}/thumbnail",
     summary="The picture, small",
     response_class=Response,
-    responses={200: {"content": {"image/jpeg": {}}, "description": "A JPEG"}, **documented(404, 429)},
+    responses={200: {"content": {"image/jpeg": {}}, "description": "A JPEG"}, **documented(404, 429, 503, 504)},
 )
 async def thumbnail(
     id_: Id, here: Here, side: Annotated[int, Query(ge=16, le=1024, description="Longest side, pixels.")] = 256
@@ -108,7 +113,7 @@ async def thumbnail(
     return Response(data, media_type="image/jpeg", headers=_PICTURE_HEADERS)
 
 
-@router.delete("/{id}", summary="Remove a picture", responses=documented(403, 404))
+@router.delete("/{id}", summary="Remove a picture", responses=documented(403, 404), dependencies=[MayChange])
 def remove(id_: Id, here: Here) -> Deleted:
     """Take one picture out of the collection; a file the collection only points to stays where it is."""
     if not here.collection.remove(id_):

@@ -6,7 +6,7 @@ import base64
 import time
 
 import numpy as np
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
 
 from diptych.http.answers import (
     EmbeddingAnswer,
@@ -28,12 +28,12 @@ router = APIRouter(
     prefix="/v1",
     tags=["pictures in the request"],
     dependencies=[Depends(require_json)],
-    responses=documented(400, 403, 404, 413, 415, 422, 429, 500, 501),
+    responses=documented(400, 401, 403, 404, 413, 415, 422, 429, 500, 501, 503, 504),
 )
 
 
 @router.post("/score", summary="Score pairs")
-async def score(body: ScoreRequest, here: Here, request_id: RequestId) -> ScoreAnswer:
+async def score(body: ScoreRequest, here: Here, request_id: RequestId, request: Request) -> ScoreAnswer:
     """The score of each pair of a query and a document, in vLLM's form.
 
     One query meets every document; as many queries as documents are paired in order. The order of the two pictures of
@@ -52,14 +52,14 @@ async def score(body: ScoreRequest, here: Here, request_id: RequestId) -> ScoreA
 
     def work() -> list[ScoreItem]:
         tokens = here.panels([*queries, *documents]).tokens
-        raw = here.scorer.logits(tokens[: len(queries)], tokens[len(queries) :])
+        raw = here.logits(tokens[: len(queries)], tokens[len(queries) :])
         relevance = here.scorer.relevance(raw)
         return [
             ScoreItem(index=index, score=float(probability), raw_score=float(logit))
             for index, (probability, logit) in enumerate(zip(relevance, raw, strict=True))
         ]
 
-    data = await here.work.run(work)
+    data = await here.work.run(work, request)
     return ScoreAnswer(
         id=f"score-{request_id}",
         created=int(time.time()),
@@ -70,7 +70,7 @@ async def score(body: ScoreRequest, here: Here, request_id: RequestId) -> ScoreA
 
 
 @router.post("/rerank", summary="Order documents by likeness to a query", response_model_exclude_none=True)
-async def rerank(body: RerankRequest, here: Here, request_id: RequestId) -> RerankAnswer:
+async def rerank(body: RerankRequest, here: Here, request_id: RequestId, request: Request) -> RerankAnswer:
     """The documents from the most to the least alike to the query, in Cohere's and Jina's form."""
     here.check_model(body.model)
     documents = listed(body.documents, "documents", here.settings.pictures - 1)
@@ -78,7 +78,7 @@ async def rerank(body: RerankRequest, here: Here, request_id: RequestId) -> Rera
 
     def work() -> list[RerankItem]:
         tokens = here.panels([*query, *documents]).tokens
-        raw = here.scorer.logits(tokens[:1], tokens[1:])
+        raw = here.logits(tokens[:1], tokens[1:])
         relevance = here.scorer.relevance(raw)
         return [
             RerankItem(
@@ -90,7 +90,7 @@ async def rerank(body: RerankRequest, here: Here, request_id: RequestId) -> Rera
             for place in best_first(raw)[: body.top_n].tolist()
         ]
 
-    results = await here.work.run(work)
+    results = await here.work.run(work, request)
     return RerankAnswer(
         id=f"rerank-{request_id}",
         model=here.model,
@@ -100,7 +100,7 @@ async def rerank(body: RerankRequest, here: Here, request_id: RequestId) -> Rera
 
 
 @router.post("/embeddings", summary="Embed pictures")
-async def embeddings(body: EmbeddingRequest, here: Here) -> EmbeddingAnswer:
+async def embeddings(body: EmbeddingRequest, here: Here, request: Request) -> EmbeddingAnswer:
     """The unit vectors that find candidates, in OpenAI's form; their dot product is the cosine of two pictures."""
     here.check_model(body.model)
     pictures = listed(body.input, "input", here.settings.pictures)
@@ -112,7 +112,7 @@ async def embeddings(body: EmbeddingRequest, here: Here) -> EmbeddingAnswer:
             for index, vector in enumerate(vectors)
         ]
 
-    data = await here.work.run(work)
+    data = await here.work.run(work, request)
     return EmbeddingAnswer(data=data, model=here.model, usage=_usage(here, len(pictures), 0))
 
 

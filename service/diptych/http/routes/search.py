@@ -13,7 +13,9 @@ from diptych.http.errors import RequestError, documented
 from diptych.http.requests import SearchForm, SearchOptions, SearchRequest
 from diptych.search import Match, SearchResult
 
-router = APIRouter(prefix="/v1", tags=["collection"], responses=documented(400, 403, 404, 413, 415, 422, 429, 500, 501))
+router = APIRouter(
+    prefix="/v1", tags=["collection"], responses=documented(400, 401, 403, 404, 413, 415, 422, 429, 500, 501, 503, 504)
+)
 
 
 @router.post(
@@ -37,7 +39,10 @@ async def search(request: Request, here: Here, request_id: RequestId) -> SearchA
         with positioned("image"):
             return collection.search(query, top=options.top, candidates=options.candidates, enough=options.enough)
 
-    found = await here.work.run(work)
+    found = await here.work.run(work, request)
+    here.metrics.stages(found.timings)
+    here.metrics.done("pictures", 1)
+    here.metrics.done("pairs", found.looked_at)
     return SearchAnswer(
         id=f"search-{request_id}",
         model=here.model,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from diptych.http.answers import Health, Info, Limits, ModelItem, ModelList, Ready
 from diptych.http.context import Here
@@ -14,13 +15,13 @@ from diptych_export.pictures import PictureLimits
 router = APIRouter(tags=["service"], responses=documented(500))
 
 
-@router.get("/v1/models", summary="The served model")
+@router.get("/v1/models", summary="The served model", responses=documented(401))
 async def models(here: Here) -> ModelList:
     """The served model in OpenAI's form, always exactly one."""
     return ModelList(data=[ModelItem(id=here.model, created=here.started, revision=here.scorer.runtime.revision)])
 
 
-@router.get("/info", summary="Model, provider, limits and collection")
+@router.get("/info", summary="Model, provider, limits and collection", responses=documented(401))
 def info(here: Here) -> Info:
     """What this service is and runs on: model, provider, thresholds, limits, and figures of the collection."""
     runtime, settings, picture = here.scorer.runtime, here.settings, PictureLimits()
@@ -37,6 +38,8 @@ def info(here: Here) -> Info:
         limits=Limits(
             body_bytes=settings.body_bytes,
             pictures=settings.pictures,
+            pairs=settings.pairs,
+            seconds=settings.seconds,
             top=settings.top,
             candidates=settings.candidates,
             workers=settings.workers,
@@ -47,6 +50,17 @@ def info(here: Here) -> Info:
         ),
         collection=None if here.stored is None else here.stored.stats(),
     )
+
+
+@router.get(
+    "/metrics",
+    summary="Figures for Prometheus",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}}, "description": "Prometheus' text format"}, **documented(401)},
+)
+def metrics(here: Here) -> Response:
+    """Requests, stages, rejections, pairs and pictures since the start, in Prometheus' text format."""
+    return Response(here.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/healthz", summary="Is the process alive?")
@@ -61,6 +75,8 @@ async def alive() -> Health:
 async def ready(here: Here) -> Ready:
     """200 once a golden pair was scored as it should be and while nothing is stuck; else 503 with the reason."""
     done, oldest = here.warm_up, here.work.oldest()
+    if here.work.draining:
+        raise RequestError(503, "draining", "The service is ending; ask another one.")
     if done is None:
         raise RequestError(
             503, "not_ready", "The model is warming up; try again in a moment.", headers={"Retry-After": "1"}

@@ -1,0 +1,97 @@
+"""What Prometheus is told at `/metrics`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, generate_latest
+
+from diptych.collection import Collection
+from diptych.scorer import Scorer
+
+_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
+
+
+class Metrics:
+    """The figures of one service; every name begins with `diptych_`.
+
+    Stages of a request: "queue" until a worker takes it, "decode", "panel", "retrieve", "pair" (with "turn", the wait
+    for the engine's turn, in it).
+    """
+
+    def __init__(self, scorer: Scorer, collection: Collection | None) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self._requests = Histogram(
+            *("diptych_request_seconds", "Requests by route, method and status.", ("route", "method", "status")),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._stages = Histogram(
+            *("diptych_stage_seconds", "Where requests spend their time.", ("stage",)),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._refusals = Counter(
+            *("diptych_rejections_total", "Answers that are no success, by error code.", ("reason",)),
+            registry=self.registry,
+        )
+        self._counts = Counter(
+            *("diptych_done_total", "Pictures encoded and pairs looked at.", ("what",)), registry=self.registry
+        )
+        runtime, engine = scorer.runtime, scorer.engine
+        Info("diptych_service", "What runs, and on what.", registry=self.registry).info(
+            {
+                "version": version("diptych"),
+                "model": runtime.name,
+                "revision": runtime.revision,
+                "provider": runtime.provider,
+                "attention_path": runtime.attention_path,
+            }
+        )
+        self._live("diptych_pairs_waiting", "Pairs that nobody has begun with.", lambda: engine.waiting)
+        self._live("diptych_pairs_in_flight", "Pairs being looked at.", lambda: engine.in_flight)
+        if collection is not None:
+            self._live("diptych_collection_pictures", "Pictures in the index.", lambda: len(collection.index))
+            self._live("diptych_index_generation", "Changes in the index.", lambda: collection.index.generation)
+        engine.waited = lambda seconds: self.stage("turn", seconds)
+
+    def text(self) -> bytes:
+        """Everything, in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+    def request(self, route: str, method: str, status: int, seconds: float) -> None:
+        """A request that was answered."""
+        self._requests.labels(route, method, str(status)).observe(seconds)
+
+    def refusal(self, reason: str) -> None:
+        """An answer that is no success."""
+        self._refusals.labels(reason).inc()
+
+    def done(self, what: str, count: int) -> None:
+        """`count` more "pictures" or "pairs"."""
+        self._counts.labels(what).inc(count)
+
+    def stage(self, name: str, seconds: float) -> None:
+        """Seconds that one request spent in a stage."""
+        self._stages.labels(name).observe(seconds)
+
+    def stages(self, timings: Mapping[str, float]) -> None:
+        """Seconds of several stages."""
+        for name, seconds in timings.items():
+            self.stage(name, seconds)
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Time what runs inside."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.stage(stage, time.perf_counter() - began)
+
+    def _live(self, name: str, about: str, value: Callable[[], float]) -> None:
+        Gauge(name, about, registry=self.registry).set_function(value)

@@ -1,0 +1,48 @@
+"""What /metrics counts."""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from diptych.http.settings import Settings
+
+
+def figures(client) -> dict[tuple, float]:
+    """Every sample by its name and labels."""
+    answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    families = text_string_to_metric_families(answer.text)
+    return {(one.name, *sorted(one.labels.items())): one.value for family in families for one in family.samples}
+
+
+def test_requests_stages_pairs_and_rejections_are_counted(serve, scorer, collection, photo_bytes, data_uri):
+    uri = data_uri(photo_bytes(1))
+    with serve(Settings(pictures=3)) as client:
+        before = figures(client)
+        client.post("/v1/score", json={"queries": uri, "documents": [uri, data_uri(photo_bytes(2))]})
+        client.post("/v1/search", files={"image": photo_bytes(3)})
+        client.post("/v1/images", files={"image": photo_bytes(40)})
+        client.post("/v1/score", json={"queries": uri, "documents": [uri] * 9})
+        client.get("/nope/whatever")
+        after = figures(client)
+
+    def more(name: str, **labels: str) -> float:
+        key = (name, *sorted(labels.items()))
+        return after.get(key, 0) - before.get(key, 0)
+
+    posted = {"method": "POST", "status": "200"}
+    assert more("diptych_request_seconds_count", route="/v1/score", **posted) == 1
+    assert more("diptych_request_seconds_count", route="/v1/score", method="POST", status="422") == 1
+    assert more("diptych_request_seconds_count", route="/v1/images", method="POST", status="201") == 1
+    assert more("diptych_request_seconds_count", route="other", method="GET", status="404") == 1
+    assert more("diptych_rejections_total", reason="too_many_pictures") == 1
+    assert more("diptych_done_total", what="pairs") == 2 + 5
+    assert more("diptych_done_total", what="pictures") == 3 + 1 + 1
+    for stage, times in {"queue": 3, "decode": 2, "panel": 2, "pair": 2, "retrieve": 1}.items():
+        assert more("diptych_stage_seconds_count", stage=stage) == times, stage
+    assert after["diptych_collection_pictures",] == 6
+    assert after["diptych_index_generation",] == collection.index.generation
+    assert (after["diptych_pairs_waiting",], after["diptych_pairs_in_flight",]) == (0, 0)
+    runtime = scorer.runtime
+    (info,) = [dict(key[1:]) for key in after if key[0] == "diptych_service_info"]
+    assert (info["model"], info["provider"]) == (runtime.name, runtime.provider)

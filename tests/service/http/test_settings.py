@@ -1,0 +1,82 @@
+"""Settings from the environment and from a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from diptych.errors import SettingsError
+from diptych.http.keys import new_key, written
+from diptych.http.settings import Settings
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "serving.md"
+OTHER = {  # a value that is not the default
+    "keys": written(new_key("alice", "read")[1]),
+    "log": "json",
+}
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_setting_is_read_from_the_environment_and_from_a_file_and_the_environment_wins(
+    name, tmp_path, monkeypatch
+):
+    default = getattr(Settings(), name)
+    wanted = OTHER.get(name, "7")
+    monkeypatch.setenv(f"DIPTYCH_{name.upper()}", wanted)
+    from_environment = getattr(Settings.load(), name)
+    assert from_environment != default
+    monkeypatch.delenv(f"DIPTYCH_{name.upper()}")
+
+    file = tmp_path / "settings.toml"
+    file.write_text(f"{name} = 7" if wanted == "7" else f'{name} = "{wanted}"')
+    assert getattr(Settings.load(file), name) == from_environment
+    monkeypatch.setenv("DIPTYCH_CONFIG", str(file))
+    assert getattr(Settings.load(), name) == from_environment
+    other = {"keys": written(new_key("bob", "admin")[1]), "log": "text"}.get(name, "9")
+    monkeypatch.setenv(f"DIPTYCH_{name.upper()}", other)
+    assert getattr(Settings.load(), name) not in (from_environment, *([default] if name != "log" else []))
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_setting_is_documented_with_its_default(name):
+    field = Settings.model_fields[name]
+    (line,) = [line for line in DOCUMENT.read_text().splitlines() if f"| `DIPTYCH_{name.upper()}`" in line]
+    default = "" if field.default == () else f"{field.default:g}" if isinstance(field.default, float) else field.default
+    assert f"| {default} |" in line.replace("  ", " ").replace("| |", "|  |").replace("|  |", "|  |")
+    assert field.description
+    assert field.description in line
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("workers = 0", r"workers \(DIPTYCH_WORKERS\): Input should be greater than 0, got 0"),
+        ('seconds = "long"', r"seconds \(DIPTYCH_SECONDS\): .*got 'long'"),
+        ('log = "xml"', r"log \(DIPTYCH_LOG\): Input should be 'text' or 'json'"),
+        ("worker = 3", r"'worker' in .* is no setting; did you mean workers\?"),
+        ("zzz = 3", r"'zzz' in .* is no setting; known are body_bytes"),
+        ("workers = ", "cannot be read"),
+    ],
+)
+def test_a_file_that_is_wrong_is_refused_with_what_is_wrong(text, message, tmp_path):
+    (tmp_path / "settings.toml").write_text(text)
+    with pytest.raises(SettingsError, match=message):
+        Settings.load(tmp_path / "settings.toml")
+    with pytest.raises(SettingsError, match="cannot be read"):
+        Settings.load(tmp_path / "nowhere.toml")
+
+
+def test_a_misspelt_variable_does_not_leave_the_service_open(monkeypatch):
+    monkeypatch.setenv("DIPTYCH_KEY", "alice:admin:" + "0" * 64)
+    with pytest.raises(SettingsError, match="DIPTYCH_KEY is no setting; did you mean DIPTYCH_KEYS"):
+        Settings.load()
+
+
+def test_what_is_no_key_is_refused_without_being_repeated(monkeypatch):
+    secret, key = new_key("alice", "admin")
+    for wrong in (secret, f"alice:root:{key.digest}", f"alice:admin:{secret}", f"al ice:admin:{key.digest}"):
+        monkeypatch.setenv("DIPTYCH_KEYS", wrong)
+        with pytest.raises(SettingsError, match=r"keys \(DIPTYCH_KEYS\): .*diptych key NAME") as caught:
+            Settings.load()
+        assert secret not in str(caught.value)
