@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -184,3 +186,47 @@ def test_routes_that_take_json_or_a_form_say_so(reader, path):
     content = reader.get("/openapi.json").json()["paths"][path]["post"]["requestBody"]["content"]
     assert set(content) == {"application/json", "multipart/form-data"}
     assert "image" in content["multipart/form-data"]["schema"]["properties"]
+
+
+@pytest.fixture
+def gate(scorer, monkeypatch):
+    """While it is closed, no pair of the model is scored."""
+    gate = threading.Event()
+    gate.set()
+    real = scorer.runtime.pair_logits
+    monkeypatch.setattr(scorer.runtime, "pair_logits", lambda a, b: gate.wait(30) and real(a, b))
+    yield gate
+    gate.set()
+
+
+def test_a_request_that_takes_too_long_is_504_and_what_is_left_of_it_is_not_computed(
+    serve, scorer, gate, data_uri, photo_bytes
+):
+    uri = data_uri(photo_bytes(1))
+    ask = {"queries": uri, "documents": [uri] * 200}
+    with serve(Settings(seconds=0.3)) as client:
+        settled(client)
+        gate.clear()
+        began = time.monotonic()
+        answer = client.post("/v1/score", json=ask)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (504, "deadline")
+        assert 0.3 <= time.monotonic() - began < 3
+        assert scorer.engine.waiting == 0
+        gate.set()
+        assert client.post("/v1/score", json={"queries": uri, "documents": uri}).status_code == 200
+
+
+def test_what_its_caller_has_left_is_not_computed(serve, scorer, gate, data_uri, photo_bytes):
+    uri = data_uri(photo_bytes(1))
+    body = json.dumps({"queries": uri, "documents": [uri] * 200}).encode()
+    with serve() as client:
+        settled(client)
+        gate.clear()
+        with socket.create_connection((client.base_url.host, client.base_url.port)) as caller:
+            head = "POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            head += f"Content-Length: {len(body)}\r\n\r\n"
+            caller.sendall(head.encode() + body)
+            wait_until(lambda: scorer.engine.waiting > 0)
+        wait_until(lambda: scorer.engine.waiting == 0)
+        gate.set()
+        assert client.post("/v1/score", json={"queries": uri, "documents": uri}).status_code == 200
