@@ -29,6 +29,7 @@ TORCH_FREE = {
         "threads",
         "kernel",
         "providers",
+        "links",
         "yardsticks",
     )
 }

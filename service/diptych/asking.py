@@ -1,14 +1,18 @@
-"""`diptych search` and `diptych rerank`: which pictures are like this one?"""
+"""`diptych search`, `rerank` and `explain`: which pictures are like this one, and where?"""
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
+from pathlib import Path
 
+from diptych import explanation
 from diptych.collection import Collection
+from diptych.durable import write_durably
 from diptych.indexing import load
 from diptych.search import Match
 from diptych_export.commandline import emit, read_bytes, remark, table
+from diptych_export.pictures import open_picture
 
 
 def picture(name: str) -> str | bytes:
@@ -63,6 +67,41 @@ def rerank(args: argparse.Namespace) -> int:
         args,
         {"query": args.query, "model": scorer.runtime.name, "results": results},
         table(("rank", "score", "raw score", "path"), rows),
+    )
+    return 0
+
+
+def explain(args: argparse.Namespace) -> int:
+    """Run `diptych explain`."""
+    scorer = load(args)
+    sides = [picture(name) for name in (args.a, args.b)]
+    found = explanation.explain(scorer, *scorer.encode(sides).tokens, links=args.links)
+    if args.output:
+        pictures = (open_picture(side, scorer.limits) for side in sides)
+        write_durably(Path(args.output), explanation.overlay(found, *pictures))
+    links = [(found.place(link.first), found.place(link.second), link.share) for link in found.links]
+    rows = [("{},{}".format(*a), "{},{}".format(*b), f"{share:.4f}") for a, b, share in links]
+    rows_and_columns = "{} x {}".format(*found.grid)
+    lines = [
+        f"score {found.relevance_score:.4f}, raw score {found.raw_score:.4f}; {found.crossing:.0%} of the attention "
+        f"crosses, over {rows_and_columns} patches each",
+        *([table(("A row,column", "B row,column", "share"), rows)] if rows else []),
+        *([f"drawn: {args.output}"] if args.output else []),
+    ]
+    emit(
+        args,
+        {
+            "a": args.a,
+            "b": args.b,
+            "model": scorer.runtime.name,
+            "relevance_score": found.relevance_score,
+            "raw_score": found.raw_score,
+            "grid": found.grid,
+            "crossing": found.crossing,
+            "links": [{"a": a, "b": b, "share": share} for a, b, share in links],
+            "overlay": args.output,
+        },
+        "\n".join(lines),
     )
     return 0
 

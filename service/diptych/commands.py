@@ -15,13 +15,14 @@ Run = Callable[[argparse.Namespace], int]
 
 
 def register(subparsers: Subparsers) -> None:
-    """Add serve, key, index, search, score, rerank, doctor, bench and demo."""
+    """Add serve, key, index, search, score, rerank, explain, doctor, bench and demo."""
     _serve(subparsers)
     _key(subparsers)
     _index(subparsers)
     _search(subparsers)
     _score(subparsers)
     _rerank(subparsers)
+    _explain(subparsers)
     _doctor(subparsers)
     _bench(subparsers)
     demo.register(subparsers)
@@ -114,6 +115,15 @@ def _rerank(subparsers: Subparsers) -> None:
     parser.add_argument("query", metavar="QUERY", help="a picture file, or - for standard input")
     parser.add_argument("candidates", nargs="+", metavar="CANDIDATE", help="picture files")
     _top(parser, None)
+    _model(parser)
+
+
+def _explain(subparsers: Subparsers) -> None:
+    parser = command(subparsers, "explain", "show where two pictures match", _later("asking:explain"))
+    parser.add_argument("a", metavar="A", help="a picture file, or - for standard input")
+    parser.add_argument("b", metavar="B", help="another")
+    parser.add_argument("-o", "--output", metavar="OUT.png", help="both pictures with the links drawn over them")
+    parser.add_argument("--links", type=_number(0), default=24, help="how many of the strongest (default: %(default)s)")
     _model(parser)
 
 

@@ -4,6 +4,7 @@ import sqlite3
 import sys
 
 import pytest
+from PIL import Image
 
 from diptych import Collection
 
@@ -203,3 +204,19 @@ def test_the_query_may_come_from_standard_input(diptych, store, gallery, model, 
 
 def test_quiet_says_nothing_beside_the_result(diptych, store, gallery, model):
     assert diptych("search", gallery / "01.jpg", "--store", store, "--quiet", *model).err == ""
+
+
+def test_the_command_prints_links_and_draws_them(diptych, gallery, model, tmp_path):
+    out = tmp_path / "out.png"
+    pair = (gallery / "01.jpg", gallery / "02.jpg")
+    said = diptych("explain", *pair, "-o", out, "--links", 3, *model)
+    assert said.code == 0
+    assert len([line for line in said.out.splitlines() if line[:1].isdigit()]) == 3
+    with Image.open(out) as picture:
+        assert picture.width == 2 * 480 + 24
+    document = diptych("explain", *pair, "--links", 3, *model, "--json").json
+    assert [set(link) for link in document["links"]] == [{"a", "b", "share"}] * 3
+    assert document["overlay"] is None
+    missing = diptych("explain", gallery / "01.jpg", gallery / "nowhere.jpg", *model)
+    assert (missing.code, missing.out) == (1, "")
+    assert "does not exist" in missing.err

@@ -56,6 +56,32 @@ class RerankAnswer(BaseModel):
     usage: Usage
 
 
+class LinkItem(BaseModel):
+    """A patch of the query and one of the document, and how much the network looked from one to the other."""
+
+    query: tuple[int, int] = Field(description="Row and column of the patch, from the top left.")
+    document: tuple[int, int]
+    share: float = Field(description="Share of a patch's attention that the other one gets, 0 to 1.")
+
+
+class ExplainAnswer(BaseModel):
+    """Why two pictures have their score."""
+
+    id: str
+    object: Literal["explanation"] = "explanation"
+    model: str
+    relevance_score: float = Field(description="The calibrated probability, 0 to 1, that both show the same thing.")
+    raw_score: float = Field(description="The network's logit.")
+    grid: tuple[int, int] = Field(description="Rows and columns of patches that each picture is cut into.")
+    crossing: float = Field(description="Share of all attention that goes to the other picture, 0 to 1.")
+    links: list[LinkItem] = Field(description="Strongest first; each patch in one at most.")
+    attention: list[list[float]] | None = Field(
+        None, description="With `matrix`: a row a patch of the query, a column a patch of the document, row by row."
+    )
+    overlay: str | None = Field(None, description="With `overlay`: a PNG as a data URI.")
+    usage: Usage
+
+
 class EmbeddingItem(BaseModel):
     """One picture's embedding, a unit vector."""
 

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import numpy as np
 from fastapi import Depends, Request
+from PIL import Image
 
 from diptych.collection import Collection
 from diptych.errors import UnknownPictureError
@@ -22,6 +23,7 @@ from diptych.http.work import Work
 from diptych.parallel import each
 from diptych.scorer import Scorer
 from diptych_export.errors import PictureError
+from diptych_export.pictures import open_picture
 from diptych_export.runtime import Panels
 
 
@@ -64,6 +66,12 @@ class Context:
             return found
         with known(position):
             return self.collection.content(found)[0]
+
+    def picture(self, picture: Picture, position: str) -> Image.Image:
+        """A picture of a request, decoded whole; 422 with its position if that cannot be."""
+        data = self.picture_bytes(picture, position)
+        with positioned(position):
+            return open_picture(data, self.scorer.limits, name=position)
 
     def panels(self, pictures: Sequence[tuple[str, Picture]]) -> Panels:
         """Tokens and embeddings of pictures, in order: of stored ones as they are stored, of those sent along computed.

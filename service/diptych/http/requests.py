@@ -37,6 +37,16 @@ class RerankRequest(Request):
     return_documents: bool = Field(False, description="Send each document back with its score.")
 
 
+class ExplainRequest(Request):
+    """A pair whose score is to be explained."""
+
+    query: Picture
+    document: Picture
+    links: int = Field(24, ge=0, le=1024, description="How many of the strongest links to answer.")
+    matrix: bool = Field(False, description="Answer the whole attention too, patch by patch.")
+    overlay: bool = Field(False, description="Answer both pictures with the links drawn over them, as a PNG.")
+
+
 class EmbeddingRequest(Request):
     """Pictures to embed."""
 

@@ -122,3 +122,27 @@ def test_embeddings_are_unit_vectors_in_both_encodings(reader, scorer, uris, pho
         decoded = np.frombuffer(base64.b64decode(packed["data"][index]["embedding"]), "<f4")
         assert np.array_equal(decoded, expected[index])
     assert np.linalg.norm(plain["data"][0]["embedding"]) == pytest.approx(1, abs=1e-5)
+
+
+def test_an_explanation_has_the_score_and_the_links_and_on_request_matrix_and_overlay(
+    reader, shelf, data_uri, photo_bytes
+):
+    stored, uri = {"id": shelf.list(1)[0].id}, data_uri(photo_bytes(9))
+    answer = reader.post("/v1/explain", json={"query": stored, "document": uri, "links": 4}).json()
+    scored = reader.post("/v1/score", json={"queries": stored, "documents": uri}).json()["data"][0]
+    assert (answer["relevance_score"], answer["raw_score"]) == (scored["score"], scored["raw_score"])
+    assert answer["grid"] == [4, 4]
+    assert len(answer["links"]) == 4
+    assert "attention" not in answer
+    assert "overlay" not in answer
+    full = reader.post("/v1/explain", json={"query": uri, "document": stored, "matrix": True, "overlay": True}).json()
+    attention = np.array(full["attention"])
+    assert attention.shape == (16, 16)
+    assert full["crossing"] == pytest.approx(attention.sum(1).mean())
+    first = answer["links"][0]
+    assert full["links"][0] == {"query": first["document"], "document": first["query"], "share": first["share"]}
+    (row, column), (other_row, other_column) = full["links"][0]["query"], full["links"][0]["document"]
+    assert attention[4 * row + column, 4 * other_row + other_column] == pytest.approx(attention.max())
+    assert full["overlay"].startswith("data:image/png;base64,iVBOR")
+    bad = reader.post("/v1/explain", json={"query": uri, "document": {"id": "nothing"}, "overlay": True})
+    assert (bad.status_code, bad.json()["error"]["param"]) == (422, "document")

@@ -22,6 +22,7 @@ ROUTES = {
     "/v1/score": {"post"},
     "/v1/rerank": {"post"},
     "/v1/embeddings": {"post"},
+    "/v1/explain": {"post"},
     "/v1/search": {"post"},
     "/v1/images": {"get", "post"},
     "/v1/images/{id}": {"get", "delete"},

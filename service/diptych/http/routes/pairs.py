@@ -8,9 +8,12 @@ import time
 import numpy as np
 from fastapi import APIRouter, Depends, Request
 
+from diptych import explanation
 from diptych.http.answers import (
     EmbeddingAnswer,
     EmbeddingItem,
+    ExplainAnswer,
+    LinkItem,
     RerankAnswer,
     RerankItem,
     ScoreAnswer,
@@ -21,7 +24,7 @@ from diptych.http.bodies import require_json
 from diptych.http.context import Context, Here, RequestId
 from diptych.http.errors import RequestError, documented
 from diptych.http.references import check_count, listed
-from diptych.http.requests import EmbeddingRequest, RerankRequest, ScoreRequest
+from diptych.http.requests import EmbeddingRequest, ExplainRequest, RerankRequest, ScoreRequest
 from diptych.scorer import best_first
 
 router = APIRouter(
@@ -97,6 +100,42 @@ async def rerank(body: RerankRequest, here: Here, request_id: RequestId, request
         results=results,
         usage=_usage(here, 1 + len(documents), len(documents)),
     )
+
+
+@router.post("/explain", summary="Where two pictures match", response_model_exclude_none=True)
+async def explain(body: ExplainRequest, here: Here, request_id: RequestId, request: Request) -> ExplainAnswer:
+    """What the network looked at in both pictures: the strongest links from patch to patch across the seam.
+
+    Swapping the two pictures swaps the ends of the links and changes nothing else.
+    """
+    here.check_model(body.model)
+    pair = [("query", body.query), ("document", body.document)]
+
+    def work() -> ExplainAnswer:
+        tokens = here.panels(pair).tokens
+        with here.metrics.timed("pair"):
+            found = explanation.explain(here.scorer, *tokens, links=body.links)
+        here.metrics.done("pairs", 1)
+        drawn = None
+        if body.overlay:
+            drawn = explanation.overlay(found, *(here.picture(picture, position) for position, picture in pair))
+        return ExplainAnswer(
+            id=f"explain-{request_id}",
+            model=here.model,
+            relevance_score=found.relevance_score,
+            raw_score=found.raw_score,
+            grid=found.grid,
+            crossing=found.crossing,
+            links=[
+                LinkItem(query=found.place(link.first), document=found.place(link.second), share=link.share)
+                for link in found.links
+            ],
+            attention=found.attention.tolist() if body.matrix else None,
+            overlay=None if drawn is None else "data:image/png;base64," + base64.b64encode(drawn).decode(),
+            usage=_usage(here, 2, 1),
+        )
+
+    return await here.work.run(work, request)
 
 
 @router.post("/embeddings", summary="Embed pictures")

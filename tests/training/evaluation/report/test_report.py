@@ -18,7 +18,7 @@ from diptych_training.evaluation.copies import evaluate_copies
 from diptych_training.evaluation.evidence import Evidence, Judged
 from diptych_training.evaluation.figures import gains, rows
 from diptych_training.evaluation.report import write_report
-from diptych_training.evaluation.report.judged import LINKS, SIDE, pair_figures, strongest_links
+from diptych_training.evaluation.report.judged import LINKS, SIDE, pair_figures
 from diptych_training.evaluation.stages import Entrants
 from diptych_training.metrics import Ranking
 
@@ -169,13 +169,6 @@ def test_a_model_that_cannot_explain_gets_pictures_without_lines(
     assert not silent.of("line", "link")
     assert len(silent.of("image")) == len(shown.of("image")) == 2 * pairs
     assert sum("of the attention crosses the seam" in text for text in shown.texts["p"]) == pairs
-
-
-def test_the_links_are_the_strongest_with_each_patch_in_one_at_most() -> None:
-    attention = np.array([[0.9, 0.8, 0.1], [0.7, 0.2, 0.3], [0.6, 0.5, 0.4]])
-    assert strongest_links(attention) == [(0, 0, 0.9), (2, 1, 0.5), (1, 2, 0.3)]
-    assert strongest_links(attention, 1) == [(0, 0, 0.9)]
-    assert (attention >= 0).all()
 
 
 def test_links_start_and_end_at_the_places_of_their_patches(runtime: Runtime, photo_bytes) -> None:

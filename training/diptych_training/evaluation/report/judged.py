@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image
 
 from diptych_export.errors import PictureError
+from diptych_export.links import strongest_links
 from diptych_export.pictures import open_picture, panel_pixels
 from diptych_export.runtime import Runtime
 from diptych_training.evaluation.evidence import Judged
@@ -21,20 +22,6 @@ SIDE, GAP, LINKS = 220, 28, 12
 def pair_figures(pairs: Sequence[Judged], runtime: Runtime) -> list[Element]:
     """One figure a pair; a picture that cannot be decoded becomes a note."""
     return [_figure(pair, runtime) for pair in pairs]
-
-
-def strongest_links(attention: np.ndarray, count: int = LINKS) -> list[tuple[int, int, float]]:
-    """The strongest entries (row, column, value) of a map (T, T), strongest first, each patch in one of them at most.
-
-    Without that rule a single patch that everything looks at would take them all.
-    """
-    left = np.array(attention, float)
-    links = []
-    for _ in range(min(count, len(left))):
-        row, column = (int(place) for place in np.unravel_index(left.argmax(), left.shape))
-        links.append((row, column, float(attention[row, column])))
-        left[row], left[:, column] = -1, -1
-    return links
 
 
 def _figure(pair: Judged, runtime: Runtime) -> Element:
@@ -80,8 +67,8 @@ def _drawn(
     sizes: Sequence[tuple[float, float]],
 ) -> list[Element]:
     """The links as lines from patch to patch, the strongest on top; a patch is where its part of the picture is."""
-    links = strongest_links(attention)
-    most = max(links[0][2], 1e-12)
+    links = strongest_links(attention, LINKS)
+    most = max(links[0].share, 1e-12)
     marks = []
     for row, column, value in reversed(links):
         ends = []
