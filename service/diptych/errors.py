@@ -55,3 +55,27 @@ class BatchError(DiptychError):
     """A pair-scoring job that cannot start or go on as asked."""
 
     code = "batch"
+
+
+class RemoteError(DiptychError):
+    """A picture that cannot be fetched from its web address: no server, no answer, or not the one expected."""
+
+    code = "remote_failed"
+
+
+class RemoteRefusedError(RemoteError):
+    """A web address that is not asked: badly spelled, not public, not allowed, or one that redirects to such."""
+
+    code = "remote_url_refused"
+
+
+class RemoteTooLargeError(RemoteError):
+    """A web address behind which there are more bytes than a picture may have."""
+
+    code = "remote_too_large"
+
+
+class RemoteTimeoutError(RemoteError):
+    """A web address that does not give its picture in time."""
+
+    code = "remote_timeout"

@@ -2,14 +2,17 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from answering import Answer, Routes, Server
 
 from diptych import Collection, Scorer
 from diptych.cli import main
@@ -124,3 +127,28 @@ def spawn(environment: dict[str, str]):
     for process in running:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Server]]:
+    """`serve(answer)` starts a web server; an answer is a function, or the bytes that everyone gets."""
+    servers: list[Server] = []
+
+    def start(answer: Answer | bytes, *args: Any, **options: Any) -> Server:
+        function = (lambda head, line: line.sendall(answer)) if isinstance(answer, bytes) else answer
+        servers.append(Server(function, *args, **options))
+        threading.Thread(target=servers[-1].serve_forever, args=(0.01,), daemon=True).start()
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def routed(monkeypatch: pytest.MonkeyPatch) -> Routes:
+    """`routed["93.184.216.34"] = server` leads connections to that address to the server; no others are made."""
+    routes = Routes()
+    monkeypatch.setattr(socket, "create_connection", routes.create_connection)
+    return routes
