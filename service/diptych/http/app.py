@@ -20,6 +20,7 @@ from diptych.http.routes.page import install_page
 from diptych.http.settings import Settings
 from diptych.http.warmup import warm_up
 from diptych.http.work import Work
+from diptych.remote import Remote
 from diptych.scorer import Scorer
 
 _ABOUT = "Scores how alike two pictures are by looking at both at once."
@@ -37,7 +38,8 @@ def create_app(collection: Collection | None, scorer: Scorer, *, settings: Setti
     work = Work(settings.workers, settings.waiting, settings.seconds, lambda waited: metrics.stage("queue", waited))
     # A thumbnail decodes a whole picture, which may be large: more than a few at once would cost too much memory.
     reads = Work(workers=4, waiting=1024, seconds=settings.seconds)
-    context = Context(scorer, collection, settings, work, reads, metrics)
+    remote = None if settings.remote is None else Remote(settings.remote)
+    context = Context(scorer, collection, settings, work, reads, metrics, fetch=remote and remote.fetch)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -46,6 +48,8 @@ def create_app(collection: Collection | None, scorer: Scorer, *, settings: Setti
 
         warming = asyncio.create_task(warm())
         yield
+        if remote is not None:
+            remote.close()
         await warming
 
     # FastAPI's own documentation pages load their parts from another host, so only the document is served.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -16,7 +17,7 @@ from diptych.collection import Collection
 from diptych.errors import UnknownPictureError
 from diptych.http.errors import RequestError
 from diptych.http.metrics import Metrics
-from diptych.http.references import Picture, reference
+from diptych.http.references import Fetch, Picture, reference
 from diptych.http.settings import Settings
 from diptych.http.warmup import WarmUp
 from diptych.http.work import Work
@@ -25,6 +26,8 @@ from diptych.scorer import Scorer
 from diptych_export.errors import PictureError
 from diptych_export.pictures import open_picture
 from diptych_export.runtime import Panels
+
+_FETCHES = 8  # at once for one request
 
 
 @dataclass
@@ -39,6 +42,7 @@ class Context:
     metrics: Metrics
     started: int = field(default_factory=lambda: int(time.time()))
     warm_up: WarmUp | None = None
+    fetch: Fetch | None = None  # pictures behind web addresses, where that is allowed
 
     @property
     def collection(self) -> Collection:
@@ -61,7 +65,7 @@ class Context:
 
     def picture_bytes(self, picture: Picture, position: str) -> bytes:
         """The file behind a picture of a request; 422 with its position if there is none."""
-        position, found = reference(picture, position)
+        position, found = reference(picture, position, self.fetch)
         if isinstance(found, bytes):
             return found
         with known(position):
@@ -78,7 +82,7 @@ class Context:
 
         A picture that cannot be read, or is not stored, is 422 with its position.
         """
-        found = [reference(picture, position) for position, picture in pictures]
+        found = self._found(pictures)
         sent = [(place, position, data) for place, (position, data) in enumerate(found) if isinstance(data, bytes)]
         stored = [(place, position, id) for place, (position, id) in enumerate(found) if isinstance(id, str)]
         runtime = self.scorer.runtime
@@ -102,6 +106,13 @@ class Context:
             logits = self.scorer.logits(tokens_a, tokens_b)
         self.metrics.done("pairs", len(logits))
         return logits
+
+    def _found(self, pictures: Sequence[tuple[str, Picture]]) -> list[tuple[str, bytes | str]]:
+        if self.fetch is None:
+            return [reference(picture, position) for position, picture in pictures]
+        # Fetching is waiting.
+        with ThreadPoolExecutor(_FETCHES, thread_name_prefix="diptych-fetch") as pool:
+            return list(pool.map(lambda named: reference(named[1], named[0], self.fetch), pictures))
 
     def _pixels(self, sent: Sequence[tuple[int, str, bytes]]) -> np.ndarray:
         """Pictures as the network sees them, uint8 (B, S, S, 3); a bad one is 422 with the decoder's words."""

@@ -1,20 +1,23 @@
 """Pictures as requests name them, and their way to bytes.
 
-A picture is a data URI, bare base64, an OpenAI content part, `{"image": ...}` or `{"id": ...}` of a stored one. Web
-addresses and file paths are refused: the service fetches nothing and opens no file because a request says so.
+A picture is a data URI, bare base64, an OpenAI content part, `{"image": ...}` or `{"id": ...}` of a stored one; a web
+address only where the service is set to fetch any. No file is opened because a request says so.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
+from diptych.errors import RemoteError
 from diptych.http.errors import RequestError
 from diptych.http.strict import Strict
+
+Fetch = Callable[[str], bytes]
 
 _EXPECTED = (
     'expected a picture: a data URI, base64, {"type": "image_url", "image_url": {"url": "data:..."}}, '
@@ -106,12 +109,20 @@ def check_count(count: int, field: str, limit: int) -> None:
         raise RequestError(422, "too_many_pictures", message, param=field)
 
 
-def inline_bytes(text: str, position: str) -> bytes:
-    """The bytes of a data URI or of bare base64; 422 for anything else, by name for addresses and paths."""
+def inline_bytes(text: str, position: str, fetch: Fetch | None = None) -> bytes:
+    """The bytes of a data URI or of bare base64, or those that `fetch` finds behind a web address.
+
+    422 for anything else, by name for addresses and paths.
+    """
     head = text[:64].lstrip().lower()
     if head.startswith(("http://", "https://", "//", "ftp://")):
-        message = f"{position}: web addresses are not fetched; download the picture and send it as a data URI."
-        raise RequestError(422, "remote_url_refused", message, param=position)
+        if fetch is None:
+            message = f"{position}: web addresses are not fetched; download the picture and send it as a data URI."
+            raise RequestError(422, "remote_url_refused", message, param=position)
+        try:
+            return fetch(text.strip())
+        except RemoteError as error:
+            raise RequestError(422, error.code, f"{position}: {error}", param=position) from None
     if head.startswith("file:"):
         message = f"{position}: file: addresses are not opened; send the picture as a data URI."
         raise RequestError(422, "file_url_refused", message, param=position)
@@ -126,26 +137,26 @@ def inline_bytes(text: str, position: str) -> bytes:
         raise _not_base64(position, f"this is neither a data URI nor base64 ({error})") from None
 
 
-def reference(picture: Picture, position: str) -> tuple[str, bytes | str]:
-    """(position, bytes) of a picture sent along, or (position, id) of a stored one."""
+def reference(picture: Picture, position: str, fetch: Fetch | None = None) -> tuple[str, bytes | str]:
+    """(position, bytes) of a picture sent along or fetched, or (position, id) of a stored one."""
     match picture:
         case str():
-            return position, inline_bytes(picture, position)
+            return position, inline_bytes(picture, position, fetch)
         case ImagePart():
-            return position, inline_bytes(picture.image_url.url, position)
+            return position, inline_bytes(picture.image_url.url, position, fetch)
         case InlineImage():
-            return position, inline_bytes(picture.image, position)
+            return position, inline_bytes(picture.image, position, fetch)
         case StoredImage():
             return position, picture.id
         case Content():
-            return _only_part(picture.content, position)
+            return _only_part(picture.content, position, fetch)
 
 
-def _only_part(parts: Sequence[ImagePart], position: str) -> tuple[str, bytes | str]:
+def _only_part(parts: Sequence[ImagePart], position: str, fetch: Fetch | None) -> tuple[str, bytes | str]:
     if len(parts) != 1:
         message = f"{position}.content has {len(parts)} parts; each item is one picture."
         raise RequestError(422, "invalid_request", message, param=position)
-    return reference(parts[0], position)
+    return reference(parts[0], position, fetch)
 
 
 def _not_base64(position: str, reason: str) -> RequestError:

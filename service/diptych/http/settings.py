@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from diptych.destination import RemoteLimits
 from diptych.errors import SettingsError
 from diptych.http.keys import Key, parse_key
 
@@ -42,6 +43,14 @@ class Settings(BaseSettings):
     waiting: int = Field(default=32, ge=0, description="requests that may wait for a worker before 429 is answered")
     pairs: int = Field(default=50_000, gt=0, description="pairs that may wait to be scored before 429 is answered")
     seconds: float = Field(default=60.0, gt=0, description="how long a request may take before 504 is answered")
+    urls: bool = Field(default=False, description="fetch pictures that a request names by web address")
+    url_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="hosts to fetch from (`.example.org`: and all below); with none, any public one",
+    )
+    url_bytes: int = Field(default=32 * 1024 * 1024, gt=0, description="bytes of a fetched picture")
+    url_seconds: float = Field(default=10.0, gt=0, description="how long fetching one may take, redirects and all")
+    url_private: bool = Field(default=False, description="fetch from addresses that are not public too")
     stuck_seconds: float = Field(
         default=300.0,
         gt=0,
@@ -57,6 +66,20 @@ class Settings(BaseSettings):
     def _lines(cls, value: Any) -> Any:
         lines = value.split() if isinstance(value, str) else value
         return [parse_key(line) if isinstance(line, str) else line for line in lines]
+
+    @field_validator("url_hosts", mode="before")
+    @classmethod
+    def _hosts(cls, value: Any) -> Any:
+        hosts = tuple(value.split() if isinstance(value, str) else value)
+        RemoteLimits(hosts=hosts)
+        return hosts
+
+    @property
+    def remote(self) -> RemoteLimits | None:
+        """What may be fetched by web address; None for nothing."""
+        if not self.urls:
+            return None
+        return RemoteLimits(self.url_bytes, self.url_seconds, hosts=self.url_hosts, private=self.url_private)
 
     @classmethod
     def load(cls, file: str | os.PathLike[str] | None = None) -> Settings:

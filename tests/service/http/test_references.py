@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import base64
+from typing import ClassVar
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from diptych.destination import RemoteLimits
+from diptych.errors import RemoteRefusedError
+from diptych.http import app
 from diptych.http.errors import RequestError, parameter
 from diptych.http.references import Picture, Pictures, inline_bytes, listed, reference
+from diptych.http.settings import Settings
 
 DATA = bytes(range(251))
 BARE = base64.b64encode(DATA).decode()
@@ -103,3 +108,51 @@ def test_an_item_of_a_list_is_one_picture_also_in_content_form():
     (item,) = listed(MANY.validate_python([{"content": [PART, PART]}]), "documents", 9)
     with pytest.raises(RequestError, match=r"documents\[0\]\.content has 2 parts; each item is one picture"):
         reference(item[1], item[0])
+
+
+class Web:
+    """In place of `Remote`: a web of few pictures."""
+
+    pictures: ClassVar[dict[str, bytes]] = {}
+    made: ClassVar[Web]
+
+    def __init__(self, limits: RemoteLimits) -> None:
+        self.limits, self.closed = limits, False
+        self.asked: list[str] = []
+        Web.made = self
+
+    def fetch(self, url: str) -> bytes:
+        self.asked.append(url)
+        if url not in Web.pictures:
+            raise RemoteRefusedError(f"{url} is refused: there is no such thing")
+        return Web.pictures[url]
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_web_addresses_are_fetched_in_every_form_where_that_is_set(serve, photo_bytes, data_uri, monkeypatch):
+    monkeypatch.setattr(Web, "pictures", {"https://example.org/a.jpg": photo_bytes(50)})
+    monkeypatch.setattr(app, "Remote", Web)
+    url, uri = "https://example.org/a.jpg", data_uri(photo_bytes(50))
+    with serve(Settings(urls=True, url_bytes=1000, url_hosts=(".example.org",))) as client:
+        forms = [url, {"image": url}, {"type": "image_url", "image_url": {"url": url}}]
+        answer = client.post("/v1/score", json={"queries": uri, "documents": forms}).json()
+        itself = client.post("/v1/score", json={"queries": uri, "documents": uri}).json()["data"][0]["raw_score"]
+        assert [item["raw_score"] for item in answer["data"]] == [itself] * 3
+        assert client.post("/v1/search", json={"image": url}).status_code == 200
+        assert client.post("/v1/images", json={"image": url}).status_code == 201
+        assert Web.made.asked == [url] * 5
+        refused = client.post("/v1/score", json={"queries": uri, "documents": [uri, "http://10.0.0.1/"]})
+        error = refused.json()["error"]
+        assert (refused.status_code, error["code"], error["param"]) == (422, "remote_url_refused", "documents[1]")
+        assert (Web.made.limits.bytes, Web.made.limits.hosts) == (1000, (".example.org",))
+    assert Web.made.closed
+
+
+def test_no_web_address_is_fetched_where_nothing_is_set(serve, data_uri, photo_bytes, monkeypatch):
+    monkeypatch.setattr(app, "Remote", None)  # it is not even made
+    with serve() as client:
+        asked = {"queries": data_uri(photo_bytes(1)), "documents": "https://example.org/a.jpg"}
+        answer = client.post("/v1/score", json=asked)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (422, "remote_url_refused")
