@@ -24,7 +24,9 @@ def search(args: argparse.Namespace) -> int:
     """Run `diptych search`; works beside a running writer."""
     scorer = load(args)
     with Collection.open(args.store, scorer, read_only=True) as collection:
-        result = collection.search(picture(args.query), top=args.top, candidates=args.candidates, enough=args.enough)
+        result = collection.search(
+            picture(args.query), top=args.top, candidates=args.candidates, enough=args.enough, filter=args.filter
+        )
         total = len(collection)
     rows = [
         (

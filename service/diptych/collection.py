@@ -17,6 +17,7 @@ from PIL import Image
 
 from diptych import search as stages
 from diptych.errors import ModelMismatchError, UnknownPictureError
+from diptych.filters import compiled
 from diptych.index import CandidateIndex
 from diptych.intake import Arrival, Known, batches, checked_metadata, full_path, receive, rows
 from diptych.originals import original
@@ -158,15 +159,31 @@ class Collection:
             yield from self._commit(arrivals)
 
     def search(
-        self, query: PictureSource, *, top: int = 10, candidates: int = 100, enough: float | None = None
+        self,
+        query: PictureSource,
+        *,
+        top: int = 10,
+        candidates: int = 100,
+        enough: float | None = None,
+        filter: dict[str, Any] | None = None,
     ) -> SearchResult:
         """The `top` best of the collection: `candidates` by embedding, then re-ranked by the pair graph.
 
         With `enough` in (0, 1], an approximation: once `top` candidates, which are looked at in their first order, have
-        that relevance, the others are not looked at. Raises PictureError for the query, ValueError for numbers out of
-        their range.
+        that relevance, the others are not looked at. `filter` is a condition on metadata (see `filters`): there is
+        nothing but the pictures that meet it. Raises PictureError for the query, ValueError for numbers out of their
+        range and for what is no condition.
         """
-        return stages.search(self.store, self.index, self.scorer, query, top=top, candidates=candidates, enough=enough)
+        return stages.search(
+            self.store,
+            self.index,
+            self.scorer,
+            query,
+            top=top,
+            candidates=candidates,
+            enough=enough,
+            filter=None if filter is None else compiled(filter),
+        )
 
     def get(self, id: str) -> Record:
         """What is remembered about a picture. Raises UnknownPictureError."""
@@ -209,16 +226,17 @@ class Collection:
             self._follow()
         return gone
 
-    def list(self, limit: int = 100, after: str | None = None) -> Records:
+    def list(self, limit: int = 100, after: str | None = None, *, filter: dict[str, Any] | None = None) -> Records:
         """Up to `limit` records in the order they were added, beginning behind the id `after`.
 
-        Raises UnknownPictureError if there is no picture `after`.
+        `filter` is a condition on metadata (see `filters`). Raises UnknownPictureError if there is no picture `after`,
+        ValueError for what is no condition.
         """
         if limit < 1:
             raise ValueError(f"limit must be at least 1, got {limit}")
         if after is not None:
             self.get(after)
-        return self.store.page(limit, after)
+        return self.store.page(limit, after, compiled(filter or {}))
 
     def stats(self) -> dict[str, Any]:
         """Counts and sizes, the model and the state of the index, as JSON values."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from diptych import demo
+from diptych.filters import compiled
 from diptych_export.commandline import Subparsers, command, group
 from diptych_export.providers import PROVIDERS
 
@@ -90,6 +93,9 @@ def _search(subparsers: Subparsers) -> None:
         type=_probability,
         metavar="P",
         help="look at no more once as many as --top have this score: faster, not exact",
+    )
+    parser.add_argument(
+        "--filter", type=_condition, metavar="JSON", help="""only these: '{"label": "shoe", "price": {"$lt": 50}}'"""
     )
     _model(parser)
 
@@ -183,6 +189,15 @@ def _probability(text: str) -> float:
     if not 0 < value <= 1:
         raise argparse.ArgumentTypeError(f"expected a number above 0 and at most 1, got {text!r}")
     return value
+
+
+def _condition(text: str) -> dict[str, Any]:
+    try:
+        condition = json.loads(text)
+        compiled(condition)
+    except (ValueError, RecursionError) as error:
+        raise argparse.ArgumentTypeError(f"expected a condition as JSON: {error}") from None
+    return condition
 
 
 def _later(target: str) -> Run:

@@ -94,21 +94,29 @@ class CandidateIndex:
                 self._highest = max(self._highest, *usable)
             self.generation = changes[-1].sequence
 
-    def search(self, embedding: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    def search(
+        self, embedding: np.ndarray, count: int, among: Sequence[int] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Rows int64 (n,) and cosines float32 (n,) of the n <= `count` nearest, nearest first, equals by row.
 
-        `embedding` is one finite unit vector float32 (e,); raises ValueError otherwise.
+        `embedding` is one finite unit vector float32 (e,); raises ValueError otherwise. With `among` only these rows
+        are looked for.
         """
         if embedding.shape != (self.dimension,) or not np.isfinite(embedding).all():
             raise ValueError(f"expected a finite embedding of {self.dimension} numbers, got shape {embedding.shape}")
         with self._lock:
             count = min(count, self._index.ntotal)
+            chosen = None
+            if among is not None:
+                parameters: Any = faiss.SearchParameters  # whose stub does not know that it takes a selector
+                chosen = parameters(sel=faiss.IDSelectorBatch(np.array(among, np.int64)))
+                count = min(count, len(among))
             if count == 0:
                 return np.empty(0, np.int64), np.empty(0, np.float32)
             threads = faiss.omp_get_max_threads()
             faiss.omp_set_num_threads(1)  # holds for the calling thread only, so it is set where it is needed
             try:
-                cosines, rows = self._index.search(embedding[None].astype(np.float32), count)
+                cosines, rows = self._index.search(embedding[None].astype(np.float32), count, params=chosen)
             finally:
                 faiss.omp_set_num_threads(threads)
         rows, cosines = rows[0], cosines[0]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from diptych.filters import Condition
 from diptych.index import CandidateIndex
 from diptych.records import Record
 from diptych.scorer import Scorer, best_first
@@ -81,11 +82,12 @@ def search(
     top: int,
     candidates: int,
     enough: float | None = None,
+    filter: Condition | None = None,
 ) -> SearchResult:
     """Retrieve `max(top, candidates)` pictures, re-rank the first `candidates` and answer `top` of both orders.
 
     With `enough` no more of them, in their order, are looked at once `top` have that relevance. That is an
-    approximation: a later one might have had more.
+    approximation: a later one might have had more. With a `filter` there is nothing but the pictures that meet it.
     """
     if top < 1 or candidates < 0:
         raise ValueError(f"expected top >= 1 and candidates >= 0, got top={top} and candidates={candidates}")
@@ -99,7 +101,8 @@ def search(
     with watch("retrieve"):
         if store.read_only:
             index.catch_up(store)
-        rows, cosines = index.search(panel.embeddings[0], max(top, candidates))
+        among = None if filter is None else store.rows(filter)
+        rows, cosines = index.search(panel.embeddings[0], max(top, candidates), among)
     logits, gone = _pair_logits(store, scorer, panel.tokens, rows[:candidates], watch, enough, top)
     if gone.any():  # removed by someone else since the index answered
         kept = np.concatenate([~gone, np.ones(len(rows) - len(gone), bool)])

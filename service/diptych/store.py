@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from diptych.errors import StoreError
+from diptych.filters import EVERYTHING, Condition
 from diptych.lock import WriterLock
 from diptych.records import COLUMNS, NewPicture, Record, record
 from diptych.schema import DATABASE, connect, missing, prepare
@@ -169,13 +170,19 @@ class Store:
         rows = self._all("SELECT tokens, embedding FROM pictures WHERE id=?", (id,))
         return (rows[0]["tokens"], rows[0]["embedding"]) if rows else None
 
-    def page(self, limit: int, after: str | None = None) -> list[Record]:
+    def page(self, limit: int, after: str | None = None, where: Condition = EVERYTHING) -> list[Record]:
         """Up to `limit` records in the order they were added, beginning behind the picture `after`."""
+        text, values = where
         query = (
             f"SELECT {COLUMNS} FROM pictures WHERE row > coalesce((SELECT row FROM pictures WHERE id=?), 0)"
-            " ORDER BY row LIMIT ?"
+            f" AND {text} ORDER BY row LIMIT ?"
         )
-        return [record(row) for row in self._all(query, (after, limit))]
+        return [record(row) for row in self._all(query, (after, *values, limit))]
+
+    def rows(self, where: Condition) -> list[int]:
+        """The row numbers of the pictures whose metadata meet a condition."""
+        text, values = where
+        return [row["row"] for row in self._all(f"SELECT row FROM pictures WHERE {text}", values)]
 
     def under(self, path: str) -> list[str]:
         """Ids of the pictures whose path is `path` or lies in the folder `path`."""

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from diptych.collection import Collection
 from diptych.search import permuted
 from diptych_export.errors import PictureError
 
@@ -93,3 +94,21 @@ def test_enough_stops_at_the_candidate_that_makes_as_many_as_asked_for_and_leave
 def test_what_is_enough_is_a_probability(enough, collection, photo_bytes):
     with pytest.raises(ValueError, match="enough is a relevance above 0 and at most 1"):
         collection.search(photo_bytes(1), enough=enough)
+
+
+def test_a_filter_leaves_nothing_but_what_meets_it_in_the_order_it_would_have(scorer, photo_bytes, tmp_path):
+    with Collection.open(tmp_path / "store", scorer, create=True) as filtered:
+        for seed in range(12):
+            filtered.add(photo_bytes(seed), metadata={"seed": seed, "kind": "even" if seed % 2 == 0 else "odd"})
+        everything = filtered.search(photo_bytes(20), top=12, candidates=5)
+        even = filtered.search(photo_bytes(20), top=12, candidates=3, filter={"kind": "even"})
+        assert len(even.matches) == 6
+        expected = [match.id for match in everything.candidates if match.metadata["kind"] == "even"]
+        assert [match.id for match in even.candidates] == expected
+        assert even.looked_at == 3
+        assert filtered.search(photo_bytes(20), filter={"seed": {"$gt": 99}}).matches == []
+        assert [record.metadata["seed"] for record in filtered.list(2, filter={"seed": {"$gte": 7}})] == [7, 8]
+        after = filtered.list(1, filter={"seed": 8})[0].id
+        assert [record.metadata["seed"] for record in filtered.list(9, after, filter={"kind": "odd"})] == [9, 11]
+        with pytest.raises(ValueError, match="expected one of"):
+            filtered.search(photo_bytes(1), filter={"a": {"$near": 3}})

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AliasChoices, Field, Json
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, Json, TypeAdapter, ValidationError
 
+from diptych.filters import compiled
+from diptych.http.errors import RequestError
 from diptych.http.references import Picture, Pictures
 from diptych.http.strict import Strict
 from diptych.intake import checked_metadata
@@ -56,6 +59,33 @@ class EmbeddingRequest(Request):
     )
 
 
+def _read(value: Any) -> Any:
+    """A form and a query string have JSON as text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        raise ValueError("expected a JSON object") from None
+
+
+def _condition(value: dict[str, Any]) -> dict[str, Any]:
+    compiled(value)
+    return value
+
+
+Filter = Annotated[dict[str, Any], BeforeValidator(_read), AfterValidator(_condition)]
+
+
+def read_filter(text: str) -> dict[str, Any]:
+    """A filter of a query string. Raises RequestError: 422."""
+    try:
+        return TypeAdapter(Filter).validate_python(text)
+    except ValidationError as error:
+        message = f"filter: {error.errors()[0]['msg']}"
+        raise RequestError(422, "invalid_request", message, param="filter") from None
+
+
 class SearchOptions(Request):
     """How to search."""
 
@@ -65,6 +95,12 @@ class SearchOptions(Request):
     )
     enough: float | None = Field(
         None, gt=0, le=1, description="Look at no more candidates once `top` have this relevance: faster, not exact."
+    )
+    filter: Filter | None = Field(
+        None,
+        description='A condition on metadata: {"label": "shoe", "price": {"$gte": 10}}; also $ne, $gt, $lt, $lte, $in, '
+        "$nin, $exists, $and, $or, $not. In a form or a query as JSON text.",
+        examples=[{"label": "shoe"}],
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from io import BytesIO
+from json import dumps
 
 import pytest
 from PIL import Image
@@ -132,3 +133,25 @@ def test_no_candidates_leave_the_first_stage_order_untouched(reader, photo_bytes
     answer = reader.post("/v1/search", files={"image": photo_bytes(2)}, data={"candidates": "0"}).json()
     assert answer["matches"] == answer["candidates"]
     assert {match["relevance_score"] for match in answer["matches"]} == {None}
+
+
+def test_a_filter_is_taken_in_json_in_a_form_and_in_a_query(reader, shelf, photo_bytes):
+    some = {"seed": {"$gte": 2}}
+    expected = [match.id for match in shelf.search(photo_bytes(2), filter=some).matches]
+    assert len(expected) == 3
+    stored = {"id": shelf.list(5)[2].id}
+    for answer in (
+        reader.post("/v1/search", json={"image": stored, "filter": some}),
+        reader.post("/v1/search", files={"image": photo_bytes(2)}, data={"filter": dumps(some)}),
+    ):
+        assert [match["id"] for match in answer.json()["matches"]] == expected
+    page = reader.get("/v1/images", params={"filter": dumps(some), "limit": 2}).json()
+    assert [item["metadata"]["seed"] for item in page["data"]] == [2, 3]
+    assert page["has_more"]
+    for wrong in ('{"a": {"$near": 1}}', "[", "3", "[" * 100_000):
+        refused = [
+            reader.get("/v1/images", params={"filter": wrong[:1000]}),
+            reader.post("/v1/search", files={"image": photo_bytes(2)}, data={"filter": wrong}),
+        ]
+        for answer in refused:
+            assert (answer.status_code, answer.json()["error"]["param"]) == (422, "filter")

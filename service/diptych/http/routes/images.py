@@ -12,7 +12,7 @@ from diptych.http.answers import AddAnswer, AddedItem, Deleted, ImageItem, Image
 from diptych.http.bodies import body_schema, read_body
 from diptych.http.context import Here, MayChange, positioned
 from diptych.http.errors import documented
-from diptych.http.requests import AddForm, AddRequest
+from diptych.http.requests import AddForm, AddRequest, read_filter
 from diptych.records import Record
 
 router = APIRouter(prefix="/v1/images", tags=["collection"], responses=documented(401, 422, 500, 501))
@@ -65,9 +65,11 @@ def listing(
     here: Here,
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 50,
     after: Annotated[str | None, Query(description="`next` of the page before.")] = None,
+    filter: Annotated[str | None, Query(description="A condition on metadata as JSON, as in /v1/search.")] = None,
 ) -> ImageList:
     """The pictures of the collection, page by page, in a fixed order."""
-    records = here.collection.list(limit + 1, after)
+    condition = None if filter is None else read_filter(filter)
+    records = here.collection.list(limit + 1, after, filter=condition)
     more, records = len(records) > limit, records[:limit]
     return ImageList(
         data=[ImageItem(**_described(record)) for record in records],

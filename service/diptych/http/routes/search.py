@@ -37,7 +37,9 @@ async def search(request: Request, here: Here, request_id: RequestId) -> SearchA
     def work() -> SearchResult:
         query = here.picture_bytes(body.image, "image") if isinstance(body, SearchRequest) else body[1][0].data
         with positioned("image"):
-            return collection.search(query, top=options.top, candidates=options.candidates, enough=options.enough)
+            return collection.search(
+                query, top=options.top, candidates=options.candidates, enough=options.enough, filter=options.filter
+            )
 
     found = await here.work.run(work, request)
     here.metrics.stages(found.timings)

@@ -1,0 +1,126 @@
+"""Conditions on metadata, as document and vector stores write them, and as SQL.
+
+    {"label": "shoe", "price": {"$gte": 10, "$lt": 50}}
+    {"$or": [{"maker.name": {"$in": ["a", "b"]}}, {"checked": {"$exists": false}}]}
+
+A bare value means equal. JSON types are kept apart: 1 is neither true nor "1". What a picture's metadata does not have
+is unequal to everything, and neither more nor less than anything.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+_COMPARE = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
+_OPERATORS = ("$eq", "$ne", *_COMPARE, "$in", "$nin", "$exists")
+_LOGIC = {"$and": " AND ", "$or": " OR "}
+_DEPTH, _TERMS = 16, 256
+
+Condition = tuple[str, list[Any]]
+EVERYTHING: Condition = ("(1)", [])
+
+
+def compiled(condition: dict[str, Any]) -> Condition:
+    """A condition as SQL over the column `metadata`, and the values it takes; an empty one is always true.
+
+    Raises ValueError, which says where and what was expected, for what is no condition.
+    """
+    terms = [0]
+
+    def all_of(value: Any, where: str, depth: int) -> Condition:
+        if not isinstance(value, dict):
+            raise ValueError(f"{where}: expected an object of conditions, got {_shown(value)}")
+        if depth > _DEPTH:
+            raise ValueError(f"{where}: at most {_DEPTH} levels are allowed")
+        return _joined([one(key, given, f"{where}.{key}", depth) for key, given in value.items()], " AND ")
+
+    def one(key: str, given: Any, where: str, depth: int) -> Condition:
+        if key in _LOGIC:
+            if not isinstance(given, list) or not given:
+                raise ValueError(f"{where}: expected a list of conditions, got {_shown(given)}")
+            parts = [all_of(part, f"{where}[{place}]", depth + 1) for place, part in enumerate(given)]
+            return _joined(parts, _LOGIC[key])
+        if key == "$not":
+            text, values = all_of(given, where, depth + 1)
+            return f"NOT {text}", values
+        if key.startswith("$"):
+            raise ValueError(f"{where}: expected $and, $or, $not or the name of a field")
+        path = _path(key, where)
+        if not (isinstance(given, dict) and given and all(str(name).startswith("$") for name in given)):
+            given = {"$eq": given}
+        terms[0] += sum(len(wanted) if isinstance(wanted, list) else 1 for wanted in given.values())
+        if terms[0] > _TERMS:
+            raise ValueError(f"{where}: at most {_TERMS} comparisons are allowed")
+        return _joined([_comparison(path, name, wanted, f"{where}.{name}") for name, wanted in given.items()], " AND ")
+
+    return all_of(condition, "filter", 0)
+
+
+def _comparison(path: str, name: str, wanted: Any, where: str) -> Condition:
+    match name:
+        case "$eq":
+            return _equal(path, wanted, where)
+        case "$ne":
+            return _negated(_equal(path, wanted, where))
+        case "$in" | "$nin":
+            if not isinstance(wanted, list) or not wanted:
+                raise ValueError(f"{where}: expected a list of values, got {_shown(wanted)}")
+            found = _joined([_equal(path, value, where) for value in wanted], " OR ")
+            return found if name == "$in" else _negated(found)
+        case "$exists":
+            if not isinstance(wanted, bool):
+                raise ValueError(f"{where}: expected true or false, got {_shown(wanted)}")
+            return f"(json_type(metadata, ?) IS {'NOT ' if wanted else ''}NULL)", [path]
+    if name not in _COMPARE:
+        raise ValueError(f"{where}: expected one of {', '.join(_OPERATORS)}")
+    kinds = _kinds(wanted)
+    if kinds is None:
+        raise ValueError(f"{where}: expected a number or a text, got {_shown(wanted)}")
+    return _of_kind(path, kinds, _COMPARE[name], wanted)
+
+
+def _equal(path: str, wanted: Any, where: str) -> Condition:
+    if wanted is None or isinstance(wanted, bool):
+        return "(json_type(metadata, ?) IS ?)", [path, json.dumps(wanted)]
+    kinds = _kinds(wanted)
+    if kinds is None:
+        raise ValueError(f"{where}: expected a number, a text, true, false or null, got {_shown(wanted)}")
+    return _of_kind(path, kinds, "=", wanted)
+
+
+def _of_kind(path: str, kinds: str, operator: str, wanted: Any) -> Condition:
+    # NULL, for a field that is not there, would be neither true nor false under NOT.
+    text = f"coalesce(json_type(metadata, ?) IN ({kinds}) AND json_extract(metadata, ?) {operator} ?, 0)"
+    return text, [path, path, wanted]
+
+
+def _kinds(value: Any) -> str | None:
+    if isinstance(value, str):
+        return "'text'"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    # SQLite's numbers end at 64 bits; a larger one cannot be bound.
+    return "'integer', 'real'" if isinstance(value, float) or abs(value) < 2**63 else None
+
+
+def _path(key: str, where: str) -> str:
+    steps = key.split(".")
+    if not all(steps) or '"' in key:
+        raise ValueError(f"{where}: expected the name of a field, or several with dots between, without quotes")
+    return "$" + "".join(f'."{step}"' for step in steps)
+
+
+def _joined(parts: list[Condition], by: str) -> Condition:
+    if not parts:
+        return EVERYTHING
+    return f"({by.join(text for text, _ in parts)})", [value for _, values in parts for value in values]
+
+
+def _negated(condition: Condition) -> Condition:
+    return f"NOT {condition[0]}", condition[1]
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 40 else f"{text[:40]}..."
