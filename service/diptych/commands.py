@@ -68,6 +68,16 @@ def _index(subparsers: Subparsers) -> None:
     verify = command(actions, "verify", "check every picture and the index", _later("indexing:check"))
     _store(verify)
 
+    export = command(actions, "export", "write a line of JSON for every picture", _later("indexing:export"))
+    _store(export)
+    export.add_argument("-o", "--output", metavar="OUT.jsonl", default="-", help="by default standard output")
+    export.add_argument("--embeddings", action="store_true", help="with its embedding, float32 in base64")
+    _filter(export)
+
+    backup = command(actions, "backup", "copy a collection while it is in use", _later("indexing:backup"))
+    _store(backup)
+    backup.add_argument("target", type=Path, metavar="DIR", help="a new folder")
+
     rebuild = command(
         actions, "rebuild", "embed pictures for another model and write the index", _later("indexing:renew")
     )
@@ -94,9 +104,7 @@ def _search(subparsers: Subparsers) -> None:
         metavar="P",
         help="look at no more once as many as --top have this score: faster, not exact",
     )
-    parser.add_argument(
-        "--filter", type=_condition, metavar="JSON", help="""only these: '{"label": "shoe", "price": {"$lt": 50}}'"""
-    )
+    _filter(parser)
     _model(parser)
 
 
@@ -152,6 +160,12 @@ def _bench(subparsers: Subparsers) -> None:
 
 def _store(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     parser.add_argument("--store", metavar="DIR", type=Path, required=required, help="the folder of the collection")
+
+
+def _filter(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--filter", type=_condition, metavar="JSON", help="""only these: '{"label": "shoe", "price": {"$lt": 50}}'"""
+    )
 
 
 def _top(parser: argparse.ArgumentParser, default: int | None) -> None:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from diptych import archive
+from diptych.archive import lines
 from diptych.collection import Collection
+from diptych.durable import replacing
 from diptych.errors import UnknownPictureError
+from diptych.filters import EVERYTHING, compiled
 from diptych.intake import can_be_kept, full_path
 from diptych.rebuild import rebuild
 from diptych.records import Record
@@ -120,6 +126,38 @@ def check(args: argparse.Namespace) -> int:
     lines += [f"  note: {text}" for text in verdict.remarks]
     emit(args, {"healthy": verdict.healthy, **asdict(verdict)}, "\n".join(lines))
     return 0 if verdict.healthy else 1
+
+
+def export(args: argparse.Namespace) -> int:
+    """Run `diptych index export`: a line of JSON for every picture."""
+    where = EVERYTHING if args.filter is None else compiled(args.filter)
+    with Store.open(args.store, read_only=True) as store:
+        found = progress(lines(store, where, embeddings=args.embeddings), args, total=store.count(), unit="picture")
+        text = (json.dumps(line, ensure_ascii=False) + "\n" for line in found)
+        if args.output == "-":
+            sys.stdout.writelines(text)
+            return 0
+        count = 0
+        with replacing(Path(args.output)) as file:
+            for line in text:
+                file.write(line.encode())
+                count += 1
+    emit(args, {"output": args.output, "pictures": count}, f"{count:,} pictures in {args.output}")
+    return 0
+
+
+def backup(args: argparse.Namespace) -> int:
+    """Run `diptych index backup`; works beside a running writer."""
+    with Store.open(args.store, read_only=True) as store, progress((), args, unit="page", desc="copying") as bar:
+
+        def tell(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        size = archive.backup(store, args.target, tell)
+    text = f"{args.target}: {size / 1e6:,.1f} MB; open it like any collection"
+    emit(args, {"target": str(args.target), "bytes": size}, text)
+    return 0
 
 
 def renew(args: argparse.Namespace) -> int:

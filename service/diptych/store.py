@@ -244,6 +244,12 @@ class Store:
             "disk_bytes": sum(file.stat().st_size for file in files),
         }
 
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection to read through, for what is no method here."""
+        with self._connection() as connection:
+            yield connection
+
     def _all(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
         with self._connection() as connection:
             return connection.execute(query, values).fetchall()

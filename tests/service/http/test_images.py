@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from io import BytesIO
-from json import dumps
+from json import dumps, loads
 
 import pytest
 from PIL import Image
+
+from diptych.archive import lines
 
 
 def files(*contents: bytes) -> list:
@@ -155,3 +157,12 @@ def test_a_filter_is_taken_in_json_in_a_form_and_in_a_query(reader, shelf, photo
         ]
         for answer in refused:
             assert (answer.status_code, answer.json()["error"]["param"]) == (422, "filter")
+
+
+def test_an_export_has_a_line_for_every_picture(reader, shelf):
+    answer = reader.get("/v1/images/export", params={"embeddings": "true"})
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    assert [loads(line) for line in answer.text.splitlines()] == list(lines(shelf.store, embeddings=True))
+    few = reader.get("/v1/images/export", params={"filter": '{"seed": 3}'}).text.splitlines()
+    assert [loads(line)["metadata"]["seed"] for line in few] == [3]
+    assert reader.get("/v1/images/export", params={"filter": "3"}).status_code == 422

@@ -25,6 +25,7 @@ ROUTES = {
     "/v1/explain": {"post"},
     "/v1/search": {"post"},
     "/v1/images": {"get", "post"},
+    "/v1/images/export": {"get"},
     "/v1/images/{id}": {"get", "delete"},
     "/v1/images/{id}/content": {"get"},
     "/v1/images/{id}/thumbnail": {"get"},

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
 
+from diptych.archive import lines
 from diptych.collection import Collection
 from diptych.errors import UnknownPictureError
+from diptych.filters import EVERYTHING, compiled
 from diptych.http.answers import AddAnswer, AddedItem, Deleted, ImageItem, ImageList
 from diptych.http.bodies import body_schema, read_body
 from diptych.http.context import Here, MayChange, positioned
@@ -76,6 +80,24 @@ def listing(
         has_more=more,
         next=records[-1].id if more else None,
     )
+
+
+@router.get(
+    "/export",
+    summary="All records, a line each",
+    response_class=Response,
+    responses={200: {"content": {"application/x-ndjson": {}}, "description": "One JSON object a line"}},
+)
+def export(
+    here: Here,
+    embeddings: Annotated[bool, Query(description="With the embedding, float32 in base64.")] = False,
+    filter: Annotated[str | None, Query(description="A condition on metadata as JSON, as in /v1/search.")] = None,
+) -> StreamingResponse:
+    """Every picture of the collection as a line of JSON, in the order they were added."""
+    store = here.collection.store
+    where = EVERYTHING if filter is None else compiled(read_filter(filter))
+    found = (json.dumps(line, ensure_ascii=False) + "\n" for line in lines(store, where, embeddings=embeddings))
+    return StreamingResponse(found, media_type="application/x-ndjson")
 
 
 @router.get("/{id}", summary="One picture's record", responses=documented(404))
