@@ -32,6 +32,7 @@ from diptych_training.study.grid import run_grid
 from diptych_training.tasks import Source, task_from
 
 START, STEPS, PAIRS, ROUNDS, CANDIDATES = "photo", 500, 64, 15, 20
+_MARKERS = "osD^vP*X<>"
 TASK = {"kind": "copy", "queries": 48}
 STAGE = {"negatives": 5, "easy": 1, "frozen": True}
 LEARNING = {"rate": 1.5e-3, "warmup": 50, "link": 0.5, "threshold": 1.0, "average": 0.99}
@@ -138,19 +139,19 @@ def plot_shapes(result: dict[str, Any], path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8, 5), facecolor="white", layout="constrained")
+    figure = Figure(figsize=(9, 5), facecolor="white", layout="constrained")
     # pyplot, which would ask for a screen, is not needed to write a file.
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    for row in result["rows"]:
+    for place, row in enumerate(result["rows"]):
         low, high = row["interval"]
         spread = [[row["micro_ap"] - low], [high - row["micro_ap"]]]
-        axes.errorbar(row["milliseconds"], row["micro_ap"], spread, fmt="o", color="#0072b2", capsize=3)
-        place = (row["milliseconds"], row["micro_ap"])
-        axes.annotate(row["shape"], place, xytext=(5, 4), textcoords="offset points", fontsize=8)
+        style = {"color": f"C{place % 10}", "marker": _MARKERS[place % len(_MARKERS)], "linestyle": "none"}
+        axes.errorbar(row["milliseconds"], row["micro_ap"], spread, capsize=3, label=row["shape"], **style)
     axes.axhline(result["rows"][0]["first_stage"], color="#777777", linestyle="--", label="embedding alone")
     axes.set(xlabel="ms a pair, one thread", ylabel="micro-AP", xlim=(0, None))
-    axes.legend(loc="lower right")
+    # Beside the points: names upon them would cover each other.
+    figure.legend(loc="outside right upper")
     figure.savefig(path)
 
 
