@@ -6,7 +6,9 @@ import argparse
 from contextlib import ExitStack
 
 from diptych.collection import Collection
+from diptych.decoding import Workers
 from diptych.indexing import load
+from diptych.scorer import Scorer
 from diptych_export.commandline import remark
 
 
@@ -16,13 +18,15 @@ def serve(args: argparse.Namespace) -> int:
 
     from diptych.http.app import create_app
 
-    scorer = load(args)
+    runtime = load(args).runtime
     with ExitStack() as stack:
+        # Two at least: a picture that hangs must not hold up all others.
+        workers = stack.enter_context(Workers(max(2, runtime.threads)))
+        scorer = Scorer(runtime, decoder=workers)
         collection = None
         if args.store is not None:
             collection = stack.enter_context(Collection.open(args.store, scorer, create=True))
             remark(args, f"{len(collection):,} pictures in {collection.directory}")
-        runtime = scorer.runtime
         remark(args, f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {runtime.threads} threads")
         remark(args, f"attention by {runtime.attention_path}")
         host = f"[{args.host}]" if ":" in args.host else args.host

@@ -1,4 +1,5 @@
 import json
+import os
 import signal
 import socket
 import time
@@ -6,6 +7,9 @@ from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 import pytest
+import uvicorn
+
+from diptych.decoding import Workers
 
 
 @pytest.fixture
@@ -41,3 +45,22 @@ def test_serve_answers_over_a_collection_it_makes_and_ends_when_it_is_told(artif
     _, said = process.communicate(timeout=30)
     assert f"{address}/" in said
     assert diptych("index", "verify", "--store", store).code == 0
+
+
+@pytest.mark.parametrize(("threads", "processes"), [(1, 2), (3, 3)])
+def test_serve_decodes_in_processes_of_its_own_as_many_as_threads_and_two_at_least(
+    artifact, diptych, monkeypatch, threads, processes
+):
+    pools = []
+
+    def run(app, **_: object) -> None:
+        pools.append(app.state.context.scorer.decoder)
+        assert pools[0].run(os.getpid) != os.getpid()
+
+    monkeypatch.setattr(uvicorn, "run", run)
+    assert diptych("serve", "--model", artifact, "--threads", threads).code == 0
+    (pool,) = pools
+    assert isinstance(pool, Workers)
+    assert pool.processes == processes
+    with pytest.raises(RuntimeError, match="closed"):
+        pool.run(os.getpid)

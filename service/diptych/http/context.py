@@ -18,7 +18,6 @@ from diptych.http.references import Picture, reference
 from diptych.http.settings import Settings
 from diptych.http.warmup import WarmUp
 from diptych.http.work import Work
-from diptych.parallel import each
 from diptych.scorer import Scorer
 from diptych_export.errors import PictureError
 from diptych_export.runtime import Panels
@@ -84,12 +83,7 @@ class Context:
 
     def _pixels(self, sent: Sequence[tuple[int, str, bytes]]) -> np.ndarray:
         """Pictures as the network sees them, uint8 (B, S, S, 3); a bad one is 422 with the decoder's words."""
-
-        def decode(item: tuple[int, str, bytes]) -> np.ndarray:
-            _, position, data = item
-            return self.scorer.pixels(data, name=position)
-
-        decoded = each(decode, sent, self.scorer.runtime.threads)
+        decoded = self.scorer.decode([data for *_, data in sent], [position for _, position, _ in sent])
         for (_, position, _), pixels in zip(sent, decoded, strict=True):
             if isinstance(pixels, PictureError):
                 raise _refused(pixels, position)
