@@ -6,16 +6,16 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from io import BytesIO
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from diptych import search as stages
+from diptych.content import thumbnail
 from diptych.errors import ModelMismatchError, UnknownPictureError
 from diptych.filters import compiled
 from diptych.index import CandidateIndex
@@ -29,7 +29,7 @@ from diptych.search import SearchResult
 from diptych.store import Store
 from diptych.verify import Verdict, verify
 from diptych_export.errors import PictureError
-from diptych_export.pictures import PictureSource, open_picture
+from diptych_export.pictures import PictureSource
 
 Records = list[Record]
 Refusal = Callable[[Path, PictureError], None]
@@ -213,11 +213,7 @@ class Collection:
         if side < 1:
             raise ValueError(f"side must be at least 1, got {side}")
         data, _ = self.content(id)
-        picture = open_picture(data, self.scorer.limits, name=id)
-        picture.thumbnail((side, side), Image.Resampling.LANCZOS, reducing_gap=2.0)
-        buffer = BytesIO()
-        picture.save(buffer, "JPEG", quality=85)
-        return buffer.getvalue()
+        return self.scorer.decoder.run(partial(thumbnail, data, side, self.scorer.limits, name=id))
 
     def remove(self, id: str) -> bool:
         """Forget a picture (its file is left alone); no later search returns it. False if there was none."""

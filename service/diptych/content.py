@@ -19,7 +19,7 @@ _SIDEWAYS = frozenset({5, 6, 7, 8})
 
 @dataclass(frozen=True)
 class Content:
-    """A checked picture: `width` x `height` upright, `pixels` uint8 (S, S, 3), `data` None once let go."""
+    """A checked picture: `width` x `height` upright, `pixels` uint8 (S, S, 3), `data` None unless they are kept."""
 
     data: bytes | None
     sha256: str
@@ -74,4 +74,13 @@ def describe(data: bytes, size: int, limits: PictureLimits, *, name: str | None 
             orientation = 1
     if orientation in _SIDEWAYS:
         width, height = height, width
-    return Content(data, hashlib.sha256(data).hexdigest(), media_type, width, height, pixels)
+    return Content(None, hashlib.sha256(data).hexdigest(), media_type, width, height, pixels)
+
+
+def thumbnail(data: bytes, side: int, limits: PictureLimits, *, name: str | None = None) -> bytes:
+    """The picture as a JPEG whose longer side has at most `side` pixels. Raises PictureError."""
+    picture = open_picture(data, limits, name=name)
+    picture.thumbnail((side, side), Image.Resampling.LANCZOS, reducing_gap=2.0)
+    buffer = BytesIO()
+    picture.save(buffer, "JPEG", quality=85)
+    return buffer.getvalue()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from diptych_export.errors import DiptychError
+from diptych_export.errors import DiptychError, PictureError
 
 
 class StoreError(DiptychError):
@@ -21,6 +21,24 @@ class UnknownPictureError(DiptychError, LookupError):
     """No picture has this id, or its content is not to be had any more."""
 
     code = "not_found"
+
+
+class DecodingTimeError(PictureError):
+    """A picture whose decoding took longer than it may, and was stopped."""
+
+    code = "decoding_time"
+
+
+class DecodingMemoryError(PictureError):
+    """A picture whose decoding takes more memory than it may."""
+
+    code = "decoding_memory"
+
+
+class DecoderEndedError(PictureError):
+    """A picture whose decoding ended the process that did it: a crash, or a kill."""
+
+    code = "decoder_ended"
 
 
 class DeadlineError(DiptychError):

@@ -11,6 +11,7 @@ from PIL import Image, ImageColor, ImageDraw
 from diptych.scorer import Scorer
 from diptych_export.links import Link, strongest_links
 
+SIDE = 480  # pixels, of a picture in an overlay
 _GAP, _SCALE = 24, 2  # drawn twice as large, so that lines are smooth
 _WHITE = _HALO = (255, 255, 255)
 
@@ -53,7 +54,7 @@ def explain(scorer: Scorer, tokens_a: np.ndarray, tokens_b: np.ndarray, *, links
     )
 
 
-def overlay(found: Explanation, picture_a: Image.Image, picture_b: Image.Image, *, side: int = 480) -> bytes:
+def overlay(found: Explanation, picture_a: Image.Image, picture_b: Image.Image, *, side: int = SIDE) -> bytes:
     """A PNG of both pictures side by side, `side` pixels their longer side, the links drawn between their patches."""
     shown = [_fitted(picture, side) for picture in (picture_a, picture_b)]
     height = max(picture.height for picture in shown)

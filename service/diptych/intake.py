@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +77,8 @@ def receive(source: PictureSource, store: Store, scorer: Scorer, *, name: str | 
     id = picture_id(hashlib.sha256(data).hexdigest())
     if store.known([id]):
         return Known(id, data if keep else None)
-    content = describe(data, scorer.runtime.panel_size, scorer.limits, name=name)
-    return content if keep else replace(content, data=None)
+    content = scorer.decoder.run(partial(describe, data, scorer.runtime.panel_size, scorer.limits, name=name))
+    return replace(content, data=data) if keep else content
 
 
 def rows(arrivals: Sequence[Arrival], scorer: Scorer) -> list[NewPicture]:

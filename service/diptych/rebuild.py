@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from diptych.content import describe
 from diptych.errors import UnknownPictureError
 from diptych.index import CandidateIndex
 from diptych.intake import BATCH, features
@@ -91,4 +90,4 @@ def _content(store: Store, record: Record, scorer: Scorer):
         data = original(store, record, scorer.limits)
     except UnknownPictureError as error:
         raise PictureError(str(error)) from None
-    return describe(data, scorer.runtime.panel_size, scorer.limits, name=record.path).pixels
+    return scorer.pixels(data, name=record.path)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from diptych.decoding import Decoder, Threads
 from diptych.engine import Engine
-from diptych.parallel import each
 from diptych_export.errors import ArtifactError, PictureError
 from diptych_export.pictures import PictureLimits, PictureSource, panel_pixels
 from diptych_export.runtime import Panels, Runtime
@@ -24,9 +25,12 @@ class Scorer:
     >>> scorer.predict([("cat.jpg", "cat-cropped.jpg")])
     """
 
-    def __init__(self, runtime: Runtime, limits: PictureLimits | None = None) -> None:
+    def __init__(
+        self, runtime: Runtime, limits: PictureLimits | None = None, *, decoder: Decoder | None = None
+    ) -> None:
+        """Pictures are decoded by `decoder`: `Workers` for those of strangers; without it, by the runtime's threads."""
         self.runtime, self.engine = runtime, Engine(runtime)
-        self.limits = limits or PictureLimits()
+        self.limits, self.decoder = limits or PictureLimits(), decoder or Threads(runtime.threads)
 
     @classmethod
     def load(cls, model: str = "photo", *, provider: str = "auto", threads: int | None = None) -> Scorer:
@@ -39,7 +43,13 @@ class Scorer:
 
     def pixels(self, source: PictureSource, *, name: str | None = None) -> np.ndarray:
         """The picture as the network sees it: uint8 (S, S, 3). Raises PictureError."""
-        return panel_pixels(source, self.runtime.panel_size, self.limits, name=name)
+        return self.decoder.run(self._decoding(source, name))
+
+    def decode(
+        self, sources: Sequence[PictureSource], names: Sequence[str | None] | None = None
+    ) -> list[np.ndarray | PictureError]:
+        """`pixels` of several pictures, in order; where one cannot be read, its error stands in its place."""
+        return self.decoder.each(list(map(self._decoding, sources, names or [None] * len(sources))))
 
     def encode(self, sources: Sequence[PictureSource]) -> Panels:
         """Tokens float16 (B, N, M, d) and unit embeddings float32 (B, e) of B pictures, in order.
@@ -48,7 +58,7 @@ class Scorer:
         """
         parts: list[Panels] = []
         for start in range(0, len(sources), ENCODE_BATCH):
-            decoded = each(self.pixels, sources[start : start + ENCODE_BATCH], self.runtime.threads)
+            decoded = self.decode(sources[start : start + ENCODE_BATCH])
             parts.append(self.encode_pixels(np.stack([_good(pixels) for pixels in decoded])))
         if not parts:
             shape = self.runtime.token_shape
@@ -140,6 +150,9 @@ class Scorer:
                 entry["document"] = documents[place]
             ranking.append(entry)
         return ranking
+
+    def _decoding(self, source: PictureSource, name: str | None) -> Callable[[], np.ndarray]:
+        return partial(panel_pixels, source, self.runtime.panel_size, self.limits, name=name)
 
     def _check_finite(self, what: str, *arrays: np.ndarray) -> None:
         if not all(np.isfinite(array).all() for array in arrays):

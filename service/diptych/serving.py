@@ -15,8 +15,10 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from diptych.collection import Collection
+from diptych.decoding import Workers
 from diptych.errors import SettingsError
 from diptych.indexing import load
+from diptych.scorer import Scorer
 from diptych_export.commandline import emit, remark
 
 if TYPE_CHECKING:
@@ -36,13 +38,17 @@ def serve(args: argparse.Namespace) -> int:
 
     settings = Settings.load(args.config)
     log(settings.log, quiet=args.quiet)
-    scorer = load(args)
+    runtime = load(args).runtime
     with ExitStack() as stack:
+        # Two at least: a picture that hangs must not hold up all others.
+        workers = stack.enter_context(
+            Workers(max(2, runtime.threads), seconds=settings.decode_seconds, memory=settings.decode_memory)
+        )
+        scorer = Scorer(runtime, decoder=workers)
         collection = None
         if args.store is not None:
             collection = stack.enter_context(Collection.open(args.store, scorer, create=True))
             remark(args, f"{len(collection):,} pictures in {collection.directory}")
-        runtime = scorer.runtime
         remark(args, f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {runtime.threads} threads")
         remark(args, f"attention by {runtime.attention_path}")
         who = ", ".join(f"{key.name} ({key.role})" for key in settings.keys)

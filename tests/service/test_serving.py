@@ -1,6 +1,7 @@
 import base64
 import hashlib
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -11,6 +12,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from diptych import serving
+from diptych.decoding import Workers
 from diptych.http.keys import new_key, parse_key, written
 
 
@@ -144,3 +147,23 @@ def test_wrong_settings_end_it_before_anything_is_opened(diptych, tmp_path):
     assert refused.code == 1
     assert "did you mean workers?" in refused.err
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(("threads", "processes"), [(1, 2), (3, 3)])
+def test_serve_decodes_in_processes_of_its_own_as_many_as_threads_and_two_at_least(
+    artifact, diptych, monkeypatch, threads, processes
+):
+    pools = []
+
+    def run(app, *_: object) -> None:
+        pools.append(app.state.context.scorer.decoder)
+        assert pools[0].run(os.getpid) != os.getpid()
+
+    monkeypatch.setattr(serving, "run", run)
+    monkeypatch.setattr(serving, "log", lambda *_, **__: None)
+    assert diptych("serve", "--model", artifact, "--threads", threads).code == 0
+    (pool,) = pools
+    assert isinstance(pool, Workers)
+    assert pool.processes == processes
+    with pytest.raises(RuntimeError, match="closed"):
+        pool.run(os.getpid)

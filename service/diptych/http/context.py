@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated
 
 import numpy as np
@@ -14,6 +15,7 @@ from fastapi import Depends, Request
 from PIL import Image
 
 from diptych.collection import Collection
+from diptych.content import thumbnail
 from diptych.errors import UnknownPictureError
 from diptych.http.errors import RequestError
 from diptych.http.metrics import Metrics
@@ -21,7 +23,6 @@ from diptych.http.references import Fetch, Picture, reference
 from diptych.http.settings import Settings
 from diptych.http.warmup import WarmUp
 from diptych.http.work import Work
-from diptych.parallel import each
 from diptych.scorer import Scorer
 from diptych_export.errors import PictureError
 from diptych_export.pictures import open_picture
@@ -71,11 +72,12 @@ class Context:
         with known(position):
             return self.collection.content(found)[0]
 
-    def picture(self, picture: Picture, position: str) -> Image.Image:
-        """A picture of a request, decoded whole; 422 with its position if that cannot be."""
+    def picture(self, picture: Picture, position: str, side: int) -> Image.Image:
+        """A picture of a request, no side longer than `side`; 422 with its position if it cannot be decoded."""
         data = self.picture_bytes(picture, position)
         with positioned(position):
-            return open_picture(data, self.scorer.limits, name=position)
+            small = self.scorer.decoder.run(partial(thumbnail, data, side, self.scorer.limits, name=position))
+        return open_picture(small)
 
     def panels(self, pictures: Sequence[tuple[str, Picture]]) -> Panels:
         """Tokens and embeddings of pictures, in order: of stored ones as they are stored, of those sent along computed.
@@ -116,12 +118,7 @@ class Context:
 
     def _pixels(self, sent: Sequence[tuple[int, str, bytes]]) -> np.ndarray:
         """Pictures as the network sees them, uint8 (B, S, S, 3); a bad one is 422 with the decoder's words."""
-
-        def decode(item: tuple[int, str, bytes]) -> np.ndarray:
-            _, position, data = item
-            return self.scorer.pixels(data, name=position)
-
-        decoded = each(decode, sent, self.scorer.runtime.threads)
+        decoded = self.scorer.decode([data for *_, data in sent], [position for _, position, _ in sent])
         for (_, position, _), pixels in zip(sent, decoded, strict=True):
             if isinstance(pixels, PictureError):
                 raise _refused(pixels, position)

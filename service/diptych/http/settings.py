@@ -43,6 +43,8 @@ class Settings(BaseSettings):
     waiting: int = Field(default=32, ge=0, description="requests that may wait for a worker before 429 is answered")
     pairs: int = Field(default=50_000, gt=0, description="pairs that may wait to be scored before 429 is answered")
     seconds: float = Field(default=60.0, gt=0, description="how long a request may take before 504 is answered")
+    decode_seconds: float = Field(default=10.0, gt=0, description="how long decoding a picture may take")
+    decode_memory: int = Field(default=2 * 1024**3, gt=0, description="bytes of memory that decoding one may take")
     urls: bool = Field(default=False, description="fetch pictures that a request names by web address")
     url_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),

@@ -118,7 +118,9 @@ async def explain(body: ExplainRequest, here: Here, request_id: RequestId, reque
         here.metrics.done("pairs", 1)
         drawn = None
         if body.overlay:
-            drawn = explanation.overlay(found, *(here.picture(picture, position) for position, picture in pair))
+            drawn = explanation.overlay(
+                found, *(here.picture(picture, position, explanation.SIDE) for position, picture in pair)
+            )
         return ExplainAnswer(
             id=f"explain-{request_id}",
             model=here.model,
