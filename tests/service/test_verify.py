@@ -38,6 +38,10 @@ def test_a_whole_collection_has_neither_problems_nor_remarks_and_is_not_changed_
     assert before == {name: (store.directory / name).read_bytes() for name in before}
 
 
+def zeros(store: Store) -> bytes:
+    return bytes(len(store.tokens([5])[5]))
+
+
 @pytest.mark.parametrize(
     ("column", "value", "fault"),
     [
@@ -45,10 +49,13 @@ def test_a_whole_collection_has_neither_problems_nor_remarks_and_is_not_changed_
         ("bytes", b"other", "its kept bytes have another digest"),
         ("embedding", b"\0\0\0", "its features are cut short"),
         ("tokens", infinite, "its tokens are not finite"),
+        ("tokens", zeros, "its embedding or tokens have another checksum; `diptych index rebuild` makes them anew"),
+        ("metadata", '{"is": "another"}', "its record has another checksum; remove it and add it again"),
+        ("path", "/another", "its record has another checksum; remove it and add it again"),
         ("embedding", np.full(10, np.nan, "<f4").tobytes(), "its embedding has the length nan, expected 1"),
         ("embedding", np.full(10, 0.4, "<f4").tobytes(), "its embedding has the length 1.265, expected 1"),
     ],
-    ids=["digest", "bytes", "cut", "infinite", "nan", "long"],
+    ids=["digest", "bytes", "cut", "infinite", "zeros", "metadata", "path", "nan", "long"],
 )
 def test_a_damaged_row_is_named_by_its_picture_with_what_is_wrong_and_no_other_row_is(store, column, value, fault):
     (id,) = (record.id for record in store.records([5]).values())
@@ -61,7 +68,8 @@ def test_a_damaged_row_is_named_by_its_picture_with_what_is_wrong_and_no_other_r
 
 def test_features_of_two_sizes_are_counted_by_size(store):
     change(store, "UPDATE pictures SET tokens=x'0000' WHERE row<=5")
-    (problem,) = verify(store).problems
+    *rows, problem = verify(store).problems
+    assert len(rows) == 5
     assert problem.startswith("features of different sizes: {(40, 2): 5, ")
     assert ": 7}; `diptych index rebuild`" in problem
 
