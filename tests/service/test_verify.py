@@ -5,7 +5,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from diptych.index import MANIFEST
+from diptych.index import CACHE, MANIFEST, _digest
 from diptych.store import Store
 from diptych.verify import Verdict, verify
 
@@ -24,8 +24,11 @@ def change(store: Store, statement: str, *values: object) -> None:
 
 
 def change_manifest(store: Store, **values: object) -> None:
+    """A manifest that was written so: its checksum is right unless that is what is changed."""
     path = store.directory / MANIFEST
-    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+    manifest = {**json.loads(path.read_text()), **values}
+    signed = {"sha256": _digest(np.fromfile(store.directory / CACHE, np.uint8), manifest), **values}
+    path.write_text(json.dumps({**manifest, **signed}))
 
 
 def infinite(store: Store) -> bytes:
