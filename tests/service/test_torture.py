@@ -30,7 +30,7 @@ def test_every_fault_is_survived_for_a_cycle_or_two(artifact, environment):
 
 @pytest.mark.slow
 def test_every_fault_is_survived_many_times_and_those_that_can_be_noticed_are(artifact, environment):
-    rows = survived(artifact, environment, "--cycles", 25, "--seed", 2)
+    rows = survived(artifact, environment, "--cycles", 20, "--seed", 2)
     for fault, _, acknowledged, noticed, lost, false in rows:
         assert (lost, false) == ("0", "0")
         assert int(acknowledged) > 0 or fault == "flip-model"
