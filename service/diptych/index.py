@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -17,7 +17,7 @@ import faiss
 import numpy as np
 
 from diptych.durable import write_durably
-from diptych.store import Change, Store
+from diptych.store import Store
 
 CACHE = "candidates.faiss"
 MANIFEST = "candidates.json"
@@ -50,20 +50,27 @@ class CandidateIndex:
         """The index of a collection: its cache with the newer changes replayed, or rebuilt, which is logged once."""
         index = cls(dimension, revision, store.identity)
         reason = index._load(store.directory, store.sequence())
-        index.catch_up(store)
-        count = store.count()
-        # A change in between, by the writer beside this reader, would make the two counts differ for no fault.
-        if reason is None and len(index) != count and store.sequence() == index.generation:
-            reason = f"it has {len(index)} entries after the replay and the database {count}"
+        if reason is None:
+            index.catch_up(store)
+            count = store.count()
+            # A change in between, by the writer beside this reader, would make the two counts differ for no fault.
+            if len(index) != count and store.sequence() == index.generation:
+                reason = f"it has {len(index)} entries after the replay and the database {count}"
+        if reason is not None:
             index = cls.rebuilt(store, dimension, revision)
-        if reason is not None and len(index):
-            logger.warning("%s: %s; rebuilt from the database (%d)", store.directory / CACHE, reason, len(index))
+            if len(index):
+                logger.warning("%s: %s; rebuilt from the database (%d)", store.directory / CACHE, reason, len(index))
         return index
 
     @classmethod
     def rebuilt(cls, store: Store, dimension: int, revision: str) -> CandidateIndex:
-        """The index made from the database alone."""
+        """The index made from the pictures in the database; the journal serves only for what changes meanwhile."""
         index = cls(dimension, revision, store.identity)
+        began, after = store.sequence(), 0
+        while found := store.embeddings(after, _STEP):
+            after = max(found)
+            index._update(found, began, store.directory)
+        index.generation = began
         index.catch_up(store)
         return index
 
@@ -71,11 +78,11 @@ class CandidateIndex:
         """Replay what changed in the database since `generation`; doing it twice does no harm."""
         with self._replaying:
             while changes := store.changes(self.generation, _STEP):
-                self._replay(changes, store.directory)
+                # A row that changed several times is in its present state in every one of its changes.
+                present = {change.row: change.embedding for change in changes}
+                self._update(present, changes[-1].sequence, store.directory)
 
-    def _replay(self, changes: Sequence[Change], directory: Path) -> None:
-        # A row that changed several times is in its present state in every one of its changes.
-        present = {change.row: change.embedding for change in changes}
+    def _update(self, present: Mapping[int, bytes | None], generation: int, directory: Path) -> None:
         vectors = {row: _vector(blob, self.dimension) for row, blob in present.items() if blob is not None}
         usable = {row: vector for row, vector in vectors.items() if vector is not None}
         if len(usable) < len(vectors):
@@ -92,7 +99,7 @@ class CandidateIndex:
             if usable:
                 self._index.add_with_ids(np.stack(list(usable.values())), np.array(list(usable), np.int64))
                 self._highest = max(self._highest, *usable)
-            self.generation = changes[-1].sequence
+            self.generation = generation
 
     def search(
         self, embedding: np.ndarray, count: int, among: Sequence[int] | None = None
@@ -136,8 +143,8 @@ class CandidateIndex:
                 "metric": METRIC,
                 "revision": self.revision,
                 "identity": self.identity,
-                "sha256": hashlib.sha256(data.data).hexdigest(),
             }
+        manifest["sha256"] = _digest(data, manifest)
         write_durably(directory / CACHE, data.data)
         write_durably(directory / MANIFEST, json.dumps(manifest, indent=2).encode())
         self.saved_generation = manifest["generation"]
@@ -182,15 +189,23 @@ def read_manifest(directory: Path) -> tuple[dict[str, Any], str | None]:
 
 
 def read_cache(directory: Path, manifest: dict[str, Any]) -> tuple[np.ndarray | None, str | None]:
-    """The cache's bytes (uint8) if they have the manifest's digest, or else what is wrong."""
+    """The cache's bytes (uint8) if they and the manifest have its digest, or else what is wrong."""
     try:
         data = np.fromfile(directory / CACHE, np.uint8)
     except OSError as error:
         return None, f"it cannot be read ({error.strerror})"
-    digest = hashlib.sha256(data.data).hexdigest()
+    digest = _digest(data, manifest)
     if digest != manifest.get("sha256"):
         return None, f"its checksum is wrong ({digest[:12]}, expected {str(manifest.get('sha256'))[:12]})"
     return data, None
+
+
+def _digest(data: np.ndarray, manifest: Mapping[str, Any]) -> str:
+    """Of the cache and of what its manifest says: a generation too high would leave out changes in the replay."""
+    facts = {key: value for key, value in manifest.items() if key != "sha256"}
+    found = hashlib.sha256(data.data)
+    found.update(json.dumps(facts, sort_keys=True).encode())
+    return found.hexdigest()
 
 
 def _vector(blob: bytes, dimension: int) -> np.ndarray | None:

@@ -188,7 +188,7 @@ def renew(args: argparse.Namespace) -> int:
 def _named(store: Store, name: str) -> list[str]:
     if not can_be_kept(name):
         return []
-    return [name] if _ID.fullmatch(name) and store.get(name) else store.under(full_path(name))
+    return [name] if _ID.fullmatch(name) and store.known([name]) else store.under(full_path(name))
 
 
 def _added_text(counts: dict[str, int], refused: list[dict[str, str]], total: int, directory: Path) -> str:

@@ -15,10 +15,14 @@ from diptych_export.pictures import PictureLimits
 def original(store: Store, record: Record, limits: PictureLimits) -> bytes:
     """The bytes of a picture's file exactly as they were added; never those of another file in its place.
 
-    Raises UnknownPictureError if they were not kept and the file is gone or has changed.
+    Raises UnknownPictureError if they were kept and are damaged, or were not and the file is gone or has changed.
     """
     kept = store.data(record.id)
     if kept is not None:
+        if hashlib.sha256(kept).hexdigest() != record.sha256:
+            raise UnknownPictureError(
+                f"the bytes kept of picture {record.id} are damaged; remove it and add it again from its file"
+            )
         return kept
     if record.path is None:
         raise UnknownPictureError(

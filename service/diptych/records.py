@@ -7,7 +7,14 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Any
 
-COLUMNS = "row, id, sha256, path, media_type, width, height, metadata, revision, added, bytes IS NOT NULL AS kept"
+from diptych.errors import StoreError
+from diptych.schema import FACTS
+
+COLUMNS = (
+    "row, id, sha256, p.path, media_type, width, height, metadata, p.revision, added, bytes IS NOT NULL AS kept,"
+    f" d.facts IS {FACTS} AND d.path IS crc32(p.path) AND d.revision IS crc32(p.revision) AS whole"
+)
+JOINED = "pictures p LEFT JOIN digests d USING (row)"
 
 
 @dataclass(frozen=True)
@@ -44,7 +51,9 @@ class NewPicture:
 
 
 def record(row: sqlite3.Row) -> Record:
-    """The record in a row selected with `COLUMNS`."""
+    """The record in a row selected with `COLUMNS` from `JOINED`. Raises StoreError if it is not as it was written."""
+    if not row["whole"]:
+        raise damaged(row["row"], "record", f"remove the picture {row['id']} and add it again")
     return Record(
         id=row["id"],
         path=row["path"],
@@ -57,3 +66,8 @@ def record(row: sqlite3.Row) -> Record:
         sha256=row["sha256"],
         revision=row["revision"],
     )
+
+
+def damaged(row: int, what: str, remedy: str) -> StoreError:
+    """The error for a part of a row that has not the checksum it was written with."""
+    return StoreError(f"row {row} of the collection is damaged: its {what} has another checksum; {remedy}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 import uuid
+import zlib
 from pathlib import Path
 
 from diptych.errors import StoreError
 
 DATABASE = "collection.sqlite"
-VERSION = 1
+VERSION = 2
 _APPLICATION = 0x44495054  # "DIPT", so that another program's database is not taken for a collection
 
 # Large columns come last: SQLite then reads an embedding without walking through the tokens and the file behind it.
@@ -36,6 +37,21 @@ CREATE INDEX pictures_revision ON pictures (revision);
 CREATE TABLE changes (sequence INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL);
 """
 
+# A checksum of every part of a row that changes by itself: a disk may give back other bits than were written, and
+# SQLite has no checksums. They have a table of their own because a new column would stand behind the large ones.
+_DIGESTS = """
+CREATE TABLE digests (
+  row INTEGER PRIMARY KEY,
+  facts INTEGER NOT NULL,
+  path INTEGER NOT NULL,
+  revision INTEGER NOT NULL,
+  embedding INTEGER NOT NULL,
+  tokens INTEGER NOT NULL
+);
+"""
+FACTS = "crc32(id, sha256, media_type, width, height, metadata, added)"
+DIGESTS = f"SELECT row, {FACTS}, crc32(path), crc32(revision), crc32(embedding), crc32(tokens) FROM pictures"
+
 
 def missing(directory: Path) -> StoreError:
     """The error for a folder without a collection."""
@@ -54,26 +70,46 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
         check_same_thread=False,
     )
     connection.row_factory = sqlite3.Row
+    connection.create_function("crc32", -1, checksum, deterministic=True)
+    if read_only and connection.execute("PRAGMA user_version").fetchone()[0] == 1:
+        # Its digests come with the first writer; until then every row agrees with itself.
+        connection.execute(f"CREATE TEMP VIEW digests (row, facts, path, revision, embedding, tokens) AS {DIGESTS}")
     if not read_only:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
     return connection
 
 
-def prepare(connection: sqlite3.Connection, path: Path, *, create: bool) -> None:
-    """Make the tables of a new database (in one transaction), or check that an old one is a collection we can read."""
+def checksum(*values: bytes | str | int | None) -> int:
+    """CRC-32 of some columns; the function `crc32` of our SQL."""
+    found = 0
+    for value in values:
+        found = zlib.crc32(value if isinstance(value, bytes) else repr(value).encode(), found)
+    return found
+
+
+def prepare(connection: sqlite3.Connection, path: Path, *, create: bool, read_only: bool = False) -> None:
+    """Make the tables of a new database (in one transaction), or check that an old one is a collection we can read.
+
+    A writer brings a database of version 1 to ours.
+    """
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
     if create and empty:
         connection.executescript(
-            f"BEGIN IMMEDIATE; {_TABLES} INSERT INTO facts VALUES ('identity', '{uuid.uuid4().hex}');"
+            f"BEGIN IMMEDIATE; {_TABLES} {_DIGESTS} INSERT INTO facts VALUES ('identity', '{uuid.uuid4().hex}');"
             f"PRAGMA application_id={_APPLICATION}; PRAGMA user_version={VERSION}; COMMIT;"
         )
     elif empty:
         raise missing(path.parent)
     elif application != _APPLICATION:
         raise StoreError(f"{path} is not a Diptych collection (application id {application:#x}); choose another folder")
+    elif version == 1:
+        if not read_only:
+            connection.executescript(
+                f"BEGIN IMMEDIATE; {_DIGESTS} INSERT INTO digests {DIGESTS}; PRAGMA user_version={VERSION}; COMMIT;"
+            )
     elif version != VERSION:
         raise StoreError(
             f"{path} has the format version {version}, and this Diptych reads version {VERSION}; "

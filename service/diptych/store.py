@@ -17,13 +17,15 @@ from typing import Any
 from diptych.errors import StoreError
 from diptych.filters import EVERYTHING, Condition
 from diptych.lock import WriterLock
-from diptych.records import COLUMNS, NewPicture, Record, record
-from diptych.schema import DATABASE, connect, missing, prepare
+from diptych.records import COLUMNS, JOINED, NewPicture, Record, damaged, record
+from diptych.schema import DATABASE, DIGESTS, FACTS, checksum, connect, missing, prepare
+
+_MEND = "`diptych index rebuild` embeds it anew"
 
 
 @dataclass(frozen=True)
 class Change:
-    """One step of the journal: `embedding` is the row's present one, or None if the row is gone."""
+    """One step of the journal: `embedding` is the row's present one, empty if damaged, or None if the row is gone."""
 
     sequence: int
     row: int
@@ -68,7 +70,7 @@ class Store:
         store = cls(directory, read_only=read_only, lock=lock)
         try:
             with store._connection() as connection:
-                prepare(connection, path, create=create and not read_only)
+                prepare(connection, path, create=create and not read_only, read_only=read_only)
                 store.identity = connection.execute("SELECT value FROM facts WHERE key='identity'").fetchone()[0]
         except BaseException:
             store.close()
@@ -111,6 +113,7 @@ class Store:
                 created.append(cursor.rowcount == 1)
                 if created[-1]:
                     connection.execute("INSERT INTO changes (row) VALUES (?)", (cursor.lastrowid,))
+                    connection.execute(f"INSERT INTO digests {DIGESTS} WHERE row=?", (cursor.lastrowid,))
                 else:
                     _fill_in(connection, new.id, new.path, new.data)
         return created
@@ -129,6 +132,11 @@ class Store:
                     "UPDATE pictures SET embedding=?, tokens=?, revision=? WHERE id=?",
                     (embedding, tokens, revision, id),
                 )
+                connection.execute(
+                    "UPDATE digests SET embedding=crc32(?), tokens=crc32(?), revision=crc32(?)"
+                    " WHERE row=(SELECT row FROM pictures WHERE id=?)",
+                    (embedding, tokens, revision, id),
+                )
                 connection.execute("INSERT INTO changes (row) SELECT row FROM pictures WHERE id=?", (id,))
 
     def remove(self, ids: Sequence[str]) -> list[bool]:
@@ -137,12 +145,13 @@ class Store:
         with self._transaction() as connection:
             for id in ids:
                 connection.execute("INSERT INTO changes (row) SELECT row FROM pictures WHERE id=?", (id,))
+                connection.execute("DELETE FROM digests WHERE row=(SELECT row FROM pictures WHERE id=?)", (id,))
                 gone.append(connection.execute("DELETE FROM pictures WHERE id=?", (id,)).rowcount == 1)
         return gone
 
     def get(self, id: str) -> Record | None:
         """The record of a picture, or None."""
-        found = self._all(f"SELECT {COLUMNS} FROM pictures WHERE id=?", (id,))
+        found = self._all(f"SELECT {COLUMNS} FROM {JOINED} WHERE id=?", (id,))
         return record(found[0]) if found else None
 
     def data(self, id: str) -> bytes | None:
@@ -157,24 +166,38 @@ class Store:
 
     def records(self, rows: Sequence[int]) -> dict[int, Record]:
         """Records by row number; rows that are gone are left out."""
-        query = f"SELECT {COLUMNS} FROM pictures WHERE row IN (SELECT value FROM json_each(?))"
+        query = f"SELECT {COLUMNS} FROM {JOINED} WHERE row IN (SELECT value FROM json_each(?))"
         return {row["row"]: record(row) for row in self._all(query, (json.dumps(list(rows)),))}
 
     def tokens(self, rows: Sequence[int]) -> dict[int, bytes]:
-        """Tokens (float16, little-endian) by row number; rows that are gone are left out."""
-        query = "SELECT row, tokens FROM pictures WHERE row IN (SELECT value FROM json_each(?))"
-        return {row["row"]: row["tokens"] for row in self._all(query, (json.dumps(list(rows)),))}
+        """Tokens (float16, little-endian) by row number; rows that are gone are left out.
+
+        Raises StoreError if one is damaged.
+        """
+        query = f"SELECT row, p.tokens, d.tokens AS digest FROM {JOINED} WHERE row IN (SELECT value FROM json_each(?))"
+        found = self._all(query, (json.dumps(list(rows)),))
+        for row in found:
+            if checksum(row["tokens"]) != row["digest"]:
+                raise damaged(row["row"], "list of tokens", _MEND)
+        return {row["row"]: row["tokens"] for row in found}
 
     def panel(self, id: str) -> tuple[bytes, bytes] | None:
-        """(tokens float16, embedding float32) of a picture, little-endian; None if it is not there."""
-        rows = self._all("SELECT tokens, embedding FROM pictures WHERE id=?", (id,))
-        return (rows[0]["tokens"], rows[0]["embedding"]) if rows else None
+        """(tokens float16, embedding float32) of a picture, little-endian; None if it is not there.
+
+        Raises StoreError if one is damaged.
+        """
+        query = f"SELECT row, p.tokens, p.embedding, d.tokens, d.embedding FROM {JOINED} WHERE id=?"
+        for row, tokens, embedding, *digests in self._all(query, (id,)):
+            if [checksum(tokens), checksum(embedding)] != digests:
+                raise damaged(row, "embedding or list of tokens", _MEND)
+            return tokens, embedding
+        return None
 
     def page(self, limit: int, after: str | None = None, where: Condition = EVERYTHING) -> list[Record]:
         """Up to `limit` records in the order they were added, beginning behind the picture `after`."""
         text, values = where
         query = (
-            f"SELECT {COLUMNS} FROM pictures WHERE row > coalesce((SELECT row FROM pictures WHERE id=?), 0)"
+            f"SELECT {COLUMNS} FROM {JOINED} WHERE row > coalesce((SELECT row FROM pictures WHERE id=?), 0)"
             f" AND {text} ORDER BY row LIMIT ?"
         )
         return [record(row) for row in self._all(query, (after, *values, limit))]
@@ -194,10 +217,15 @@ class Store:
     def changes(self, after: int, limit: int) -> list[Change]:
         """The next steps of the journal behind sequence number `after`, as one consistent view."""
         query = (
-            "SELECT c.sequence, c.row, p.embedding FROM changes c LEFT JOIN pictures p ON p.row = c.row"
-            " WHERE c.sequence > ? ORDER BY c.sequence LIMIT ?"
+            "SELECT c.sequence, row, p.embedding, d.embedding FROM changes c LEFT JOIN pictures p USING (row)"
+            " LEFT JOIN digests d USING (row) WHERE c.sequence > ? ORDER BY c.sequence LIMIT ?"
         )
-        return [Change(row["sequence"], row["row"], row["embedding"]) for row in self._all(query, (after, limit))]
+        return [Change(sequence, row, _checked(*both)) for sequence, row, *both in self._all(query, (after, limit))]
+
+    def embeddings(self, after: int, limit: int) -> dict[int, bytes]:
+        """Embeddings by row number behind row `after`, empty where they are damaged."""
+        query = f"SELECT row, p.embedding, d.embedding FROM {JOINED} WHERE row > ? ORDER BY row LIMIT ?"
+        return {row: _checked(*both) or b"" for row, *both in self._all(query, (after, limit))}
 
     def sequence(self) -> int:
         """The number of the last change; it only ever grows."""
@@ -213,17 +241,26 @@ class Store:
         return {row["revision"]: row["n"] for row in found}
 
     def outdated(self, revision: str, sizes: tuple[int, int], after: int, limit: int) -> list[tuple[int, Record]]:
-        """(row, record) behind row `after` of another revision, or whose embedding or tokens have not these sizes."""
+        """(row, record) behind row `after` of another revision, or whose embedding or tokens are damaged or have not
+        these sizes.
+        """
         query = (
-            f"SELECT {COLUMNS} FROM pictures WHERE row > ? AND"
-            " (revision <> ? OR length(embedding) <> ? OR length(tokens) <> ?) ORDER BY row LIMIT ?"
+            f"SELECT {COLUMNS} FROM {JOINED} WHERE row > ? AND"
+            " (p.revision <> ? OR length(p.embedding) <> ? OR length(p.tokens) <> ?"
+            " OR crc32(p.embedding) IS NOT d.embedding OR crc32(p.tokens) IS NOT d.tokens) ORDER BY row LIMIT ?"
         )
         return [(row["row"], record(row)) for row in self._all(query, (after, revision, *sizes, limit))]
 
     def features(self, after: int, limit: int) -> list[sqlite3.Row]:
-        """Rows with row, id, sha256, path, embedding, tokens and bytes behind row `after`, for checks."""
+        """Rows with row, id, sha256, path, embedding, tokens and bytes behind row `after`, for checks.
+
+        `record_whole` and `features_whole` say whether they have their checksums.
+        """
         query = (
-            "SELECT row, id, sha256, path, embedding, tokens, bytes FROM pictures WHERE row > ? ORDER BY row LIMIT ?"
+            "SELECT row, id, sha256, p.path, p.embedding, p.tokens, bytes, d.facts IS"
+            f" {FACTS} AND d.path IS crc32(p.path) AND d.revision IS crc32(p.revision) AS record_whole,"
+            " d.embedding IS crc32(p.embedding) AND d.tokens IS crc32(p.tokens) AS features_whole"
+            f" FROM {JOINED} WHERE row > ? ORDER BY row LIMIT ?"
         )
         return self._all(query, (after, limit))
 
@@ -295,7 +332,16 @@ class Store:
                 raise
 
 
+def _checked(embedding: bytes | None, digest: int | None) -> bytes | None:
+    return embedding if embedding is None or checksum(embedding) == digest else b""
+
+
 def _fill_in(connection: sqlite3.Connection, id: str, path: str | None, data: bytes | None) -> None:
+    if path is not None:
+        connection.execute(
+            "UPDATE digests SET path=crc32(?) WHERE row=(SELECT row FROM pictures WHERE id=? AND path IS NULL)",
+            (path, id),
+        )
     connection.execute(
         "UPDATE pictures SET path=coalesce(path, ?), bytes=coalesce(bytes, ?)"
         " WHERE id=? AND (path IS NULL AND ? IS NOT NULL OR bytes IS NULL AND ? IS NOT NULL)",

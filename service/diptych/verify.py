@@ -73,13 +73,22 @@ def _faults(row) -> list[str]:
     faults = []
     if picture_id(row["sha256"]) != row["id"]:
         faults.append("its id does not belong to its digest")
+    elif not row["record_whole"]:
+        faults.append("its record has another checksum; remove it and add it again")
     if row["bytes"] is not None and hashlib.sha256(row["bytes"]).hexdigest() != row["sha256"]:
         faults.append("its kept bytes have another digest")
+    return [*faults, *_feature_faults(row)]
+
+
+def _feature_faults(row) -> list[str]:
+    faults = []
     if len(row["embedding"]) % 4 or len(row["tokens"]) % 2:
-        return [*faults, "its features are cut short"]
+        return ["its features are cut short"]
     norm = float(np.linalg.norm(np.frombuffer(row["embedding"], "<f4")))
     if not abs(norm - 1.0) < 1e-3:
         faults.append(f"its embedding has the length {norm:.4g}, expected 1")
     if not np.isfinite(np.frombuffer(row["tokens"], "<f2")).all():
         faults.append("its tokens are not finite")
+    if not faults and not row["features_whole"]:
+        faults.append("its embedding or tokens have another checksum; `diptych index rebuild` makes them anew")
     return faults

@@ -237,7 +237,8 @@ def test_verify_finds_what_is_damaged(collection):
     assert "its embedding has the length 0, expected 1" in text
     assert "its kept bytes have another digest" in text
     assert "its features are cut short" in text
-    assert collection.rebuild().embedded == 1, "the one whose tokens have a wrong size"
+    assert collection.rebuild().embedded == 2, "the one whose tokens have a wrong size and the one of other embedding"
+    assert len(collection.verify().problems) == 1, "kept bytes cannot be made anew"
 
 
 def test_stats_count(collection, scorer):

@@ -27,6 +27,14 @@ def test_kept_bytes_are_given_whatever_became_of_the_file(collection, record, ga
     assert ask(collection, record) == before
 
 
+def test_kept_bytes_that_are_damaged_are_not_given(collection, record, gallery):
+    collection.add(gallery / "01.jpg", keep_bytes=True)
+    with collection.store._transaction() as connection:
+        connection.execute("UPDATE pictures SET bytes=zeroblob(length(bytes)) WHERE id=?", (record.id,))
+    with pytest.raises(UnknownPictureError, match=f"bytes kept of picture {record.id} are damaged; remove it and add"):
+        ask(collection, record)
+
+
 def test_one_changed_byte_behind_the_last_pixel_is_a_change_and_putting_it_back_mends_it(collection, record, gallery):
     path, before = gallery / "01.jpg", (gallery / "01.jpg").read_bytes()
     path.write_bytes(before + b"\0")

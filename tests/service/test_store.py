@@ -1,5 +1,6 @@
 import os
 import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -88,6 +89,88 @@ def test_a_folder_names_what_lies_beneath_it_and_nothing_beside_it(store):
     assert store.under("/a/b.jpg") == [new(3).id]
 
 
+def damage(store, column, value):
+    with store._transaction() as connection:
+        connection.execute(f"UPDATE pictures SET {column}=? WHERE row=1", (value,))
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "ask"),
+    [
+        ("tokens", new(1).tokens[:-1] + b"\x01", lambda store: store.tokens([1, 2])),
+        ("tokens", new(1).tokens[:-1] + b"\x01", lambda store: store.panel(new(1).id)),
+        ("embedding", new(1).embedding[:-1] + b"\x01", lambda store: store.panel(new(1).id)),
+        ("metadata", '{"number": 3}', lambda store: store.get(new(1).id)),
+        ("metadata", "{", lambda store: store.page(5)),
+        ("path", None, lambda store: store.get(new(1).id)),
+        ("revision", "r3", lambda store: store.records([1, 2])),
+        ("width", 32, lambda store: store.records([1, 2])),
+    ],
+)
+def test_what_is_not_as_it_was_written_is_an_error_and_not_an_answer(store, column, value, ask):
+    store.insert([new(1), new(2)])
+    assert ask(store)
+    damage(store, column, value)
+    with pytest.raises(StoreError, match=r"row 1 of the collection is damaged: its .* has another checksum; "):
+        ask(store)
+
+
+def test_a_damaged_embedding_is_empty_for_the_index_and_the_others_are_not(store):
+    store.insert([new(1), new(2)])
+    damage(store, "embedding", new(2).embedding)
+    assert [change.embedding for change in store.changes(0, 10)] == [b"", new(2).embedding]
+    assert store.embeddings(0, 10) == {1: b"", 2: new(2).embedding}
+
+
+def test_damaged_features_are_out_of_date_until_they_are_replaced(store):
+    store.insert([new(1), new(2)])
+    sizes = len(new(1).embedding), len(new(1).tokens)
+    assert store.outdated("r1", sizes, 0, 10) == []
+    damage(store, "tokens", new(2).tokens)
+    assert [row for row, _ in store.outdated("r1", sizes, 0, 10)] == [1]
+    store.replace_features([(new(1).id, new(1).embedding, new(1).tokens)], "r1")
+    assert store.outdated("r1", sizes, 0, 10) == []
+    assert store.tokens([1]) == {1: new(1).tokens}
+
+
+def test_what_changes_rightly_is_no_damage_and_what_is_gone_leaves_nothing(store):
+    store.insert([new(1, path=None), new(2)])
+    store.complete([(new(1).id, "/found", b"bytes"), (new(2).id, "/other", None)])
+    store.replace_features([(new(2).id, new(1).embedding, new(1).tokens)], "r2")
+    assert [(record.path, record.revision) for record in store.page(5)] == [("/found", "r1"), ("/pictures/2.jpg", "r2")]
+    store.remove([new(1).id, new(2).id])
+    with store._connection() as connection:
+        assert connection.execute("SELECT count(*) FROM digests").fetchone()[0] == 0
+
+
+@pytest.fixture
+def old(tmp_path):
+    """A collection of format version 1, which had no checksums."""
+    with Store.open(tmp_path / "old", create=True) as store:
+        store.insert([new(1), new(2)])
+        with store._connection() as connection:
+            connection.executescript("DROP TABLE digests; PRAGMA user_version=1;")
+    return tmp_path / "old"
+
+
+def test_a_reader_reads_version_1_as_it_is_also_while_a_writer_brings_it_to_version_2(old):
+    with Store.open(old, read_only=True) as reader:
+        assert reader.tokens([1]) == {1: new(1).tokens}
+        with Store.open(old) as writer:
+            writer.insert([new(3)])
+            assert [record.id for record in reader.page(5)] == [new(1).id, new(2).id, new(3).id]
+    with closing(sqlite3.connect(old / "collection.sqlite")) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone()[0] == 2
+
+
+def test_a_writer_gives_version_1_its_checksums_once_and_then_sees_damage(old):
+    with Store.open(old) as store:
+        assert [record.id for record in store.page(5)] == [new(1).id, new(2).id]
+        damage(store, "tokens", b"other")
+    with Store.open(old) as store, pytest.raises(StoreError, match="its list of tokens has another"):
+        store.tokens([1])
+
+
 def test_a_failed_transaction_leaves_nothing_behind(store):
     with pytest.raises(StoreError, match="NOT NULL"):
         store.insert([new(1), new(2, media_type=None)])
@@ -150,7 +233,7 @@ def test_a_newer_format_is_refused_with_a_way_out(tmp_path):
     with sqlite3.connect(tmp_path / "collection.sqlite") as connection:
         connection.execute("PRAGMA user_version=9")
     connection.close()
-    with pytest.raises(StoreError, match="format version 9, and this Diptych reads version 1"):
+    with pytest.raises(StoreError, match="format version 9, and this Diptych reads version 2"):
         Store.open(tmp_path)
 
 

@@ -5,7 +5,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from diptych.index import MANIFEST
+from diptych.index import CACHE, MANIFEST, _digest
 from diptych.store import Store
 from diptych.verify import Verdict, verify
 
@@ -24,8 +24,11 @@ def change(store: Store, statement: str, *values: object) -> None:
 
 
 def change_manifest(store: Store, **values: object) -> None:
+    """A manifest that was written so: its checksum is right unless that is what is changed."""
     path = store.directory / MANIFEST
-    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+    manifest = {**json.loads(path.read_text()), **values}
+    signed = {"sha256": _digest(np.fromfile(store.directory / CACHE, np.uint8), manifest), **values}
+    path.write_text(json.dumps({**manifest, **signed}))
 
 
 def infinite(store: Store) -> bytes:
@@ -38,6 +41,10 @@ def test_a_whole_collection_has_neither_problems_nor_remarks_and_is_not_changed_
     assert before == {name: (store.directory / name).read_bytes() for name in before}
 
 
+def zeros(store: Store) -> bytes:
+    return bytes(len(store.tokens([5])[5]))
+
+
 @pytest.mark.parametrize(
     ("column", "value", "fault"),
     [
@@ -45,10 +52,13 @@ def test_a_whole_collection_has_neither_problems_nor_remarks_and_is_not_changed_
         ("bytes", b"other", "its kept bytes have another digest"),
         ("embedding", b"\0\0\0", "its features are cut short"),
         ("tokens", infinite, "its tokens are not finite"),
+        ("tokens", zeros, "its embedding or tokens have another checksum; `diptych index rebuild` makes them anew"),
+        ("metadata", '{"is": "another"}', "its record has another checksum; remove it and add it again"),
+        ("path", "/another", "its record has another checksum; remove it and add it again"),
         ("embedding", np.full(10, np.nan, "<f4").tobytes(), "its embedding has the length nan, expected 1"),
         ("embedding", np.full(10, 0.4, "<f4").tobytes(), "its embedding has the length 1.265, expected 1"),
     ],
-    ids=["digest", "bytes", "cut", "infinite", "nan", "long"],
+    ids=["digest", "bytes", "cut", "infinite", "zeros", "metadata", "path", "nan", "long"],
 )
 def test_a_damaged_row_is_named_by_its_picture_with_what_is_wrong_and_no_other_row_is(store, column, value, fault):
     (id,) = (record.id for record in store.records([5]).values())
@@ -61,7 +71,8 @@ def test_a_damaged_row_is_named_by_its_picture_with_what_is_wrong_and_no_other_r
 
 def test_features_of_two_sizes_are_counted_by_size(store):
     change(store, "UPDATE pictures SET tokens=x'0000' WHERE row<=5")
-    (problem,) = verify(store).problems
+    *rows, problem = verify(store).problems
+    assert len(rows) == 5
     assert problem.startswith("features of different sizes: {(40, 2): 5, ")
     assert ": 7}; `diptych index rebuild`" in problem
 
