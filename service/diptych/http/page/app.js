@@ -28,7 +28,8 @@ function route() {
 }
 
 onInfo((info) => {
-  $("model").textContent = `${info.model} ${info.revision.slice(0, 12)} on ${info.provider.replace("ExecutionProvider", "")}, diptych ${info.version}`;
+  const provider = info.provider.replace("ExecutionProvider", "");
+  $("model").textContent = `${info.model} ${info.revision.slice(0, 12)} on ${provider}, diptych ${info.version}`;
   $("facts").textContent = info.collection ? plural(info.collection.pictures, "picture") : "no collection";
 });
 

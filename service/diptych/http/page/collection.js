@@ -48,8 +48,8 @@ function paint() {
 
 function tile(item) {
   const name = nameOf(item);
-  const link = el("a", { className: "pick", href: `#/search?q=${item.id}`, title: `${item.path ?? name}, ${item.width} × ${item.height}` },
-    thumbnail(item.thumbnail));
+  const title = `${item.path ?? name}, ${item.width} × ${item.height}`;
+  const link = el("a", { className: "pick", href: `#/search?q=${item.id}`, title }, thumbnail(item.thumbnail));
   link.setAttribute("aria-label", `Look for ${name}`);
   const button = el("button", { type: "button", className: "remove", textContent: "✕", title: `Remove ${name}` });
   button.setAttribute("aria-label", `Remove ${name}`);

@@ -32,7 +32,8 @@ function clear(slot) {
 function paint(slot) {
   const picture = pictures[slot];
   $(`slot-${slot}`).classList.toggle("filled", picture !== null);
-  $(`preview-${slot}`).replaceChildren(...(picture ? [thumbnail(picture.source, `Picture ${slot.toUpperCase()}, ${picture.name}`)] : []));
+  const preview = picture && thumbnail(picture.source, `Picture ${slot.toUpperCase()}, ${picture.name}`);
+  $(`preview-${slot}`).replaceChildren(...(preview ? [preview] : []));
   $(`name-${slot}`).textContent = picture?.name ?? "";
   $(`clear-${slot}`).hidden = picture === null;
 }
@@ -71,13 +72,16 @@ function paintRates() {
   $("strict").hidden = !all.length;
   const focused = document.activeElement?.name === "strict" ? document.activeElement.value : null;
   $("strict-list").replaceChildren(...all.map(({ rate: value, threshold, words }) => {
-    const input = el("input", { type: "radio", name: "strict", value, checked: rate().rate === value, onchange: () => choose(value) });
+    const input = el("input", { type: "radio", name: "strict", value, checked: rate().rate === value });
+    input.onchange = () => choose(value);
+    const share = Number((value * 100).toPrecision(6));
     const label = el("label", { className: "strict" }, input,
       el("b", { textContent: words }),
-      el("span", { textContent: `${Number((value * 100).toPrecision(6))} % of other pairs pass, those of ${probability(threshold)} and more` }));
+      el("span", { textContent: `${share} % of others pass, from ${probability(threshold)} on` }));
     if (answer) {
       const passes = answer.relevance_score >= threshold;
-      label.append(el("span", { className: passes ? "passes" : "fails", textContent: passes ? "✓ this pair passes" : "✗ this pair does not" }));
+      const textContent = passes ? "✓ this pair passes" : "✗ this pair does not";
+      label.append(el("span", { className: passes ? "passes" : "fails", textContent }));
     }
     return label;
   }));

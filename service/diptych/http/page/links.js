@@ -109,14 +109,18 @@ export function pairStage(root, pictures) {
     const [rows, columns] = answer.grid;
     const most = answer.links[0]?.share ?? 1;
     say(answer.links.length ? "The strongest links of all. Point at a part of either picture to see what it looks at." : "");
-    return answer.links.flatMap(({ query, document: found, share }) =>
+    const colour = ([row, column]) => {
+      // By the place in the query, so that what stays together keeps its colours, and lines of one row differ.
+      const hue = Math.round((330 * (column + row / rows)) / columns);
+      return `hsl(${hue} 78% ${hue > 40 && hue < 200 ? 38 : 50}%)`;
+    };
+    return layered(answer.links.map(({ query, document: found, share }) =>
       line(
         cells[0](query[0] * columns + query[1]),
         cells[1](found[0] * columns + found[1]),
         share / most,
-        // By the place in the query: what keeps its neighbours keeps its colour.
-        `hsl(${Math.round((300 * query[0]) / rows)} ${Math.round(60 + (35 * query[1]) / columns)}% 46%)`,
-      )).reverse();
+        { colour: colour(query), bend: 0.26 * ((query[1] + 0.5) / columns - 0.5) },
+      )));
   }
 
   function ofPatch({ side, patch }, cells) {
@@ -126,11 +130,11 @@ export function pairStage(root, pictures) {
     const heat = shares.map((share, other) =>
       shape("rect", { class: "heat", ...cells[1 - side](other), "fill-opacity": (0.7 * share) / most }));
     const own = shape("rect", { class: "own", ...cells[side](patch), rx: 3 });
-    const lines = strongest.flatMap(({ share, other }) => line(cells[side](patch), cells[1 - side](other), share / most));
+    const lines = strongest.map(({ share, other }) => line(cells[side](patch), cells[1 - side](other), share / most));
     const place = (number) => `row ${Math.floor(number / answer.grid[1]) + 1}, column ${(number % answer.grid[1]) + 1}`;
     const told = strongest.slice(0, 3).map(({ share, other }) => `${place(other)} (${percent(share)})`);
     say(`${pictures[side].role}, ${place(patch)}: most with ${told.join("; ")}.`);
-    return [...heat, ...lines.reverse(), own];
+    return [...heat, ...layered(lines), own];
   }
 
   function say(text) {
@@ -140,18 +144,24 @@ export function pairStage(root, pictures) {
   return { show, end: () => watcher.disconnect() };
 }
 
-function line(from, to, strength, colour = null) {
+/** A line from cell to cell with dots at its ends; `bend` parts lines that would lie upon each other. */
+function line(from, to, strength, { colour = "#12a58a", bend = 0 } = {}) {
   const [x1, y1] = [from.x + from.width / 2, from.y + from.height / 2];
   const [x2, y2] = [to.x + to.width / 2, to.y + to.height / 2];
-  const width = 1 + 2 * strength;
-  const colours = colour ? { stroke: colour, fill: colour } : {};
-  const dot = (cx, cy) => shape("circle", { class: "end", cx, cy, r: 1.5 + width, ...colours });
-  return [
-    dot(x2, y2),
-    dot(x1, y1),
-    shape("line", { class: "link", x1, y1, x2, y2, "stroke-width": width, "stroke-opacity": 0.45 + 0.55 * strength, ...colours }),
-    shape("line", { class: "halo", x1, y1, x2, y2, "stroke-width": width + 2 }),
-  ];
+  const width = 1 + 1.8 * strength;
+  const d = `M${x1} ${y1}Q${(x1 + x2) / 2 - bend * (y2 - y1)} ${(y1 + y2) / 2 + bend * (x2 - x1)} ${x2} ${y2}`;
+  const dot = (cx, cy) => shape("circle", { class: "end", cx, cy, r: 1.5 + width, fill: colour });
+  const paint = { stroke: colour, "stroke-width": width, "stroke-opacity": 0.6 + 0.4 * strength };
+  return {
+    strokes: [shape("path", { class: "halo", d, "stroke-width": width + 1.6 }), shape("path", { class: "link", d, ...paint })],
+    dots: [dot(x1, y1), dot(x2, y2)],
+  };
+}
+
+/** The strongest line uppermost, and all dots above all lines. */
+function layered(lines) {
+  lines.reverse();
+  return [...lines.flatMap(({ strokes }) => strokes), ...lines.flatMap(({ dots }) => dots)];
 }
 
 function pictureBox(picture) {

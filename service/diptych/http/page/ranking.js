@@ -32,10 +32,12 @@ function row(match, reranked, queryId, onWhy) {
   const number = value === null ? "–" : value.toFixed(3);
   const [sign, words, kind] = reranked ? moved(match.first_rank - match.rank) : went(match.rank + 1);
   const image = thumbnail(match.thumbnail);
-  const why = el("button", { type: "button", className: "pick", title: `Why ${name}?`, onclick: () => onWhy(match) }, image);
+  const why = el("button", { type: "button", className: "pick", title: `Why ${name}?` }, image);
+  why.onclick = () => onWhy(match);
   why.setAttribute("aria-label",
     `Why ${name}? Place ${place}, ${reranked ? "probability" : "cosine"} ${value === null ? "not known" : number}, ${words}`);
-  const title = el("div", { className: "title" }, el("span", { className: "name", textContent: name, title: match.path ?? name }));
+  const title = el("div", { className: "title" },
+    el("span", { className: "name", textContent: name, title: match.path ?? name }));
   if (match.id === queryId) title.append(el("span", { className: "tag", textContent: "the query" }));
   title.append(el("span", { className: `move ${kind}`, textContent: sign, title: words, ariaHidden: "true" }));
   const fill = el("i");
@@ -44,7 +46,9 @@ function row(match, reranked, queryId, onWhy) {
     el("span", { className: "bar", ariaHidden: "true" }, fill),
     el("span", { className: "number", textContent: number }));
   // Probabilities crowd at 1 where all candidates look alike; the raw score still tells them apart.
-  if (reranked && match.raw_score !== null) score.append(el("span", { className: "aside", textContent: `raw ${match.raw_score.toFixed(1)}` }));
+  if (reranked && match.raw_score !== null) {
+    score.append(el("span", { className: "aside", textContent: `raw ${match.raw_score.toFixed(1)}` }));
+  }
   const node = el("li", { className: "row" },
     el("span", { className: "place", textContent: place }), why, el("div", { className: "what" }, title, score));
   node.dataset.id = match.id;

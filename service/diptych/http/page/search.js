@@ -63,7 +63,7 @@ async function ask(asked) {
   state.running?.abort();
   const running = (state.running = new AbortController());
   state.result = null;
-  state.query = asked === "file" ? state.file : { id: asked, name: asked.slice(0, 12), source: `/v1/images/${asked}/thumbnail?side=1024` };
+  state.query = asked === "file" ? state.file : ofRecord({ id: asked });
   $("search-alert").hidden = true;
   $("intro").hidden = true;
   document.body.classList.add("asked");
@@ -135,7 +135,8 @@ function judge() {
   const verdict = found
     ? `${plural(found, "match", "es")} among ${plural(count, "picture")}`
     : `No match among ${plural(count, "picture")}; these come closest`;
-  $("verdict").textContent = matches.length ? `${verdict}. ${looked.toLocaleString("en")} looked at together.` : "The collection is empty.";
+  const together = `${verdict}. ${looked.toLocaleString("en")} looked at together.`;
+  $("verdict").textContent = matches.length ? together : "The collection is empty.";
   highlight(state.result);
 }
 
@@ -163,11 +164,13 @@ function syncWhy() {
 onInfo((info) => {
   const count = info.collection?.pictures ?? 0;
   const all = rates();
-  $("rate").replaceChildren(...all.map(({ rate: value, words }) => el("option", { value, textContent: `1 false alarm in ${words.slice(5)}` })));
+  $("rate").replaceChildren(...all.map(({ rate: value, words }) =>
+    el("option", { value, textContent: `1 false alarm in ${words.slice(5)}` })));
   $("rate").value = rate().rate;
   $("ask").hidden = !count;
   if (!info.collection) {
-    say("There is no collection here", "This service compares pictures and keeps none. To search, start it with a store: diptych serve --store FOLDER", "#/compare", "Compare two pictures");
+    const text = "This service compares pictures and keeps none. To search, start it with a store: diptych serve --store FOLDER";
+    say("There is no collection here", text, "#/compare", "Compare two pictures");
   } else if (!count) {
     say("The collection is empty", "Add a few pictures, then bring the one to look for.", "#/collection", "Add pictures");
   } else {
@@ -191,7 +194,8 @@ async function loadExamples(count) {
   exampled = count;
   const { data } = await api(`/v1/images?limit=${Math.min(240, count)}`).catch(() => ({ data: [] }));
   const step = Math.max(1, data.length / EXAMPLES);
-  const chosen = data.filter((_, index) => Math.floor(index / step) !== Math.floor((index - 1) / step)).slice(0, EXAMPLES);
+  const begins = (index) => Math.floor(index / step) !== Math.floor((index - 1) / step);
+  const chosen = data.filter((_, index) => begins(index)).slice(0, EXAMPLES);
   $("example-list").replaceChildren(...chosen.map((item) => {
     const link = el("a", { className: "pick", href: address(item.id), title: nameOf(item) }, thumbnail(item.thumbnail));
     link.setAttribute("aria-label", `Look for ${nameOf(item)}`);

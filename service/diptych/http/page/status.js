@@ -41,7 +41,8 @@ async function refresh() {
     $("status-cards").classList.add("stale");
     say("No answer", "bad");
     // Only what is new is said again.
-    if ($("status-alert").hidden || $("status-alert").firstChild?.textContent !== error.message) showFault($("status-alert"), error);
+    const old = $("status-alert").hidden ? null : $("status-alert").firstChild.textContent;
+    if (old !== error.message) showFault($("status-alert"), error);
   }
   timer = setTimeout(refresh, EVERY);
 }
@@ -69,7 +70,7 @@ function cards(info, ready) {
     fact("score of a picture with itself", ready.same.toFixed(2)),
     fact("with another one", ready.other.toFixed(2)),
   ];
-  const stated = rates().map(({ threshold, words }) => fact(`passed by ${words} others`, probability(threshold)));
+  const stated = rates().map(({ threshold, words }) => fact(`threshold, ${words}`, probability(threshold)));
   return [
     card("Model",
       fact("name", info.model), fact("revision", info.revision.slice(0, 12)), fact("picture side", `${info.panel_size} px`),
@@ -88,7 +89,7 @@ function cards(info, ready) {
       fact("its time", `${number(limits.seconds)} s`),
       fact("a picture", `${bytes(limits.picture_bytes)}, ${number(limits.picture_pixels / 1e6)} megapixels`),
       fact("its shortest side", `${limits.picture_side} px or more`),
-      fact("a search", `${number(limits.top)} of ${plural(limits.candidates, "candidate")}`),
+      fact("a search", `up to ${number(limits.top)} of ${plural(limits.candidates, "candidate")}`),
       fact("at once", `${plural(limits.workers, "request")}, ${number(limits.waiting)} waiting`),
       fact("pairs waiting", number(limits.pairs))),
   ];
