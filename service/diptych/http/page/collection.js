@@ -65,8 +65,9 @@ function confirmed(item, use) {
   const dialog = $("confirm");
   $("confirm-title").textContent = `Remove ${nameOf(item)}?`;
   $("confirm-text").textContent = item.path
-    ? `The collection forgets it; searches no longer find it. The file of an indexed folder stays where it is: ${item.path}`
-    : "The collection forgets it, and the copy that it keeps is deleted. (The file of an indexed folder would stay where it is.)";
+    ? `Searches no longer find it. The file of an indexed folder stays where it is: ${item.path}`
+    : "Searches no longer find it, and the copy that the collection keeps is deleted. Had it come from an indexed " +
+      "folder, its file would stay where it is.";
   $("confirm-yes").onclick = () => {
     dialog.close();
     use();
