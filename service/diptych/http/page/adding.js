@@ -30,7 +30,8 @@ export function batches(items, limits) {
 
 /**
  * Add all items. `onProgress({ done, created, known, failed })` after every request; `failed` has { item, error }.
- * What ends it early, a cancel, silence or a key that may only read, is thrown with `left`, the items not yet sent.
+ * What ends it early, a cancel, silence, a service that is ending or stays too busy, or a key that may only read, is
+ * thrown with `left`, the items not yet sent.
  */
 export async function addAll(items, limits, { signal, onProgress }) {
   const report = { done: 0, created: 0, known: 0, failed: [] };
@@ -84,7 +85,7 @@ async function send(batch, signal) {
 }
 
 async function endsAll(error, signal) {
-  if (error.name === "AbortError" || [401, 403, 501].includes(error.status)) return true;
+  if (error.name === "AbortError" || [401, 403, 429, 501, 503].includes(error.status)) return true;
   if (!(error instanceof Fault)) return true;
   if (error.status !== 0) return false;
   // A file that is gone fails as a service that is gone does; only asking tells.

@@ -119,6 +119,7 @@ async function add(items, skipped = 0) {
   $("add-again").hidden = true;
   $("add-errors").replaceChildren();
   $("add-running").hidden = false;
+  $("add-drop").inert = true;
   const progress = (now) => {
     report = now;
     Object.assign($("add-bar"), { max: items.length, value: now.done });
@@ -139,6 +140,7 @@ async function add(items, skipped = 0) {
   state.adding = null;
   state.retry.push(...report.failed.filter(({ error }) => error.again).map(({ item }) => item));
   $("add-running").hidden = true;
+  $("add-drop").inert = false;
   $("add-again").hidden = !state.retry.length || $("add").hidden;
   $("add-again").textContent = `Try ${plural(state.retry.length, "picture")} again`;
   $("add-progress").textContent = `${plural(report.created, "picture")} added` +

@@ -32,7 +32,7 @@ function clear(slot) {
 function paint(slot) {
   const picture = pictures[slot];
   $(`slot-${slot}`).classList.toggle("filled", picture !== null);
-  const preview = picture && thumbnail(picture.source, `Picture ${slot.toUpperCase()}, ${picture.name}`);
+  const preview = picture && thumbnail(picture.source, `Picture ${slot.toUpperCase()}, ${picture.name}`, "no preview");
   $(`preview-${slot}`).replaceChildren(...(preview ? [preview] : []));
   $(`name-${slot}`).textContent = picture?.name ?? "";
   $(`clear-${slot}`).hidden = picture === null;

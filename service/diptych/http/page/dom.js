@@ -34,10 +34,10 @@ export function probability(value) {
 
 export const nameOf = (item) => item.path?.split(/[\\/]/).pop() || item.metadata?.filename || item.id.slice(0, 12);
 
-/** A stored picture's thumbnail; where its file is gone or changed, a word in its place. */
-export function thumbnail(source, alt = "") {
+/** A picture, small; where it cannot be had, because a stored file is gone, say, a word in its place. */
+export function thumbnail(source, alt = "", word = "no file") {
   const image = el("img", { alt, loading: "lazy", decoding: "async" });
-  image.onerror = () => image.replaceWith(el("span", { className: "gone", textContent: "no file" }));
+  image.onerror = () => image.replaceWith(el("span", { className: "gone", textContent: word }));
   image.src = source;
   return image;
 }

@@ -101,14 +101,14 @@ export function pairStage(root, pictures) {
       });
     });
     const at = patches.pointer ?? patches.keys;
-    drawing.classList.toggle("one", at !== null);
     drawing.replaceChildren(...(at ? ofPatch(at, cells) : ofAll(cells)));
   }
 
   function ofAll(cells) {
     const [rows, columns] = answer.grid;
     const most = answer.links[0]?.share ?? 1;
-    say(answer.links.length ? "The strongest links of all. Point at a part of either picture to see what it looks at." : "");
+    const hint = "The strongest links of all. Point at a part of either picture to see what it looks at.";
+    say(answer.links.length ? hint : "");
     const colour = ([row, column]) => {
       // By the place in the query, so that what stays together keeps its colours, and lines of one row differ.
       const hue = Math.round((330 * (column + row / rows)) / columns);
@@ -152,8 +152,9 @@ function line(from, to, strength, { colour = "#12a58a", bend = 0 } = {}) {
   const d = `M${x1} ${y1}Q${(x1 + x2) / 2 - bend * (y2 - y1)} ${(y1 + y2) / 2 + bend * (x2 - x1)} ${x2} ${y2}`;
   const dot = (cx, cy) => shape("circle", { class: "end", cx, cy, r: 1.5 + width, fill: colour });
   const paint = { stroke: colour, "stroke-width": width, "stroke-opacity": 0.6 + 0.4 * strength };
+  const halo = shape("path", { class: "halo", d, "stroke-width": width + 1.6 });
   return {
-    strokes: [shape("path", { class: "halo", d, "stroke-width": width + 1.6 }), shape("path", { class: "link", d, ...paint })],
+    strokes: [halo, shape("path", { class: "link", d, ...paint })],
     dots: [dot(x1, y1), dot(x2, y2)],
   };
 }

@@ -16,7 +16,7 @@ export function ghosts(count) {
   }
 }
 
-export const clearThreads = () => $("threads").replaceChildren();
+const clearThreads = () => $("threads").replaceChildren();
 
 /** Both orders; `onWhy(match)` is called for the match that the visitor asks about. */
 export function showColumns({ candidates, matches }, queryId, onWhy) {
@@ -34,8 +34,8 @@ function row(match, reranked, queryId, onWhy) {
   const image = thumbnail(match.thumbnail);
   const why = el("button", { type: "button", className: "pick", title: `Why ${name}?` }, image);
   why.onclick = () => onWhy(match);
-  why.setAttribute("aria-label",
-    `Why ${name}? Place ${place}, ${reranked ? "probability" : "cosine"} ${value === null ? "not known" : number}, ${words}`);
+  const measure = `${reranked ? "probability" : "cosine"} ${value === null ? "not known" : number}`;
+  why.setAttribute("aria-label", `Why ${name}? Place ${place}, ${measure}, ${words}`);
   const title = el("div", { className: "title" },
     el("span", { className: "name", textContent: name, title: match.path ?? name }));
   if (match.id === queryId) title.append(el("span", { className: "tag", textContent: "the query" }));

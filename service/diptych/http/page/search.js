@@ -3,7 +3,7 @@
 import { Fault, api, checkSize, isStored, loadInfo, named, ofFile, ofRecord, onInfo, release, service } from "./api.js";
 import { $, el, fact, milliseconds, nameOf, plural, showFault, thumbnail } from "./dom.js";
 import { onChoice, onFiles } from "./intake.js";
-import { clearThreads, ghosts, highlight, showColumns } from "./ranking.js";
+import { ghosts, highlight, showColumns } from "./ranking.js";
 import { choose, fromWords, isMatch, onRate, rate, rates } from "./rates.js";
 import { whyDialog } from "./why.js";
 
@@ -38,6 +38,7 @@ export async function enter(parameters) {
 
 export function leave() {
   state.why = null;
+  state.stepped = false;
   dialog.close();
 }
 
@@ -112,7 +113,7 @@ async function request(query, signal) {
 
 function showQuery() {
   const { name, source } = state.query;
-  const image = thumbnail(source, `Your query, ${name}`);
+  const image = thumbnail(source, `Your query, ${name}`, "no preview");
   $("query-image").replaceChildren(image);
   $("query-name").textContent = name;
 }
@@ -169,7 +170,8 @@ onInfo((info) => {
   $("rate").value = rate().rate;
   $("ask").hidden = !count;
   if (!info.collection) {
-    const text = "This service compares pictures and keeps none. To search, start it with a store: diptych serve --store FOLDER";
+    const text = "This service compares pictures and keeps none. To search, start it with a store: " +
+      "diptych serve --store FOLDER";
     say("There is no collection here", text, "#/compare", "Compare two pictures");
   } else if (!count) {
     say("The collection is empty", "Add a few pictures, then bring the one to look for.", "#/collection", "Add pictures");
@@ -214,4 +216,3 @@ $("rate").addEventListener("change", () => choose($("rate").value));
 addEventListener("resize", () => state.result && !$("answer").hidden && highlight(state.result));
 // A failed start may be tried again from the page.
 export const retryInfo = () => loadInfo().catch((error) => showFault($("search-alert"), error, retryInfo));
-clearThreads();
