@@ -110,8 +110,9 @@ def data_uri() -> DataUri:
     return _data_uri
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """Chromium, for one file of tests: as long as it runs, no other event loop can run in this thread."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="the playwright package is not installed")
     if not CHROMIUM.exists():
         pytest.skip(f"there is no Chromium at {CHROMIUM}")

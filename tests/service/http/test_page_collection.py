@@ -76,10 +76,13 @@ def test_a_folder_is_added_with_what_is_below_it_and_without_what_is_no_picture(
 def test_adding_can_be_cancelled_and_taken_up_again(visit, client, photo_bytes, upload, says):
     page = visit(client, "#/collection", refusals=True)
     page.wait_for_selector(".tile >> nth=4")
-    page.route("**/v1/images", lambda route: None)  # never answered
+    held = []
+    page.route("**/v1/images", lambda route: held.append(route))
     page.set_input_files("#add-file", upload("new.jpg", photo_bytes(40)))
     page.click("#add-cancel")
     says(page, "#add-progress", "0 pictures added. Cancelled with 1 picture to go.")
+    for route in held:
+        route.abort()
     page.unroute("**/v1/images")
     page.click("#add-again")
     says(page, "#add-progress", "1 picture added.")
