@@ -15,15 +15,18 @@ def explained(client, query, document) -> dict[str, Any]:
     return client.post("/v1/explain", json={"query": query, "document": document, "matrix": True}).json()
 
 
-def told(answer: dict[str, Any], role: str, side: int, row: int, column: int) -> str:
-    """What the page must say of a patch of the query (side 0) or of the match (1), from the whole attention."""
-    columns = answer["grid"][1]
-    patch = row * columns + column
+def strongest(answer: dict[str, Any], side: int, patch: int) -> tuple[float, int]:
+    """What a patch of the query (side 0) or of the match (1) looks at most: the share and the other's number."""
     shares = answer["attention"][patch] if side == 0 else [line[patch] for line in answer["attention"]]
-    best = max(range(len(shares)), key=lambda other: shares[other])
-    return (
-        f"{role}, row {row + 1}, column {column + 1}: most with row {best // columns + 1}, column {best % columns + 1} "
-    )
+    return max((share, -other) for other, share in enumerate(shares))
+
+
+def told(answer: dict[str, Any], role: str, side: int, patch: int) -> str:
+    """What the page must say of a patch, from the whole attention."""
+    columns = answer["grid"][1]
+    share, other = strongest(answer, side, patch)
+    places = [f"row {number // columns + 1}, column {number % columns + 1}" for number in (patch, -other)]
+    return f"{role}, {places[0]}: most with {places[1]} ({share * 100:.{1 if share < 0.0995 else 0}f} %)"
 
 
 def test_a_chosen_file_fills_both_columns(visit, reader, shelf, photo_bytes, upload):
@@ -90,23 +93,24 @@ def test_why_shows_what_the_network_looked_at_and_follows_keys_and_pointer(visit
 
     (row, column), (rows, columns) = answer["links"][0]["query"], answer["grid"]
     page.focus("#why-dialog .patches >> nth=0")
-    says(page, ".patch-line", told(answer, "Query", 0, row, column))
+    says(page, ".patch-line", told(answer, "Query", 0, row * columns + column))
     assert page.locator("#why-dialog .heat").count() == rows * columns
     for key in ("ArrowLeft", "ArrowUp") * max(rows, columns):
         page.keyboard.press(key)
-    says(page, ".patch-line", told(answer, "Query", 0, 0, 0))
+    says(page, ".patch-line", told(answer, "Query", 0, 0))
     page.keyboard.press("ArrowDown")
-    says(page, ".patch-line", told(answer, "Query", 0, 1, 0))
+    says(page, ".patch-line", told(answer, "Query", 0, columns))
     page.keyboard.press("ArrowRight")
-    says(page, ".patch-line", told(answer, "Query", 0, 1, 1))
+    says(page, ".patch-line", told(answer, "Query", 0, columns + 1))
 
+    # A patch that would be told wrongly if rows and columns of the attention were mixed up.
+    patch = next(n for n in range(rows * columns) if told(answer, "Match", 0, n) != told(answer, "Match", 1, n))
     box = page.locator("#why-dialog .patches").nth(1).bounding_box()
-    x, y = (columns - 0.5) / columns, 0.5 / rows
-    page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
-    says(page, ".patch-line", told(answer, "Match", 1, 0, columns - 1))
-    own = page.locator("#why-dialog .own").bounding_box()
-    assert abs(own["x"] + own["width"] - box["x"] - box["width"]) < 4
-    assert abs(own["y"] - box["y"]) < 4
+    width, height = box["width"] / columns, box["height"] / rows
+    page.mouse.move(box["x"] + (patch % columns + 0.5) * width, box["y"] + (patch // columns + 0.5) * height)
+    says(page, ".patch-line", told(answer, "Match", 1, patch))
+    own = page.eval_on_selector("#why-dialog .own", "node => (({ x, y }) => [x, y])(node.getBoundingClientRect())")
+    assert own == pytest.approx([box["x"] + patch % columns * width, box["y"] + patch // columns * height], abs=3)
 
     page.keyboard.press("Escape")
     page.wait_for_selector("#why-dialog", state="hidden")
@@ -136,7 +140,7 @@ def test_why_that_came_too_late_says_so_and_may_be_asked_again(visit, reader, ph
     page = visit(reader, refusals=True)
     page.route("**/v1/explain", lambda route: route.fulfill(status=504, json=REFUSAL))
     page.set_input_files("#file", upload("mine.jpg", photo_bytes(3)))
-    page.click("#second .pick >> nth=0")
+    page.click("#second button >> nth=0")
     says(page, "#why-dialog .alert", "Not now.")
     assert page.inner_text("#why-dialog .alert small") == "Request r-17"
     page.unroute("**/v1/explain")
