@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from diptych.http.errors import ERROR_CODE, envelope, internal_error
-from diptych.http.keys import CHALLENGE, Key, find_key
+from diptych.http.keys import CHALLENGES, Key, find_key
 from diptych.http.metrics import Metrics
 
 logger = logging.getLogger(__name__)
@@ -82,7 +82,9 @@ class Edge:
                     if not ({"authorization", "x-api-key"} & set(headers))
                     else "This key is not known here."
                 )
-                refusal = envelope(request_id, 401, "unauthorized", text, headers={"WWW-Authenticate": CHALLENGE})
+                refusal = envelope(request_id, 401, "unauthorized", text)
+                for challenge in CHALLENGES:
+                    refusal.headers.append("WWW-Authenticate", challenge)
                 await refusal(scope, receive, send_marked)
                 return
         if scope["method"] not in ("GET", "HEAD", "OPTIONS") and headers.get("sec-fetch-site") == "cross-site":

@@ -15,7 +15,8 @@ from typing import Literal, get_args
 from starlette.datastructures import Headers
 
 Role = Literal["read", "admin"]
-CHALLENGE = 'Bearer realm="diptych", Basic realm="diptych", charset="UTF-8"'
+# A header line each: a browser reads no further than the first challenge of a line, and knows only the second of these.
+CHALLENGES = ('Bearer realm="diptych"', 'Basic realm="diptych", charset="UTF-8"')
 _LINE = re.compile(r"([\w.-]{1,64}):(\w+):([0-9a-f]{64})")
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -23,7 +24,10 @@ from diptych.http.app import create_app
 from diptych.http.settings import Settings
 from diptych.scorer import Scorer
 
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 DataUri = Callable[..., str]
+Visit = Callable[..., Any]
 Serve = Callable[..., AbstractContextManager[httpx.Client]]
 
 
@@ -106,6 +110,70 @@ def data_uri() -> DataUri:
     return _data_uri
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium, for one file of tests: as long as it runs, no other event loop can run in this thread."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="the playwright package is not installed")
+    if not CHROMIUM.exists():
+        pytest.skip(f"there is no Chromium at {CHROMIUM}")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser) -> Iterator[Visit]:
+    """`visit(client, "#/compare", refusals=True)` opens the page. In the end, nothing may have gone wrong in it but,
+    where that is expected, requests that the service refused; and no other host was asked.
+    """
+    faults: list[str] = []
+    contexts = []
+
+    def visit(client, address: str = "", *, refusals: bool = False, **options: Any) -> Any:
+        base = str(client.base_url).rstrip("/")
+        context = browser.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+
+        def heard(message) -> None:
+            expected = refusals and message.text.startswith("Failed to load resource")
+            if message.type in ("error", "warning") and not expected:
+                faults.append(message.text)
+
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", heard)
+        page.on("request", lambda request: _check_host(request.url, base, faults))
+        page.goto(f"{base}/{address}")
+        return page
+
+    yield visit
+    for context in contexts:
+        context.close()
+    assert faults == []
+
+
+@pytest.fixture(scope="session")
+def upload() -> Callable[[str, bytes], Any]:
+    """`upload(name, data)` is a file as a browser's visitor chooses it."""
+    return lambda name, data: {"name": name, "mimeType": "image/jpeg", "buffer": data}
+
+
+@pytest.fixture(scope="session")
+def drop() -> Callable[..., None]:
+    """`drop(page, selector, (name, data), ...)` drops files on an element, as a visitor's mouse would."""
+    return _drop
+
+
+@pytest.fixture(scope="session")
+def says() -> Callable[[Any, str, str], Any]:
+    """`says(page, selector, text)` waits until an element has the text."""
+    return lambda page, selector, text: page.wait_for_function(
+        "([selector, text]) => document.querySelector(selector)?.textContent.includes(text)", arg=[selector, text]
+    )
+
+
 @pytest.fixture(scope="session")
 def refused(photo_bytes) -> dict[str, tuple[bytes, str]]:
     """Bytes that are no acceptable picture, by name, with a word of the reason that must be given."""
@@ -146,3 +214,20 @@ def _refused(good: bytes) -> dict[str, tuple[bytes, str]]:
         "bomb": (_bomb(), "megapixels"),
         "dot": (_dot(), "1x1"),
     }
+
+
+def _check_host(url: str, base: str, faults: list[str]) -> None:
+    if not url.startswith((base, "blob:", "data:")):
+        faults.append(f"asked {url}")
+
+
+def _drop(page, selector: str, *files: tuple[str, bytes]) -> None:
+    """Drop files on an element, as a visitor's mouse would."""
+    transfer = page.evaluate_handle(
+        """(files) => { const transfer = new DataTransfer();
+            for (const [name, bytes] of files)
+              transfer.items.add(new File([new Uint8Array(bytes)], name, { type: "image/jpeg" }));
+            return transfer; }""",
+        [[name, list(data)] for name, data in files],
+    )
+    page.dispatch_event(selector, "drop", {"dataTransfer": transfer})

@@ -1,4 +1,4 @@
-"""The web page: from the package's own files, talking to its own host only, and working in a real browser."""
+"""The web page: from the package's own files, talking to its own host only, fit for a phone and the keyboard."""
 
 from __future__ import annotations
 
@@ -7,88 +7,146 @@ from pathlib import Path
 
 import pytest
 
-CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+import diptych
+
+FOLDER = Path(diptych.__file__).parent / "http" / "page"
+VIEWS = ["search", "compare", "collection", "status"]
+PHONE = {"width": 360, "height": 740}
+REFUSAL = {"error": {"message": "Not now.", "type": "x", "code": "deadline", "param": None, "request_id": "r-17"}}
 
 
-def test_the_page_and_its_parts_come_from_the_service_under_a_strict_policy(reader):
-    page = reader.get("/")
-    assert page.headers["content-type"].startswith("text/html")
-    assert "default-src 'none'" in page.headers["content-security-policy"]
-    assert page.headers["x-content-type-options"] == "nosniff"
-    parts = re.findall(r'(?:src|href)="(/[^"]+)"', page.text)
-    assert {"/page/app.js", "/page/style.css"} <= set(parts)
-    for part in parts:
-        assert reader.get(part).status_code == 200, part
+def test_every_part_of_the_page_is_reached_from_it_and_served_fresh_under_a_strict_policy(reader):
+    found, left = set(), ["/"]
+    while left:
+        path = left.pop()
+        answer = reader.get(path)
+        assert answer.status_code == 200, path
+        assert answer.headers["cache-control"] == "no-cache"
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert "unsafe" not in answer.headers["content-security-policy"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        found.add(path)
+        named = re.findall(r'(?:src|href)="(/page/[^"]+)"', answer.text)
+        named += [f"/page/{name}" for name in re.findall(r'^(?:import|} from) .*?"\./([^"]+)"', answer.text, re.M)]
+        left += [path for path in named if path not in found]
+    assert found - {"/"} == {f"/page/{path.name}" for path in FOLDER.iterdir()} - {"/page/index.html"}
+    assert {"/page/app.js", "/page/links.js", "/page/style.css"} <= found
 
 
-def test_the_page_names_no_outside_host_and_needs_no_inline_code(reader):
-    page, script, style = (reader.get(path).text for path in ("/", "/page/app.js", "/page/style.css"))
-    for text in (page, script, style):
-        assert set(re.findall(r"https?://[^\s\"')]+", text)) <= {"http://www.w3.org/2000/svg"}
-    assert not re.search(r"<style|style=|\son\w+=|<script(?![^>]*src=)", page)
+@pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.name)
+def test_the_page_names_no_outside_host_and_needs_no_inline_code(path):
+    text = path.read_text()
+    assert set(re.findall(r"https?://[^\s\"')]+", text)) <= {"http://www.w3.org/2000/svg"}
+    if path.suffix == ".html":
+        assert not re.search(r"<style|style=|\son\w+=|<script(?![^>]*src=)", text)
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text)
 
 
-@pytest.fixture
-def page(client):
-    sync_api = pytest.importorskip("playwright.sync_api", reason="the playwright package is not installed")
-    if not CHROMIUM.exists():
-        pytest.skip(f"there is no Chromium at {CHROMIUM}")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
-        page = browser.new_page()
-        faults: list[str] = []
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("console", lambda message: faults.append(message.text) if "Security Policy" in message.text else None)
-        page.goto(str(client.base_url))
-        yield page
-        browser.close()
-    assert faults == []
+@pytest.mark.browser
+def test_the_status_says_what_runs_and_keeps_up(visit, client, collection, photo_bytes, says):
+    page = visit(client, "#/status")
+    page.wait_for_selector("#status-ready.good")
+    info, shown = client.get("/info").json(), page.inner_text("#status-cards")
+    for word in (info["model"], info["revision"][:12], info["attention_path"], info["collection"]["directory"]):
+        assert word in shown
+    assert "\n5\n" in shown
+    collection.add(photo_bytes(50), keep_bytes=True)
+    says(page, "#facts", "6 pictures")
 
 
-def drop(page, selector: str, name: str, data: bytes) -> None:
-    """Drop a file on an element, as a visitor's mouse would."""
-    transfer = page.evaluate_handle(
-        """([name, bytes]) => { const transfer = new DataTransfer();
-            transfer.items.add(new File([new Uint8Array(bytes)], name, { type: "image/jpeg" })); return transfer; }""",
-        [name, list(data)],
+@pytest.mark.browser
+def test_the_status_says_why_the_service_is_not_ready_and_when_it_is_silent(visit, reader, says):
+    page = visit(reader, "#/search", refusals=True)
+    page.wait_for_selector("#example-list a")
+    page.route("**/readyz", lambda route: route.fulfill(status=503, json=REFUSAL))
+    page.click("#to-status")
+    says(page, "#status-ready.bad", "Not now.")
+    assert page.is_hidden("#status-alert")
+    page.unroute("**/readyz")
+    page.route("**/info", lambda route: route.abort())
+    says(page, "#status-alert", "The service does not answer")
+    assert page.inner_text("#status-ready") == "No answer"
+    page.unroute("**/info")
+    page.wait_for_selector("#status-ready.good")
+    assert page.is_hidden("#status-alert")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_on_a_phone_no_view_is_wider_than_the_screen(visit, reader, photo_bytes, scheme, upload):
+    page = visit(reader, viewport=PHONE, color_scheme=scheme)
+    page.wait_for_selector("#example-list a")
+
+    def fits() -> None:
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), page.url
+        assert page.evaluate(
+            "[...document.querySelectorAll('dialog[open]')].every(d => d.scrollWidth <= d.clientWidth)"
+        )
+
+    dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(21, 21, 20)"
+    assert dark == (scheme == "dark")
+    fits()
+    name = "a-name-that-is-much-longer-than-the-screen-of-a-phone-is-wide-and-has-no-place-to-break.jpg"
+    page.set_input_files("#file", upload(name, photo_bytes(3)))
+    page.wait_for_selector("#second .move")
+    fits()
+    page.click("#second .pick >> nth=0")
+    page.wait_for_selector("#why-dialog .link")
+    fits()
+    page.click("#why-close")
+    for view in VIEWS[1:]:
+        page.click(f"#to-{view}")
+        page.wait_for_selector(f"#view-{view}:not([hidden])")
+        if view == "compare":
+            for slot in "ab":
+                page.set_input_files(f"#file-{slot}", upload(name, photo_bytes(2)))
+            page.wait_for_selector("#compare-why .link")
+        fits()
+    page.wait_for_selector(".card")
+    fits()
+
+
+@pytest.mark.browser
+def test_the_views_are_links_and_the_chosen_theme_is_remembered(visit, reader):
+    page = visit(reader, color_scheme="light")
+    for view in VIEWS:
+        page.focus(f"#to-{view}")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(f"#view-{view}:not([hidden])")
+        assert page.eval_on_selector_all("nav [aria-current='page']", "links => links.map(link => link.id)") == [
+            f"to-{view}"
+        ]
+        assert page.locator("main > section:not([hidden])").count() == 1
+        assert page.title().startswith(view.capitalize())
+    background = "getComputedStyle(document.documentElement).backgroundColor"
+    assert page.evaluate(background) == "rgb(251, 250, 248)"
+    page.click("#theme")
+    assert page.evaluate(background) == "rgb(21, 21, 20)"
+    assert page.get_attribute("#theme", "aria-pressed") == "true"
+    page.reload()
+    assert page.evaluate(background) == "rgb(21, 21, 20)"
+    page.wait_for_selector("#view-status:not([hidden])")
+    page.click("#theme")
+    assert page.evaluate("localStorage.getItem('diptych.theme')") is None
+
+
+@pytest.mark.browser
+def test_every_control_and_every_picture_has_a_name(visit, reader, shelf):
+    query, other = (record.id for record in shelf.list(2))
+    page = visit(reader, f"#/search?q={query}&why={other}")
+    page.wait_for_selector("#why-dialog .link")
+    page.click("#why-close")
+    for view in VIEWS:
+        page.click(f"#to-{view}")
+        page.wait_for_selector(f"#view-{view}:not([hidden])")
+    page.wait_for_selector(".card")
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll("a, button, input, select, progress, dialog, img, fieldset")]
+          .filter((node) => node.id !== "empty-link") // hidden, and named when it is shown
+          .filter((node) => node.tagName === "IMG" ? !node.hasAttribute("alt") : !(
+            node.ariaLabel || node.hasAttribute("aria-labelledby") || node.labels?.length || node.textContent.trim()))
+          .map((node) => node.outerHTML)"""
     )
-    page.dispatch_event(selector, "drop", {"dataTransfer": transfer})
-
-
-@pytest.mark.browser
-def test_a_chosen_file_fills_both_columns(page, client, collection, photo_bytes):
-    expected = collection.search(photo_bytes(3))
-    page.set_input_files("#file", {"name": "mine.jpg", "mimeType": "image/jpeg", "buffer": photo_bytes(3)})
-    page.wait_for_selector("#second .move")
-    for column, matches in (("#first", expected.candidates), ("#second", expected.matches)):
-        shown = page.eval_on_selector_all(f"{column} .row", "rows => rows.map(row => row.dataset.id)")
-        assert shown == [match.id for match in matches]
-    assert page.inner_text("#query-name") == "mine.jpg"
-    scores = page.eval_on_selector_all("#second .number", "nodes => nodes.map(node => node.textContent)")
-    assert scores == [f"{match.relevance_score:.3f}" for match in expected.matches]
-    page.wait_for_function("[...document.images].every(image => image.complete && image.naturalWidth > 0)")
-
-
-@pytest.mark.browser
-def test_a_dropped_file_and_an_example_are_searched_and_a_bad_file_is_explained(page, photo_bytes):
-    drop(page, "#drop", "dropped.jpg", photo_bytes(1))
-    page.wait_for_selector("#second .move")
-    assert page.inner_text("#query-name") == "dropped.jpg"
-    drop(page, "body", "list.jpg", b"this is a shopping list")
-    page.wait_for_selector("#alert:not([hidden])")
-    assert "not a picture" in page.inner_text("#alert")
-    assert page.is_hidden("#answer")
-    page.focus("#example-list button")
-    page.keyboard.press("Enter")
-    page.wait_for_selector("#second .tag")
-    assert page.is_hidden("#alert")
-
-
-@pytest.mark.browser
-def test_pictures_dropped_into_the_add_area_join_the_collection(page, collection, photo_bytes):
-    page.click("#add summary")
-    drop(page, "#add-drop", "new.jpg", photo_bytes(9))
-    page.wait_for_selector("#add-progress:has-text('1 picture added')")
-    page.wait_for_selector("#facts:has-text('6 pictures')")
-    assert collection.list(10)[-1].metadata == {"filename": "new.jpg"}
+    assert nameless == []
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map((node) => node.id)")
+    assert len(ids) == len(set(ids))

@@ -1,0 +1,102 @@
+// Status: what is served and whether it is well, asked again every few seconds while somebody looks.
+
+import { Fault, api, loadInfo } from "./api.js";
+import { $, bytes, el, fact, plural, probability, showFault } from "./dom.js";
+import { rates } from "./rates.js";
+
+const EVERY = 4000;
+let timer = null;
+let running = null;
+
+export function enter() {
+  leave();
+  refresh();
+}
+
+export function leave() {
+  clearTimeout(timer);
+  running?.abort();
+  timer = running = null;
+}
+
+async function refresh() {
+  const mine = (running = new AbortController());
+  try {
+    const [info, ready] = await Promise.all([
+      loadInfo(mine.signal),
+      api("/readyz", { signal: mine.signal }).catch((error) => {
+        if (error.status === 503) return error;
+        throw error;
+      }),
+    ]);
+    if (mine.signal.aborted) return;
+    $("status-alert").hidden = true;
+    $("status-cards").classList.remove("stale");
+    light(ready);
+    $("status-cards").replaceChildren(...cards(info, ready));
+    $("status-time").textContent = `as of ${new Date().toLocaleTimeString("en-GB")}, every ${EVERY / 1000} seconds`;
+  } catch (error) {
+    if (error.name === "AbortError" || mine.signal.aborted) return;
+    if (!(error instanceof Fault)) console.error(error);
+    $("status-cards").classList.add("stale");
+    say("No answer", "bad");
+    // Only what is new is said again.
+    const old = $("status-alert").hidden ? null : $("status-alert").firstChild.textContent;
+    if (old !== error.message) showFault($("status-alert"), error);
+  }
+  timer = setTimeout(refresh, EVERY);
+}
+
+function light(ready) {
+  if (ready instanceof Fault) say(ready.message, "bad");
+  else say("Ready: a pair was scored as it should be, and nothing hangs.", "good");
+}
+
+function say(text, kind) {
+  const node = $("status-ready");
+  if (node.textContent !== text) node.textContent = text;
+  node.className = `ready ${kind}`;
+}
+
+function card(title, ...facts) {
+  return el("section", { className: "card" }, el("h3", { textContent: title }), el("dl", {}, ...facts));
+}
+
+function cards(info, ready) {
+  const number = (value) => value.toLocaleString("en");
+  const { limits, collection } = info;
+  const warm = ready instanceof Fault ? [] : [
+    fact("warm-up", `${ready.warm_up_seconds.toFixed(2)} s`),
+    fact("score of a picture with itself", ready.same.toFixed(2)),
+    fact("with another one", ready.other.toFixed(2)),
+  ];
+  const stated = rates().map(({ threshold, words }) => fact(`threshold, ${words}`, probability(threshold)));
+  return [
+    card("Model",
+      fact("name", info.model), fact("revision", info.revision.slice(0, 12)), fact("picture side", `${info.panel_size} px`),
+      fact("embedding", `${info.embedding_dim} numbers`), ...stated),
+    card("Running on",
+      fact("provider", info.provider.replace("ExecutionProvider", "")), fact("attention", info.attention_path),
+      fact("threads", number(info.threads)), fact("diptych", info.version), ...warm),
+    collection
+      ? card("Collection",
+        fact("pictures", number(collection.pictures)), fact("kept with their file", number(collection.kept)),
+        fact("on the disk", bytes(collection.disk_bytes)), fact("in the index", number(collection.index.count)),
+        fact("changes so far", number(collection.sequence)), fact("folder", collection.directory, "wide"))
+      : card("Collection", fact("none", "started without a store")),
+    card("Limits",
+      fact("a request", `${plural(limits.pictures, "picture")}, ${bytes(limits.body_bytes)}`),
+      fact("its time", `${number(limits.seconds)} s`),
+      fact("a picture", `${bytes(limits.picture_bytes)}, ${number(limits.picture_pixels / 1e6)} megapixels`),
+      fact("its shortest side", `${limits.picture_side} px or more`),
+      fact("a search", `up to ${number(limits.top)} of ${plural(limits.candidates, "candidate")}`),
+      fact("at once", `${plural(limits.workers, "request")}, ${number(limits.waiting)} waiting`),
+      fact("pairs waiting", number(limits.pairs))),
+  ];
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (document.body.dataset.view !== "status") return;
+  if (document.hidden) leave();
+  else enter();
+});

@@ -1,0 +1,94 @@
+// Why two pictures have their score: the question to /v1/explain, and the dialog in which a search shows the answer.
+
+import { Fault, named, post, reference } from "./api.js";
+import { $, el, fact, percent, probability, showFault } from "./dom.js";
+import { pairStage } from "./links.js";
+
+/** A place for explanations: `ask(query, document)` shows both at once and then what the network looked at. */
+export function whyPanel(root) {
+  const fault = el("p", { className: "alert", role: "alert", hidden: true });
+  const view = el("div", { className: "why" });
+  const facts = el("dl", { className: "facts-line" });
+  root.replaceChildren(fault, facts, view);
+  let running = null;
+  let stage = null;
+
+  async function ask(query, found, onAnswer = null) {
+    stop();
+    const mine = (running = new AbortController());
+    stage = pairStage(view, [query, found]);
+    view.setAttribute("aria-busy", "true");
+    try {
+      const pair = { query: await reference(query), document: await reference(found) };
+      if (mine.signal.aborted) return;
+      const answer = await explained(pair, mine.signal);
+      if (mine.signal.aborted) return;
+      facts.replaceChildren(
+        fact("probability", probability(answer.relevance_score), "total"),
+        fact("score", answer.raw_score.toFixed(2)),
+        ...(answer.links ? [fact("of the attention crosses", percent(answer.crossing))] : []));
+      if (answer.links) stage.show(answer);
+      onAnswer?.(answer);
+    } catch (error) {
+      if (error.name === "AbortError" || mine.signal.aborted) return;
+      if (!(error instanceof Fault)) console.error(error);
+      named(error, { query: query.name, document: found.name, queries: query.name, documents: found.name });
+      showFault(fault, error, () => ask(query, found, onAnswer));
+    } finally {
+      if (running === mine) view.removeAttribute("aria-busy");
+    }
+  }
+
+  /** Give up what is asked and take the pictures away. */
+  function stop() {
+    running?.abort();
+    stage?.end();
+    running = stage = null;
+    fault.hidden = true;
+    view.replaceChildren();
+    facts.replaceChildren();
+  }
+
+  return { ask, stop };
+}
+
+/** An explanation, or, from a model that cannot show where it looks, the score alone. */
+async function explained(pair, signal) {
+  try {
+    return await post("/v1/explain", { ...pair, matrix: true }, signal);
+  } catch (error) {
+    if (error.code !== "invalid_artifact") throw error;
+    const { data } = await post("/v1/score", { queries: pair.query, documents: pair.document }, signal);
+    return { relevance_score: data[0].score, raw_score: data[0].raw_score };
+  }
+}
+
+/** The dialog of a search: `open(query, match)` and `close()`; `onClose` is called when the visitor closes it. */
+export function whyDialog(onClose) {
+  const dialog = $("why-dialog");
+  const panel = whyPanel($("why-panel"));
+  let byHand = true;
+  $("why-close").addEventListener("click", () => dialog.close());
+  // A click on the backdrop is a click on the dialog itself.
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  dialog.addEventListener("close", () => {
+    if (dialog.open) return; // opened again before this event came
+    panel.stop();
+    if (byHand) onClose();
+    byHand = true;
+  });
+  return {
+    open(query, match) {
+      $("why-name").textContent = match.name;
+      $("why-search").href = `#/search?q=${match.id}`;
+      $("why-content").href = `/v1/images/${match.id}/content`;
+      if (!dialog.open) dialog.showModal();
+      panel.ask({ ...query, role: "Query" }, { ...match, role: "Match" });
+    },
+    close() {
+      if (!dialog.open) return;
+      byHand = false;
+      dialog.close();
+    },
+  };
+}

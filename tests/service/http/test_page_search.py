@@ -1,0 +1,188 @@
+"""The views of the page that look at pictures, in a real browser: a search, why, and two pictures compared."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.browser
+REFUSAL = {"error": {"message": "Not now.", "type": "x", "code": "deadline", "param": None, "request_id": "r-17"}}
+
+
+def explained(client, query, document) -> dict[str, Any]:
+    return client.post("/v1/explain", json={"query": query, "document": document, "matrix": True}).json()
+
+
+def strongest(answer: dict[str, Any], side: int, patch: int) -> tuple[float, int]:
+    """What a patch of the query (side 0) or of the match (1) looks at most: the share and the other's number."""
+    shares = answer["attention"][patch] if side == 0 else [line[patch] for line in answer["attention"]]
+    return max((share, -other) for other, share in enumerate(shares))
+
+
+def told(answer: dict[str, Any], role: str, side: int, patch: int) -> str:
+    """What the page must say of a patch, from the whole attention."""
+    columns = answer["grid"][1]
+    share, other = strongest(answer, side, patch)
+    places = [f"row {number // columns + 1}, column {number % columns + 1}" for number in (patch, -other)]
+    return f"{role}, {places[0]}: most with {places[1]} ({share * 100:.{1 if share < 0.0995 else 0}f} %)"
+
+
+def test_a_chosen_file_fills_both_columns(visit, reader, shelf, photo_bytes, upload):
+    page, expected = visit(reader), shelf.search(photo_bytes(3))
+    page.set_input_files("#file", upload("mine.jpg", photo_bytes(3)))
+    page.wait_for_selector("#second .move")
+    for column, matches in (("#first", expected.candidates), ("#second", expected.matches)):
+        shown = page.eval_on_selector_all(f"{column} .row", "rows => rows.map(row => row.dataset.id)")
+        assert shown == [match.id for match in matches]
+    assert page.inner_text("#query-name") == "mine.jpg"
+    scores = page.eval_on_selector_all("#second .number", "nodes => nodes.map(node => node.textContent)")
+    assert scores == [f"{match.relevance_score:.3f}" for match in expected.matches]
+    assert page.locator("#threads path").count() == 5
+    page.wait_for_function("() => [...document.images].every(image => image.complete && image.naturalWidth > 0)")
+
+
+def test_a_dropped_file_and_an_example_are_searched_and_a_bad_file_is_explained(visit, reader, photo_bytes, drop):
+    page = visit(reader, refusals=True)
+    page.wait_for_selector("#example-list a")
+    drop(page, "#drop", ("dropped.jpg", photo_bytes(1)))
+    page.wait_for_selector("#second .move")
+    assert page.inner_text("#query-name") == "dropped.jpg"
+    drop(page, "body", ("list.jpg", b"this is a shopping list"))
+    page.wait_for_selector("#search-alert:not([hidden])")
+    assert page.inner_text("#search-alert span").startswith("list.jpg is not a picture")
+    assert re.search(r"Request \w{32}", page.inner_text("#search-alert small"))
+    assert page.locator("#search-alert button").count() == 0
+    assert page.is_hidden("#answer")
+    page.focus("#example-list a")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#second .tag")
+    assert page.is_hidden("#search-alert")
+    page.go_back()
+    page.wait_for_selector("#search-alert:not([hidden])")
+
+
+def test_a_silent_service_is_said_to_be_silent_and_may_be_asked_again(visit, reader, photo_bytes, upload, says):
+    page = visit(reader, refusals=True)
+    page.wait_for_selector("#example-list a")
+    page.route("**/v1/search", lambda route: route.abort())
+    page.set_input_files("#file", upload("mine.jpg", photo_bytes(3)))
+    says(page, "#search-alert", "The service does not answer")
+    page.unroute("**/v1/search")
+    page.click("#search-alert button")
+    page.wait_for_selector("#second .move")
+    assert page.is_hidden("#search-alert")
+
+
+def test_why_shows_what_the_network_looked_at_and_follows_keys_and_pointer(visit, reader, shelf, says):
+    query, other = (record.id for record in shelf.list(2))
+    answer = explained(reader, {"id": query}, {"id": other})
+    page = visit(reader, f"#/search?q={query}")
+    button = f'#second [data-id="{other}"] button'
+    page.wait_for_selector(button)
+    page.focus(button)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#why-dialog .link")
+    assert page.locator("#why-dialog .link").count() == len(answer["links"]) > 0
+    facts = page.eval_on_selector_all("#why-dialog dd", "nodes => nodes.map(node => node.textContent)")
+    assert facts[0].startswith(f"{answer['relevance_score']:.3f}")
+    assert facts[1:] == [f"{answer['raw_score']:.2f}", f"{answer['crossing'] * 100:.0f} %"]
+    ends = page.eval_on_selector_all("#why-dialog .patches img", "images => images.map(image => image.src)")
+    assert [query in ends[0], other in ends[1]] == [True, True]
+
+    (row, column), (rows, columns) = answer["links"][0]["query"], answer["grid"]
+    page.focus("#why-dialog .patches >> nth=0")
+    says(page, ".patch-line", told(answer, "Query", 0, row * columns + column))
+    assert page.locator("#why-dialog .heat").count() == rows * columns
+    for key in ("ArrowLeft", "ArrowUp") * max(rows, columns):
+        page.keyboard.press(key)
+    says(page, ".patch-line", told(answer, "Query", 0, 0))
+    page.keyboard.press("ArrowDown")
+    says(page, ".patch-line", told(answer, "Query", 0, columns))
+    page.keyboard.press("ArrowRight")
+    says(page, ".patch-line", told(answer, "Query", 0, columns + 1))
+
+    # A patch that would be told wrongly if rows and columns of the attention were mixed up.
+    patch = next(n for n in range(rows * columns) if told(answer, "Match", 0, n) != told(answer, "Match", 1, n))
+    box = page.locator("#why-dialog .patches").nth(1).bounding_box()
+    width, height = box["width"] / columns, box["height"] / rows
+    page.mouse.move(box["x"] + (patch % columns + 0.5) * width, box["y"] + (patch // columns + 0.5) * height)
+    says(page, ".patch-line", told(answer, "Match", 1, patch))
+    own = page.eval_on_selector("#why-dialog .own", "node => (({ x, y }) => [x, y])(node.getBoundingClientRect())")
+    assert own == pytest.approx([box["x"] + patch % columns * width, box["y"] + patch // columns * height], abs=3)
+
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#why-dialog", state="hidden")
+    page.wait_for_function("() => !location.hash.includes('why')")
+    assert page.evaluate("document.activeElement.closest('[data-id]').dataset.id") == other
+
+
+def test_why_has_an_address_of_its_own_for_reloading_and_going_back(visit, reader, shelf):
+    query, other = (record.id for record in shelf.list(2))
+    page = visit(reader, f"#/search?q={query}&why={other}")
+    page.wait_for_selector("#why-dialog .link")
+    page.click("#why-close")
+    page.wait_for_function("() => !location.hash.includes('why')")
+    page.wait_for_selector("#second .move")
+    page.click(f'#first [data-id="{other}"] button')
+    page.wait_for_selector("#why-dialog .link")
+    page.go_back()
+    page.wait_for_selector("#why-dialog", state="hidden")
+    page.go_forward()
+    page.wait_for_selector("#why-dialog .link")
+    page.click("#why-search")
+    page.wait_for_selector("#why-dialog", state="hidden")
+    page.wait_for_selector(f'#second [data-id="{other}"] .tag')
+
+
+def test_why_that_came_too_late_says_so_and_may_be_asked_again(visit, reader, photo_bytes, upload, says):
+    page = visit(reader, refusals=True)
+    page.route("**/v1/explain", lambda route: route.fulfill(status=504, json=REFUSAL))
+    page.set_input_files("#file", upload("mine.jpg", photo_bytes(3)))
+    page.click("#second button >> nth=0")
+    says(page, "#why-dialog .alert", "Not now.")
+    assert page.inner_text("#why-dialog .alert small") == "Request r-17"
+    page.unroute("**/v1/explain")
+    page.click("#why-dialog .alert button")
+    page.wait_for_selector("#why-dialog .link")
+    assert page.is_hidden("#why-dialog .alert")
+
+
+def test_two_pictures_are_compared_against_the_chosen_threshold(
+    visit, reader, photo_bytes, data_uri, upload, drop, says
+):
+    answer = explained(reader, data_uri(photo_bytes(1)), data_uri(photo_bytes(2)))
+    score = answer["relevance_score"]
+    # One threshold below the score and one above it, whatever a model with random weights says.
+    page = visit(reader, "#/status")
+    info = reader.get("/info").json() | {"thresholds": {"0.01": score - 1e-3, "0.001": score + 1e-3}}
+    page.route("**/info", lambda route: route.fulfill(json=info))
+    page.reload()
+    page.click("#to-compare")
+    drop(page, "#slot-b label", ("second.jpg", photo_bytes(2)))
+    says(page, "#name-b", "second.jpg")
+    page.set_input_files("#file-a", upload("first.jpg", photo_bytes(1)))
+    says(page, "#compare-verdict", "Not the same thing")
+    assert f"Probability {score:.3f}" in page.inner_text("#compare-verdict")
+    assert "1 in 1,000" in page.inner_text("#compare-verdict")
+    page.check("#strict-list input[value='0.01']")
+    assert page.inner_text("#compare-verdict").startswith("The same thing")
+    marks = page.eval_on_selector_all("#strict-list label", "labels => labels.map(label => label.lastChild.className)")
+    assert marks == ["passes", "fails"]
+    assert page.locator("#compare-why .link").count() == len(answer["links"])
+    page.reload()
+    page.wait_for_selector("#strict-list input[value='0.01']:checked")
+
+
+def test_a_file_that_cannot_be_compared_is_named_and_can_be_taken_away(visit, reader, photo_bytes, upload, says):
+    page = visit(reader, "#/compare", refusals=True)
+    page.set_input_files("#file-a", upload("good.jpg", photo_bytes(1)))
+    page.set_input_files("#file-b", upload("list.jpg", b"this is a shopping list"))
+    says(page, "#compare-why .alert", "list.jpg is not a picture")
+    assert page.inner_text("#compare-verdict") == ""
+    page.click("#clear-b")
+    assert page.is_hidden("#compare-answer")
+    page.set_input_files("#file-b", upload("other.jpg", photo_bytes(2)))
+    page.wait_for_selector("#compare-verdict b")
+    assert page.is_hidden("#compare-why .alert")
