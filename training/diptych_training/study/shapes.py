@@ -146,8 +146,16 @@ def plot_shapes(result: dict[str, Any], path: Path) -> None:
     for place, row in enumerate(result["rows"]):
         low, high = row["interval"]
         spread = [[row["micro_ap"] - low], [high - row["micro_ap"]]]
-        style = {"color": f"C{place % 10}", "marker": _MARKERS[place % len(_MARKERS)], "linestyle": "none"}
-        axes.errorbar(row["milliseconds"], row["micro_ap"], spread, capsize=3, label=row["shape"], **style)
+        axes.errorbar(
+            row["milliseconds"],
+            row["micro_ap"],
+            spread,
+            capsize=3,
+            label=row["shape"],
+            color=f"C{place % 10}",
+            marker=_MARKERS[place % len(_MARKERS)],
+            linestyle="none",
+        )
     axes.axhline(result["rows"][0]["first_stage"], color="#777777", linestyle="--", label="embedding alone")
     axes.set(xlabel="ms a pair, one thread", ylabel="micro-AP", xlim=(0, None))
     # Beside the points: names upon them would cover each other.
