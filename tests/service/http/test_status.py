@@ -21,6 +21,7 @@ from diptych.scorer import Scorer
 ROUTES = {
     "/v1/score": {"post"},
     "/v1/rerank": {"post"},
+    "/v2/rerank": {"post"},
     "/v1/embeddings": {"post"},
     "/v1/explain": {"post"},
     "/v1/search": {"post"},

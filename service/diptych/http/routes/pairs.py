@@ -28,14 +28,13 @@ from diptych.http.requests import EmbeddingRequest, ExplainRequest, RerankReques
 from diptych.scorer import best_first
 
 router = APIRouter(
-    prefix="/v1",
     tags=["pictures in the request"],
     dependencies=[Depends(require_json)],
     responses=documented(400, 401, 403, 404, 413, 415, 422, 429, 500, 501, 503, 504),
 )
 
 
-@router.post("/score", summary="Score pairs")
+@router.post("/v1/score", summary="Score pairs")
 async def score(body: ScoreRequest, here: Here, request_id: RequestId, request: Request) -> ScoreAnswer:
     """The score of each pair of a query and a document, in vLLM's form.
 
@@ -72,7 +71,8 @@ async def score(body: ScoreRequest, here: Here, request_id: RequestId, request: 
     )
 
 
-@router.post("/rerank", summary="Order documents by likeness to a query", response_model_exclude_none=True)
+@router.post("/v1/rerank", summary="Order documents by likeness to a query", response_model_exclude_none=True)
+@router.post("/v2/rerank", summary="The same, where Cohere's second client asks", response_model_exclude_none=True)
 async def rerank(body: RerankRequest, here: Here, request_id: RequestId, request: Request) -> RerankAnswer:
     """The documents from the most to the least alike to the query, in Cohere's and Jina's form."""
     here.check_model(body.model)
@@ -102,7 +102,7 @@ async def rerank(body: RerankRequest, here: Here, request_id: RequestId, request
     )
 
 
-@router.post("/explain", summary="Where two pictures match", response_model_exclude_none=True)
+@router.post("/v1/explain", summary="Where two pictures match", response_model_exclude_none=True)
 async def explain(body: ExplainRequest, here: Here, request_id: RequestId, request: Request) -> ExplainAnswer:
     """What the network looked at in both pictures: the strongest links from patch to patch across the seam.
 
@@ -140,7 +140,7 @@ async def explain(body: ExplainRequest, here: Here, request_id: RequestId, reque
     return await here.work.run(work, request)
 
 
-@router.post("/embeddings", summary="Embed pictures")
+@router.post("/v1/embeddings", summary="Embed pictures")
 async def embeddings(body: EmbeddingRequest, here: Here, request: Request) -> EmbeddingAnswer:
     """The unit vectors that find candidates, in OpenAI's form; their dot product is the cosine of two pictures."""
     here.check_model(body.model)
