@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
@@ -58,15 +58,23 @@ def body_schema(from_json: type[BaseModel], from_form: type[BaseModel], *, sever
     """The `openapi_extra` of a route that uses `read_body`."""
     file = {"type": "string", "format": "binary"}
     image = {"type": "array", "items": file, "minItems": 1} if several else file
-    fields = from_form.model_json_schema()
+    fields = {name: _named(field) for name, field in from_form.model_json_schema().get("properties", {}).items()}
     form = {
         "type": "object",
-        "properties": {"image": image, **fields.get("properties", {})},
+        "properties": {"image": image, **fields},
         "required": ["image"],
         "additionalProperties": False,
     }
     reference = {"$ref": f"#/components/schemas/{from_json.__name__}"}
     return {"requestBody": {"required": True, "content": {_JSON: {"schema": reference}, _FORM: {"schema": form}}}}
+
+
+def _named(field: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a field that is in a form: what is null, a form leaves out."""
+    kinds = [kind for kind in field.get("anyOf", []) if kind != {"type": "null"}]
+    if len(kinds) != 1:
+        return field
+    return {**{key: value for key, value in field.items() if key not in ("anyOf", "default")}, **kinds[0]}
 
 
 def _no_image(came: str) -> RequestError:

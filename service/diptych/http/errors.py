@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
+from starlette.routing import compile_path
 
 from diptych.errors import DeadlineError, OverloadedError, UnknownPictureError
 from diptych_export.errors import DiptychError, PictureError
@@ -151,4 +152,14 @@ async def _http_exception(request: Request, error: Exception) -> Response:
     elif fault.status_code == 405:
         message = f"{request.url.path} does not take {request.method}; /openapi.json lists what it takes."
     code = _CODES.get(fault.status_code, "error")
-    return envelope(_id(request), fault.status_code, code, message, headers=fault.headers)
+    headers = {**(fault.headers or {})}
+    if fault.status_code == 405 and (taken := _taken(request)):
+        headers["Allow"] = ", ".join(taken)
+    return envelope(_id(request), fault.status_code, code, message, headers=headers)
+
+
+def _taken(request: Request) -> list[str]:
+    """The methods that the document has for a path; the router stops at its first route and names only that one's."""
+    paths = request.app.openapi()["paths"]
+    found = (methods for path, methods in paths.items() if compile_path(path)[0].match(request.url.path))
+    return sorted({method.upper() for methods in found for method in methods})

@@ -153,3 +153,9 @@ def test_a_full_engine_and_a_deadline_are_told_apart(
     answer = client.post("/v1/score", json={"queries": data_uri(photo_bytes(1)), "documents": data_uri(photo_bytes(2))})
     assert check_envelope(answer, status, error.code)["message"] == str(error)
     assert answer.headers.get("retry-after") == after
+
+
+def test_a_method_that_is_not_taken_is_answered_with_all_that_are(reader):
+    for path, taken in [("/v1/images", "GET, POST"), ("/v1/images/abc", "DELETE, GET"), ("/v1/score", "POST")]:
+        answer = reader.put(path)
+        assert (answer.status_code, answer.headers["allow"]) == (405, taken)

@@ -53,3 +53,16 @@ def test_asking_twice_gives_the_same_document_and_what_was_there_is_left_as_it_w
     assert set(first["components"]["schemas"]["StoredImage"]["properties"]) == {"theirs"}
     assert {"SearchRequest", "AddRequest", "ImagePart"} < set(first["components"]["schemas"])
     assert app.openapi() == first
+
+
+def test_no_field_of_a_form_is_said_to_be_null(scorer):
+    paths = create_app(None, scorer).openapi()["paths"]
+    forms = [
+        operation["requestBody"]["content"]["multipart/form-data"]["schema"]
+        for methods in paths.values()
+        for operation in methods.values()
+        if "multipart/form-data" in operation.get("requestBody", {}).get("content", {})
+    ]
+    assert len(forms) == 2
+    assert "number" in [form["properties"].get("enough", {}).get("type") for form in forms]
+    assert not any("'null'" in str(form) for form in forms)
