@@ -38,10 +38,11 @@ def search(args: argparse.Namespace) -> int:
         )
         for match in result.matches
     ]
+    nothing = "no picture meets the filter" if total else "the collection is empty"
     emit(
         args,
         {"query": args.query, "model": scorer.runtime.name, **asdict(result)},
-        table(("rank", "moved", "score", "cosine", "path"), rows) if rows else "the collection is empty",
+        table(("rank", "moved", "score", "cosine", "path"), rows) if rows else nothing,
     )
     times = ", ".join(f"{stage} {1000 * seconds:.0f} ms" for stage, seconds in result.timings.items())
     remark(args, f"{total:,} pictures, {result.looked_at} of them looked at; {times}")

@@ -82,6 +82,15 @@ def test_search_stops_where_it_is_told_that_it_is_enough(diptych, store, gallery
     assert diptych(*arguments, "--enough", "0").code == 2
 
 
+def test_search_finds_what_meets_the_filter_and_says_where_nothing_does(diptych, store, gallery, model):
+    arguments = ("search", gallery / "01.jpg", "--store", store, *model)
+    assert diptych(*arguments, "--filter", '{"a": 1}').out.strip() == "no picture meets the filter"
+    assert len(diptych(*arguments, "--filter", '{"a": {"$exists": false}}', "--json").json["matches"]) == 10
+    wrong = diptych(*arguments, "--filter", '{"a": {"$near": 1}}')
+    assert wrong.code == 2
+    assert "expected one of $eq" in wrong.err
+
+
 def test_search_as_json_has_both_orders(diptych, store, gallery, model):
     arguments = ("search", gallery / "01.jpg", "--store", store, "--top", 4, "--candidates", 3, *model, "--json")
     found = diptych(*arguments).json
