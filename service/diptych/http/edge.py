@@ -9,6 +9,7 @@ import re
 import time
 import uuid
 from collections.abc import Sequence
+from urllib.parse import quote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -23,6 +24,7 @@ access = logging.getLogger("diptych.access")
 
 OPEN = frozenset({"/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"})  # without a key
 
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
 _SAFETY = {
     "Content-Security-Policy": (
@@ -103,24 +105,26 @@ class Edge:
 
     def _note(self, scope: Scope, status: int, reason: str | None, seconds: float) -> None:
         """Count and log an answer whose head is about to be sent."""
-        # What the router found, not what was asked for: that could be anything.
+        # What the router found, not what was asked for: that could be anything, and each would be counted for ever.
         route = getattr(scope.get("route"), "path", "other")
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        path = quote(scope["path"])  # which may have line ends in it
         if self.metrics is not None:
-            self.metrics.request(route, scope["method"], status, seconds)
+            self.metrics.request(route, method, status, seconds)
             if reason is not None:
                 self.metrics.refusal(reason)
         key: Key | None = scope["state"]["key"]
         fields = {
             "request_id": scope["state"]["request_id"],
-            "method": scope["method"],
-            "path": scope["path"],
+            "method": method,
+            "path": path,
             "status": status,
             "ms": round(seconds * 1000, 1),
             "key": key and key.name,
             "error": reason,
         }
         level = logging.DEBUG if scope["path"] in OPEN else logging.INFO
-        access.log(level, "%s %s %d in %.1f ms", scope["method"], scope["path"], status, seconds * 1000, extra=fields)
+        access.log(level, "%s %s %d in %.1f ms", method, path, status, seconds * 1000, extra=fields)
 
     def _capped(self, headers: Headers, receive: Receive) -> Receive:
         announced = headers.get("content-length", "")

@@ -15,6 +15,16 @@ def figures(client) -> dict[tuple, float]:
     return {(one.name, *sorted(one.labels.items())): one.value for family in families for one in family.samples}
 
 
+def test_what_a_stranger_makes_up_is_neither_counted_for_ever_nor_a_line_of_the_log(serve, caplog):
+    with serve() as client, caplog.at_level("INFO", "diptych.access"):
+        client.request("BREW", "/coffee%0aGET / 200")
+        counted = figures(client)
+    assert not any("BREW" in part for key in counted for label in key[1:] for part in label)
+    assert counted["diptych_request_seconds_count", ("method", "other"), ("route", "other"), ("status", "404")] == 1
+    (line,) = [record.getMessage() for record in caplog.records if "coffee" in record.getMessage()]
+    assert line.startswith("other /coffee%0AGET%20/%20200 404")
+
+
 def test_requests_stages_pairs_and_rejections_are_counted(serve, scorer, collection, photo_bytes, data_uri):
     uri = data_uri(photo_bytes(1))
     with serve(Settings(pictures=3)) as client:
