@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from diptych import archive
-from diptych.archive import lines
 from diptych.collection import Collection
 from diptych.durable import replacing
 from diptych.errors import UnknownPictureError
@@ -132,7 +131,9 @@ def export(args: argparse.Namespace) -> int:
     """Run `diptych index export`: a line of JSON for every picture."""
     where = EVERYTHING if args.filter is None else compiled(args.filter)
     with Store.open(args.store, read_only=True) as store:
-        found = progress(lines(store, where, embeddings=args.embeddings), args, total=store.count(), unit="picture")
+        found = progress(
+            archive.lines(store, where, embeddings=args.embeddings), args, total=store.count(), unit="picture"
+        )
         text = (json.dumps(line, ensure_ascii=False) + "\n" for line in found)
         if args.output == "-":
             sys.stdout.writelines(text)

@@ -123,10 +123,13 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def visit(browser) -> Iterator[Visit]:
+def visit(browser, request) -> Iterator[Visit]:
     """`visit(client, "#/compare", refusals=True)` opens the page. In the end, nothing may have gone wrong in it but,
     where that is expected, requests that the service refused; and no other host was asked.
     """
+    if "client" in request.fixturenames:
+        # What is set up first ends last: the pages must not outlive the service that they ask for pictures.
+        request.getfixturevalue("client")
     faults: list[str] = []
     contexts = []
 
@@ -138,9 +141,7 @@ def visit(browser) -> Iterator[Visit]:
         page.set_default_timeout(20_000)
 
         def heard(message) -> None:
-            # The page outlives the service it came from by a moment, and asks it for pictures still.
-            ended = "net::ERR_CONNECTION_REFUSED" in message.text
-            expected = ended or (refusals and message.text.startswith("Failed to load resource"))
+            expected = refusals and message.text.startswith("Failed to load resource")
             if message.type in ("error", "warning") and not expected:
                 faults.append(message.text)
 

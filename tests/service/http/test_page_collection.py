@@ -53,6 +53,7 @@ def test_no_request_brings_more_pictures_than_the_service_takes(visit, serve, co
         page.set_input_files("#add-file", [upload(f"{seed}.jpg", photo_bytes(seed)) for seed in range(20, 25)])
         says(page, "#add-progress", "5 pictures added.")
         assert page.evaluate("window.sizes") == [2, 2, 1]
+        page.context.close()
     assert collection.stats()["pictures"] == 10
 
 
@@ -115,6 +116,7 @@ def test_a_read_only_key_is_told_kindly_that_it_changes_nothing(visit, serve, co
         says(page, "#collection-alert", "may look but not change")
         assert page.is_hidden("#add")
         assert page.is_hidden(".tile .remove >> nth=0")
+        page.context.close()
     assert collection.stats()["pictures"] == 5
 
 
@@ -129,3 +131,4 @@ def test_without_a_collection_the_page_says_so_and_still_compares(visit, serve, 
         for slot in "ab":
             page.set_input_files(f"#file-{slot}", upload(f"{slot}.jpg", photo_bytes(1)))
         page.wait_for_selector("#compare-verdict b")
+        page.context.close()
