@@ -9,9 +9,12 @@ COPY model model
 COPY training training
 COPY export export
 COPY service service
-RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
- && python -m venv /opt/diptych \
- && /opt/diptych/bin/pip install --no-cache-dir "$(ls /wheels/diptych-*.whl)[${EXTRA}]"
+# What the wheel needs comes from the lock file, by digest: an image built twice has the same in it.
+RUN python -m venv /opt/diptych \
+ && /opt/diptych/bin/pip install --no-cache-dir --require-hashes --requirement "service/requirements-${EXTRA}.txt" \
+ && pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
+ && /opt/diptych/bin/pip install --no-cache-dir --no-deps /wheels/diptych-*.whl \
+ && /opt/diptych/bin/pip check
 
 FROM python:3.12-slim
 RUN groupadd --gid 10001 diptych \

@@ -16,7 +16,7 @@ TOOLS := .venv-test
 # onnxruntime and onnxruntime-gpu overwrite each other: one of them, by whether there is an NVIDIA driver.
 EXTRA = $(shell nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
 
-.PHONY: help run demo test lint format train wheel clean
+.PHONY: help run demo test lint format lock audit train wheel clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -63,6 +63,15 @@ lint: $(TOOLS)/installed ## ruff and pyright
 format: $(TOOLS)/installed ## put the code into its form
 	@$(TOOLS)/bin/ruff check --fix .
 	@$(TOOLS)/bin/ruff format .
+
+lock: $(TOOLS)/installed ## take the newest releases of what the image installs into service/requirements-*.txt
+	@for extra in cpu gpu; do $(TOOLS)/bin/uv pip compile --quiet --universal --upgrade --generate-hashes --no-header \
+	--python-version 3.11 --no-emit-index-url --extra $$extra --extra telemetry pyproject.toml \
+	--output-file service/requirements-$$extra.txt || exit 1; done
+
+audit: $(TOOLS)/installed ## look up known vulnerabilities of what the image installs; needs the internet
+	@for extra in cpu gpu; do $(TOOLS)/bin/uv tool run pip-audit --strict --disable-pip --require-hashes \
+	--requirement service/requirements-$$extra.txt || exit 1; done
 
 train: $(TOOLS)/installed ## train a network: make train RUN=training/recipes/photo.toml; ARGS=--resume goes on where it stopped
 	@$(TOOLS)/bin/diptych train "$(RUN)" $(ARGS)

@@ -40,6 +40,7 @@ DISTRIBUTIONS = {
     "pythonjsonlogger": "python-json-logger",
     "PIL": "pillow",
     "faiss": "faiss-cpu",
+    "opentelemetry": "opentelemetry-api",
     "multipart": "python-multipart",
     "starlette": "fastapi",
     "anyio": "fastapi",

@@ -3,9 +3,15 @@
 import json
 import re
 import shlex
+import tomllib
+from importlib.metadata import distribution
 from pathlib import Path
 
+import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
 
@@ -52,10 +58,57 @@ def test_the_health_check_asks_readyz_with_what_the_image_has() -> None:
     assert "http://127.0.0.1:8000/readyz" in command[2]
 
 
-def test_the_image_installs_the_wheel_with_one_runtime_and_no_torch() -> None:
+def locked(extra: str) -> dict[str, Version]:
+    """The versions in a lock file; every one has digests."""
+    text = (ROOT / f"service/requirements-{extra}.txt").read_text()
+    text = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#")).replace("\\\n", " ")
+    found = {}
+    for line in text.splitlines():
+        requirement, *digests = line.split("--hash=")
+        assert digests
+        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}\s*", digest) for digest in digests)
+        pinned = Requirement(requirement.strip())
+        if pinned.marker is None or pinned.marker.evaluate():
+            (specifier,) = pinned.specifier
+            assert specifier.operator == "=="
+            found[canonicalize_name(pinned.name)] = Version(specifier.version)
+    return found
+
+
+def needed(extra: str) -> list[Requirement]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    return [Requirement(line) for line in [*project["dependencies"], *extras[extra], *extras["telemetry"]]]
+
+
+@pytest.mark.parametrize("extra", ["cpu", "gpu"])
+def test_the_lock_file_has_all_that_the_project_asks_for_in_versions_it_takes(extra) -> None:
+    versions = locked(extra)
+    assert [r for r in needed(extra) if not r.specifier.contains(versions[canonicalize_name(r.name)])] == []
+    assert "torch" not in versions
+
+
+def test_the_lock_file_has_all_that_its_packages_ask_for_in_turn() -> None:
+    versions, seen = locked("cpu"), set()
+    left = needed("cpu")
+    while left:
+        one = left.pop()
+        if one.name in seen or (one.marker is not None and not one.marker.evaluate({"extra": ""})):
+            continue
+        seen.add(one.name)
+        assert versions[canonicalize_name(one.name)] in one.specifier
+        # What is installed here may be of another version than what is locked, so only its names are taken from it.
+        left += [
+            Requirement(Requirement(text).name) for text in distribution(one.name).requires or () if ";" not in text
+        ]
+    assert len(seen) > 25
+
+
+def test_the_image_installs_the_locked_packages_by_digest_and_no_torch() -> None:
     text = " ".join(arguments for _, arguments in instructions())
     assert "EXTRA=cpu" in all_of("ARG", instructions())
-    assert "[${EXTRA}]" in text
+    assert '--require-hashes --requirement "service/requirements-${EXTRA}.txt"' in text
+    assert "--no-deps /wheels/diptych-*.whl" in text
     assert not re.search(r"\btorch\b|\btrain\b|\bdev\b", text)
     assert all_of("COPY", final_stage()) == ["--from=build /opt/diptych /opt/diptych"]
 

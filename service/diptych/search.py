@@ -15,6 +15,7 @@ from diptych.index import CandidateIndex
 from diptych.records import Record
 from diptych.scorer import Scorer, best_first
 from diptych.store import Store
+from diptych.tracing import span
 from diptych_export.pictures import PictureSource
 
 PAIR_BATCH = 64
@@ -60,7 +61,8 @@ class Stopwatch:
         """Time what runs inside."""
         began = perf_counter()
         try:
-            yield
+            with span(stage):
+                yield
         finally:
             self.seconds[stage] = self.seconds.get(stage, 0.0) + perf_counter() - began
 

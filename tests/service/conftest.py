@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from answering import Answer, Routes, Server
+from started import free_port
 
 from diptych import Collection, Scorer
 from diptych.cli import main
@@ -109,6 +110,12 @@ def diptych(capfd: pytest.CaptureFixture[str]) -> Callable[..., Any]:
         )
 
     return run
+
+
+@pytest.fixture
+def port() -> int:
+    """A port of this machine that nobody listens on."""
+    return free_port()
 
 
 @pytest.fixture

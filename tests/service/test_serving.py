@@ -3,7 +3,6 @@ import hashlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -11,38 +10,17 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import pytest
+from started import until_ready
 
 from diptych import serving
 from diptych.decoding import Workers
 from diptych.http.keys import new_key, parse_key, written
 
 
-@pytest.fixture
-def port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
-def ready(address: str, process) -> None:
-    limit = time.monotonic() + 60
-    while time.monotonic() < limit:
-        assert process.poll() is None, process.stderr.read()
-        try:
-            with urlopen(f"{address}/readyz") as answer:
-                assert answer.status == 200
-                return
-        except (HTTPError, URLError) as error:
-            if isinstance(error, HTTPError):
-                error.close()
-            time.sleep(0.05)
-    raise AssertionError("the service did not become ready within a minute")
-
-
 def test_serve_answers_over_a_collection_it_makes_and_ends_when_it_is_told(artifact, port, spawn, tmp_path, diptych):
     store, address = tmp_path / "store", f"http://127.0.0.1:{port}"
     process = spawn("serve", "--store", store, "--port", port, "--model", artifact, "--threads", 1)
-    ready(address, process)
+    until_ready(address, process)
     with urlopen(f"{address}/info") as answer:
         assert json.load(answer)["collection"]["pictures"] == 0
     assert diptych("index", "stats", "--store", store).code == 0
@@ -56,7 +34,7 @@ def test_after_sigterm_it_says_that_it_will_end_and_answers_until_then(artifact,
     environment["DIPTYCH_DRAIN_SECONDS"] = "1.5"
     address = f"http://127.0.0.1:{port}"
     process = spawn("serve", "--port", port, "--model", artifact, "--threads", 1)
-    ready(address, process)
+    until_ready(address, process)
     process.send_signal(signal.SIGTERM)
     time.sleep(0.3)
     with pytest.raises(HTTPError) as refused:
@@ -89,7 +67,7 @@ def test_a_computation_that_hangs_makes_it_unready_and_then_ends_the_process(art
     command = [sys.executable, "-c", STUCK, "serve", "--port", str(port), "--model", str(artifact), "--threads", "1"]
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
         address = f"http://127.0.0.1:{port}"
-        ready(address, process)
+        until_ready(address, process)
         uri = base64.b64encode(photo_bytes(1)).decode()
         body = json.dumps({"queries": uri, "documents": [uri] * 4}).encode()
         asked = Request(f"{address}/v1/score", body, {"Content-Type": "application/json", "X-Request-ID": "hanging"})
@@ -107,7 +85,7 @@ def test_the_log_has_a_line_for_every_answer_with_its_id_and_key(artifact, port,
     environment |= {"DIPTYCH_LOG": "json", "DIPTYCH_KEYS": written(key)}
     address = f"http://127.0.0.1:{port}"
     process = spawn("serve", "--port", port, "--model", artifact, "--threads", 1)
-    ready(address, process)
+    until_ready(address, process)
     with urlopen(Request(f"{address}/v1/models", headers={"X-API-Key": secret, "X-Request-ID": "one"})) as answer:
         assert answer.status == 200
     with pytest.raises(HTTPError) as refused:

@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 
 from fastapi import FastAPI
+from fastapi.telemetry import TelemetryConfig
 
 from diptych.collection import Collection
 from diptych.http.context import Context
-from diptych.http.edge import Edge
+from diptych.http.edge import OPEN, Edge
 from diptych.http.errors import install_handlers
 from diptych.http.metrics import Metrics
 from diptych.http.openapi import complete_openapi
@@ -24,6 +25,16 @@ from diptych.remote import Remote
 from diptych.scorer import Scorer
 
 _ABOUT = "Scores how alike two pictures are by looking at both at once."
+
+# Traces go where OTEL_EXPORTER_OTLP_ENDPOINT says, and nowhere without it. Figures are at `/metrics` and errors in the
+# log already; FastAPI's own records of errors would carry what was sent.
+_TELEMETRY: TelemetryConfig = {
+    "auto_configure": True,
+    "metrics": False,
+    "logs": False,
+    "operation_spans": False,
+    "exclude": lambda scope: scope["path"] in OPEN or scope["path"] == "/metrics",
+}
 
 
 def create_app(collection: Collection | None, scorer: Scorer, *, settings: Settings | None = None) -> FastAPI:
@@ -60,6 +71,7 @@ def create_app(collection: Collection | None, scorer: Scorer, *, settings: Setti
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        telemetry=_TELEMETRY,
     )
     app.state.context = context
     app.add_middleware(Edge, body_bytes=settings.body_bytes, keys=settings.keys, metrics=metrics)

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from diptych.http.errors import ERROR_CODE, envelope, internal_error
 from diptych.http.keys import CHALLENGES, Key, find_key
 from diptych.http.metrics import Metrics
+from diptych.tracing import note_request, trace_id
 
 logger = logging.getLogger(__name__)
 access = logging.getLogger("diptych.access")
@@ -63,6 +64,7 @@ class Edge:
         request_id = asked if _REQUEST_ID.fullmatch(asked) else uuid.uuid4().hex
         state = scope.setdefault("state", {})
         state["request_id"], state["key"] = request_id, None
+        note_request(request_id)
         began, started = time.perf_counter(), False
 
         async def send_marked(message: Message) -> None:
@@ -122,6 +124,7 @@ class Edge:
             "ms": round(seconds * 1000, 1),
             "key": key and key.name,
             "error": reason,
+            "trace_id": trace_id(),
         }
         level = logging.DEBUG if scope["path"] in OPEN else logging.INFO
         access.log(level, "%s %s %d in %.1f ms", method, path, status, seconds * 1000, extra=fields)

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
 from diptych.collection import Collection
 from diptych.scorer import Scorer
+from diptych.tracing import span
 
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
 
@@ -86,10 +87,11 @@ class Metrics:
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
-        """Time what runs inside."""
+        """Time what runs inside, as a span too."""
         began = time.perf_counter()
         try:
-            yield
+            with span(stage):
+                yield
         finally:
             self.stage(stage, time.perf_counter() - began)
 
