@@ -10,22 +10,19 @@ from diptych import explanation
 from diptych.collection import Collection
 from diptych.durable import write_durably
 from diptych.indexing import load
+from diptych.naming import pictures
 from diptych.search import Match
-from diptych_export.commandline import emit, read_bytes, remark, table
+from diptych_export.commandline import emit, remark, table
 from diptych_export.pictures import open_picture
-
-
-def picture(name: str) -> str | bytes:
-    """A picture as the command line names it: a path, or the bytes of standard input for `-`."""
-    return read_bytes("-") if name == "-" else name
 
 
 def search(args: argparse.Namespace) -> int:
     """Run `diptych search`; works beside a running writer."""
     scorer = load(args)
+    (query,) = pictures(args, [args.query])
     with Collection.open(args.store, scorer, read_only=True) as collection:
         result = collection.search(
-            picture(args.query), top=args.top, candidates=args.candidates, enough=args.enough, filter=args.filter
+            query, top=args.top, candidates=args.candidates, enough=args.enough, filter=args.filter
         )
         total = len(collection)
     rows = [
@@ -52,7 +49,8 @@ def search(args: argparse.Namespace) -> int:
 def rerank(args: argparse.Namespace) -> int:
     """Run `diptych rerank`."""
     scorer = load(args)
-    ranking = scorer.rank(picture(args.query), [picture(name) for name in args.candidates], args.top)
+    query, *candidates = pictures(args, [args.query, *args.candidates])
+    ranking = scorer.rank(query, candidates, args.top)
     results = [
         {
             "index": entry["corpus_id"],
@@ -77,11 +75,11 @@ def rerank(args: argparse.Namespace) -> int:
 def explain(args: argparse.Namespace) -> int:
     """Run `diptych explain`."""
     scorer = load(args)
-    sides = [picture(name) for name in (args.a, args.b)]
+    sides = pictures(args, [args.a, args.b])
     found = explanation.explain(scorer, *scorer.encode(sides).tokens, links=args.links)
     if args.output:
-        pictures = (open_picture(side, scorer.limits) for side in sides)
-        write_durably(Path(args.output), explanation.overlay(found, *pictures))
+        opened = (open_picture(side, scorer.limits) for side in sides)
+        write_durably(Path(args.output), explanation.overlay(found, *opened))
     links = [(found.place(link.first), found.place(link.second), link.share) for link in found.links]
     rows = [("{},{}".format(*a), "{},{}".format(*b), f"{share:.4f}") for a, b, share in links]
     rows_and_columns = "{} x {}".format(*found.grid)

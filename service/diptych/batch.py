@@ -15,8 +15,9 @@ from typing import IO
 import numpy as np
 
 from diptych.durable import replacing, sync_folder, write_durably
-from diptych.errors import BatchError
+from diptych.errors import BatchError, RemoteError
 from diptych.lock import WriterLock
+from diptych.naming import Fetch, is_address, refused
 from diptych.pairs import Scored, Survey, make_writer, open_pairs, shortest, survey
 from diptych.parallel import each
 from diptych.scorer import ENCODE_BATCH, Scorer
@@ -31,10 +32,11 @@ Tick = Callable[[int], None]
 class PairScorer:
     """Scores pairs of paths; the tokens of pictures used lately are kept, the oldest of them let go."""
 
-    def __init__(self, scorer: Scorer, base: Path) -> None:
-        """`base` is the folder that relative paths start from."""
+    def __init__(self, scorer: Scorer, base: Path, fetch: Fetch = refused) -> None:
+        """`base` is the folder that relative paths start from, `fetch` gets what is named by web address."""
         self.scorer = scorer
         self.base = base
+        self.fetch = fetch
         size = 2 * int(np.prod(scorer.runtime.token_shape))
         self.capacity = max(2 * CHUNK, CACHE_BYTES // size)
         self._kept: OrderedDict[str, np.ndarray | PictureError] = OrderedDict()
@@ -79,6 +81,11 @@ class PairScorer:
     def _pixels(self, name: str) -> np.ndarray:
         if not name:
             raise PictureError("the path is empty")
+        if is_address(name):
+            try:
+                return self.scorer.pixels(self.fetch(name), name=name)
+            except RemoteError as error:
+                raise PictureError(str(error)) from None
         return self.scorer.pixels(self.base / name, name=name)
 
 
@@ -96,11 +103,13 @@ class Report:
     scored: int
 
 
-def score_stream(scorer: Scorer, table: str, output: IO[bytes], format: str, tick: Tick) -> Report:
+def score_stream(
+    scorer: Scorer, table: str, output: IO[bytes], format: str, tick: Tick, fetch: Fetch = refused
+) -> Report:
     """Score a table and write each chunk as soon as it is done; nothing is kept for a resumption."""
     pairs = errors = 0
     with open_pairs(table) as (columns, rows):
-        worker = PairScorer(scorer, Path.cwd() if table == "-" else Path(table).absolute().parent)
+        worker = PairScorer(scorer, Path.cwd() if table == "-" else Path(table).absolute().parent, fetch)
         writer = make_writer(format, output, columns)
         for chunk in _chunks(rows):
             scored = worker.score(columns, chunk)
@@ -115,12 +124,13 @@ def score_stream(scorer: Scorer, table: str, output: IO[bytes], format: str, tic
 class Job:
     """A table to score into a file, with a journal of finished chunks in the folder `OUT.parts` beside it."""
 
-    def __init__(self, scorer: Scorer, table: Path, output: Path, format: str) -> None:
+    def __init__(self, scorer: Scorer, table: Path, output: Path, format: str, fetch: Fetch = refused) -> None:
         """Look at the table; nothing is written yet. Raises BatchError."""
         self.scorer = scorer
         self.table = table
         self.output = output
         self.format = format
+        self.fetch = fetch
         self.parts = output.with_name(output.name + ".parts")
         self.survey: Survey = survey(str(table))
         self.done = 0
@@ -147,7 +157,7 @@ class Job:
     def run(self, tick: Tick) -> Report:
         """Score what is left, then put the output together and drop the journal."""
         scored = 0
-        worker = PairScorer(self.scorer, self.table.absolute().parent)
+        worker = PairScorer(self.scorer, self.table.absolute().parent, self.fetch)
         with open_pairs(str(self.table)) as (columns, rows):
             for chunk in _chunks(islice(rows, self.done * CHUNK, None)):
                 results = worker.score(columns, chunk)

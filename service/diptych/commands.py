@@ -89,7 +89,7 @@ def _index(subparsers: Subparsers) -> None:
 
 def _search(subparsers: Subparsers) -> None:
     parser = command(subparsers, "search", "find a picture in a collection", _later("asking:search"))
-    parser.add_argument("query", metavar="QUERY", help="a picture file, or - for standard input")
+    parser.add_argument("query", metavar="QUERY", help="a picture file, a web address, or - for standard input")
     _store(parser)
     _top(parser, 10)
     parser.add_argument(
@@ -105,6 +105,7 @@ def _search(subparsers: Subparsers) -> None:
         help="look at no more once as many as --top have this score: faster, not exact",
     )
     _filter(parser)
+    _urls(parser)
     _model(parser)
 
 
@@ -120,24 +121,27 @@ def _score(subparsers: Subparsers) -> None:
     parser.add_argument("--format", choices=("csv", "jsonl", "parquet"), help="by default the ending of OUT, or csv")
     parser.add_argument("--resume", action="store_true", help="go on where a run that was stopped left off")
     parser.add_argument("--force", action="store_true", help="begin anew and replace what is there")
+    _urls(parser)
     _model(parser)
     parser.set_defaults(usage_error=parser.error)
 
 
 def _rerank(subparsers: Subparsers) -> None:
     parser = command(subparsers, "rerank", "order pictures by their likeness to one", _later("asking:rerank"))
-    parser.add_argument("query", metavar="QUERY", help="a picture file, or - for standard input")
+    parser.add_argument("query", metavar="QUERY", help="a picture file, a web address, or - for standard input")
     parser.add_argument("candidates", nargs="+", metavar="CANDIDATE", help="picture files")
     _top(parser, None)
+    _urls(parser)
     _model(parser)
 
 
 def _explain(subparsers: Subparsers) -> None:
     parser = command(subparsers, "explain", "show where two pictures match", _later("asking:explain"))
-    parser.add_argument("a", metavar="A", help="a picture file, or - for standard input")
+    parser.add_argument("a", metavar="A", help="a picture file, a web address, or - for standard input")
     parser.add_argument("b", metavar="B", help="another")
     parser.add_argument("-o", "--output", metavar="OUT.png", help="both pictures with the links drawn over them")
     parser.add_argument("--links", type=_number(0), default=24, help="how many of the strongest (default: %(default)s)")
+    _urls(parser)
     _model(parser)
 
 
@@ -160,6 +164,12 @@ def _bench(subparsers: Subparsers) -> None:
 
 def _store(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     parser.add_argument("--store", metavar="DIR", type=Path, required=required, help="the folder of the collection")
+
+
+def _urls(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--urls", action="store_true", help="fetch pictures that are named by web address (limits: DIPTYCH_URL_*)"
+    )
 
 
 def _filter(parser: argparse.ArgumentParser) -> None:

@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter
 
-from diptych.asking import picture
 from diptych.batch import Job, Report, score_stream
 from diptych.durable import replacing
 from diptych.errors import BatchError
 from diptych.indexing import load
+from diptych.naming import fetcher, pictures
 from diptych.pairs import FORMATS, import_parquet, shortest, standard_output
 from diptych_export.commandline import emit, progress, remark
 
@@ -32,7 +32,8 @@ def score(args: argparse.Namespace) -> int:
 def _score_pair(args: argparse.Namespace) -> int:
     a, b = args.inputs
     scorer = load(args)
-    logits = scorer.predict([(picture(a), picture(b))], activation=False)
+    first, second = pictures(args, [a, b])
+    logits = scorer.predict([(first, second)], activation=False)
     relevance, raw = shortest(scorer.relevance(logits)[0]), shortest(logits[0])
     data = {
         "image_a": a,
@@ -90,14 +91,14 @@ def _stream(args: argparse.Namespace, table: str, format: str) -> Report:
         else:
             output = stack.enter_context(replacing(Path(args.output)))
         bar = stack.enter_context(progress((), args, unit="pair", desc="scoring"))
-        return score_stream(load(args), table, output, format, bar.update)
+        return score_stream(load(args), table, output, format, bar.update, fetcher(args))
 
 
 def _journal(args: argparse.Namespace, table: Path, format: str) -> Report:
     output = Path(args.output)
     if output.exists() and table.exists() and output.samefile(table):
         raise BatchError(f"{output} is the table itself; name another file for the result")
-    job = Job(load(args), table, output, format)
+    job = Job(load(args), table, output, format, fetcher(args))
     with job.opened(resume=args.resume, force=args.force):
         if job.done:
             remark(args, f"going on after {job.resumed:,} of {job.survey.rows:,} pairs")

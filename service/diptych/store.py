@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +22,8 @@ from diptych.records import COLUMNS, JOINED, NewPicture, Record, damaged, record
 from diptych.schema import DATABASE, DIGESTS, FACTS, checksum, connect, missing, prepare
 
 _MEND = "`diptych index rebuild` embeds it anew"
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -165,21 +168,28 @@ class Store:
         return {row["id"] for row in self._all(query, (json.dumps(list(ids)),))}
 
     def records(self, rows: Sequence[int]) -> dict[int, Record]:
-        """Records by row number; rows that are gone are left out."""
+        """Records by row number; rows that are gone are left out, and so, with a warning, are damaged ones."""
         query = f"SELECT {COLUMNS} FROM {JOINED} WHERE row IN (SELECT value FROM json_each(?))"
-        return {row["row"]: record(row) for row in self._all(query, (json.dumps(list(rows)),))}
+        whole = {}
+        for row in self._all(query, (json.dumps(list(rows)),)):
+            try:
+                whole[row["row"]] = record(row)
+            except StoreError as fault:
+                self._left_out(fault)
+        return whole
 
     def tokens(self, rows: Sequence[int]) -> dict[int, bytes]:
-        """Tokens (float16, little-endian) by row number; rows that are gone are left out.
-
-        Raises StoreError if one is damaged.
+        """Tokens (float16, little-endian) by row number; rows that are gone are left out, and so, with a warning, are
+        damaged ones: one picture of many must not keep a search from the others.
         """
-        query = f"SELECT row, p.tokens, d.tokens AS digest FROM {JOINED} WHERE row IN (SELECT value FROM json_each(?))"
-        found = self._all(query, (json.dumps(list(rows)),))
-        for row in found:
-            if checksum(row["tokens"]) != row["digest"]:
-                raise damaged(row["row"], "list of tokens", _MEND)
-        return {row["row"]: row["tokens"] for row in found}
+        query = f"SELECT row, p.tokens, d.tokens FROM {JOINED} WHERE row IN (SELECT value FROM json_each(?))"
+        whole = {}
+        for row, tokens, digest in self._all(query, (json.dumps(list(rows)),)):
+            if checksum(tokens) == digest:
+                whole[row] = tokens
+            else:
+                self._left_out(damaged(row, "list of tokens", _MEND))
+        return whole
 
     def panel(self, id: str) -> tuple[bytes, bytes] | None:
         """(tokens float16, embedding float32) of a picture, little-endian; None if it is not there.
@@ -286,6 +296,9 @@ class Store:
         """A connection to read through, for what is no method here."""
         with self._connection() as connection:
             yield connection
+
+    def _left_out(self, fault: StoreError) -> None:
+        logger.warning("%s: left out of a search: %s", self.directory, fault)
 
     def _all(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
         with self._connection() as connection:

@@ -1,11 +1,6 @@
-import io
-import sys
-from types import SimpleNamespace
-
 import pytest
 
 from diptych import Collection
-from diptych.asking import picture
 
 
 @pytest.fixture
@@ -23,12 +18,6 @@ def search(diptych, collection, model, photo_bytes, tmp_path):
 
 def cells(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines()[1:]]
-
-
-def test_only_a_single_dash_is_standard_input(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"piped")))
-    assert picture("-") == b"piped"
-    assert [picture(name) for name in ("./-", "--", "a-b.jpg")] == ["./-", "--", "a-b.jpg"]
 
 
 def test_the_table_and_the_json_of_a_search_say_the_same(search):

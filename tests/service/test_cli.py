@@ -29,6 +29,11 @@ def test_the_version_is_the_packages(diptych):
     assert diptych("--version").out == f"diptych {version('diptych')}\n"
 
 
+def test_python_dash_m_is_the_same_command():
+    found = subprocess.run([sys.executable, "-m", "diptych", "--version"], capture_output=True, text=True, check=True)
+    assert found.stdout == f"diptych {version('diptych')}\n"
+
+
 def test_help_imports_nothing_heavy():
     heavy = ("numpy", "onnxruntime", "faiss", "torch", "fastapi", "PIL", "sqlite3")
     program = (

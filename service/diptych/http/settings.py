@@ -79,8 +79,11 @@ class Settings(BaseSettings):
     @property
     def remote(self) -> RemoteLimits | None:
         """What may be fetched by web address; None for nothing."""
-        if not self.urls:
-            return None
+        return self.remote_limits if self.urls else None
+
+    @property
+    def remote_limits(self) -> RemoteLimits:
+        """What bounds the fetching, where it is allowed."""
         return RemoteLimits(self.url_bytes, self.url_seconds, hosts=self.url_hosts, private=self.url_private)
 
     @classmethod
