@@ -121,7 +121,7 @@ def _works(scorer: Scorer, folder: Path, peers: list[str]) -> Iterator[dict[str,
     matrix = rng.random((SGEMM_SIZE, SGEMM_SIZE), np.float32)
     sgemm = open_yardstick("sgemm", threads)
     photos = draw_collection(folder / "drawn", count=CANDIDATES + 20)
-    files = [_resized(path) for path in photos[:PICTURES]]
+    files = [resized(path) for path in photos[:PICTURES]]
     tokens = scorer.encode(photos[: CANDIDATES + 1]).tokens
     store = folder / "store"
     with Collection.open(store, scorer, create=True) as collection:
@@ -212,7 +212,7 @@ def text(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _resized(path: Path) -> bytes:
+def resized(path: Path) -> bytes:
     """A drawn picture as a JPEG of 640 x 480."""
     buffer = io.BytesIO()
     with Image.open(path) as picture:

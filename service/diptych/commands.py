@@ -152,7 +152,7 @@ def _doctor(subparsers: Subparsers) -> None:
 
 
 def _bench(subparsers: Subparsers) -> None:
-    parser, _ = group(subparsers, "bench", "measure what things cost on this machine")
+    parser, subjects = group(subparsers, "bench", "measure what things cost on this machine")
     parser.set_defaults(run=_later("bench:bench"))
     parser.add_argument(
         "--peer", action="append", choices=("vit-s16",), help="a peer to measure beside (repeatable; default: all)"
@@ -160,6 +160,12 @@ def _bench(subparsers: Subparsers) -> None:
     parser.add_argument("--rounds", type=_number(3), default=15, help="rounds in turns (default: %(default)s)")
     parser.add_argument("--memory", action="store_true", help="also the peak memory of small and large requests")
     _model(parser)
+    service = command(subjects, "load", "the service under many clients, beside the bare engine", _later("load:bench"))
+    service.add_argument(
+        "--clients", nargs="+", type=_number(1, 1000), default=[1, 8, 64], metavar="N", help="(default: 1 8 64)"
+    )
+    service.add_argument("--seconds", type=_number(1), default=20, help="a round (default: %(default)s)")
+    _model(service)
 
 
 def _store(parser: argparse.ArgumentParser, *, required: bool = True) -> None:

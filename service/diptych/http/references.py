@@ -115,7 +115,8 @@ def inline_bytes(text: str, position: str, fetch: Fetch | None = None) -> bytes:
     422 for anything else, by name for addresses and paths.
     """
     head = text[:64].lstrip().lower()
-    if head.startswith(("http://", "https://", "//", "ftp://")):
+    # Base64 may begin with "//" too, but has no dot in it.
+    if head.startswith(("http://", "https://", "ftp://")) or (head.startswith("//") and "." in head):
         if fetch is None:
             message = f"{position}: web addresses are not fetched; download the picture and send it as a data URI."
             raise RequestError(422, "remote_url_refused", message, param=position)
