@@ -6,7 +6,8 @@ import faiss
 import numpy as np
 import pytest
 
-from diptych.index import CACHE, MANIFEST, CandidateIndex, _digest
+from diptych.cache import CACHE, MANIFEST, digest
+from diptych.index import CandidateIndex
 from diptych.records import NewPicture
 from diptych.store import Store
 
@@ -110,7 +111,7 @@ def change_manifest(key, value, *, signed=True):
         manifest = json.loads((directory / MANIFEST).read_text())
         manifest[key] = value
         if signed:
-            manifest["sha256"] = _digest(np.fromfile(directory / CACHE, np.uint8), manifest)
+            manifest["sha256"] = digest(directory, manifest)
         (directory / MANIFEST).write_text(json.dumps(manifest))
 
     return change

@@ -2,11 +2,10 @@ import json
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from diptych import Collection
-from diptych.index import _digest
+from diptych.cache import digest
 from diptych.indexing import pictures_in
 
 
@@ -109,7 +108,7 @@ def test_a_verified_cache_of_another_state_is_noted_and_the_collection_is_health
         "all 11 pictures are whole\n  note: index cache: 1 changes behind; they are replayed\n"
     )
     manifest = json.loads(cache["candidates.json"]) | {"generation": 99}
-    manifest["sha256"] = _digest(np.fromfile(store / "candidates.faiss", np.uint8), manifest)
+    manifest["sha256"] = digest(store, manifest)
     (store / "candidates.json").write_text(json.dumps(manifest))
     ahead = diptych("index", "verify", "--store", store)
     assert ahead.code == 0

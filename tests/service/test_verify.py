@@ -5,7 +5,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from diptych.index import CACHE, MANIFEST, _digest
+from diptych.cache import MANIFEST, digest
 from diptych.store import Store
 from diptych.verify import Verdict, verify
 
@@ -27,7 +27,7 @@ def change_manifest(store: Store, **values: object) -> None:
     """A manifest that was written so: its checksum is right unless that is what is changed."""
     path = store.directory / MANIFEST
     manifest = {**json.loads(path.read_text()), **values}
-    signed = {"sha256": _digest(np.fromfile(store.directory / CACHE, np.uint8), manifest), **values}
+    signed = {"sha256": digest(store.directory, manifest), **values}
     path.write_text(json.dumps({**manifest, **signed}))
 
 
