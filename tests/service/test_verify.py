@@ -7,6 +7,7 @@ import pytest
 
 from diptych.cache import MANIFEST, digest
 from diptych.store import Store
+from diptych.vectors import Vectors
 from diptych.verify import Verdict, verify
 
 
@@ -133,3 +134,14 @@ def test_a_writer_who_adds_meanwhile_causes_no_false_alarm(collection, photo_byt
         assert verify(store).problems == []
         assert len(collection) == 13
         assert verify(store).pictures == 13
+
+
+def test_the_recall_of_an_approximate_index_is_measured_and_a_low_one_is_a_remark(collection, monkeypatch):
+    assert collection.verify().recall is None
+    collection.rebuild(index="ivf")
+    verdict = collection.verify()
+    assert (verdict.recall, verdict.remarks) == (pytest.approx(1, abs=0.2), [])
+    monkeypatch.setattr(Vectors, "recall", lambda _: 0.953)
+    verdict = collection.verify()
+    assert verdict.healthy
+    assert verdict.remarks == ["index: finds 95.3% of the exact candidates; `diptych index rebuild` lays it out anew"]
