@@ -8,10 +8,10 @@ from typing import Literal, get_args
 Kind = Literal["auto", "exact", "ivf"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-# Measured with embeddings of photos, one core, 100 candidates: an exact search takes 2 ms of 100,000 and 21 ms of a
-# million, one in lists 0.7 and 2 ms, and the pairs after it 26 ms of both cores. So lists are not worth what they lose
-# until an exact search takes about 10 ms.
-MANY = 500_000
+# Measured with embeddings of photos on one core: an exact search takes 2 ms of 100,000, 5 ms of 250,000 and 21 ms of a
+# million, one in lists about 1 and 2 ms; the pairs of 100 candidates take 52 ms of a core after it. So an exact search
+# stays below a tenth of what a search costs, and lists come in before it is more.
+MANY = 250_000
 
 
 def lists_for(count: int, kind: Kind, present: int = 1) -> int:
