@@ -131,7 +131,7 @@ def _works(scorer: Scorer, folder: Path, peers: list[str]) -> Iterator[dict[str,
     def cold() -> float:
         for path in store.rglob("*"):
             if path.is_file():
-                _forget(path)
+                forget(path)
         with Collection.open(store, scorer, read_only=True) as collection:
             began = perf_counter()
             collection.search(files[0], candidates=CANDIDATES)
@@ -156,7 +156,7 @@ def _result(scorer: Scorer, seconds: dict[str, np.ndarray], rounds: int) -> dict
     rate = 2 * SGEMM_SIZE**3 / seconds["sgemm"].min()  # what the machine can do is what it did once
     pair = np.median(seconds["pairs"]) / CANDIDATES
     return {
-        "machine": {"processor": _processor(), "threads": runtime.threads},
+        "machine": {"processor": processor(), "threads": runtime.threads},
         "model": runtime.name,
         "revision": runtime.revision,
         "provider": runtime.provider,
@@ -220,7 +220,7 @@ def resized(path: Path) -> bytes:
     return buffer.getvalue()
 
 
-def _forget(path: Path) -> None:
+def forget(path: Path) -> None:
     """Ask the system to drop what it keeps of a file, so that it is read from the disk."""
     if hasattr(os, "posix_fadvise"):
         handle = os.open(path, os.O_RDONLY)
@@ -230,7 +230,8 @@ def _forget(path: Path) -> None:
             os.close(handle)
 
 
-def _processor() -> str:
+def processor() -> str:
+    """What this machine computes on, by name."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -20,10 +20,12 @@ from diptych.errors import ModelMismatchError, UnknownPictureError
 from diptych.filters import compiled
 from diptych.index import CandidateIndex
 from diptych.intake import Arrival, Known, batches, checked_metadata, full_path, receive, rows
+from diptych.layout import Kind
 from diptych.originals import original
 from diptych.parallel import each
 from diptych.rebuild import Rebuilt, reembed
 from diptych.records import Record
+from diptych.renewal import Renewal
 from diptych.scorer import Scorer
 from diptych.search import SearchResult
 from diptych.store import Store
@@ -64,6 +66,7 @@ class Collection:
         self.scorer = scorer
         self.index = index
         self._writing = Lock()
+        self._renewal = Renewal(index, store, self._save)
 
     @classmethod
     def open(
@@ -86,8 +89,10 @@ class Collection:
                 )
             index = CandidateIndex.open(store, runtime.embedding_dim, runtime.revision)
             collection = cls(store, scorer, index)
-            if not read_only and index.saved_generation != index.generation:
-                collection._save()
+            if not read_only:
+                if index.saved_generation != index.generation:
+                    collection._save()
+                collection._renewal.consider()
         except BaseException:
             store.close()
             raise
@@ -99,7 +104,11 @@ class Collection:
         return self.store.directory
 
     def close(self) -> None:
-        """Write the index cache and let the next writer in. Nothing is lost without it; the next start takes longer."""
+        """Write the index cache and let the next writer in. Nothing is lost without it; the next start takes longer.
+
+        Waits for an index that is being made anew.
+        """
+        self._renewal.close()
         with self._writing:
             if not self.store.read_only and self.index.saved_generation != self.index.generation:
                 self._save()
@@ -245,6 +254,7 @@ class Collection:
                 "dimension": self.index.dimension,
                 "generation": self.index.generation,
                 "saved_generation": self.index.saved_generation,
+                **self.index.layout(),
             },
         }
 
@@ -256,14 +266,19 @@ class Collection:
         self,
         *,
         everything: bool = False,
+        index: Kind | None = None,
         on_error: Callable[[Record, Exception], None] | None = None,
         on_progress: Callable[[int], None] | None = None,
     ) -> Rebuilt:
-        """Embed damaged pictures anew (with `everything`: all of them) and make the index from the database alone."""
+        """Embed damaged pictures anew (with `everything`: all of them) and make the index from the database alone.
+
+        `index` is its kind from now on: "exact", "ivf" (approximate), or "auto", by the number of pictures.
+        """
         with self._writing:
             report = reembed(self.store, self.scorer, everything=everything, on_error=on_error, on_progress=on_progress)
-            runtime = self.scorer.runtime
-            self.index = CandidateIndex.rebuilt(self.store, runtime.embedding_dim, runtime.revision)
+            if index is not None:
+                self.store.set_index_kind(index)
+            self.index.renew(self.store)
             self._save()
         return report
 
@@ -293,6 +308,7 @@ class Collection:
         self.index.catch_up(self.store)
         if self.index.generation - self.index.saved_generation >= max(_SAVE_AFTER, len(self.index) // 8):
             self._save()
+        self._renewal.consider()
 
     def _unknown(self, id: str) -> UnknownPictureError:
         return UnknownPictureError(f"the collection {self.directory} has no picture {id[:64]!r}")

@@ -11,6 +11,7 @@ from typing import Any
 
 from diptych import demo
 from diptych.filters import compiled
+from diptych.layout import KINDS
 from diptych_export.commandline import Subparsers, command, group
 from diptych_export.providers import PROVIDERS
 
@@ -84,6 +85,9 @@ def _index(subparsers: Subparsers) -> None:
     _store(rebuild)
     rebuild.add_argument("--all", action="store_true", help="embed every picture, also those of this model")
     rebuild.add_argument("--drop-missing", action="store_true", help="remove pictures whose file cannot be read")
+    rebuild.add_argument(
+        "--index", choices=KINDS, help="its kind from now on: exact, approximate (ivf), or by its size (auto)"
+    )
     _model(rebuild)
 
 
@@ -166,6 +170,13 @@ def _bench(subparsers: Subparsers) -> None:
     )
     service.add_argument("--seconds", type=_number(1), default=20, help="a round (default: %(default)s)")
     _model(service)
+
+    collection = command(subjects, "collection", "fill, open and search a large collection", _later("scale:run"))
+    collection.add_argument(
+        "--count", type=_number(100), default=100_000, help="small pictures to draw (default: %(default)s)"
+    )
+    collection.add_argument("--folder", metavar="DIR", type=Path, help="where to put them meanwhile: 12 KB a picture")
+    collection.add_argument("--model", default="photo", help="a bundled model or an artifact (default: %(default)s)")
 
 
 def _store(parser: argparse.ArgumentParser, *, required: bool = True) -> None:

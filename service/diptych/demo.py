@@ -12,7 +12,7 @@ from diptych_export.errors import DiptychError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from PIL import Image
 
@@ -89,6 +89,13 @@ def plan(folder: Path, count: int, seed: int) -> tuple[list[Picture], list[Pictu
     others = [Picture(folder / "queries" / p.path.name, p.series, p.member, p.kind) for p in strangers]
     photos = [picture for picture in scenes if picture.path in kept] + copies
     return photos, sorted(queries + others, key=lambda query: query.path), folder / "truth.csv"
+
+
+def draw_scenes(count: int, seed: int = 0) -> Iterator[Image.Image]:
+    """Scenes of every kind in turn, each another one, as the demonstration collection has them."""
+    kinds = list(_scenes())
+    for number in range(count):
+        yield _draw(Picture(Path(), number, 0, kinds[number % len(kinds)]), seed)
 
 
 def register(subparsers: Subparsers) -> None:

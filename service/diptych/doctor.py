@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from diptych.indexing import load
+from diptych import cache
+from diptych.indexing import laid_out, load
 from diptych.scorer import Scorer
 from diptych.store import Store
 from diptych.verify import verify
@@ -128,7 +129,9 @@ def inspect_store(directory: Path, problems: list[str]) -> dict[str, Any]:
     """Counts and health of a collection; what is wrong is added to `problems`. Raises StoreError."""
     with Store.open(directory, read_only=True) as store:
         verdict = verify(store)
-        found = {**store.stats(), "healthy": verdict.healthy, "remarks": verdict.remarks}
+        saved = cache.layout(store.directory) or {}
+        index = {"asked": store.index_kind(), **saved, "measured_recall": verdict.recall}
+        found = {**store.stats(), "index": index, "healthy": verdict.healthy, "remarks": verdict.remarks}
     problems += verdict.problems
     return found
 
@@ -173,7 +176,8 @@ def _text(report: dict[str, Any]) -> str:
             f"speed      {runtime['model']}: {runtime['panel_ms']:.2f} ms a picture, {runtime['pair_ms']:.2f} ms a pair"
         )
     if store:
-        lines.append(f"store      {store['directory']}: {store['pictures']:,} pictures")
+        index = laid_out(store["index"])
+        lines.append(f"store      {store['directory']}: {store['pictures']:,} pictures; index {index}")
         lines += [f"           {text}" for text in store["remarks"]]
     lines += [f"problem    {text}" for text in report["problems"]] or ["all is well"]
     return "\n".join(lines)

@@ -1,34 +1,37 @@
-"""The candidate index: FAISS over all embeddings, in memory, with a checksummed cache beside the database.
+"""The candidate index: all embeddings in memory, as the database's journal says, with a cache beside the database.
 
 The database is the truth. The cache only saves time at the start, so whatever is wrong with it, it is made anew.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-import faiss
 import numpy as np
 
-from diptych.durable import write_durably
+from diptych import cache
+from diptych.layout import Kind, lists_for, outgrown
 from diptych.store import Store
+from diptych.vectors import Vectors, centroids
 
-CACHE = "candidates.faiss"
-MANIFEST = "candidates.json"
 METRIC = "inner product"
+FORMAT = 2
+
 _STEP = 4096
+_SAMPLED = 64  # vectors a list, of which its centroid is learnt
 
 logger = logging.getLogger(__name__)
 
 
 class CandidateIndex:
-    """Exact inner-product search over unit embeddings, labelled with the rows of the database; thread-safe."""
+    """Inner-product search over unit embeddings, labelled with the rows of the database; thread-safe.
+
+    Exact, or from `layout.MANY` pictures on an approximation whose recall is measured.
+    """
 
     def __init__(self, dimension: int, revision: str, identity: str) -> None:
         self.dimension = dimension
@@ -36,19 +39,25 @@ class CandidateIndex:
         self.identity = identity
         self.generation = 0
         self.saved_generation = 0
-        self._index: Any = faiss.IndexIDMap2(faiss.IndexFlatIP(dimension))
-        self._highest = 0
-        # FAISS wants changes to exclude searches. One lock is enough: a search here is short beside the two graphs.
+        self.kind: Kind = "auto"
+        self.made_for = 0
+        self.recall = 1.0
+        self._vectors = Vectors(dimension)
+        # Changes exclude searches. One lock is enough: a search here is short beside the two graphs.
         self._lock = Lock()
-        self._replaying = Lock()
+        self._changing = Lock()  # held by whoever changes or saves, so that searches go on while there is nothing new
 
     def __len__(self) -> int:
-        return self._index.ntotal
+        return len(self._vectors)
 
     @classmethod
     def open(cls, store: Store, dimension: int, revision: str) -> CandidateIndex:
-        """The index of a collection: its cache with the newer changes replayed, or rebuilt, which is logged once."""
+        """The index of a collection: its cache with the newer changes replayed, or rebuilt, which is logged once.
+
+        A rebuilt one is exact at first, which takes the least time; see `outgrown`.
+        """
         index = cls(dimension, revision, store.identity)
+        index.kind = store.index_kind()
         reason = index._load(store.directory, store.sequence())
         if reason is None:
             index.catch_up(store)
@@ -57,48 +66,88 @@ class CandidateIndex:
             if len(index) != count and store.sequence() == index.generation:
                 reason = f"it has {len(index)} entries after the replay and the database {count}"
         if reason is not None:
-            index = cls.rebuilt(store, dimension, revision)
+            index.renew(store, exact=True)
             if len(index):
-                logger.warning("%s: %s; rebuilt from the database (%d)", store.directory / CACHE, reason, len(index))
+                path = store.directory / cache.CACHE
+                logger.warning("%s: %s; rebuilt from the database (%d)", path, reason, len(index))
         return index
 
     @classmethod
     def rebuilt(cls, store: Store, dimension: int, revision: str) -> CandidateIndex:
-        """The index made from the pictures in the database; the journal serves only for what changes meanwhile."""
+        """The index made from the database alone: the same one for the same pictures and the same kind asked for."""
         index = cls(dimension, revision, store.identity)
-        began, after = store.sequence(), 0
+        index.renew(store)
+        return index
+
+    @property
+    def lists(self) -> int:
+        """How many lists the vectors are in; with one, the index is exact."""
+        return self._vectors.lists
+
+    def outgrown(self) -> bool:
+        """Whether `renew` would lay it out otherwise: it has become large or small, or another kind is asked for."""
+        return outgrown(len(self), self.kind, self.lists, self.made_for)
+
+    def renew(self, store: Store, *, exact: bool = False) -> None:
+        """Make it from the pictures in the database, laid out for as many as there are, or in one list with `exact`.
+
+        Searches and changes go on with what there was until the new one takes its place; both are in memory for that
+        time. The journal serves only for what changes meanwhile.
+        """
+        self.kind = store.index_kind()
+        fresh = CandidateIndex(self.dimension, self.revision, self.identity)
+        fresh.generation = store.sequence()
+        if not exact:
+            fresh._vectors = self._empty(store)
+        after = 0
         while found := store.embeddings(after, _STEP):
             after = max(found)
-            index._update(found, began, store.directory)
-        index.generation = began
-        index.catch_up(store)
-        return index
+            fresh._update(found, fresh.generation, store.directory)
+        recall = fresh._vectors.tune()
+        fresh.catch_up(store)
+        with self._changing:
+            fresh.catch_up(store)  # little is left for the time in which nobody can add
+            with self._lock:
+                self._vectors, self.generation = fresh._vectors, fresh.generation
+                self.made_for, self.recall = len(fresh), recall
+
+    def _empty(self, store: Store) -> Vectors:
+        """Where the pictures in the database are to go: one list, or lists learnt from a sample of them."""
+        count = store.count()
+        wanted = lists_for(count, self.kind, self.lists)
+        if wanted == 1:
+            return Vectors(self.dimension)
+        random, sample, after = np.random.default_rng(0), [], 0
+        while found := store.embeddings(after, _STEP):
+            after = max(found)
+            usable = list(_usable(found, self.dimension).values())
+            sample += [
+                usable[place] for place in np.flatnonzero(random.random(len(usable)) < _SAMPLED * wanted / count)
+            ]
+        return Vectors(self.dimension, centroids(np.stack(sample), wanted) if len(sample) > 1 else None)
 
     def catch_up(self, store: Store) -> None:
         """Replay what changed in the database since `generation`; doing it twice does no harm."""
-        with self._replaying:
+        with self._changing:
             while changes := store.changes(self.generation, _STEP):
                 # A row that changed several times is in its present state in every one of its changes.
                 present = {change.row: change.embedding for change in changes}
                 self._update(present, changes[-1].sequence, store.directory)
 
     def _update(self, present: Mapping[int, bytes | None], generation: int, directory: Path) -> None:
-        vectors = {row: _vector(blob, self.dimension) for row, blob in present.items() if blob is not None}
-        usable = {row: vector for row, vector in vectors.items() if vector is not None}
-        if len(usable) < len(vectors):
+        usable = _usable(present, self.dimension)
+        damaged = sum(blob is not None for blob in present.values()) - len(usable)
+        if damaged:
             logger.warning(
                 "%s: %d embeddings are damaged and were left out; `diptych index rebuild --store %s` mends them",
                 directory,
-                len(vectors) - len(usable),
+                damaged,
                 directory,
             )
         with self._lock:
-            known = [row for row in present if row <= self._highest]
-            if known:
-                self._index.remove_ids(np.array(known, np.int64))
+            self._vectors.remove(list(present))
             if usable:
-                self._index.add_with_ids(np.stack(list(usable.values())), np.array(list(usable), np.int64))
-                self._highest = max(self._highest, *usable)
+                self._vectors.add(list(usable), np.stack(list(usable.values())))
             self.generation = generation
 
     def search(
@@ -107,109 +156,71 @@ class CandidateIndex:
         """Rows int64 (n,) and cosines float32 (n,) of the n <= `count` nearest, nearest first, equals by row.
 
         `embedding` is one finite unit vector float32 (e,); raises ValueError otherwise. With `among` only these rows
-        are looked for.
+        are looked for, and always exactly.
         """
         if embedding.shape != (self.dimension,) or not np.isfinite(embedding).all():
             raise ValueError(f"expected a finite embedding of {self.dimension} numbers, got shape {embedding.shape}")
         with self._lock:
-            count = min(count, self._index.ntotal)
-            chosen = None
-            if among is not None:
-                parameters: Any = faiss.SearchParameters  # whose stub does not know that it takes a selector
-                chosen = parameters(sel=faiss.IDSelectorBatch(np.array(among, np.int64)))
-                count = min(count, len(among))
-            if count == 0:
-                return np.empty(0, np.int64), np.empty(0, np.float32)
-            threads = faiss.omp_get_max_threads()
-            faiss.omp_set_num_threads(1)  # holds for the calling thread only, so it is set where it is needed
-            try:
-                cosines, rows = self._index.search(embedding[None].astype(np.float32), count, params=chosen)
-            finally:
-                faiss.omp_set_num_threads(threads)
-        rows, cosines = rows[0], cosines[0]
-        found = rows >= 0
-        rows, cosines = rows[found], cosines[found]
-        order = np.lexsort((rows, -cosines))
-        return rows[order], cosines[order]
+            return self._vectors.search(embedding, count, among)
+
+    def rows(self) -> np.ndarray:
+        """The rows int64 (n,) that are in it, ascending."""
+        with self._lock:
+            return self._vectors.labels()
+
+    def embedding(self, row: int) -> np.ndarray:
+        """The embedding float32 (e,) of a row that is in it."""
+        with self._lock:
+            return self._vectors.vector(row)
+
+    def layout(self) -> dict[str, Any]:
+        """How it is laid out, as JSON values: kind, lists, probes by candidates asked for, recall at 100, made_for.
+
+        `recall` was measured when it was made, `made_for` is the number of pictures then.
+        """
+        return {
+            "kind": "exact" if self.lists == 1 else "ivf",
+            "lists": self.lists,
+            "probes": {str(depth): probes for depth, probes in self._vectors.probes.items()},
+            "recall": self.recall,
+            "made_for": self.made_for,
+        }
 
     def save(self, directory: Path) -> None:
         """Write the cache and then its manifest, each in one step; raises OSError if the disk does not take them."""
-        with self._lock:
-            data = faiss.serialize_index(self._index)
-            manifest = {
-                "generation": self.generation,
-                "count": self._index.ntotal,
-                "dimension": self.dimension,
-                "metric": METRIC,
-                "revision": self.revision,
-                "identity": self.identity,
-            }
-        manifest["sha256"] = _digest(data, manifest)
-        write_durably(directory / CACHE, data.data)
-        write_durably(directory / MANIFEST, json.dumps(manifest, indent=2).encode())
-        self.saved_generation = manifest["generation"]
+        with self._changing:
+            facts = {"generation": self.generation, "count": len(self), **self._wanted(), **self.layout()}
+            cache.save(directory, self._vectors, facts)
+            self.saved_generation = self.generation
 
     def _load(self, directory: Path, sequence: int) -> str | None:
         """Take over the cache; returns the reason if it cannot be used."""
-        manifest, reason = read_manifest(directory)
+        manifest, reason = cache.read_manifest(directory)
         if reason is not None:
             return reason
-        for key, wanted in (
-            *(("dimension", self.dimension), ("metric", METRIC)),
-            *(("revision", self.revision), ("identity", self.identity)),
-        ):
+        for key, wanted in self._wanted().items():
             if manifest.get(key) != wanted:
                 return f"it was made for {key} {manifest.get(key)!r}, not {wanted!r}"
         if manifest["generation"] > sequence:
             return f"it is ahead of the database (generation {manifest['generation']}, database {sequence})"
-        data, reason = read_cache(directory, manifest)
-        if data is None:
+        vectors, reason = cache.load(directory, manifest)
+        if vectors is None:
             return reason
-        index: Any = faiss.deserialize_index(data)
-        labels = faiss.vector_to_array(index.id_map)
-        if index.ntotal != manifest["count"] or len(np.unique(labels)) != index.ntotal:
-            return f"it has {index.ntotal} entries and {len(np.unique(labels))} labels, expected {manifest['count']}"
-        self._index = index
-        self._highest = int(labels.max(initial=0))
+        self._vectors, self.made_for, self.recall = vectors, manifest["made_for"], manifest["recall"]
         self.generation = self.saved_generation = manifest["generation"]
         return None
 
-
-def read_manifest(directory: Path) -> tuple[dict[str, Any], str | None]:
-    """The cache's manifest and None, or an empty one and what is wrong with it."""
-    try:
-        manifest = json.loads((directory / MANIFEST).read_bytes())
-    except FileNotFoundError:
-        return {}, "it is missing"
-    except (OSError, ValueError) as error:
-        return {}, f"its manifest cannot be read ({error})"
-    if not isinstance(manifest, dict) or not all(isinstance(manifest.get(key), int) for key in ("generation", "count")):
-        return {}, "its manifest is damaged"
-    return manifest, None
+    def _wanted(self) -> dict[str, Any]:
+        """What a cache must be made for to be ours."""
+        facts = {"format": FORMAT, "dimension": self.dimension, "metric": METRIC}
+        return {**facts, "revision": self.revision, "identity": self.identity}
 
 
-def read_cache(directory: Path, manifest: dict[str, Any]) -> tuple[np.ndarray | None, str | None]:
-    """The cache's bytes (uint8) if they and the manifest have its digest, or else what is wrong."""
-    try:
-        data = np.fromfile(directory / CACHE, np.uint8)
-    except OSError as error:
-        return None, f"it cannot be read ({error.strerror})"
-    digest = _digest(data, manifest)
-    if digest != manifest.get("sha256"):
-        return None, f"its checksum is wrong ({digest[:12]}, expected {str(manifest.get('sha256'))[:12]})"
-    return data, None
-
-
-def _digest(data: np.ndarray, manifest: Mapping[str, Any]) -> str:
-    """Of the cache and of what its manifest says: a generation too high would leave out changes in the replay."""
-    facts = {key: value for key, value in manifest.items() if key != "sha256"}
-    found = hashlib.sha256(data.data)
-    found.update(json.dumps(facts, sort_keys=True).encode())
-    return found.hexdigest()
-
-
-def _vector(blob: bytes, dimension: int) -> np.ndarray | None:
-    if len(blob) != 4 * dimension:
-        return None
-    vector = np.frombuffer(blob, "<f4")
-    return vector if np.isfinite(vector).all() else None
+def _usable(present: Mapping[int, bytes | None], dimension: int) -> dict[int, np.ndarray]:
+    """The embeddings float32 (e,) that are there, whole and finite, by row."""
+    vectors = {
+        row: np.frombuffer(blob, "<f4")
+        for row, blob in present.items()
+        if blob is not None and len(blob) == 4 * dimension
+    }
+    return {row: vector for row, vector in vectors.items() if np.isfinite(vector).all()}

@@ -7,12 +7,12 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from diptych import archive
+from diptych import archive, cache
 from diptych.collection import Collection
 from diptych.durable import replacing
 from diptych.errors import UnknownPictureError
@@ -102,17 +102,29 @@ def remove(args: argparse.Namespace) -> int:
 def stats(args: argparse.Namespace) -> int:
     """Run `diptych index stats`; works beside a running writer and needs no model."""
     with Store.open(args.store, read_only=True) as store:
-        found = store.stats()
+        found = {**store.stats(), "index": {"asked": store.index_kind(), **(cache.layout(store.directory) or {})}}
     revisions = ", ".join(f"{revision} ({count:,})" for revision, count in found["revisions"].items()) or "none yet"
     lines = [
         f"{found['directory']}",
         f"  pictures  {found['pictures']:,} ({found['kept']:,} with their bytes)",
         f"  model     {revisions}",
         f"  changes   {found['sequence']:,}",
+        f"  index     {laid_out(found['index'])}",
         f"  on disk   {found['disk_bytes'] / 1e6:,.1f} MB",
     ]
     emit(args, found, "\n".join(lines))
     return 0
+
+
+def laid_out(index: Mapping[str, Any]) -> str:
+    """In words, what `cache.layout` says beside the kind that was `asked` for."""
+    if "kind" not in index:
+        shown = "none saved yet"
+    elif index["kind"] == "exact":
+        shown = "exact"
+    else:
+        shown = f"ivf, {index['lists']:,} lists, {index['recall']:.1%} of the exact candidates when it was made"
+    return shown if index["asked"] == "auto" else f"{shown} ({index['asked']} asked for)"
 
 
 def check(args: argparse.Namespace) -> int:
@@ -123,6 +135,8 @@ def check(args: argparse.Namespace) -> int:
     lines += _some([f"  {text}" for text in verdict.problems])
     lines += [] if verdict.problems else [f"all {verdict.pictures:,} pictures are whole"]
     lines += [f"  note: {text}" for text in verdict.remarks]
+    if verdict.recall is not None:
+        lines.append(f"  the index finds {verdict.recall:.1%} of the exact candidates")
     emit(args, {"healthy": verdict.healthy, **asdict(verdict)}, "\n".join(lines))
     return 0 if verdict.healthy else 1
 
@@ -175,6 +189,7 @@ def renew(args: argparse.Namespace) -> int:
             scorer,
             everything=args.all,
             drop=args.drop_missing,
+            index=args.index,
             on_error=fail,
             on_progress=bar.update,
         )

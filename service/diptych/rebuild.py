@@ -9,6 +9,7 @@ from pathlib import Path
 from diptych.errors import UnknownPictureError
 from diptych.index import CandidateIndex
 from diptych.intake import BATCH, features
+from diptych.layout import Kind
 from diptych.originals import original
 from diptych.parallel import each
 from diptych.records import Record
@@ -34,16 +35,20 @@ def rebuild(
     *,
     everything: bool = False,
     drop: bool = False,
+    index: Kind | None = None,
     on_error: Failure | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Rebuilt:
     """Bring the collection in a folder to the scorer's model and write its index anew.
 
-    May be interrupted and run again. With `drop`, pictures that cannot be read any more are removed. Raises StoreError.
+    May be interrupted and run again. With `drop`, pictures that cannot be read any more are removed; `index` is the
+    index's kind from now on. Raises StoreError.
     """
     with Store.open(directory) as store:
         report = reembed(store, scorer, everything=everything, drop=drop, on_error=on_error, on_progress=on_progress)
         runtime = scorer.runtime
+        if index is not None:
+            store.set_index_kind(index)
         CandidateIndex.rebuilt(store, runtime.embedding_dim, runtime.revision).save(store.directory)
     return report
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from diptych.errors import StoreError
 from diptych.filters import EVERYTHING, Condition
+from diptych.layout import KINDS, Kind
 from diptych.lock import WriterLock
 from diptych.records import COLUMNS, JOINED, NewPicture, Record, damaged, record
 from diptych.schema import DATABASE, DIGESTS, FACTS, checksum, connect, missing, prepare
@@ -277,6 +278,18 @@ class Store:
     def damage(self) -> list[str]:
         """What SQLite's own integrity check finds wrong; empty if all is well."""
         return [text for (text,) in self._all("PRAGMA integrity_check") if text != "ok"]
+
+    def index_kind(self) -> Kind:
+        """The kind of candidate index that was asked for; "auto" if nobody did."""
+        found = self._all("SELECT value FROM facts WHERE key='index'")
+        return found[0]["value"] if found else "auto"
+
+    def set_index_kind(self, kind: Kind) -> None:
+        """Ask for a kind of candidate index. It is kept here because the index is only a cache. Raises ValueError."""
+        if kind not in KINDS:
+            raise ValueError(f"expected a kind of index of {', '.join(KINDS)}, got {kind!r}")
+        with self._transaction() as connection:
+            connection.execute("INSERT OR REPLACE INTO facts VALUES ('index', ?)", (kind,))
 
     def stats(self) -> dict[str, Any]:
         """Counts and sizes: pictures, kept (pictures with bytes), revisions, sequence, disk_bytes."""

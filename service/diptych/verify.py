@@ -9,21 +9,27 @@ from pathlib import Path
 
 import numpy as np
 
+from diptych import cache
 from diptych.content import picture_id
 from diptych.errors import StoreError
-from diptych.index import read_cache, read_manifest
 from diptych.store import Store
+from diptych.vectors import RECALL
 
 _STEP = 256
+_LOW = RECALL - 0.02
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was looked at and what is wrong; `remarks` are no damage (a file moved away, a cache behind)."""
+    """What was looked at and what is wrong; `remarks` are no damage (a file moved away, a cache behind).
+
+    `recall` is measured: the share of the exact 100 candidates that the index in the cache gives; None without one.
+    """
 
     pictures: int
     problems: list[str]
     remarks: list[str]
+    recall: float | None = None
 
     @property
     def healthy(self) -> bool:
@@ -54,9 +60,13 @@ def verify(store: Store) -> Verdict:
     remarks = []
     if missing:
         remarks.append(f"{missing} pictures have neither kept bytes nor a file any more and cannot be embedded anew")
-    manifest, fault = read_manifest(store.directory)
+    manifest, fault = cache.read_manifest(store.directory)
+    recall = None
     if fault is None:
-        _, fault = read_cache(store.directory, manifest)
+        fault = cache.fault(store.directory, manifest)
+    if fault is None and manifest.get("lists", 1) > 1:
+        vectors, fault = cache.load(store.directory, manifest)
+        recall = None if vectors is None else vectors.recall()
     now = store.sequence()
     if fault is None and (manifest.get("identity") != store.identity or manifest["generation"] > now):
         fault = "it belongs to another state of the database"
@@ -66,7 +76,9 @@ def verify(store: Store) -> Verdict:
         remarks.append(f"index cache: {now - manifest['generation']} changes behind; they are replayed")
     elif manifest["count"] != pictures and now == began:  # or else a writer beside us changed both meanwhile
         problems.append(f"index cache: {manifest['count']} entries for {pictures} pictures")
-    return Verdict(pictures, problems, remarks)
+    elif recall is not None and recall < _LOW:
+        remarks.append(f"index: finds {recall:.1%} of the exact candidates; `diptych index rebuild` lays it out anew")
+    return Verdict(pictures, problems, remarks, recall)
 
 
 def _faults(row) -> list[str]:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from diptych import Collection
+from diptych.cache import CACHE
 from diptych.errors import StoreError
-from diptych.index import CACHE
 from diptych.store import Store
 
 PICTURES = 400

@@ -2,11 +2,11 @@ import json
 import logging
 import re
 
-import faiss
 import numpy as np
 import pytest
 
-from diptych.index import CACHE, MANIFEST, CandidateIndex, _digest
+from diptych.cache import CACHE, MANIFEST, digest
+from diptych.index import CandidateIndex
 from diptych.records import NewPicture
 from diptych.store import Store
 
@@ -24,9 +24,11 @@ def new(number: int) -> NewPicture:
     return NewPicture(id=id, sha256=id * 2, revision="r", embedding=unit(number).tobytes(), tokens=b"\0\0", **facts)
 
 
-@pytest.fixture
-def store(tmp_path):
+@pytest.fixture(params=["exact", "ivf"])
+def store(tmp_path, request):
+    """A store whose index is of the one and the other kind; of lists as small as these, each has one or two vectors."""
     with Store.open(tmp_path / "store", create=True) as store:
+        store.set_index_kind(request.param)
         store.insert([new(number) for number in range(1, 8)])
         yield store
 
@@ -45,8 +47,25 @@ def rows(index: CandidateIndex, count: int = 100) -> list[int]:
     return sorted(index.search(unit(1), count)[0].tolist())
 
 
-def test_search_is_exact_nearest_first_with_the_rows_of_the_database(store):
+def test_the_kind_that_was_asked_for_is_made_and_said(store):
+    index = saved(store)
+    assert index.layout()["kind"] == json.loads((store.directory / MANIFEST).read_text())["kind"] == store.index_kind()
+    assert (index.lists > 1) == (store.index_kind() == "ivf") == (opened(store).lists > 1)
+    with pytest.raises(ValueError, match="of auto, exact, ivf, got 'hnsw'"):
+        store.set_index_kind("hnsw")
+
+
+def test_the_same_database_gives_the_same_index_to_the_bit(store):
+    for name in ("one", "other"):
+        (store.directory / name).mkdir()
+        CandidateIndex.rebuilt(store, SIZE, "r").save(store.directory / name)
+    for file in (CACHE, MANIFEST):
+        assert len({(store.directory / name / file).read_bytes() for name in ("one", "other")}) == 1
+
+
+def test_a_whole_search_is_exact_nearest_first_with_the_rows_of_the_database(store):
     index = CandidateIndex.rebuilt(store, SIZE, "r")
+    index._vectors.probes.clear()
     found, cosines = index.search(unit(3), 4)
     expected = np.array([unit(number) @ unit(3) for number in range(1, 8)])
     order = np.argsort(-expected)[:4]
@@ -86,6 +105,7 @@ def test_a_right_cache_is_loaded_without_a_word_and_newer_changes_are_replayed(s
     assert not caplog.records
     assert index.saved_generation == 7
     assert index.generation == store.sequence()
+    assert (index.lists > 1) == (store.index_kind() == "ivf")
 
 
 def test_the_manifest_says_what_the_cache_is(store):
@@ -110,7 +130,7 @@ def change_manifest(key, value, *, signed=True):
         manifest = json.loads((directory / MANIFEST).read_text())
         manifest[key] = value
         if signed:
-            manifest["sha256"] = _digest(np.fromfile(directory / CACHE, np.uint8), manifest)
+            manifest["sha256"] = digest(directory, manifest)
         (directory / MANIFEST).write_text(json.dumps(manifest))
 
     return change
@@ -126,6 +146,7 @@ DAMAGE = {
     "manifest is damaged; ": change_manifest("count", None),
     "made for revision 'old'": change_manifest("revision", "old"),
     "made for identity 'other'": change_manifest("identity", "other"),
+    "made for format None": change_manifest("format", None),
     "made for metric 'L2'": change_manifest("metric", "L2"),
     "made for dimension 6": change_manifest("dimension", 6),
     "ahead of the database": change_manifest("generation", 99),
@@ -180,9 +201,3 @@ def test_an_embedding_that_is_not_finite_is_left_out_and_named(store, caplog):
         index = CandidateIndex.rebuilt(store, SIZE, "r")
     assert rows(index) == [1, 2, 4, 5, 6, 7]
     assert "1 embeddings are damaged" in caplog.text
-
-
-def test_searching_leaves_the_threads_of_others_alone(store):
-    before = faiss.omp_get_max_threads()
-    rows(CandidateIndex.rebuilt(store, SIZE, "r"))
-    assert faiss.omp_get_max_threads() == before

@@ -1,12 +1,12 @@
 import json
 import os
+import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from diptych import Collection
-from diptych.index import _digest
+from diptych.cache import digest
 from diptych.indexing import pictures_in
 
 
@@ -109,8 +109,31 @@ def test_a_verified_cache_of_another_state_is_noted_and_the_collection_is_health
         "all 11 pictures are whole\n  note: index cache: 1 changes behind; they are replayed\n"
     )
     manifest = json.loads(cache["candidates.json"]) | {"generation": 99}
-    manifest["sha256"] = _digest(np.fromfile(store / "candidates.faiss", np.uint8), manifest)
+    manifest["sha256"] = digest(store, manifest)
     (store / "candidates.json").write_text(json.dumps(manifest))
     ahead = diptych("index", "verify", "--store", store)
     assert ahead.code == 0
     assert "another state of the database" in ahead.out
+
+
+def test_the_index_is_of_the_kind_that_was_asked_for_until_another_one_is(diptych, store, model, scorer):
+    def kind() -> dict:
+        return diptych("index", "stats", "--store", store, "--json").json["index"]
+
+    assert (kind()["asked"], kind()["kind"]) == ("auto", "exact")
+    assert "  index     exact\n" in diptych("index", "stats", "--store", store).out
+    assert diptych("index", "rebuild", "--store", store, "--index", "ivf", *model).code == 0
+    assert (kind()["asked"], kind()["kind"], kind()["lists"]) == ("ivf", "ivf", 4)
+    shown = diptych("index", "stats", "--store", store).out
+    assert re.search(
+        r"index     ivf, 4 lists, [\d.]+% of the exact candidates when it was made \(ivf asked for\)", shown
+    )
+    assert "the index finds" in diptych("index", "verify", "--store", store).out
+    assert diptych("index", "rebuild", "--store", store, *model).code == 0
+    (store / "candidates.faiss").unlink()
+    with Collection.open(store, scorer):
+        pass
+    assert (kind()["asked"], kind()["kind"]) == ("ivf", "ivf"), "it outlives the cache"
+    assert diptych("doctor", "--store", store, *model, "--json").json["store"]["index"]["measured_recall"] > 0.8
+    assert diptych("index", "rebuild", "--store", store, "--index", "auto", *model).code == 0
+    assert (kind()["asked"], kind()["kind"]) == ("auto", "exact")

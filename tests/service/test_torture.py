@@ -23,14 +23,16 @@ def survived(artifact: Path, environment: dict[str, str], *arguments: object) ->
     return rows
 
 
-def test_every_fault_is_survived_for_a_cycle_or_two(artifact, environment):
-    for fault, cycles, *_, lost, false in survived(artifact, environment, "--cycles", 2, "--seed", 1):
+@pytest.mark.parametrize("index", ["exact", "ivf"])
+def test_every_fault_is_survived_for_a_cycle_or_two(artifact, environment, index):
+    for fault, cycles, *_, lost, false in survived(artifact, environment, "--cycles", 2, "--seed", 1, "--index", index):
         assert (cycles, lost, false) == ("2", "0", "0"), fault
 
 
 @pytest.mark.slow
-def test_every_fault_is_survived_many_times_and_those_that_can_be_noticed_are(artifact, environment):
-    rows = survived(artifact, environment, "--cycles", 20, "--seed", 2)
+@pytest.mark.parametrize("index", ["exact", "ivf"])
+def test_every_fault_is_survived_many_times_and_those_that_can_be_noticed_are(artifact, environment, index):
+    rows = survived(artifact, environment, "--cycles", 20, "--seed", 2, "--index", index)
     for fault, _, acknowledged, noticed, lost, false in rows:
         assert (lost, false) == ("0", "0")
         assert int(acknowledged) > 0 or fault == "flip-model"

@@ -5,8 +5,9 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from diptych.index import CACHE, MANIFEST, _digest
+from diptych.cache import MANIFEST, digest
 from diptych.store import Store
+from diptych.vectors import Vectors
 from diptych.verify import Verdict, verify
 
 
@@ -27,7 +28,7 @@ def change_manifest(store: Store, **values: object) -> None:
     """A manifest that was written so: its checksum is right unless that is what is changed."""
     path = store.directory / MANIFEST
     manifest = {**json.loads(path.read_text()), **values}
-    signed = {"sha256": _digest(np.fromfile(store.directory / CACHE, np.uint8), manifest), **values}
+    signed = {"sha256": digest(store.directory, manifest), **values}
     path.write_text(json.dumps({**manifest, **signed}))
 
 
@@ -133,3 +134,14 @@ def test_a_writer_who_adds_meanwhile_causes_no_false_alarm(collection, photo_byt
         assert verify(store).problems == []
         assert len(collection) == 13
         assert verify(store).pictures == 13
+
+
+def test_the_recall_of_an_approximate_index_is_measured_and_a_low_one_is_a_remark(collection, monkeypatch):
+    assert collection.verify().recall is None
+    collection.rebuild(index="ivf")
+    verdict = collection.verify()
+    assert (verdict.recall, verdict.remarks) == (pytest.approx(1, abs=0.2), [])
+    monkeypatch.setattr(Vectors, "recall", lambda _: 0.953)
+    verdict = collection.verify()
+    assert verdict.healthy
+    assert verdict.remarks == ["index: finds 95.3% of the exact candidates; `diptych index rebuild` lays it out anew"]

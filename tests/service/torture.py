@@ -23,7 +23,8 @@ from torture_account import Child, Tally, Torture
 from torture_work import EVERYTHING, NOBODY, draw
 
 from diptych import Collection, Scorer
-from diptych.index import CACHE, MANIFEST
+from diptych.cache import CACHE, MANIFEST
+from diptych.layout import KINDS, Kind
 from diptych.schema import DATABASE
 from diptych_export.errors import DiptychError
 from diptych_export.manifest import find_artifact
@@ -280,14 +281,14 @@ FAULTS: dict[str, tuple[str, Callable[[Torture], None]]] = {
 }
 
 
-def torture(fault: str, model: str, cycles: int, seed: int) -> Tally:
+def torture(fault: str, model: str, cycles: int, seed: int, index: Kind) -> Tally:
     """Put a fresh collection through a fault so many times."""
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="torture-")))
         place.chmod(0o755)
         if fault == "full-disk":
             stack.enter_context(small_disk(place))
-        victim = Torture(place / "store", model, fault, seed)
+        victim = Torture(place / "store", model, fault, seed, index)
         for _ in range(cycles):
             FAULTS[fault][1](victim)
             if not victim.tally.survived:
@@ -314,6 +315,7 @@ def main() -> int:
     parser.add_argument("--cycles", type=int, default=20, help="per fault (default: 20)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--model", default="photo", help="name or directory of an artifact (default: photo)")
+    parser.add_argument("--index", choices=KINDS, default="auto", help="kind of the index (default: auto, so exact)")
     parser.add_argument("--table", action="store_true", help="print the result as markdown")
     args = parser.parse_args()
     if unknown := set(args.faults) - set(FAULTS):
@@ -325,7 +327,7 @@ def main() -> int:
         print("| fault | cycles | acknowledged | noticed | lost | false |\n|---|---:|---:|---:|---:|---:|")
     for fault in args.faults or FAULTS:
         try:
-            tally = torture(fault, args.model, args.cycles, args.seed)
+            tally = torture(fault, args.model, args.cycles, args.seed, args.index)
         except CannotError as error:
             print(f"{fault}: {error}", file=sys.stderr)
             code = code or CANNOT
