@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -15,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from diptych import search as stages
-from diptych.content import thumbnail
+from diptych.content import Content, thumbnail
 from diptych.errors import ModelMismatchError, UnknownPictureError
 from diptych.filters import compiled
 from diptych.index import CandidateIndex
-from diptych.intake import Arrival, Known, batches, checked_metadata, full_path, receive, rows
+from diptych.intake import Added, Arrival, Known, batches, checked_metadata, foreseen, full_path, receive, rows
 from diptych.layout import Kind
 from diptych.originals import original
 from diptych.parallel import each
@@ -34,22 +33,13 @@ from diptych_export.errors import PictureError
 from diptych_export.pictures import PictureSource
 
 Records = list[Record]
+Acknowledged = list[Added]
+Received = list[Content | Known | PictureError]
 Refusal = Callable[[Path, PictureError], None]
 
 _SAVE_AFTER = 1024
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Added:
-    """A picture that is safely on the disk; `created` is False if it was there already."""
-
-    id: str
-    created: bool
-
-
-Acknowledged = list[Added]
 
 
 class Collection:
@@ -132,40 +122,56 @@ class Collection:
         path: str | None = None,
         metadata: dict[str, Any] | None = None,
         keep_bytes: bool = False,
+        dry_run: bool = False,
     ) -> Added:
         """Add one picture; it is on the disk when this returns. The same content again changes nothing.
 
         `path` says where it can be found again (by default the file it came from); with `keep_bytes` the file itself is
-        kept. Raises PictureError, and ValueError for metadata that is not JSON.
+        kept. With `dry_run` all is checked alike and nothing is written. Raises PictureError, and ValueError for
+        metadata that is not JSON.
         """
         facts = checked_metadata(metadata)
         name = path
         if path is None and isinstance(source, str | os.PathLike):
             name, path = os.fspath(source), full_path(source)
         content = receive(source, self.store, self.scorer, name=name, keep=keep_bytes)
-        return self._commit([Arrival(content, path, facts)])[0]
+        arrivals = [Arrival(content, path, facts)]
+        return (foreseen(arrivals, set()) if dry_run else self.commit(arrivals))[0]
 
     def add_files(
-        self, paths: Iterable[Path], *, on_error: Refusal | None = None, keep_bytes: bool = False
+        self,
+        paths: Iterable[Path],
+        *,
+        on_error: Refusal | None = None,
+        keep_bytes: bool = False,
+        dry_run: bool = False,
     ) -> Iterator[Added]:
         """Add picture files in batches; what is yielded is on the disk. Memory stays bounded.
 
         A file that cannot be read is skipped and given to `on_error` (or logged). Stop at any time: what was yielded
-        stays, and running it again takes up the rest.
+        stays, and running it again takes up the rest. With `dry_run` all is checked alike and nothing is written.
         """
+        met: set[str] = set()
         for batch in batches(map(Path, paths)):
-            received = each(
-                lambda path: receive(path, self.store, self.scorer, name=str(path), keep=keep_bytes),
-                batch,
-                self.scorer.runtime.threads,
-            )
+            received = self.receive([(path, str(path)) for path in batch], keep_bytes=keep_bytes)
             arrivals = []
             for path, content in zip(batch, received, strict=True):
                 if isinstance(content, PictureError):
                     (on_error or _log_refusal)(path, content)
                 else:
                     arrivals.append(Arrival(content, full_path(path), {}))
-            yield from self._commit(arrivals)
+            yield from foreseen(arrivals, met) if dry_run else self.commit(arrivals)
+
+    def receive(self, pictures: Sequence[tuple[PictureSource, str | None]], *, keep_bytes: bool = False) -> Received:
+        """Read and check pictures, (source, name for its error) each, and write nothing; `commit` adds them.
+
+        Where one cannot be read, its error stands in its place.
+        """
+        return each(
+            lambda picture: receive(picture[0], self.store, self.scorer, name=picture[1], keep=keep_bytes),
+            pictures,
+            self.scorer.runtime.threads,
+        )
 
     def search(
         self,
@@ -282,7 +288,7 @@ class Collection:
             self._save()
         return report
 
-    def _commit(self, arrivals: Sequence[Arrival]) -> Acknowledged:
+    def commit(self, arrivals: Sequence[Arrival]) -> Acknowledged:
         """Write pictures in one go and let the index follow; they are on the disk when this returns."""
         new = rows(arrivals, self.scorer)
         known = [

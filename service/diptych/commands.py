@@ -34,7 +34,7 @@ def register(subparsers: Subparsers) -> None:
 
 def _serve(subparsers: Subparsers) -> None:
     parser = command(subparsers, "serve", "serve scores, searches and the web page over HTTP", _later("serving:serve"))
-    _store(parser, required=False)
+    _stores(parser)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=_number(0, 65535), default=8000, help="port, 0 for any (default: %(default)s)")
     parser.add_argument("--config", metavar="FILE", type=Path, help="settings as TOML; DIPTYCH_* variables win over it")
@@ -44,7 +44,7 @@ def _serve(subparsers: Subparsers) -> None:
 def _key(subparsers: Subparsers) -> None:
     parser = command(subparsers, "key", "make a key for the HTTP service", _later("serving:key"))
     parser.add_argument("name", metavar="NAME", help="whose it is, for the log")
-    parser.add_argument("--read-only", action="store_true", help="may not add or remove pictures")
+    parser.add_argument("--read-only", action="store_true", help="may not add or remove anything")
 
 
 def _index(subparsers: Subparsers) -> None:
@@ -57,6 +57,7 @@ def _index(subparsers: Subparsers) -> None:
     _store(add)
     add.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="a picture, or a folder to search through")
     add.add_argument("--keep-bytes", action="store_true", help="keep the files themselves in the collection")
+    add.add_argument("--dry-run", action="store_true", help="check everything and write nothing")
     _model(add)
 
     remove = command(actions, "remove", "forget pictures; their files are left alone", _later("indexing:remove"))
@@ -151,7 +152,7 @@ def _explain(subparsers: Subparsers) -> None:
 
 def _doctor(subparsers: Subparsers) -> None:
     parser = command(subparsers, "doctor", "say what this installation runs on and how fast", _later("doctor:run"))
-    _store(parser, required=False)
+    _stores(parser)
     _model(parser)
 
 
@@ -179,8 +180,14 @@ def _bench(subparsers: Subparsers) -> None:
     collection.add_argument("--model", default="photo", help="a bundled model or an artifact (default: %(default)s)")
 
 
-def _store(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    parser.add_argument("--store", metavar="DIR", type=Path, required=required, help="the folder of the collection")
+def _store(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--store", metavar="DIR", type=Path, required=True, help="the folder of the collection")
+
+
+def _stores(parser: argparse.ArgumentParser) -> None:
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--store", metavar="DIR", type=Path, help="the folder of a collection")
+    which.add_argument("--collections", metavar="ROOT", type=Path, help="a folder with the folders of several")
 
 
 def _urls(parser: argparse.ArgumentParser) -> None:

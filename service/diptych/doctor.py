@@ -17,6 +17,7 @@ import numpy as np
 
 from diptych import cache
 from diptych.indexing import laid_out, load
+from diptych.root import collections_in
 from diptych.scorer import Scorer
 from diptych.store import Store
 from diptych.verify import verify
@@ -50,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
         "models": [_attempt(problems, lambda name=name: inspect_model(name)) for name in bundled_models()],
         "runtime": _attempt(problems, lambda: measure(load(args))),
         "store": None if args.store is None else _attempt(problems, lambda: inspect_store(args.store, problems)),
+        "collections": args.collections and _attempt(problems, lambda: inspect_root(args.collections, problems)),
     }
     both = [name for name in ("onnxruntime", "onnxruntime-gpu") if report["versions"][name]]
     if len(both) != 1:
@@ -132,8 +134,16 @@ def inspect_store(directory: Path, problems: list[str]) -> dict[str, Any]:
         saved = cache.layout(store.directory) or {}
         index = {"asked": store.index_kind(), **saved, "measured_recall": verdict.recall}
         found = {**store.stats(), "index": index, "healthy": verdict.healthy, "remarks": verdict.remarks}
-    problems += verdict.problems
+    problems += [f"{directory}: {text}" for text in verdict.problems]
     return found
+
+
+def inspect_root(root: Path, problems: list[str]) -> dict[str, Any]:
+    """What `inspect_store` says of every collection of a root, by name; None for a damaged one. Raises StoreError."""
+    return {
+        name: _attempt(problems, lambda folder=root / name: inspect_store(folder, problems))
+        for name in collections_in(root)
+    }
 
 
 def _attempt(problems: list[str], inspect: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
@@ -155,7 +165,7 @@ def _milliseconds(work: Callable[[], object]) -> float:
 
 
 def _text(report: dict[str, Any]) -> str:
-    limits, counted, runtime, store = report["limits"], report["threads"], report["runtime"], report["store"]
+    limits, counted, runtime = report["limits"], report["threads"], report["runtime"]
     lines = [
         "versions   " + ", ".join(f"{name} {found or 'not installed'}" for name, found in report["versions"].items())
     ]
@@ -175,7 +185,7 @@ def _text(report: dict[str, Any]) -> str:
         lines.append(
             f"speed      {runtime['model']}: {runtime['panel_ms']:.2f} ms a picture, {runtime['pair_ms']:.2f} ms a pair"
         )
-    if store:
+    for store in filter(None, [report["store"], *(report["collections"] or {}).values()]):
         index = laid_out(store["index"])
         lines.append(f"store      {store['directory']}: {store['pictures']:,} pictures; index {index}")
         lines += [f"           {text}" for text in store["remarks"]]

@@ -17,6 +17,30 @@ class ModelMismatchError(StoreError):
     code = "model_mismatch"
 
 
+class UnknownCollectionError(StoreError):
+    """No collection has this name, or there is none at all."""
+
+    code = "unknown_collection"
+
+
+class CollectionNameError(StoreError):
+    """A name that no collection may have, or none where several could be meant."""
+
+    code = "collection_name"
+
+
+class DamagedCollectionError(StoreError):
+    """A collection among others that could not be opened."""
+
+    code = "damaged_collection"
+
+
+class CollectionKeptError(StoreError):
+    """A collection that is not removed: it has other pictures than were said to go, or somebody is using it."""
+
+    code = "collection_kept"
+
+
 class UnknownPictureError(DiptychError, LookupError):
     """No picture has this id, or its content is not to be had any more."""
 

@@ -8,8 +8,10 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from diptych import archive, cache
@@ -17,9 +19,10 @@ from diptych.collection import Collection
 from diptych.durable import replacing
 from diptych.errors import UnknownPictureError
 from diptych.filters import EVERYTHING, compiled
-from diptych.intake import can_be_kept, full_path
+from diptych.intake import Added, can_be_kept, full_path
 from diptych.rebuild import rebuild
 from diptych.records import Record
+from diptych.schema import DATABASE
 from diptych.scorer import Scorer
 from diptych.store import Store
 from diptych.verify import verify
@@ -53,22 +56,30 @@ def add(args: argparse.Namespace) -> int:
     counts = {"added": 0, "already": 0}
     refused: list[dict[str, str]] = []
     interrupted = False
+    foreseen: dict[str, bool] = {}
+
+    def note(added: Added) -> None:
+        new = added.created and added.id not in foreseen
+        counts["added" if new else "already"] += 1
+        if args.dry_run:
+            foreseen.setdefault(added.id, new)
 
     def refuse(path: Path, error: PictureError) -> None:
         refused.append({"path": str(path), "reason": str(error)})
         bar.update()
 
-    with Collection.open(args.store, scorer, create=True) as collection:
+    with _to_add_to(args, scorer) as collection:
         files = list(pictures_in(path for path in args.paths if str(path) != "-"))
         with progress((), args, total=len(files), unit="picture", desc="adding") as bar:
             try:
-                for added in collection.add_files(files, on_error=refuse, keep_bytes=args.keep_bytes):
-                    counts["added" if added.created else "already"] += 1
+                for added in collection.add_files(
+                    files, on_error=refuse, keep_bytes=args.keep_bytes, dry_run=args.dry_run
+                ):
+                    note(added)
                     bar.update()
                 if Path("-") in args.paths:
                     # There is no file to come back to, so the bytes are kept.
-                    added = collection.add(read_bytes("-"), path=None, keep_bytes=True)
-                    counts["added" if added.created else "already"] += 1
+                    note(collection.add(read_bytes("-"), path=None, keep_bytes=True, dry_run=args.dry_run))
             except PictureError as error:
                 refuse(Path("-"), error)
             except KeyboardInterrupt:
@@ -76,8 +87,14 @@ def add(args: argparse.Namespace) -> int:
         total = len(collection)
     emit(
         args,
-        {**counts, "refused": refused, "interrupted": interrupted, "total": total},
-        _added_text(counts, refused, total, args.store),
+        {
+            **counts,
+            "refused": refused,
+            "interrupted": interrupted,
+            "total": total,
+            **({"dry_run": [{"id": id, "new": new} for id, new in foreseen.items()]} if args.dry_run else {}),
+        },
+        _added_text(counts, refused, total, args.store, "would be " if args.dry_run else ""),
     )
     if interrupted:
         remark(args, "interrupted; what was added is kept, and the same command takes up the rest")
@@ -207,8 +224,20 @@ def _named(store: Store, name: str) -> list[str]:
     return [name] if _ID.fullmatch(name) and store.known([name]) else store.under(full_path(name))
 
 
-def _added_text(counts: dict[str, int], refused: list[dict[str, str]], total: int, directory: Path) -> str:
-    lines = [f"{counts['added']:,} added, {counts['already']:,} already there, {len(refused):,} refused"]
+@contextmanager
+def _to_add_to(args: argparse.Namespace, scorer: Scorer) -> Iterator[Collection]:
+    """The collection of `--store`; for a dry run to be read only, or an empty one elsewhere where there is none."""
+    with TemporaryDirectory() as elsewhere:
+        there = not args.dry_run or (args.store / DATABASE).is_file()
+        reading = args.dry_run and there
+        with Collection.open(
+            args.store if there else elsewhere, scorer, create=not reading, read_only=reading
+        ) as collection:
+            yield collection
+
+
+def _added_text(counts: dict[str, int], refused: list[dict[str, str]], total: int, directory: Path, would: str) -> str:
+    lines = [f"{counts['added']:,} {would}added, {counts['already']:,} already there, {len(refused):,} {would}refused"]
     lines += _some([f"  {entry['reason']}" for entry in refused])
     return "\n".join([*lines, f"{total:,} pictures in {directory}"])
 

@@ -43,6 +43,14 @@ class Arrival:
     metadata: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Added:
+    """A picture that is safely on the disk (or, in a dry run, would be); `created` is False if it was there already."""
+
+    id: str
+    created: bool
+
+
 def batches(paths: Iterable[Path]) -> Iterator[list[Path]]:
     """Paths in groups of at most 64 files and about 64 MiB, so that memory stays bounded whatever is to be kept."""
     batch: list[Path] = []
@@ -101,6 +109,16 @@ def rows(arrivals: Sequence[Arrival], scorer: Scorer) -> list[NewPicture]:
         )
         for (arrival, content), (embedding, tokens) in zip(fresh, made, strict=True)
     ]
+
+
+def foreseen(arrivals: Sequence[Arrival], met: set[str]) -> list[Added]:
+    """What `commit` would acknowledge, without writing; `met` remembers what came before, for what comes twice."""
+    found = []
+    for arrival in arrivals:
+        id = arrival.content.id
+        found.append(Added(id, isinstance(arrival.content, Content) and id not in met))
+        met.add(id)
+    return found
 
 
 def features(pixels: Sequence[np.ndarray], scorer: Scorer) -> list[tuple[bytes, bytes]]:

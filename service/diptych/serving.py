@@ -15,6 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from diptych.collection import Collection
+from diptych.collections import Collections
 from diptych.decoding import Workers
 from diptych.errors import SettingsError
 from diptych.indexing import load
@@ -32,7 +33,7 @@ STUCK = 70  # EX_SOFTWARE: what runs the service should start it again
 
 
 def serve(args: argparse.Namespace) -> int:
-    """Run `diptych serve` until it is stopped; the collection is made if there is none."""
+    """Run `diptych serve` until it is stopped; the collection, or the folder of several, is made if there is none."""
     from diptych.http.app import create_app
     from diptych.http.settings import Settings
 
@@ -45,17 +46,20 @@ def serve(args: argparse.Namespace) -> int:
             Workers(max(2, runtime.threads), seconds=settings.decode_seconds, memory=settings.decode_memory)
         )
         scorer = Scorer(runtime, decoder=workers)
-        collection = None
+        stored = None
         if args.store is not None:
-            collection = stack.enter_context(Collection.open(args.store, scorer, create=True))
-            remark(args, f"{len(collection):,} pictures in {collection.directory}")
+            stored = stack.enter_context(Collection.open(args.store, scorer, create=True))
+        elif args.collections is not None:
+            stored = stack.enter_context(Collections.open(args.collections, scorer))
+        for name, one in Collections.of(stored).opened().items():
+            remark(args, f"{name}: {len(one):,} pictures in {one.directory}")
         remark(args, f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {runtime.threads} threads")
         remark(args, f"attention by {runtime.attention_path}")
         who = ", ".join(f"{key.name} ({key.role})" for key in settings.keys)
         remark(args, f"keys: {who}" if who else "no keys: whoever reaches the port may use it")
         host = f"[{args.host}]" if ":" in args.host else args.host
         remark(args, f"http://{host}:{args.port}/")
-        run(create_app(collection, scorer, settings=settings), args.host, args.port, settings)
+        run(create_app(stored, scorer, settings=settings), args.host, args.port, settings)
     return 0
 
 

@@ -7,7 +7,7 @@ import logging
 import sqlite3
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Any
 
+from diptych.durable import sync_folder
 from diptych.errors import StoreError
 from diptych.filters import EVERYTHING, Condition
 from diptych.layout import KINDS, Kind
@@ -83,11 +84,28 @@ class Store:
 
     def close(self) -> None:
         """Close the database and let the next writer in."""
+        self._disconnect()
+        if self._lock is not None:
+            self._lock.release()
+
+    def move(self, target: Path) -> None:
+        """Close the database, and give its folder another name before the next writer can be let in.
+
+        Raises OSError; the database is closed then too. Nobody may be reading or writing.
+        """
+        # First closed, then moved: SQLite removes its log by name, which may be another collection's by then.
+        self._disconnect()
+        try:
+            sync_folder(self.directory)
+            self.directory.rename(target)
+            sync_folder(target.parent)
+        finally:
+            self.close()
+
+    def _disconnect(self) -> None:
         self._closed = True
         while self._idle:
             self._idle.pop().close()
-        if self._lock is not None:
-            self._lock.release()
 
     def __enter__(self) -> Store:
         return self
@@ -294,14 +312,13 @@ class Store:
     def stats(self) -> dict[str, Any]:
         """Counts and sizes: pictures, kept (pictures with bytes), revisions, sequence, disk_bytes."""
         kept = self._all("SELECT count(*) AS n FROM pictures WHERE bytes IS NOT NULL")[0]["n"]
-        files = [file for file in self.directory.iterdir() if file.is_file()]
         return {
             "directory": str(self.directory),
             "pictures": self.count(),
             "kept": kept,
             "revisions": self.revisions(),
             "sequence": self.sequence(),
-            "disk_bytes": sum(file.stat().st_size for file in files),
+            "disk_bytes": disk_bytes(self.directory),
         }
 
     @contextmanager
@@ -356,6 +373,16 @@ class Store:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
+
+
+def disk_bytes(directory: Path) -> int:
+    """How many bytes the files of a collection have; 0 if somebody took its folder away."""
+    total = 0
+    with suppress(FileNotFoundError):
+        for file in directory.iterdir():
+            with suppress(FileNotFoundError):  # what grows under another name may have got its own meanwhile
+                total += file.stat().st_size
+    return total
 
 
 def _checked(embedding: bytes | None, digest: int | None) -> bytes | None:

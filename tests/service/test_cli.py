@@ -64,6 +64,7 @@ def test_help_imports_nothing_heavy():
         ["score", "-", "-o", "out.csv", "--resume"],
         ["rerank", "a.jpg"],
         ["serve", "--port", "70000"],
+        ["serve", "--store", "s", "--collections", "r"],
     ],
 )
 def test_wrong_usage_exits_with_2_and_one_line_of_error(diptych, wrong):
@@ -119,7 +120,7 @@ def test_a_broken_package_does_not_take_the_other_commands_away(monkeypatch, cap
 
 def test_every_error_of_the_service_is_a_diptych_error_with_a_code():
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and kind.__module__ == errors.__name__]
-    assert len(kinds) == 15
+    assert len(kinds) == 19
     assert all(issubclass(kind, DiptychError) and kind.code != "error" for kind in kinds)
 
 

@@ -101,7 +101,7 @@ def test_kill_9_of_the_command_keeps_what_a_reader_had_seen_and_the_same_command
 
 def test_ctrl_c_keeps_what_was_added_and_says_so(artifact, scorer, many, directory, monkeypatch, diptych):
     command = ["index", "add", many, "--store", directory, "--model", artifact, "--threads", 1]
-    commit = Collection._commit
+    commit = Collection.commit
     calls = []
 
     def interrupted(self, arrivals):
@@ -110,7 +110,7 @@ def test_ctrl_c_keeps_what_was_added_and_says_so(artifact, scorer, many, directo
             raise KeyboardInterrupt
         return commit(self, arrivals)
 
-    monkeypatch.setattr(Collection, "_commit", interrupted)
+    monkeypatch.setattr(Collection, "commit", interrupted)
     result = diptych(*command)
     assert result.code == 130
     assert "128 added, 0 already there, 0 refused" in result.out

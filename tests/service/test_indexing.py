@@ -8,6 +8,8 @@ import pytest
 from diptych import Collection
 from diptych.cache import digest
 from diptych.indexing import pictures_in
+from diptych.records import Record
+from diptych.store import Store
 
 
 @pytest.fixture
@@ -20,6 +22,17 @@ def store(collection) -> Path:
     """The folder of a collection of the gallery's 12 pictures that nobody has open."""
     collection.close()
     return collection.directory
+
+
+def _bytes(store: Path) -> dict[str, bytes]:
+    """What is in every file, but SQLite's shared memory, which every reader needs, and its log while nothing is in it."""
+    found = {path.name: path.read_bytes() for path in store.iterdir() if not path.name.endswith("-shm")}
+    return {name: data for name, data in found.items() if data or not name.endswith("-wal")}
+
+
+def _records(store: Path) -> list[Record]:
+    with Store.open(store, read_only=True) as opened:
+        return opened.page(100)
 
 
 def test_folders_give_their_pictures_by_ending_in_alphabetical_order_and_files_come_as_they_are_named(tmp_path):
@@ -43,6 +56,33 @@ def test_a_picture_named_twice_is_added_once_and_then_already_there(diptych, sto
     (tmp_path / "new.jpg").write_bytes(photo_bytes(30))
     found = diptych("index", "add", *[tmp_path / "new.jpg"] * 3, "--store", store, *model, "--json").json
     assert (found["added"], found["already"], found["total"]) == (1, 2, 13)
+
+
+def test_a_dry_run_says_what_would_be_added_and_writes_nothing(diptych, store, model, tmp_path, gallery, photo_bytes):
+    folder = tmp_path / "new"
+    folder.mkdir()
+    for name, data in [("a", photo_bytes(30)), ("b", photo_bytes(30)), ("c", photo_bytes(31)), ("d", b"a text")]:
+        (folder / f"{name}.jpg").write_bytes(data)
+    arguments = ("index", "add", folder, gallery / "01.jpg", "--store", store, *model)
+    before = _bytes(store)
+    dry, text = diptych(*arguments, "--dry-run", "--json"), diptych(*arguments, "--dry-run")
+    assert _bytes(store) == before
+    assert text.out.startswith("2 would be added, 2 already there, 1 would be refused\n")
+    assert text.out.endswith(f"12 pictures in {store}\n")
+    real = diptych(*arguments, "--json")
+    assert dry.code == text.code == real.code == 1
+    assert {key: dry.json[key] for key in ("added", "already", "refused")} == {
+        key: real.json[key] for key in ("added", "already", "refused")
+    }
+    assert [entry["new"] for entry in dry.json["dry_run"]] == [True, True, False]
+    assert {entry["id"] for entry in dry.json["dry_run"]} <= {record.id for record in _records(store)}
+    assert "dry_run" not in real.json
+
+
+def test_a_dry_run_makes_no_collection_where_there_is_none(diptych, model, tmp_path, gallery):
+    dry = diptych("index", "add", gallery, "--store", tmp_path / "none", *model, "--dry-run", "--json")
+    assert (dry.code, dry.json["added"], dry.json["total"]) == (0, 12, 0)
+    assert not (tmp_path / "none").exists()
 
 
 def test_of_many_refusals_twenty_are_shown_and_json_has_all(diptych, store, model, tmp_path):

@@ -30,6 +30,30 @@ def test_serve_answers_over_a_collection_it_makes_and_ends_when_it_is_told(artif
     assert diptych("index", "verify", "--store", store).code == 0
 
 
+def test_serve_keeps_several_collections_in_the_folders_of_one(artifact, port, spawn, tmp_path, photo_bytes, diptych):
+    root, address = tmp_path / "root", f"http://127.0.0.1:{port}"
+    command = ("serve", "--collections", root, "--port", port, "--model", artifact, "--threads", 1)
+    process = spawn(*command)
+    ready(address, process)
+    for name in ("shoes", "bags"):
+        body = json.dumps({"name": name}).encode()
+        with urlopen(Request(f"{address}/v1/collections", body, {"Content-Type": "application/json"})) as answer:
+            assert answer.status == 201
+    body = json.dumps({"image": base64.b64encode(photo_bytes(1)).decode(), "collection": "shoes"}).encode()
+    with urlopen(Request(f"{address}/v1/images", body, {"Content-Type": "application/json"})) as answer:
+        assert answer.status == 201
+    beside = diptych("serve", "--collections", root, "--port", 0, "--model", artifact, "--threads", 1)
+    assert (beside.code, "is being written by process" in beside.err) == (1, True)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=30) == 0
+    again = spawn(*command)
+    ready(address, again)
+    with urlopen(f"{address}/v1/collections") as answer:
+        assert {one["name"]: one["pictures"] for one in json.load(answer)["data"]} == {"bags": 0, "shoes": 1}
+    again.send_signal(signal.SIGTERM)
+    assert "shoes: 1 pictures in" in again.communicate(timeout=30)[1]
+
+
 def test_after_sigterm_it_says_that_it_will_end_and_answers_until_then(artifact, port, spawn, environment):
     environment["DIPTYCH_DRAIN_SECONDS"] = "1.5"
     address = f"http://127.0.0.1:{port}"

@@ -153,6 +153,31 @@ class AddAnswer(BaseModel):
     data: list[AddedItem]
 
 
+class Fault(BaseModel):
+    """Why a picture would be refused."""
+
+    message: str
+    code: str = Field(description="One word for programs.", examples=["invalid_picture"])
+
+
+class ForeseenItem(BaseModel):
+    """What would become of one picture."""
+
+    position: str = Field(description="Its place in the request.", examples=["image[3]"])
+    id: str | None = Field(description="The id it has or would get; null if it would be refused.")
+    created: bool = Field(description="Whether it would be new.")
+    error: Fault | None
+
+
+class DryRunAnswer(BaseModel):
+    """What adding these pictures would do; nothing was written."""
+
+    object: Literal["list"] = "list"
+    dry_run: Literal[True] = True
+    data: list[ForeseenItem]
+    refused: int = Field(description="How many would be refused. With any, none of the others is added either.")
+
+
 class ImageList(BaseModel):
     """A page of the collection."""
 
@@ -168,6 +193,35 @@ class Deleted(BaseModel):
     id: str
     object: Literal["image"] = "image"
     deleted: Literal[True] = True
+
+
+class CollectionItem(BaseModel):
+    """A collection by its name."""
+
+    name: str
+    object: Literal["collection"] = "collection"
+    pictures: int | None = Field(description="null if it is damaged, like the generation.")
+    disk_bytes: int
+    model: str = Field(description="The served model, by which its pictures are embedded.")
+    revision: str
+    generation: int | None = Field(description="Changes in its index.")
+    fault: str | None = Field(description="Why it could not be opened; null if all is well.")
+
+
+class CollectionList(BaseModel):
+    """All collections, by name."""
+
+    object: Literal["list"] = "list"
+    data: list[CollectionItem]
+
+
+class DeletedCollection(BaseModel):
+    """A collection that is no more."""
+
+    name: str
+    object: Literal["collection"] = "collection"
+    deleted: Literal[True] = True
+    pictures: int = Field(description="How many went with it.")
 
 
 class ModelItem(BaseModel):
@@ -217,7 +271,11 @@ class Info(BaseModel):
     embedding_dim: int
     thresholds: dict[str, float] = Field(description="relevance_score at stated false-positive rates.")
     limits: Limits
-    collection: dict[str, Any] | None = Field(description="Figures of the collection; null without one.")
+    collection: dict[str, Any] | None = Field(
+        description="Figures of the collection that is meant; null if there is none, or it is damaged."
+    )
+    collections: list[CollectionItem]
+    collections_fixed: bool = Field(description="Whether collections can neither be made nor removed.")
 
 
 class Health(BaseModel):
@@ -233,3 +291,4 @@ class Ready(BaseModel):
     warm_up_seconds: float
     same: float = Field(description="raw_score of a drawn picture with itself.")
     other: float = Field(description="raw_score of the same picture with another one.")
+    damaged: list[str] = Field(description="Collections that could not be opened; requests to them are 503.")

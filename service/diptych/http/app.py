@@ -11,12 +11,13 @@ from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
 
 from diptych.collection import Collection
+from diptych.collections import Collections
 from diptych.http.context import Context
 from diptych.http.edge import OPEN, Edge
 from diptych.http.errors import install_handlers
 from diptych.http.metrics import Metrics
 from diptych.http.openapi import complete_openapi
-from diptych.http.routes import images, pairs, search, status
+from diptych.http.routes import collections, images, pairs, search, status
 from diptych.http.routes.page import install_page
 from diptych.http.settings import Settings
 from diptych.http.warmup import warm_up
@@ -37,25 +38,26 @@ _TELEMETRY: TelemetryConfig = {
 }
 
 
-def create_app(collection: Collection | None, scorer: Scorer, *, settings: Settings | None = None) -> FastAPI:
-    """The HTTP face of a scorer and, if given, a collection: `uvicorn.run(create_app(collection, scorer))`.
+def create_app(stored: Collections | Collection | None, scorer: Scorer, *, settings: Settings | None = None) -> FastAPI:
+    """The HTTP face of a scorer and, if given, of one or more collections: `uvicorn.run(create_app(stored, scorer))`.
 
-    Warming up starts with the server and runs beside it: `/healthz` answers at once, `/readyz` when it is done. The
-    collection stays the caller's to close.
+    Warming up starts with the server and runs beside it: `/healthz` answers at once, `/readyz` when it is done. What is
+    stored stays the caller's to close.
     """
+    kept = Collections.of(stored)
     settings = settings or Settings()
     scorer.engine.capacity = settings.pairs
-    metrics = Metrics(scorer, collection)
+    metrics = Metrics(scorer, kept)
     work = Work(settings.workers, settings.waiting, settings.seconds, lambda waited: metrics.stage("queue", waited))
     # A thumbnail decodes a whole picture, which may be large: more than a few at once would cost too much memory.
     reads = Work(workers=4, waiting=1024, seconds=settings.seconds)
     remote = None if settings.remote is None else Remote(settings.remote)
-    context = Context(scorer, collection, settings, work, reads, metrics, fetch=remote and remote.fetch)
+    context = Context(scorer, kept, settings, work, reads, metrics, fetch=remote and remote.fetch)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async def warm() -> None:
-            context.warm_up = await context.work.run(lambda: warm_up(scorer, collection))
+            context.warm_up = await context.work.run(lambda: warm_up(scorer, kept))
 
         warming = asyncio.create_task(warm())
         yield
@@ -76,7 +78,7 @@ def create_app(collection: Collection | None, scorer: Scorer, *, settings: Setti
     app.state.context = context
     app.add_middleware(Edge, body_bytes=settings.body_bytes, keys=settings.keys, metrics=metrics)
     install_handlers(app)
-    for part in (pairs, search, images, status):
+    for part in (pairs, search, images, collections, status):
         app.include_router(part.router)
     install_page(app)
     complete_openapi(app, closed=bool(settings.keys))

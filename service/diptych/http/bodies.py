@@ -83,6 +83,10 @@ def _no_image(came: str) -> RequestError:
 
 
 def _declared(request: Request, *expected: str) -> str:
+    if "collection" in request.query_params:
+        # It would be passed over, and another collection be changed or searched than was meant.
+        message = "A request with a body names its collection in the body, not in the address."
+        raise RequestError(422, "invalid_request", message, param="collection")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in expected:
         came = f'"{kind}"' if kind else "no Content-Type"

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated
 
 import numpy as np
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 from PIL import Image
 
 from diptych.collection import Collection
+from diptych.collections import Collections
 from diptych.content import thumbnail
 from diptych.errors import UnknownPictureError
 from diptych.http.errors import RequestError
 from diptych.http.metrics import Metrics
 from diptych.http.references import Fetch, Picture, reference
+from diptych.http.requests import Request as Asked
 from diptych.http.settings import Settings
 from diptych.http.warmup import WarmUp
 from diptych.http.work import Work
@@ -33,10 +35,10 @@ _FETCHES = 8  # at once for one request
 
 @dataclass
 class Context:
-    """One service: its model, its collection if it has one, its limits and its threads."""
+    """One service: its model, its collections if it has any, its limits and its threads."""
 
     scorer: Scorer
-    stored: Collection | None
+    collections: Collections
     settings: Settings
     work: Work
     reads: Work
@@ -45,42 +47,50 @@ class Context:
     warm_up: WarmUp | None = None
     fetch: Fetch | None = None  # pictures behind web addresses, where that is allowed
 
-    @property
-    def collection(self) -> Collection:
-        """The collection; 501 if the service has none."""
-        if self.stored is None:
+    def using(self, name: str | None) -> AbstractContextManager[Collection]:
+        """The collection that a request means, for as long as it needs it; 501 if the service has none at all."""
+        if self.collections.fixed and not self.collections.names():
             message = "This service has no collection; start it with `diptych serve --store DIR`."
             raise RequestError(501, "no_collection", message)
-        return self.stored
+        return self.collections.using(name)
+
+    def link(self, collection: Collection, id: str, part: str) -> str:
+        """Where a "content" or "thumbnail" of a stored picture is."""
+        path = f"/v1/images/{id}/{part}"
+        return path if self.collections.fixed else f"{path}?collection={collection.directory.name}"
 
     @property
     def model(self) -> str:
         """The served model's name."""
         return self.scorer.runtime.name
 
-    def check_model(self, asked: str | None) -> None:
-        """Refuse a request that names another model than the one served."""
-        if asked not in (None, self.model):
-            message = f'The model "{asked}" is not served here; "{self.model}" is.'
+    def check(self, body: Asked) -> None:
+        """Refuse a request that names another model than the one served, or a collection that is not here."""
+        if body.model not in (None, self.model):
+            message = f'The model "{body.model}" is not served here; "{self.model}" is.'
             raise RequestError(404, "model_not_found", message, param="model")
+        if body.collection is not None:
+            with self.using(body.collection):
+                pass
 
-    def picture_bytes(self, picture: Picture, position: str) -> bytes:
+    def picture_bytes(self, picture: Picture, position: str, collection: str | None) -> bytes:
         """The file behind a picture of a request; 422 with its position if there is none."""
         position, found = reference(picture, position, self.fetch)
         if isinstance(found, bytes):
             return found
-        with known(position):
-            return self.collection.content(found)[0]
+        with self.using(collection) as stored, known(position):
+            return stored.content(found)[0]
 
-    def picture(self, picture: Picture, position: str, side: int) -> Image.Image:
+    def picture(self, picture: Picture, position: str, collection: str | None, side: int) -> Image.Image:
         """A picture of a request, no side longer than `side`; 422 with its position if it cannot be decoded."""
-        data = self.picture_bytes(picture, position)
+        data = self.picture_bytes(picture, position, collection)
         with positioned(position):
             small = self.scorer.decoder.run(partial(thumbnail, data, side, self.scorer.limits, name=position))
         return open_picture(small)
 
-    def panels(self, pictures: Sequence[tuple[str, Picture]]) -> Panels:
-        """Tokens and embeddings of pictures, in order: of stored ones as they are stored, of those sent along computed.
+    def panels(self, pictures: Sequence[tuple[str, Picture]], collection: str | None) -> Panels:
+        """Tokens and embeddings of pictures, in order: of stored ones as they are in the collection of this name, of
+        those sent along computed.
 
         A picture that cannot be read, or is not stored, is 422 with its position.
         """
@@ -90,9 +100,11 @@ class Context:
         runtime = self.scorer.runtime
         tokens = np.empty((len(found), *runtime.token_shape), np.float16)
         embeddings = np.empty((len(found), runtime.embedding_dim), np.float32)
-        for place, position, id in stored:
-            with known(position):
-                tokens[place], embeddings[place] = self.collection.panel(id)
+        if stored:
+            with self.using(collection) as holder:
+                for place, position, id in stored:
+                    with known(position):
+                        tokens[place], embeddings[place] = holder.panel(id)
         if sent:
             places = [place for place, _, _ in sent]
             with self.metrics.timed("decode"):
@@ -121,7 +133,7 @@ class Context:
         decoded = self.scorer.decode([data for *_, data in sent], [position for _, position, _ in sent])
         for (_, position, _), pixels in zip(sent, decoded, strict=True):
             if isinstance(pixels, PictureError):
-                raise _refused(pixels, position)
+                raise refused(pixels, position)
         return np.stack([pixels for pixels in decoded if not isinstance(pixels, PictureError)])
 
 
@@ -140,15 +152,27 @@ def positioned(position: str) -> Iterator[None]:
     try:
         yield
     except PictureError as error:
-        raise _refused(error, position) from error
+        raise refused(error, position) from error
 
 
-def _refused(error: PictureError, position: str) -> RequestError:
+def refused(error: PictureError, position: str) -> RequestError:
+    """The decoder's refusal as one of the request: 422, at the position of the picture."""
     return RequestError(422, error.code, str(error), param=position)
 
 
 def _context(request: Request) -> Context:
     return request.app.state.context
+
+
+async def _stored(
+    request: Request,
+    collection: Annotated[
+        str | None,
+        Query(description="The collection that is meant; by default the only one, or else that called `default`."),
+    ] = None,
+) -> AsyncIterator[Collection]:
+    with _context(request).using(collection) as found:
+        yield found  # until the whole answer is sent
 
 
 def _request_id(request: Request) -> str:
@@ -158,10 +182,11 @@ def _request_id(request: Request) -> str:
 def _may_change(request: Request) -> None:
     key = request.state.key
     if key is not None and key.role != "admin":
-        message = f'The key "{key.name}" may only read; adding and removing pictures takes the key of an admin.'
+        message = f'The key "{key.name}" may only read; adding and removing takes the key of an admin.'
         raise RequestError(403, "read_only_key", message)
 
 
 Here = Annotated[Context, Depends(_context)]
 MayChange = Depends(_may_change)
+Stored = Annotated[Collection, Depends(_stored)]
 RequestId = Annotated[str, Depends(_request_id)]

@@ -15,7 +15,15 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.routing import compile_path
 
-from diptych.errors import DeadlineError, OverloadedError, UnknownPictureError
+from diptych.errors import (
+    CollectionKeptError,
+    CollectionNameError,
+    DamagedCollectionError,
+    DeadlineError,
+    OverloadedError,
+    UnknownCollectionError,
+    UnknownPictureError,
+)
 from diptych_export.errors import DiptychError, PictureError
 
 logger = logging.getLogger(__name__)
@@ -28,6 +36,12 @@ _CODES = {
     405: "method_not_allowed",
     413: "body_too_large",
     415: "unsupported_media_type",
+}
+_COLLECTIONS = {
+    UnknownCollectionError: 404,
+    CollectionKeptError: 409,
+    CollectionNameError: 422,
+    DamagedCollectionError: 503,
 }
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "overloaded_error"}
 
@@ -127,6 +141,8 @@ async def _diptych_error(request: Request, error: Exception) -> Response:
         return envelope(_id(request), 429, error.code, str(error), headers=headers)
     if isinstance(error, DeadlineError):
         return envelope(_id(request), 504, error.code, str(error))
+    if (status := _COLLECTIONS.get(type(error))) is not None:
+        return envelope(_id(request), status, cast(DiptychError, error).code, str(error), param="collection")
     logger.error("request %s failed", _id(request), exc_info=error)
     return envelope(_id(request), 500, cast(DiptychError, error).code, str(error))
 

@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
-from diptych.collection import Collection
+from diptych.collections import Collections
 from diptych.scorer import Scorer
 from diptych.tracing import span
 
@@ -23,7 +25,7 @@ class Metrics:
     for the engine's turn, in it).
     """
 
-    def __init__(self, scorer: Scorer, collection: Collection | None) -> None:
+    def __init__(self, scorer: Scorer, collections: Collections) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self._requests = Histogram(
@@ -55,9 +57,7 @@ class Metrics:
         )
         self._live("diptych_pairs_waiting", "Pairs that nobody has begun with.", lambda: engine.waiting)
         self._live("diptych_pairs_in_flight", "Pairs being looked at.", lambda: engine.in_flight)
-        if collection is not None:
-            self._live("diptych_collection_pictures", "Pictures in the index.", lambda: len(collection.index))
-            self._live("diptych_index_generation", "Changes in the index.", lambda: collection.index.generation)
+        self.registry.register(_Indexes(collections))
         engine.waited = lambda seconds: self.stage("turn", seconds)
 
     def text(self) -> bytes:
@@ -97,3 +97,22 @@ class Metrics:
 
     def _live(self, name: str, about: str, value: Callable[[], float]) -> None:
         Gauge(name, about, registry=self.registry).set_function(value)
+
+
+class _Indexes(Collector):
+    """Figures of the collections there are when somebody asks."""
+
+    def __init__(self, collections: Collections) -> None:
+        self._collections = collections
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """As the registry calls it."""
+        pictures = GaugeMetricFamily("diptych_collection_pictures", "Pictures in the index.", labels=("collection",))
+        generation = GaugeMetricFamily("diptych_index_generation", "Changes in the index.", labels=("collection",))
+        for name, collection in self._collections.opened().items():
+            pictures.add_metric((name,), len(collection.index))
+            generation.add_metric((name,), collection.index.generation)
+        damaged = len(self._collections.damaged())
+        yield pictures
+        yield generation
+        yield GaugeMetricFamily("diptych_collections_damaged", "Collections that could not be opened.", value=damaged)

@@ -12,15 +12,24 @@ from diptych.http.errors import RequestError
 from diptych.http.references import Picture, Pictures
 from diptych.http.strict import Strict
 from diptych.intake import checked_metadata
+from diptych.root import NAME
 
 # Python reads NaN, halves of surrogate pairs and a thousand levels from JSON, but nobody could read them back.
 Metadata = Annotated[dict[str, Any], AfterValidator(checked_metadata)]
+
+
+CollectionName = Field(
+    None,
+    description="The collection that is meant; by default the only one, or else that called `default`.",
+    examples=["shoes"],
+)
 
 
 class Request(Strict):
     """What every request may say."""
 
     model: str | None = Field(None, description="The served model's name, if given; any other is refused.")
+    collection: str | None = CollectionName
     user: str | None = Field(None, description="Taken for compatibility and ignored.")
 
 
@@ -114,14 +123,29 @@ class SearchForm(SearchOptions):
     """The fields of a search sent as a form; the picture is the file `image`."""
 
 
+DryRun = Field(False, description="Check everything and write nothing: the answer says what would be added.")
+
+
 class AddRequest(Strict):
     """A picture to add to the collection."""
 
     image: Picture
     metadata: Metadata | None = Field(None, description="Any JSON object, kept with the picture.")
+    collection: str | None = CollectionName
+    dry_run: bool = DryRun
 
 
 class AddForm(Strict):
     """The fields of an addition sent as a form; the pictures are the files `image`."""
 
     metadata: Json[Metadata] | None = Field(None, description="A JSON object, kept with each picture.")
+    collection: str | None = CollectionName
+    dry_run: bool = DryRun
+
+
+class NewCollection(Strict):
+    """A collection to make."""
+
+    name: str = Field(
+        description="1 to 63 of a-z, 0-9, - and _; a letter or a digit begins.", pattern=f"^{NAME}$", examples=["shoes"]
+    )

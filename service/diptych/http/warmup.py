@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from diptych.collection import Collection
+from diptych.collections import Collections
+from diptych.errors import StoreError
 from diptych.scorer import Scorer
 
 logger = logging.getLogger(__name__)
@@ -34,8 +35,11 @@ def golden_pictures(side: int = 64) -> tuple[np.ndarray, np.ndarray]:
     return (first * 255).astype(np.uint8), (stripes * 200 + 20).astype(np.uint8)
 
 
-def warm_up(scorer: Scorer, collection: Collection | None) -> WarmUp:
-    """Score the golden pair and search once; never raises, a failure is the `fault`."""
+def warm_up(scorer: Scorer, collections: Collections) -> WarmUp:
+    """Score the golden pair and search every collection once; never raises, a failure is the `fault`.
+
+    Where there are several collections, one that cannot be searched is no fault of the service: it is logged.
+    """
     began = time.monotonic()
     try:
         picture, another = golden_pictures()
@@ -43,8 +47,14 @@ def warm_up(scorer: Scorer, collection: Collection | None) -> WarmUp:
             float(score)
             for score in scorer.predict([(picture, picture), (picture, another), (another, picture)], activation=False)
         )
-        if collection is not None:
-            collection.search(picture, top=1, candidates=1)
+        for name in collections.opened():
+            try:
+                with collections.using(name) as collection:
+                    collection.search(picture, top=1, candidates=1)
+            except StoreError:
+                if collections.fixed:
+                    raise
+                logger.exception("the collection %s cannot be searched", name)
     except Exception as error:
         logger.exception("the warm-up failed")
         return WarmUp(time.monotonic() - began, np.nan, np.nan, f"the warm-up failed: {error}")

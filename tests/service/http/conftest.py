@@ -20,6 +20,7 @@ import uvicorn
 from PIL import Image
 
 from diptych.collection import Collection
+from diptych.collections import Collections
 from diptych.http.app import create_app
 from diptych.http.settings import Settings
 from diptych.scorer import Scorer
@@ -32,10 +33,12 @@ Serve = Callable[..., AbstractContextManager[httpx.Client]]
 
 
 @contextmanager
-def _running(collection: Collection | None, scorer: Scorer, settings: Settings | None = None) -> Iterator[httpx.Client]:
+def _running(
+    stored: Collections | Collection | None, scorer: Scorer, settings: Settings | None = None
+) -> Iterator[httpx.Client]:
     """The service for as long as the block lasts, as a client that knows its address."""
     server = uvicorn.Server(
-        uvicorn.Config(create_app(collection, scorer, settings=settings), port=0, log_level="error", ws="none")
+        uvicorn.Config(create_app(stored, scorer, settings=settings), port=0, log_level="error", ws="none")
     )
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
     thread.start()
@@ -102,6 +105,27 @@ def serve(collection: Collection, scorer: Scorer) -> Serve:
 def running() -> Serve:
     """`with running(collection, scorer, settings) as client:` runs a service of one's own making."""
     return _running
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Where `several` has its collections."""
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def several(root: Path, scorer: Scorer) -> Serve:
+    """`with several("shoes", "bags", settings=...) as client:` serves a root, in which these are made first."""
+
+    @contextmanager
+    def serve(*names: str, settings: Settings | None = None) -> Iterator[httpx.Client]:
+        with Collections.open(root, scorer) as collections:
+            for name in names:
+                collections.create(name)
+            with _running(collections, scorer, settings) as client:
+                yield client
+
+    return serve
 
 
 @pytest.fixture(scope="session")

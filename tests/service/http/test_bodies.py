@@ -25,7 +25,9 @@ def request(body: bytes, kind: str | None) -> Request:
     async def receive():
         return next(messages)
 
-    return Request({"type": "http", "method": "POST", "path": "/", "headers": headers, "app": None}, receive)
+    return Request(
+        {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers, "app": None}, receive
+    )
 
 
 def read(body: bytes, kind: str | None = "application/json", files: int = 3):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from diptych.collections import Collections
 from diptych.errors import UnknownPictureError
 from diptych.http.context import Context, known, positioned
 from diptych.http.errors import RequestError
 from diptych.http.metrics import Metrics
 from diptych.http.references import InlineImage, StoredImage
+from diptych.http.requests import Request
 from diptych.http.settings import Settings
 from diptych.http.work import Work
 from diptych_export.errors import PictureError
@@ -17,13 +19,17 @@ from diptych_export.errors import PictureError
 
 @pytest.fixture(scope="module")
 def here(shelf, scorer) -> Context:
-    return Context(scorer, shelf, Settings(), Work(1, 1), Work(1, 1), Metrics(scorer, shelf))
+    return _context(scorer, Collections.of(shelf))
 
 
 @pytest.fixture(scope="module")
 def bare(scorer) -> Context:
     """A service without a collection."""
-    return Context(scorer, None, Settings(), Work(1, 1), Work(1, 1), Metrics(scorer, None))
+    return _context(scorer, Collections.of(None))
+
+
+def _context(scorer, collections: Collections) -> Context:
+    return Context(scorer, collections, Settings(), Work(1, 1), Work(1, 1), Metrics(scorer, collections))
 
 
 def test_sent_and_stored_pictures_may_be_mixed_and_come_back_in_their_order(here, shelf, scorer, photo_bytes, data_uri):
@@ -35,19 +41,19 @@ def test_sent_and_stored_pictures_may_be_mixed_and_come_back_in_their_order(here
         ("d", StoredImage(id=stored[0])),
         ("e", StoredImage(id=stored[3])),
     ]
-    found = here.panels(pictures)
+    found = here.panels(pictures, None)
     sent = scorer.encode([photo_bytes(11), photo_bytes(12)])
     kept = [shelf.panel(stored[place]) for place in (3, 0, 3)]
     for part in (0, 1):
         assert np.array_equal(found[part][[0, 2]], sent[part])
         assert np.array_equal(found[part][[1, 3, 4]], np.stack([panel[part] for panel in kept]))
-    assert here.panels([]).tokens.shape == (0, *scorer.runtime.token_shape)
+    assert here.panels([], None).tokens.shape == (0, *scorer.runtime.token_shape)
 
 
 def test_of_several_bad_pictures_the_first_is_named(here, photo_bytes, data_uri, refused):
     good, text, cut = data_uri(photo_bytes(1)), data_uri(refused["text"][0]), data_uri(refused["truncated"][0])
     with pytest.raises(RequestError, match="is not a picture") as caught:
-        here.panels([("input[0]", good), ("input[1]", text), ("input[2]", cut)])
+        here.panels([("input[0]", good), ("input[1]", text), ("input[2]", cut)], None)
     assert (caught.value.status, caught.value.code, caught.value.param) == (422, "invalid_picture", "input[1]")
     assert str(caught.value).startswith("input[1] ")
 
@@ -55,25 +61,25 @@ def test_of_several_bad_pictures_the_first_is_named(here, photo_bytes, data_uri,
 def test_an_id_nobody_has_is_refused_at_its_place_and_without_a_collection_by_the_way_to_one(here, bare):
     pictures = [("documents[4]", StoredImage(id="0" * 32))]
     with pytest.raises(RequestError, match=r"^documents\[4\]: .* has no picture '0{32}'") as caught:
-        here.panels(pictures)
+        here.panels(pictures, None)
     assert (caught.value.status, caught.value.code, caught.value.param) == (422, "unknown_image", "documents[4]")
-    for ask in (lambda: bare.panels(pictures), lambda: bare.picture_bytes(pictures[0][1], "image")):
+    for ask in (lambda: bare.panels(pictures, None), lambda: bare.picture_bytes(pictures[0][1], "image", None)):
         with pytest.raises(RequestError, match="start it with `diptych serve --store DIR`") as caught:
             ask()
         assert (caught.value.status, caught.value.code) == (501, "no_collection")
 
 
 def test_the_bytes_behind_a_picture_are_those_sent_or_those_kept(here, bare, shelf, photo_bytes, data_uri):
-    assert here.picture_bytes(StoredImage(id=shelf.list(3)[2].id), "image") == photo_bytes(2)
-    assert bare.picture_bytes(data_uri(b"anything"), "image") == b"anything"
+    assert here.picture_bytes(StoredImage(id=shelf.list(3)[2].id), "image", None) == photo_bytes(2)
+    assert bare.picture_bytes(data_uri(b"anything"), "image", None) == b"anything"
 
 
 def test_only_the_served_model_or_none_may_be_named(here):
-    here.check_model(None)
-    here.check_model("tiny")
+    here.check(Request())
+    here.check(Request(model="tiny", collection="default"))
     for other in ("Tiny", "", "photo"):
         with pytest.raises(RequestError, match=f'The model "{other}" is not served here; "tiny" is.') as caught:
-            here.check_model(other)
+            here.check(Request(model=other))
         assert (caught.value.status, caught.value.param) == (404, "model")
 
 

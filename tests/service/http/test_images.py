@@ -42,6 +42,47 @@ def test_a_picture_can_be_added_as_json(client, photo_bytes, data_uri):
     assert client.get(f"/v1/images/{id}").json()["metadata"] == {"title": "sevén"}
 
 
+def folder_bytes(collection) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(collection.directory.iterdir())}
+
+
+def test_a_dry_run_says_what_adding_would_do_and_writes_nothing(client, collection, photo_bytes, data_uri):
+    sent = files(photo_bytes(0), photo_bytes(8), photo_bytes(9), photo_bytes(8))
+    before = folder_bytes(collection)
+    dry = client.post("/v1/images", files=sent, data={"dry_run": "true", "metadata": '{"shelf": 3}'})
+    json = client.post("/v1/images", json={"image": data_uri(photo_bytes(8)), "dry_run": True})
+    assert (dry.status_code, json.status_code) == (200, 200)
+    assert folder_bytes(collection) == before
+    real = client.post("/v1/images", files=sent)
+    foreseen = dry.json()
+    assert (foreseen["dry_run"], foreseen["refused"]) == (True, 0)
+    assert [(item["id"], item["created"]) for item in foreseen["data"]] == [
+        (item["id"], item["created"]) for item in real.json()["data"]
+    ]
+    assert [item["created"] for item in foreseen["data"]] == [False, True, True, False]
+    assert [item["id"] for item in json.json()["data"]] == [foreseen["data"][1]["id"]]
+    assert json.json()["data"][0]["created"]
+
+
+def test_a_dry_run_names_every_bad_picture_where_the_real_one_stops_at_the_first(
+    client, collection, photo_bytes, refused
+):
+    sent = files(refused["text"][0], photo_bytes(8), refused["truncated"][0], refused["bomb"][0])
+    before = folder_bytes(collection)
+    answer = client.post("/v1/images", files=sent, data={"dry_run": "true"}).json()
+    assert answer["refused"] == 3
+    assert [item["position"] for item in answer["data"]] == ["image[0]", "image[1]", "image[2]", "image[3]"]
+    for place, name in ((0, "text"), (2, "truncated"), (3, "bomb")):
+        item = answer["data"][place]
+        assert (item["id"], item["created"], item["error"]["code"]) == (None, False, "invalid_picture")
+        assert refused[name][1] in item["error"]["message"]
+    assert answer["data"][1]["created"]
+    assert client.post("/v1/images", files=sent).json()["error"]["param"] == "image[0]"
+    refusal = client.post("/v1/images", files=sent, data={"dry_run": "true", "metadata": "[1]"})
+    assert (refusal.status_code, refusal.json()["error"]["param"]) == (422, "metadata")
+    assert folder_bytes(collection) == before
+
+
 @pytest.mark.parametrize("text", ["{", "[1]", '{"a": NaN}', '{"a": "\\ud800"}'])
 def test_metadata_that_could_not_be_read_back_is_refused(client, collection, photo_bytes, data_uri, text):
     before = collection.stats()["pictures"]

@@ -102,7 +102,15 @@ def test_every_route_that_changes_something_asks_who_it_is(shelf, scorer):
         ("post", f"/v1/{name}") for name in ("score", "rerank", "search", "embeddings", "explain")
     }
     changing = {(method, path) for method, path in routes if method != "get"} - asking
-    assert changing == {("post", "/v1/images"), ("delete", "/v1/images/{id}")}
+    assert changing == {
+        (method, f"/v1/{path}")
+        for method, path in [
+            ("post", "images"),
+            ("delete", "images/{id}"),
+            ("post", "collections"),
+            ("delete", "collections/{name}"),
+        ]
+    }
 
 
 def test_without_keys_everything_is_open(reader):

@@ -50,8 +50,8 @@ def test_requests_stages_pairs_and_rejections_are_counted(serve, scorer, collect
     assert more("diptych_done_total", what="pictures") == 3 + 1 + 1
     for stage, times in {"queue": 3, "decode": 2, "panel": 2, "pair": 2, "retrieve": 1}.items():
         assert more("diptych_stage_seconds_count", stage=stage) == times, stage
-    assert after["diptych_collection_pictures",] == 6
-    assert after["diptych_index_generation",] == collection.index.generation
+    assert after["diptych_collection_pictures", ("collection", "default")] == 6
+    assert after["diptych_index_generation", ("collection", "default")] == collection.index.generation
     assert (after["diptych_pairs_waiting",], after["diptych_pairs_in_flight",]) == (0, 0)
     runtime = scorer.runtime
     (info,) = [dict(key[1:]) for key in after if key[0] == "diptych_service_info"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from diptych.collections import Collections
 from diptych.http.metrics import Metrics
 
 ROOT = Path(__file__).parents[3]
@@ -18,7 +19,7 @@ PROMETHEUS_OWN = {"up"}
 
 @pytest.fixture(scope="module")
 def told(scorer, shelf) -> set[str]:
-    metrics = Metrics(scorer, shelf)
+    metrics = Metrics(scorer, Collections.of(shelf))
     metrics.request("/x", "GET", 200, 0.1)
     metrics.refusal("overloaded")
     metrics.stage("pair", 0.1)

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from starlette.routing import Route
 
+from diptych.collections import Collections
 from diptych.http.app import create_app
 from diptych.http.settings import Settings
 from diptych.http.warmup import warm_up
@@ -30,6 +31,8 @@ ROUTES = {
     "/v1/images/{id}": {"get", "delete"},
     "/v1/images/{id}/content": {"get"},
     "/v1/images/{id}/thumbnail": {"get"},
+    "/v1/collections": {"get", "post"},
+    "/v1/collections/{name}": {"get", "delete"},
     "/v1/models": {"get"},
     "/info": {"get"},
     "/metrics": {"get"},
@@ -74,7 +77,7 @@ def settled(client):
 
 
 def test_the_service_is_ready_exactly_if_the_golden_pair_came_out_right(reader, scorer, shelf):
-    expected = warm_up(scorer, shelf)
+    expected = warm_up(scorer, Collections.of(shelf))
     answer = settled(reader)
     assert answer.status_code == (200 if expected.fault is None else 503)
     assert reader.get("/v2/health/ready").status_code == answer.status_code

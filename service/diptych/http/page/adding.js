@@ -29,11 +29,11 @@ export function batches(items, limits) {
 }
 
 /**
- * Add all items. `onProgress({ done, created, known, failed })` after every request; `failed` has { item, error }.
+ * Add all items to a collection (null: the service knows which). `onProgress({ done, created, known, failed })` after every request; `failed` has { item, error }.
  * What ends it early, a cancel, silence, a service that is ending or stays too busy, or a key that may only read, is
  * thrown with `left`, the items not yet sent.
  */
-export async function addAll(items, limits, { signal, onProgress }) {
+export async function addAll(items, limits, { collection, signal, onProgress }) {
   const report = { done: 0, created: 0, known: 0, failed: [] };
   const queue = batches(items, limits);
   while (queue.length) {
@@ -43,7 +43,7 @@ export async function addAll(items, limits, { signal, onProgress }) {
       if (error) {
         report.failed.push({ item, error });
       } else {
-        const { data } = await send(batch, signal);
+        const { data } = await send(batch, collection, signal);
         const created = data.filter((added) => added.created).length;
         report.created += created;
         report.known += batch.length - created;
@@ -71,9 +71,10 @@ function tooLarge(item, limits) {
   return [{ item, error: new Fault(`has ${bytes(item.file.size)}; at most ${bytes(most)} are taken`) }];
 }
 
-async function send(batch, signal) {
+async function send(batch, collection, signal) {
   const body = new FormData();
   for (const { file } of batch) body.append("image", file, file.name || "Pasted picture");
+  if (collection !== null) body.append("collection", collection);
   for (let turn = 1; ; turn += 1) {
     try {
       return await api("/v1/images", { method: "POST", body, signal });

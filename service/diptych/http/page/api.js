@@ -1,5 +1,6 @@
 // The service: requests, refusals, what /info said last, and pictures as requests name them.
 
+import { choose, collection, within } from "./collections.js";
 import { bytes, nameOf } from "./dom.js";
 
 /** A refusal of the service, or its silence (status 0). */
@@ -33,8 +34,10 @@ export async function api(path, options = {}) {
   throw new Fault(message, { status: response.status, code, param, requestId, after });
 }
 
+/** A JSON request, in the chosen collection. */
 export function post(path, body, signal) {
-  const text = JSON.stringify(body);
+  const name = collection();
+  const text = JSON.stringify(name === null ? body : { ...body, collection: name });
   checkSize(text.length);
   return api(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: text, signal });
 }
@@ -56,7 +59,13 @@ const listeners = [];
 export const onInfo = (listener) => listeners.push(listener);
 
 export async function loadInfo(signal) {
-  const info = await api("/info", { signal });
+  const asked = collection();
+  const info = await api(within("/info"), { signal }).catch((error) => {
+    // An old address: better another collection, which the header names, than none.
+    if (error.code === "unknown_collection" && asked === collection()) choose(null, { replace: true });
+    throw error;
+  });
+  if (asked !== collection()) return service.info; // another was chosen meanwhile, and asked for
   service.info = info;
   for (const listener of listeners) listener(info);
   return info;
@@ -71,7 +80,7 @@ export const ofFile = (file) => ({ file, name: file.name || "Pasted picture", so
 export const ofRecord = (record) => ({
   id: record.id,
   name: nameOf(record),
-  source: `/v1/images/${record.id}/thumbnail?side=1024`,
+  source: within(`/v1/images/${record.id}/thumbnail?side=1024`),
 });
 
 /** Let go of a picture that nothing shows any more. */

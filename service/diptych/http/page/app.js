@@ -1,6 +1,7 @@
 // The page's frame: which view the address names, and what every view shows of the service.
 
 import { onInfo } from "./api.js";
+import { current, offer, onCollection } from "./collections.js";
 import { $, plural } from "./dom.js";
 import * as collection from "./collection.js";
 import * as compare from "./compare.js";
@@ -30,7 +31,15 @@ function route() {
 onInfo((info) => {
   const provider = info.provider.replace("ExecutionProvider", "");
   $("model").textContent = `${info.model} ${info.revision.slice(0, 12)} on ${provider}, diptych ${info.version}`;
-  $("facts").textContent = info.collection ? plural(info.collection.pictures, "picture") : "no collection";
+  const none = current(info)?.fault ? "damaged" : "no collection";
+  $("facts").textContent = info.collection ? plural(info.collection.pictures, "picture") : none;
+  offer(info);
+});
+
+// Behind the views' own listeners, which forget what they had of the old collection.
+onCollection(() => {
+  route();
+  search.retryInfo();
 });
 
 // The address belongs to the views, so this link may not change it.

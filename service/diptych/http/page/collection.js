@@ -2,12 +2,14 @@
 
 import { addAll } from "./adding.js";
 import { Fault, api, loadInfo, onInfo, service } from "./api.js";
+import { collection, noneBecause, onCollection, within } from "./collections.js";
 import { $, el, nameOf, plural, showFault, thumbnail } from "./dom.js";
 import { onChoice, onFiles } from "./intake.js";
 
 const PAGE = 48;
 const READ_ONLY = "Your key may look but not change: adding and removing pictures takes the key of an admin.";
-const state = { next: null, more: false, loaded: false, loading: null, adding: null, retry: [] };
+// Pictures go on into the collection that was chosen when they were brought, whichever is looked at meanwhile.
+const state = { next: null, more: false, loaded: false, loading: null, adding: null, retry: [], into: null };
 
 export function enter() {
   if (!state.loaded && service.info?.collection) browse();
@@ -22,20 +24,23 @@ async function browse() {
   const button = $("more");
   button.disabled = true;
   $("collection-alert").hidden = true;
-  state.loading = true;
+  const mine = (state.loading = {});
   const query = new URLSearchParams({ limit: PAGE, ...(state.next ? { after: state.next } : {}) });
   try {
-    const { data, has_more: more } = await api(`/v1/images?${query}`);
+    const { data, has_more: more } = await api(within(`/v1/images?${query}`));
+    if (state.loading !== mine) return;
     state.loaded = true;
     state.more = more;
     state.next = data.at(-1)?.id ?? state.next;
     $("tiles").append(...data.map(tile));
     paint();
   } catch (error) {
-    showFault($("collection-alert"), error, browse);
+    if (state.loading === mine) showFault($("collection-alert"), error, browse);
   } finally {
-    button.disabled = false;
-    state.loading = null;
+    if (state.loading === mine) {
+      button.disabled = false;
+      state.loading = null;
+    }
   }
 }
 
@@ -78,7 +83,7 @@ function confirmed(item, use) {
 async function remove(item, node) {
   $("collection-alert").hidden = true;
   try {
-    await api(`/v1/images/${item.id}`, { method: "DELETE" });
+    await api(within(`/v1/images/${item.id}`), { method: "DELETE" });
   } catch (error) {
     if (error.status !== 404) return refused(error, () => remove(item, node));
   }
@@ -105,7 +110,7 @@ $("more").addEventListener("click", browse);
 
 /* Adding */
 
-async function add(items, skipped = 0) {
+async function add(items, skipped = 0, into = collection()) {
   if (state.adding || $("add").hidden || !service.info?.collection) return;
   const left = skipped ? ` ${plural(skipped, "file")} left out: no pictures.` : "";
   if (!items.length) {
@@ -115,6 +120,7 @@ async function add(items, skipped = 0) {
   const adding = (state.adding = new AbortController());
   let report = { done: 0, created: 0, known: 0, failed: [] };
   state.retry = [];
+  state.into = into;
   $("collection-alert").hidden = true;
   $("add-again").hidden = true;
   $("add-errors").replaceChildren();
@@ -129,7 +135,7 @@ async function add(items, skipped = 0) {
   progress(report);
   let ending = "";
   try {
-    await addAll(items, service.info.limits, { signal: adding.signal, onProgress: progress });
+    await addAll(items, service.info.limits, { collection: into, signal: adding.signal, onProgress: progress });
   } catch (error) {
     const cancelled = error.name === "AbortError";
     state.retry = error.left ?? [];
@@ -145,7 +151,7 @@ async function add(items, skipped = 0) {
   $("add-again").textContent = `Try ${plural(state.retry.length, "picture")} again`;
   $("add-progress").textContent = `${plural(report.created, "picture")} added` +
     (report.known ? `, ${report.known.toLocaleString("en")} there already` : "") +
-    (report.failed.length ? `, ${report.failed.length.toLocaleString("en")} refused` : "") + `.${ending}${left}`;
+    (report.failed.length ? `, ${report.failed.length.toLocaleString("en")} refused` : "") + `${into === collection() ? "" : ` in ${into}`}.${ending}${left}`;
   if (report.created) await loadInfo().catch(() => null);
   if (report.created && state.loaded && !state.more) await browse();
 }
@@ -161,13 +167,22 @@ function listFailed(failed) {
 }
 
 $("add-cancel").addEventListener("click", () => state.adding?.abort());
-$("add-again").addEventListener("click", () => add(state.retry));
+$("add-again").addEventListener("click", () => add(state.retry, 0, state.into));
 onChoice($("add-file"), (items) => add(items));
 onChoice($("add-folder"), (items, _, skipped) => add(items, skipped));
 onFiles("collection", (items, _, skipped) => add(items, skipped));
 addEventListener("beforeunload", (event) => state.adding && event.preventDefault());
 
+onCollection(() => {
+  Object.assign(state, { next: null, more: false, loaded: false, loading: null });
+  $("more").disabled = false;
+  $("collection-alert").hidden = true;
+  $("tiles").replaceChildren();
+  $("shown").textContent = "";
+});
+
 onInfo((info) => {
+  if (!info.collection) [$("none-title").textContent, $("none-text").textContent] = noneBecause(info);
   $("collection-none").hidden = info.collection !== null;
   $("collection-some").hidden = info.collection === null;
   paint();

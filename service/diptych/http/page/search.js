@@ -1,6 +1,9 @@
 // Search: a picture goes to /v1/search, and both orders come back side by side.
 
-import { Fault, api, checkSize, isStored, loadInfo, named, ofFile, ofRecord, onInfo, release, service } from "./api.js";
+import {
+  Fault, api, checkSize, isStored, loadInfo, named, ofFile, ofRecord, onInfo, post, release, service,
+} from "./api.js";
+import { collection, noneBecause, onCollection, within } from "./collections.js";
 import { $, el, fact, milliseconds, nameOf, plural, showFault, thumbnail } from "./dom.js";
 import { onChoice, onFiles } from "./intake.js";
 import { ghosts, highlight, showColumns } from "./ranking.js";
@@ -97,15 +100,15 @@ async function request(query, signal) {
     const form = new FormData();
     form.append("image", query.file, query.name);
     form.append("top", TOP);
+    if (collection() !== null) form.append("collection", collection());
     return api("/v1/search", { method: "POST", body: form, signal });
   }
-  const record = api(`/v1/images/${encodeURIComponent(query.id)}`, { signal }).then((found) => {
+  const record = api(within(`/v1/images/${encodeURIComponent(query.id)}`), { signal }).then((found) => {
     Object.assign(query, ofRecord(found));
     if (!signal.aborted) showQuery();
   });
-  const body = JSON.stringify({ image: { id: query.id }, top: TOP });
-  const headers = { "Content-Type": "application/json" };
-  const [result] = await Promise.all([api("/v1/search", { method: "POST", headers, body, signal }), record]);
+  const asked = post("/v1/search", { image: { id: query.id }, top: TOP }, signal);
+  const [result] = await Promise.all([asked, record]);
   return result;
 }
 
@@ -170,9 +173,7 @@ onInfo((info) => {
   $("rate").value = rate().rate;
   $("ask").hidden = !count;
   if (!info.collection) {
-    const text = "This service compares pictures and keeps none. To search, start it with a store: " +
-      "diptych serve --store FOLDER";
-    say("There is no collection here", text, "#/compare", "Compare two pictures");
+    say(...noneBecause(info), "#/compare", "Compare two pictures");
   } else if (!count) {
     say("The collection is empty", "Add a few pictures, then bring the one to look for.", "#/collection", "Add pictures");
   } else {
@@ -194,7 +195,9 @@ let exampled = null;
 async function loadExamples(count) {
   if (exampled === count) return;
   exampled = count;
-  const { data } = await api(`/v1/images?limit=${Math.min(240, count)}`).catch(() => ({ data: [] }));
+  const asked = collection();
+  const { data } = await api(within(`/v1/images?limit=${Math.min(240, count)}`)).catch(() => ({ data: [] }));
+  if (asked !== collection()) return;
   const step = Math.max(1, data.length / EXAMPLES);
   const begins = (index) => Math.floor(index / step) !== Math.floor((index - 1) / step);
   const chosen = data.filter((_, index) => begins(index)).slice(0, EXAMPLES);
@@ -206,6 +209,12 @@ async function loadExamples(count) {
   $("examples").hidden = chosen.length === 0;
 }
 
+onCollection(() => {
+  dialog.close();
+  reset();
+  state.asked = exampled = null;
+  $("examples").hidden = true;
+});
 onFiles("search", (items) => service.info?.collection?.pictures && items.length && take(items));
 onChoice($("file"), take);
 onRate(() => {

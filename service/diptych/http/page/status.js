@@ -1,6 +1,7 @@
 // Status: what is served and whether it is well, asked again every few seconds while somebody looks.
 
 import { Fault, api, loadInfo } from "./api.js";
+import { current, noneBecause } from "./collections.js";
 import { $, bytes, el, fact, plural, probability, showFault } from "./dom.js";
 import { rates } from "./rates.js";
 
@@ -49,7 +50,10 @@ async function refresh() {
 
 function light(ready) {
   if (ready instanceof Fault) say(ready.message, "bad");
-  else say("Ready: a pair was scored as it should be, and nothing hangs.", "good");
+  else {
+    const damaged = ready.damaged.length ? ` Damaged: ${ready.damaged.join(", ")}.` : "";
+    say(`Ready: a pair was scored as it should be, and nothing hangs.${damaged}`, "good");
+  }
 }
 
 function say(text, kind) {
@@ -79,11 +83,11 @@ function cards(info, ready) {
       fact("provider", info.provider.replace("ExecutionProvider", "")), fact("attention", info.attention_path),
       fact("threads", number(info.threads)), fact("diptych", info.version), ...warm),
     collection
-      ? card("Collection",
+      ? card(info.collections.length > 1 ? `Collection ${current(info)?.name}` : "Collection",
         fact("pictures", number(collection.pictures)), fact("kept with their file", number(collection.kept)),
         fact("on the disk", bytes(collection.disk_bytes)), fact("in the index", number(collection.index.count)),
         fact("changes so far", number(collection.sequence)), fact("folder", collection.directory, "wide"))
-      : card("Collection", fact("none", "started without a store")),
+      : card("Collection", fact("none", noneBecause(info)[0])),
     card("Limits",
       fact("a request", `${plural(limits.pictures, "picture")}, ${bytes(limits.body_bytes)}`),
       fact("its time", `${number(limits.seconds)} s`),

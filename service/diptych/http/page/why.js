@@ -1,6 +1,7 @@
 // Why two pictures have their score: the question to /v1/explain, and the dialog in which a search shows the answer.
 
 import { Fault, named, post, reference } from "./api.js";
+import { within } from "./collections.js";
 import { $, el, fact, percent, probability, showFault } from "./dom.js";
 import { pairStage } from "./links.js";
 
@@ -81,7 +82,7 @@ export function whyDialog(onClose) {
     open(query, match) {
       $("why-name").textContent = match.name;
       $("why-search").href = `#/search?q=${match.id}`;
-      $("why-content").href = `/v1/images/${match.id}/content`;
+      $("why-content").href = within(`/v1/images/${match.id}/content`);
       if (!dialog.open) dialog.showModal();
       panel.ask({ ...query, role: "Query" }, { ...match, role: "Match" });
     },

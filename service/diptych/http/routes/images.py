@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -12,17 +13,19 @@ from diptych.archive import lines
 from diptych.collection import Collection
 from diptych.errors import UnknownPictureError
 from diptych.filters import EVERYTHING, compiled
-from diptych.http.answers import AddAnswer, AddedItem, Deleted, ImageItem, ImageList
+from diptych.http.answers import AddAnswer, AddedItem, Deleted, DryRunAnswer, Fault, ForeseenItem, ImageItem, ImageList
 from diptych.http.bodies import body_schema, read_body
-from diptych.http.context import Here, MayChange, positioned
+from diptych.http.context import Context, Here, MayChange, Stored, refused
 from diptych.http.errors import documented
 from diptych.http.requests import AddForm, AddRequest, read_filter
+from diptych.intake import Arrival, foreseen
 from diptych.records import Record
+from diptych_export.errors import PictureError
 
-router = APIRouter(prefix="/v1/images", tags=["collection"], responses=documented(401, 422, 500, 501))
+router = APIRouter(prefix="/v1/images", tags=["collection"], responses=documented(401, 404, 422, 500, 501, 503))
 
 Id = Annotated[str, Path(alias="id", description="32 hexadecimal digits.")]
-_ADD_ERRORS = documented(400, 403, 413, 415, 429, 503, 504)
+_ADD_ERRORS = documented(400, 403, 413, 415, 429, 504)
 _PICTURE_HEADERS = {
     # The id is a digest of the content, so what a browser keeps under it never goes stale.
     "Cache-Control": "private, max-age=86400, immutable",
@@ -37,46 +40,53 @@ _PICTURE_HEADERS = {
     responses={201: {"model": AddAnswer, "description": "At least one is new"}, **_ADD_ERRORS},
     dependencies=[MayChange],
 )
-async def add(request: Request, response: Response, here: Here) -> AddAnswer:
+async def add(request: Request, response: Response, here: Here) -> AddAnswer | DryRunAnswer:
     """Add one or more pictures: `curl -F image=@a.jpg -F image=@b.jpg .../v1/images`, or one as JSON.
 
     201 if at least one is new, 200 if all were there already: the same file has the same id. All are added, or, if one
-    cannot be read, none.
+    cannot be read, none. With `dry_run` it is 200, nothing is written, and every picture that cannot be read is named.
     """
-    collection = here.collection
     body = await read_body(request, AddRequest, AddForm, files=here.settings.pictures)
+    asked = body if isinstance(body, AddRequest) else body[0]
 
-    def work() -> list[AddedItem]:
+    def work() -> AddAnswer | DryRunAnswer:
         if isinstance(body, AddRequest):
-            return _add_all(collection, [("image", here.picture_bytes(body.image, "image"), body.metadata or {})])
-        form, uploads = body
-        own = form.metadata or {}
-        files = [(f"image[{n}]", data, {"filename": name, **own}) for n, (name, data) in enumerate(uploads)]
-        for position, data, _ in files:
-            # Each is decoded before any is added, so that a bad one leaves the collection as it was.
-            with positioned(position):
-                here.scorer.pixels(data, name=position)
-        return _add_all(collection, files)
+            files = [("image", here.picture_bytes(body.image, "image", body.collection), body.metadata or {})]
+        else:
+            form, uploads = body
+            own = form.metadata or {}
+            files = [(f"image[{n}]", data, {"filename": name, **own}) for n, (name, data) in enumerate(uploads)]
+        # Each is checked before any is added, so that a bad one leaves the collection as it was.
+        received = collection.receive([(data, position) for position, data, _ in files], keep_bytes=True)
+        arrivals: list[Arrival | PictureError] = [
+            content if isinstance(content, PictureError) else Arrival(content, None, metadata)
+            for content, (*_, metadata) in zip(received, files, strict=True)
+        ]
+        positions = [position for position, *_ in files]
+        return _foreseen(arrivals, positions) if asked.dry_run else _added(here, collection, arrivals, positions)
 
-    added = await here.work.run(work, request)
-    here.metrics.done("pictures", len(added))
-    response.status_code = 201 if any(item.created for item in added) else 200
-    return AddAnswer(data=added)
+    with here.using(asked.collection) as collection:
+        answer = await here.work.run(work, request)
+    if isinstance(answer, AddAnswer):
+        here.metrics.done("pictures", len(answer.data))
+        response.status_code = 201 if any(item.created for item in answer.data) else 200
+    return answer
 
 
-@router.get("", summary="List pictures", responses=documented(404))
+@router.get("", summary="List pictures")
 def listing(
     here: Here,
+    collection: Stored,
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 50,
     after: Annotated[str | None, Query(description="`next` of the page before.")] = None,
     filter: Annotated[str | None, Query(description="A condition on metadata as JSON, as in /v1/search.")] = None,
 ) -> ImageList:
     """The pictures of the collection, page by page, in a fixed order."""
     condition = None if filter is None else read_filter(filter)
-    records = here.collection.list(limit + 1, after, filter=condition)
+    records = collection.list(limit + 1, after, filter=condition)
     more, records = len(records) > limit, records[:limit]
     return ImageList(
-        data=[ImageItem(**_described(record)) for record in records],
+        data=[ImageItem(**_described(here, collection, record)) for record in records],
         has_more=more,
         next=records[-1].id if more else None,
     )
@@ -89,21 +99,21 @@ def listing(
     responses={200: {"content": {"application/x-ndjson": {}}, "description": "One JSON object a line"}},
 )
 def export(
-    here: Here,
+    collection: Stored,
     embeddings: Annotated[bool, Query(description="With the embedding, float32 in base64.")] = False,
     filter: Annotated[str | None, Query(description="A condition on metadata as JSON, as in /v1/search.")] = None,
 ) -> StreamingResponse:
     """Every picture of the collection as a line of JSON, in the order they were added."""
-    store = here.collection.store
     where = EVERYTHING if filter is None else compiled(read_filter(filter))
-    found = (json.dumps(line, ensure_ascii=False) + "\n" for line in lines(store, where, embeddings=embeddings))
+    records = lines(collection.store, where, embeddings=embeddings)
+    found = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
     return StreamingResponse(found, media_type="application/x-ndjson")
 
 
-@router.get("/{id}", summary="One picture's record", responses=documented(404))
-def one(id_: Id, here: Here) -> ImageItem:
+@router.get("/{id}", summary="One picture's record")
+def one(id_: Id, here: Here, collection: Stored) -> ImageItem:
     """What the collection knows of one picture."""
-    return ImageItem(**_described(here.collection.get(id_)))
+    return ImageItem(**_described(here, collection, collection.get(id_)))
 
 
 @router.get(
@@ -112,12 +122,11 @@ def one(id_: Id, here: Here) -> ImageItem:
     response_class=Response,
     responses={
         200: {"content": {"image/*": {}}, "description": "The file as it was added"},
-        **documented(404, 429, 503, 504),
+        **documented(429, 504),
     },
 )
-async def content(id_: Id, here: Here) -> Response:
+async def content(id_: Id, here: Here, collection: Stored) -> Response:
     """The file of one picture, unchanged."""
-    collection = here.collection
     data, kind = await here.reads.run(lambda: collection.content(id_))
     return Response(data, media_type=kind, headers=_PICTURE_HEADERS)
 
@@ -126,35 +135,59 @@ async def content(id_: Id, here: Here) -> Response:
     "/{id}/thumbnail",
     summary="The picture, small",
     response_class=Response,
-    responses={200: {"content": {"image/jpeg": {}}, "description": "A JPEG"}, **documented(404, 429, 503, 504)},
+    responses={200: {"content": {"image/jpeg": {}}, "description": "A JPEG"}, **documented(429, 504)},
 )
 async def thumbnail(
-    id_: Id, here: Here, side: Annotated[int, Query(ge=16, le=1024, description="Longest side, pixels.")] = 256
+    id_: Id,
+    here: Here,
+    collection: Stored,
+    side: Annotated[int, Query(ge=16, le=1024, description="Longest side, pixels.")] = 256,
 ) -> Response:
     """One picture as a small JPEG."""
-    collection = here.collection
     data = await here.reads.run(lambda: collection.thumbnail(id_, side))
     return Response(data, media_type="image/jpeg", headers=_PICTURE_HEADERS)
 
 
-@router.delete("/{id}", summary="Remove a picture", responses=documented(403, 404), dependencies=[MayChange])
-def remove(id_: Id, here: Here) -> Deleted:
+@router.delete("/{id}", summary="Remove a picture", responses=documented(403), dependencies=[MayChange])
+def remove(id_: Id, collection: Stored) -> Deleted:
     """Take one picture out of the collection; a file the collection only points to stays where it is."""
-    if not here.collection.remove(id_):
+    if not collection.remove(id_):
         raise UnknownPictureError(f'the collection has no picture "{id_[:64]}"')
     return Deleted(id=id_)
 
 
-def _add_all(collection: Collection, files: list[tuple[str, bytes, dict[str, Any]]]) -> list[AddedItem]:
+def _added(
+    here: Context, collection: Collection, arrivals: Sequence[Arrival | PictureError], positions: Sequence[str]
+) -> AddAnswer:
+    """All of them on the disk; the first that cannot be read is 422 with its position."""
+    good = []
+    for arrival, position in zip(arrivals, positions, strict=True):
+        if isinstance(arrival, PictureError):
+            raise refused(arrival, position)
+        good.append(arrival)
+    return AddAnswer(
+        data=[
+            AddedItem(created=added.created, **_described(here, collection, collection.get(added.id)))
+            for added in collection.commit(good)
+        ]
+    )
+
+
+def _foreseen(arrivals: Sequence[Arrival | PictureError], positions: Sequence[str]) -> DryRunAnswer:
+    """What `_added` would answer for each, were the others good."""
+    met: set[str] = set()
     items = []
-    for position, data, metadata in files:
-        with positioned(position):
-            added = collection.add(data, metadata=metadata, keep_bytes=True)
-        items.append(AddedItem(created=added.created, **_described(collection.get(added.id))))
-    return items
+    for arrival, position in zip(arrivals, positions, strict=True):
+        if isinstance(arrival, PictureError):
+            fault = Fault(message=str(arrival), code=arrival.code)
+            items.append(ForeseenItem(position=position, id=None, created=False, error=fault))
+        else:
+            (added,) = foreseen([arrival], met)
+            items.append(ForeseenItem(position=position, id=added.id, created=added.created, error=None))
+    return DryRunAnswer(data=items, refused=sum(item.error is not None for item in items))
 
 
-def _described(record: Record) -> dict[str, Any]:
+def _described(here: Context, collection: Collection, record: Record) -> dict[str, Any]:
     return {
         "id": record.id,
         "path": record.path,
@@ -163,6 +196,6 @@ def _described(record: Record) -> dict[str, Any]:
         "height": record.height,
         "bytes_kept": record.bytes_kept,
         "added": record.added,
-        "content": f"/v1/images/{record.id}/content",
-        "thumbnail": f"/v1/images/{record.id}/thumbnail",
+        "content": here.link(collection, record.id, "content"),
+        "thumbnail": here.link(collection, record.id, "thumbnail"),
     }

@@ -41,7 +41,7 @@ async def score(body: ScoreRequest, here: Here, request_id: RequestId, request: 
     One query meets every document; as many queries as documents are paired in order. The order of the two pictures of
     a pair does not change its score.
     """
-    here.check_model(body.model)
+    here.check(body)
     limit = here.settings.pictures
     queries, documents = listed(body.queries, "queries", limit), listed(body.documents, "documents", limit)
     check_count(len(queries) + len(documents), "queries and documents together", limit)
@@ -53,7 +53,7 @@ async def score(body: ScoreRequest, here: Here, request_id: RequestId, request: 
         raise RequestError(422, "pairing_mismatch", message, param="queries")
 
     def work() -> list[ScoreItem]:
-        tokens = here.panels([*queries, *documents]).tokens
+        tokens = here.panels([*queries, *documents], body.collection).tokens
         raw = here.logits(tokens[: len(queries)], tokens[len(queries) :])
         relevance = here.scorer.relevance(raw)
         return [
@@ -75,12 +75,12 @@ async def score(body: ScoreRequest, here: Here, request_id: RequestId, request: 
 @router.post("/v2/rerank", summary="The same, where Cohere's second client asks", response_model_exclude_none=True)
 async def rerank(body: RerankRequest, here: Here, request_id: RequestId, request: Request) -> RerankAnswer:
     """The documents from the most to the least alike to the query, in Cohere's and Jina's form."""
-    here.check_model(body.model)
+    here.check(body)
     documents = listed(body.documents, "documents", here.settings.pictures - 1)
     query = listed(body.query, "query", 1)
 
     def work() -> list[RerankItem]:
-        tokens = here.panels([*query, *documents]).tokens
+        tokens = here.panels([*query, *documents], body.collection).tokens
         raw = here.logits(tokens[:1], tokens[1:])
         relevance = here.scorer.relevance(raw)
         return [
@@ -108,18 +108,19 @@ async def explain(body: ExplainRequest, here: Here, request_id: RequestId, reque
 
     Swapping the two pictures swaps the ends of the links and changes nothing else.
     """
-    here.check_model(body.model)
+    here.check(body)
     pair = [("query", body.query), ("document", body.document)]
 
     def work() -> ExplainAnswer:
-        tokens = here.panels(pair).tokens
+        tokens = here.panels(pair, body.collection).tokens
         with here.metrics.timed("pair"):
             found = explanation.explain(here.scorer, *tokens, links=body.links)
         here.metrics.done("pairs", 1)
         drawn = None
         if body.overlay:
             drawn = explanation.overlay(
-                found, *(here.picture(picture, position, explanation.SIDE) for position, picture in pair)
+                found,
+                *(here.picture(picture, position, body.collection, explanation.SIDE) for position, picture in pair),
             )
         return ExplainAnswer(
             id=f"explain-{request_id}",
@@ -143,11 +144,11 @@ async def explain(body: ExplainRequest, here: Here, request_id: RequestId, reque
 @router.post("/v1/embeddings", summary="Embed pictures")
 async def embeddings(body: EmbeddingRequest, here: Here, request: Request) -> EmbeddingAnswer:
     """The unit vectors that find candidates, in OpenAI's form; their dot product is the cosine of two pictures."""
-    here.check_model(body.model)
+    here.check(body)
     pictures = listed(body.input, "input", here.settings.pictures)
 
     def work() -> list[EmbeddingItem]:
-        vectors = here.panels(pictures).embeddings
+        vectors = here.panels(pictures, body.collection).embeddings
         return [
             EmbeddingItem(index=index, embedding=_written(vector, body.encoding_format))
             for index, vector in enumerate(vectors)

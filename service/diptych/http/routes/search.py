@@ -29,40 +29,46 @@ async def search(request: Request, here: Here, request_id: RequestId) -> SearchA
     `candidates` pictures are found by their embeddings; the network then looks at each of them together with the query
     and orders them anew. Both orders are answered.
     """
-    collection = here.collection
     body = await read_body(request, SearchRequest, SearchForm, files=1)
     options = body if isinstance(body, SearchRequest) else body[0]
     _check(options, here)
 
     def work() -> SearchResult:
-        query = here.picture_bytes(body.image, "image") if isinstance(body, SearchRequest) else body[1][0].data
+        if isinstance(body, SearchRequest):
+            query = here.picture_bytes(body.image, "image", body.collection)
+        else:
+            query = body[1][0].data
         with positioned("image"):
             return collection.search(
                 query, top=options.top, candidates=options.candidates, enough=options.enough, filter=options.filter
             )
 
-    found = await here.work.run(work, request)
+    def listed(matches: list[Match]) -> list[MatchItem]:
+        return [_item(match, here.link(collection, match.id, "thumbnail")) for match in matches]
+
+    with here.using(options.collection) as collection:
+        found = await here.work.run(work, request)
     here.metrics.stages(found.timings)
     here.metrics.done("pictures", 1)
     here.metrics.done("pairs", found.looked_at)
     return SearchAnswer(
         id=f"search-{request_id}",
         model=here.model,
-        matches=[_item(match) for match in found.matches],
-        candidates=[_item(match) for match in found.candidates],
+        matches=listed(found.matches),
+        candidates=listed(found.candidates),
         looked_at=found.looked_at,
         timings=found.timings,
     )
 
 
 def _check(options: SearchOptions, here: Context) -> None:
-    here.check_model(options.model)
+    here.check(options)
     for name, limit in (("top", here.settings.top), ("candidates", here.settings.candidates)):
         asked = getattr(options, name)
         if asked > limit:
             raise RequestError(422, "invalid_request", f"{name} is {asked}; at most {limit} is allowed.", param=name)
 
 
-def _item(match: Match) -> MatchItem:
+def _item(match: Match, thumbnail: str) -> MatchItem:
     known = {field.name: getattr(match, field.name) for field in fields(match)}
-    return MatchItem(**known, thumbnail=f"/v1/images/{match.id}/thumbnail")
+    return MatchItem(**known, thumbnail=thumbnail)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from importlib.metadata import version
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from diptych.collections import Collections
+from diptych.errors import CollectionNameError, DamagedCollectionError, UnknownCollectionError
 from diptych.http.answers import Health, Info, Limits, ModelItem, ModelList, Ready
 from diptych.http.context import Here
 from diptych.http.errors import RequestError, documented
+from diptych.http.routes.collections import summaries
 from diptych_export.pictures import PictureLimits
 
 router = APIRouter(tags=["service"], responses=documented(500))
@@ -21,9 +25,14 @@ async def models(here: Here) -> ModelList:
     return ModelList(data=[ModelItem(id=here.model, created=here.started, revision=here.scorer.runtime.revision)])
 
 
-@router.get("/info", summary="Model, provider, limits and collection", responses=documented(401))
-def info(here: Here) -> Info:
-    """What this service is and runs on: model, provider, thresholds, limits, and figures of the collection."""
+@router.get("/info", summary="Model, provider, limits and collections", responses=documented(401, 404, 422))
+def info(
+    here: Here,
+    collection: Annotated[
+        str | None, Query(description="The collection that is meant; by default as in every request.")
+    ] = None,
+) -> Info:
+    """What this service is and runs on: model, provider, thresholds, limits, and figures of the collections."""
     runtime, settings, picture = here.scorer.runtime, here.settings, PictureLimits()
     return Info(
         version=version("diptych"),
@@ -48,8 +57,23 @@ def info(here: Here) -> Info:
             picture_pixels=picture.pixels,
             picture_side=picture.side,
         ),
-        collection=None if here.stored is None else here.stored.stats(),
+        collection=_figures(here.collections, collection),
+        collections=summaries(here),
+        collections_fixed=here.collections.fixed,
     )
+
+
+def _figures(collections: Collections, name: str | None) -> dict[str, Any] | None:
+    """Figures of the collection that is meant, if there is one and it is whole; only a wrong name is an error."""
+    try:
+        with collections.using(name) as collection:
+            return collection.stats()
+    except (CollectionNameError, DamagedCollectionError):
+        return None
+    except UnknownCollectionError:
+        if name is not None:
+            raise
+        return None
 
 
 @router.get(
@@ -73,7 +97,10 @@ async def alive() -> Health:
 @router.get("/readyz", summary="Can it answer requests?", responses=documented(503))
 @router.get("/v2/health/ready", summary="Can it answer requests? (Open Inference Protocol)", responses=documented(503))
 async def ready(here: Here) -> Ready:
-    """200 once a golden pair was scored as it should be and while nothing is stuck; else 503 with the reason."""
+    """200 once a golden pair was scored as it should be and while nothing is stuck; else 503 with the reason.
+
+    Of several collections some may be damaged: the others answer, so the service is ready, and they are named.
+    """
     done, oldest = here.warm_up, here.work.oldest()
     if here.work.draining:
         raise RequestError(503, "draining", "The service is ending; ask another one.")
@@ -85,4 +112,5 @@ async def ready(here: Here) -> Ready:
         raise RequestError(503, "not_ready", f"Not ready: {done.fault}.")
     if oldest > here.settings.stuck_seconds:
         raise RequestError(503, "stuck", f"A computation has been running for {oldest:.0f} s.")
-    return Ready(warm_up_seconds=done.seconds, same=done.same, other=done.other)
+    damaged = list(here.collections.damaged())
+    return Ready(warm_up_seconds=done.seconds, same=done.same, other=done.other, damaged=damaged)

@@ -1,0 +1,86 @@
+"""The collections themselves."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query, Response
+
+from diptych.collections import Summary
+from diptych.http.answers import CollectionItem, CollectionList, DeletedCollection
+from diptych.http.bodies import require_json
+from diptych.http.context import Context, Here, MayChange
+from diptych.http.errors import RequestError, documented
+from diptych.http.requests import NewCollection
+
+router = APIRouter(prefix="/v1/collections", tags=["collections"], responses=documented(401, 500))
+
+Name = Annotated[str, Path(description="As in /v1/collections.")]
+
+
+@router.get("", summary="List collections")
+def listing(here: Here) -> CollectionList:
+    """Every collection with its size, damaged ones with what is wrong."""
+    return CollectionList(data=summaries(here))
+
+
+@router.post(
+    "",
+    summary="Make a collection",
+    responses={
+        201: {"model": CollectionItem, "description": "It is new"},
+        **documented(400, 403, 413, 415, 422, 501, 503),
+    },
+    dependencies=[MayChange, Depends(require_json)],
+)
+def create(body: NewCollection, here: Here, response: Response) -> CollectionItem:
+    """Make an empty collection; 201, or 200 if it was there. One that was damaged and has been mended is opened."""
+    _check_changeable(here)
+    response.status_code = 201 if here.collections.create(body.name) else 200
+    return _item(here, here.collections.summary(body.name))
+
+
+@router.get("/{name}", summary="One collection", responses=documented(404, 422))
+def one(name: Name, here: Here) -> CollectionItem:
+    """The size of one collection, or what is wrong with it."""
+    return _item(here, here.collections.summary(name))
+
+
+@router.delete(
+    "/{name}",
+    summary="Remove a collection",
+    responses=documented(403, 404, 409, 422, 501, 503),
+    dependencies=[MayChange],
+)
+def remove(
+    name: Name,
+    here: Here,
+    pictures: Annotated[int, Query(ge=0, description="How many pictures go with it: exactly as many as it has.")] = 0,
+) -> DeletedCollection:
+    """Remove a collection, its pictures and all that it keeps of them, for good. Requests in flight end first."""
+    _check_changeable(here)
+    here.collections.remove(name, pictures)
+    return DeletedCollection(name=name, pictures=pictures)
+
+
+def summaries(here: Context) -> list[CollectionItem]:
+    """All collections as they are shown."""
+    return [_item(here, found) for found in here.collections.summaries()]
+
+
+def _item(here: Context, found: Summary) -> CollectionItem:
+    return CollectionItem(
+        name=found.name,
+        pictures=found.pictures,
+        disk_bytes=found.disk_bytes,
+        model=here.model,
+        revision=here.scorer.runtime.revision,
+        generation=found.generation,
+        fault=found.fault,
+    )
+
+
+def _check_changeable(here: Context) -> None:
+    if here.collections.fixed:
+        message = "This service makes and removes no collections; start it with `diptych serve --collections ROOT`."
+        raise RequestError(501, "fixed_collections", message)

@@ -1,0 +1,219 @@
+"""Several collections over HTTP: named in every request, made, listed and removed."""
+
+from __future__ import annotations
+
+import base64
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from diptych.http.keys import new_key
+from diptych.http.settings import Settings
+from diptych.schema import DATABASE
+
+
+def check_envelope(answer: httpx.Response, status: int, code: str, param: str | None = None) -> dict[str, str]:
+    assert answer.status_code == status, answer.text
+    error = answer.json()["error"]
+    assert (error["code"], error["param"]) == (code, param)
+    return error
+
+
+def add(client: httpx.Client, data: bytes, **fields: str) -> str:
+    answer = client.post("/v1/images", files={"image": data}, data=fields)
+    assert answer.status_code == 201, answer.text
+    return answer.json()["data"][0]["id"]
+
+
+def figures(client: httpx.Client, name: str) -> dict[str, float]:
+    families = text_string_to_metric_families(client.get("/metrics").text)
+    return {
+        one.labels.get("collection", ""): one.value for family in families for one in family.samples if one.name == name
+    }
+
+
+def test_a_collection_is_made_once_listed_and_removed_with_as_many_pictures_as_are_said(several, scorer, photo_bytes):
+    with several() as client:
+        assert client.get("/v1/collections").json() == {"object": "list", "data": []}
+        made = client.post("/v1/collections", json={"name": "shoes"})
+        again = client.post("/v1/collections", json={"name": "shoes"})
+        assert (made.status_code, again.status_code) == (201, 200)
+        add(client, photo_bytes(1), collection="shoes")
+        runtime = scorer.runtime
+        one = client.get("/v1/collections/shoes").json()
+        assert one.pop("disk_bytes") > 0
+        assert one == {
+            **{"name": "shoes", "object": "collection", "pictures": 1, "generation": 1, "fault": None},
+            **{"model": runtime.name, "revision": runtime.revision},
+        }
+        check_envelope(client.delete("/v1/collections/shoes"), 409, "collection_kept", "collection")
+        check_envelope(client.delete("/v1/collections/shoes?pictures=2"), 409, "collection_kept", "collection")
+        gone = client.delete("/v1/collections/shoes?pictures=1")
+        assert gone.json() == {"name": "shoes", "object": "collection", "deleted": True, "pictures": 1}
+        check_envelope(client.delete("/v1/collections/shoes"), 404, "unknown_collection", "collection")
+        check_envelope(client.get("/v1/collections/shoes"), 404, "unknown_collection", "collection")
+        assert client.get("/v1/collections").json()["data"] == []
+
+
+def test_every_route_takes_the_name_of_a_collection_and_finds_nothing_in_another(several, photo_bytes, data_uri):
+    uri = data_uri(photo_bytes(1))
+    with several("bags", "shoes") as client:
+        id = add(client, photo_bytes(1), collection="shoes")
+        json = client.post("/v1/images", json={"image": data_uri(photo_bytes(2)), "collection": "shoes"})
+        assert json.status_code == 201
+        stored = {"id": id}
+        bodies = {
+            "/v1/search": {"image": stored},
+            "/v1/score": {"queries": stored, "documents": uri},
+            "/v1/rerank": {"query": stored, "documents": [uri]},
+            "/v2/rerank": {"query": uri, "documents": [stored]},
+            "/v1/explain": {"query": stored, "document": uri, "overlay": True},
+            "/v1/embeddings": {"input": stored},
+        }
+        for path, body in bodies.items():
+            assert client.post(path, json={**body, "collection": "shoes"}).status_code in (200, 500), path
+            assert client.post(path, json={**body, "collection": "bags"}).status_code == 422, path
+            check_envelope(client.post(path, json=body), 422, "collection_name", "collection")
+            wrong = client.post(path, json={**body, "collection": "hats"})
+            error = check_envelope(wrong, 404, "unknown_collection", "collection")
+            assert "no collection is called 'hats'; there are bags, shoes" in error["message"]
+            beside = client.post(f"{path}?collection=shoes", json=body)
+            check_envelope(beside, 422, "invalid_request", "collection")
+        for name, count in (("shoes", 2), ("bags", 0)):
+            form = client.post("/v1/search", files={"image": photo_bytes(1)}, data={"collection": name})
+            assert len(form.json()["matches"]) == count
+            assert len(client.get("/v1/images", params={"collection": name}).json()["data"]) == count
+            lines = client.get("/v1/images/export", params={"collection": name}).text.splitlines()
+            assert len(lines) == count
+        for path in ("", "/content", "/thumbnail"):
+            address = f"/v1/images/{id}{path}"
+            assert client.get(address, params={"collection": "shoes"}).status_code == 200
+            check_envelope(client.get(address, params={"collection": "bags"}), 404, "unknown_image")
+            check_envelope(client.get(address), 422, "collection_name", "collection")
+        check_envelope(client.delete(f"/v1/images/{id}", params={"collection": "bags"}), 404, "unknown_image")
+        assert client.delete(f"/v1/images/{id}", params={"collection": "shoes"}).status_code == 200
+        assert client.get("/v1/collections/shoes").json()["pictures"] == 1
+
+
+def test_the_explanation_of_a_stored_picture_draws_it_from_its_collection(several, photo_bytes, data_uri, scorer):
+    with several("bags", "shoes") as client:
+        id = add(client, photo_bytes(1), collection="shoes")
+        asked = {"query": {"id": id}, "document": data_uri(photo_bytes(2)), "overlay": True, "collection": "shoes"}
+        answer = client.post("/v1/explain", json=asked)
+        assert answer.status_code == 200, answer.text
+        assert base64.b64decode(answer.json()["overlay"].partition(",")[2]).startswith(b"\x89PNG")
+
+
+def test_what_an_answer_links_to_is_in_the_same_collection(several, photo_bytes):
+    with several("bags", "shoes") as client:
+        add(client, photo_bytes(1), collection="shoes")
+        (item,) = client.get("/v1/images", params={"collection": "shoes"}).json()["data"]
+        found = client.post("/v1/search", files={"image": photo_bytes(1)}, data={"collection": "shoes"}).json()
+        assert client.get(item["content"]).content == photo_bytes(1)
+        for address in (item["thumbnail"], found["matches"][0]["thumbnail"], found["candidates"][0]["thumbnail"]):
+            assert client.get(f"{address}&side=32").headers["content-type"] == "image/jpeg"
+
+
+def test_without_a_name_the_only_one_is_meant_or_else_that_called_default(several, photo_bytes):
+    with several("shoes") as client:
+        add(client, photo_bytes(1))
+        assert client.get("/info").json()["collection"]["pictures"] == 1
+        client.post("/v1/collections", json={"name": "bags"})
+        check_envelope(client.post("/v1/images", files={"image": photo_bytes(2)}), 422, "collection_name", "collection")
+        assert client.get("/info").json()["collection"] is None
+        client.post("/v1/collections", json={"name": "default"})
+        add(client, photo_bytes(2))
+        counts = {one["name"]: one["pictures"] for one in client.get("/info").json()["collections"]}
+        assert counts == {"bags": 0, "default": 1, "shoes": 1}
+        assert client.get("/info?collection=shoes").json()["collection"]["directory"].endswith("/shoes")
+        check_envelope(client.get("/info?collection=hats"), 404, "unknown_collection", "collection")
+
+
+def test_pairs_that_come_with_the_request_need_no_collection(several, photo_bytes, data_uri):
+    uri = data_uri(photo_bytes(1))
+    for names in ((), ("bags", "shoes")):
+        with several(*names) as client:
+            assert client.post("/v1/score", json={"queries": uri, "documents": uri}).status_code == 200
+
+
+def test_with_one_store_its_name_is_default_and_none_is_made_or_removed(client, collection, data_uri, photo_bytes):
+    found = client.post("/v1/search", files={"image": photo_bytes(1)}, data={"collection": "default"}).json()
+    assert len(found["matches"]) == 5
+    assert found["matches"][0]["thumbnail"] == f"/v1/images/{found['matches'][0]['id']}/thumbnail"
+    check_envelope(client.get("/v1/images?collection=shoes"), 404, "unknown_collection", "collection")
+    assert [one["name"] for one in client.get("/v1/collections").json()["data"]] == ["default"]
+    for answer in (
+        client.post("/v1/collections", json={"name": "shoes"}),
+        client.post("/v1/collections", json={"name": "default"}),
+        client.delete("/v1/collections/default?pictures=5"),
+    ):
+        error = check_envelope(answer, 501, "fixed_collections")
+        assert "diptych serve --collections ROOT" in error["message"]
+    assert len(collection) == 5
+
+
+@pytest.mark.parametrize("name", ["", "../x", "Shoes", "a" * 64, "a\n", 7])
+def test_what_is_no_name_is_refused(several, root, name):
+    with several() as client:
+        check_envelope(client.post("/v1/collections", json={"name": name}), 422, "invalid_request", "name")
+    assert [path.name for path in root.iterdir()] == ["service.lock"]
+    assert [path.name for path in root.parent.iterdir()] == ["root"]
+
+
+def test_making_and_removing_takes_the_key_of_an_admin(several):
+    secret, key = new_key("reader", "read")
+    headers = {"X-API-Key": secret}
+    with several("shoes", settings=Settings(keys=(key,))) as client:
+        assert client.get("/v1/collections", headers=headers).status_code == 200
+        for answer in (
+            client.post("/v1/collections", json={"name": "bags"}, headers=headers),
+            client.delete("/v1/collections/shoes", headers=headers),
+        ):
+            check_envelope(answer, 403, "read_only_key")
+        assert [one["name"] for one in client.get("/v1/collections", headers=headers).json()["data"]] == ["shoes"]
+
+
+def test_a_damaged_collection_is_listed_with_its_fault_and_the_others_are_served(several, root, photo_bytes):
+    with several("bags", "shoes") as client:
+        for name in ("bags", "shoes"):
+            add(client, photo_bytes(1), collection=name)
+    whole = (root / "bags" / DATABASE).read_bytes()
+    (root / "bags" / DATABASE).write_bytes(b"no database at all" + whole[18:])
+    with several() as client:
+        while client.get("/readyz").json().get("error", {}).get("message", "").startswith("The model is warming"):
+            pass
+        ready = client.get("/readyz")
+        assert ready.status_code == 200 or "the model scores" in ready.text
+        if ready.status_code == 200:
+            assert ready.json()["damaged"] == ["bags"]
+        bags, shoes = client.get("/v1/collections").json()["data"]
+        assert "file is not a database" in bags["fault"]
+        assert (bags["pictures"], shoes["pictures"], shoes["fault"]) == (None, 1, None)
+        assert client.get("/info?collection=bags").json()["collection"] is None
+        assert figures(client, "diptych_collections_damaged") == {"": 1}
+        assert figures(client, "diptych_collection_pictures") == {"shoes": 1}
+        for answer in (
+            client.post("/v1/search", files={"image": photo_bytes(1)}, data={"collection": "bags"}),
+            client.post("/v1/images", files={"image": photo_bytes(2)}, data={"collection": "bags"}),
+            client.get("/v1/images?collection=bags"),
+            client.delete("/v1/collections/bags?pictures=1"),
+            client.post("/v1/collections", json={"name": "bags"}),
+        ):
+            error = check_envelope(answer, 503, "damaged_collection", "collection")
+            assert f"diptych index rebuild --store {root / 'bags'}" in error["message"]
+        found = client.post("/v1/search", files={"image": photo_bytes(1)}, data={"collection": "shoes"})
+        assert len(found.json()["matches"]) == 1
+        (root / "bags" / DATABASE).write_bytes(whole)
+        assert client.post("/v1/collections", json={"name": "bags"}).status_code == 200
+        assert client.get("/v1/collections/bags").json()["pictures"] == 1
+        assert figures(client, "diptych_collections_damaged") == {"": 0}
+
+
+def test_the_figures_of_every_index_carry_its_name_and_go_with_it(several, photo_bytes):
+    with several("bags", "shoes") as client:
+        add(client, photo_bytes(1), collection="shoes")
+        assert figures(client, "diptych_collection_pictures") == {"bags": 0, "shoes": 1}
+        assert figures(client, "diptych_index_generation") == {"bags": 0, "shoes": 1}
+        client.delete("/v1/collections/shoes?pictures=1")
+        assert figures(client, "diptych_collection_pictures") == {"bags": 0}
