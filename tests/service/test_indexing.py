@@ -25,7 +25,7 @@ def store(collection) -> Path:
 
 
 def _bytes(store: Path) -> dict[str, bytes]:
-    """What is in every file, but SQLite's shared memory, which every reader needs, and its log while nothing is in it."""
+    """What is in every file but SQLite's shared memory, which every reader has, and its log while it is empty."""
     found = {path.name: path.read_bytes() for path in store.iterdir() if not path.name.endswith("-shm")}
     return {name: data for name, data in found.items() if data or not name.endswith("-wal")}
 

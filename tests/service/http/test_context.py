@@ -75,11 +75,11 @@ def test_the_bytes_behind_a_picture_are_those_sent_or_those_kept(here, bare, she
 
 
 def test_only_the_served_model_or_none_may_be_named(here):
-    here.check(Request())
-    here.check(Request(model="tiny", collection="default"))
+    here.check(Request.model_validate({}))
+    here.check(Request.model_validate({"model": "tiny", "collection": "default"}))
     for other in ("Tiny", "", "photo"):
         with pytest.raises(RequestError, match=f'The model "{other}" is not served here; "tiny" is.') as caught:
-            here.check(Request(model=other))
+            here.check(Request.model_validate({"model": other}))
         assert (caught.value.status, caught.value.param) == (404, "model")
 
 

@@ -81,6 +81,8 @@ def test_the_chosen_collection_is_in_the_address_and_every_view_follows_it(visit
         page.wait_for_function("() => document.querySelectorAll('#second .row .move').length === 3")
         assert page.input_value("#which-name") == "bags"
 
+        page.set_viewport_size({"width": 360, "height": 740})
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         page.click("#to-status")
         says(page, "#status-cards", "Collection bags")
         page.select_option("#which-name", "shoes")
