@@ -34,7 +34,7 @@ def test_serve_keeps_several_collections_in_the_folders_of_one(artifact, port, s
     root, address = tmp_path / "root", f"http://127.0.0.1:{port}"
     command = ("serve", "--collections", root, "--port", port, "--model", artifact, "--threads", 1)
     process = spawn(*command)
-    ready(address, process)
+    until_ready(address, process)
     for name in ("shoes", "bags"):
         body = json.dumps({"name": name}).encode()
         with urlopen(Request(f"{address}/v1/collections", body, {"Content-Type": "application/json"})) as answer:
@@ -47,7 +47,7 @@ def test_serve_keeps_several_collections_in_the_folders_of_one(artifact, port, s
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=30) == 0
     again = spawn(*command)
-    ready(address, again)
+    until_ready(address, again)
     with urlopen(f"{address}/v1/collections") as answer:
         assert {one["name"]: one["pictures"] for one in json.load(answer)["data"]} == {"bags": 0, "shoes": 1}
     again.send_signal(signal.SIGTERM)
