@@ -27,13 +27,13 @@ def lines(store: Store, where: Condition = EVERYTHING, *, embeddings: bool = Fal
     """
     after = None
     while found := store.page(_STEP, after, where):
+        panels = store.panels([record.id for record in found]) if embeddings else {}
         for record in found:
             line = asdict(record)
             if embeddings:
-                panel = store.panel(record.id)
-                if panel is None:  # removed since
+                if record.id not in panels:  # removed since
                     continue
-                line["embedding"] = b64encode(panel[1]).decode()
+                line["embedding"] = b64encode(panels[record.id][1]).decode()
             yield line
         after = found[-1].id
 

@@ -209,11 +209,18 @@ class Collection:
 
     def panel(self, id: str) -> tuple[np.ndarray, np.ndarray]:
         """Stored tokens float16 (N, M, d) and embedding float32 (e,); no file is read. Raises UnknownPictureError."""
-        found = self.store.panel(id)
-        if found is None:
-            raise self._unknown(id)
-        tokens, embedding = found
-        return np.frombuffer(tokens, "<f2").reshape(self.scorer.runtime.token_shape), np.frombuffer(embedding, "<f4")
+        try:
+            return self.panels([id])[id]
+        except KeyError:
+            raise self._unknown(id) from None
+
+    def panels(self, ids: Sequence[str]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """What `panel` says of many, by id, in one reading; those that are not there are left out."""
+        shape = self.scorer.runtime.token_shape
+        return {
+            id: (np.frombuffer(tokens, "<f2").reshape(shape), np.frombuffer(embedding, "<f4"))
+            for id, (tokens, embedding) in self.store.panels(ids).items()
+        }
 
     def content(self, id: str) -> tuple[bytes, str]:
         """(bytes, media type) of a picture's file, as it was when it was added.

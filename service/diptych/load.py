@@ -179,13 +179,13 @@ def _served(port: int, ask: Ask, clients: int, seconds: float) -> Tally:
             answer = ask(connection)
             said = answer.read()
             while answer.status == 429 and perf_counter() < end:
-                tally.refused += began > begin
+                tally.refused += perf_counter() > begin
                 time.sleep(min(float(answer.headers["Retry-After"]), max(0.0, end - perf_counter())))
                 answer = ask(connection)
                 said = answer.read()
             if answer.status not in (200, 429):
                 faults.append(f"the service answered {answer.status}: {said[:300].decode(errors='replace')}")
-            if answer.status == 200 and began > begin and (done := perf_counter()) < end:
+            if answer.status == 200 and begin <= (done := perf_counter()) < end:
                 tally.seconds.append(done - began)
         connection.close()
 
@@ -202,7 +202,7 @@ def _alone(call: Call, seconds: float) -> float:
         while perf_counter() < end:
             began = perf_counter()
             call()
-            if began > begin and (done := perf_counter()) < end:
+            if begin <= (done := perf_counter()) < end:
                 tally.seconds.append(done - began)
 
     return max(_crowd(caller, callers, seconds / len(CALLERS)).rate for callers in CALLERS)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from diptych.errors import StoreError
-from diptych.schema import FACTS
+from diptych.schema import FACTS, checksum
 
 COLUMNS = (
     "row, id, sha256, p.path, media_type, width, height, metadata, p.revision, added, bytes IS NOT NULL AS kept,"
@@ -50,6 +50,15 @@ class NewPicture:
     data: bytes | None
 
 
+@dataclass(frozen=True)
+class Change:
+    """One step of the journal: `embedding` is the row's present one, empty if damaged, or None if the row is gone."""
+
+    sequence: int
+    row: int
+    embedding: bytes | None
+
+
 def record(row: sqlite3.Row) -> Record:
     """The record in a row selected with `COLUMNS` from `JOINED`. Raises StoreError if it is not as it was written."""
     if not row["whole"]:
@@ -66,6 +75,11 @@ def record(row: sqlite3.Row) -> Record:
         sha256=row["sha256"],
         revision=row["revision"],
     )
+
+
+def checked(embedding: bytes | None, digest: int | None) -> bytes | None:
+    """An embedding with its checksum, empty if it has another; None stays None."""
+    return embedding if embedding is None or checksum(embedding) == digest else b""
 
 
 def damaged(row: int, what: str, remedy: str) -> StoreError:

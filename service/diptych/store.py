@@ -8,7 +8,6 @@ import sqlite3
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
@@ -20,21 +19,12 @@ from diptych.errors import StoreError
 from diptych.filters import EVERYTHING, Condition
 from diptych.layout import KINDS, Kind
 from diptych.lock import WriterLock
-from diptych.records import COLUMNS, JOINED, NewPicture, Record, damaged, record
+from diptych.records import COLUMNS, JOINED, Change, NewPicture, Record, checked, damaged, record
 from diptych.schema import DATABASE, DIGESTS, FACTS, checksum, connect, missing, prepare
 
 _MEND = "`diptych index rebuild` embeds it anew"
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Change:
-    """One step of the journal: `embedding` is the row's present one, empty if damaged, or None if the row is gone."""
-
-    sequence: int
-    row: int
-    embedding: bytes | None
 
 
 class Store:
@@ -210,17 +200,21 @@ class Store:
                 self._left_out(damaged(row, "list of tokens", _MEND))
         return whole
 
-    def panel(self, id: str) -> tuple[bytes, bytes] | None:
-        """(tokens float16, embedding float32) of a picture, little-endian; None if it is not there.
+    def panels(self, ids: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
+        """(tokens float16, embedding float32) by id, little-endian; pictures that are not there are left out.
 
         Raises StoreError if one is damaged.
         """
-        query = f"SELECT row, p.tokens, p.embedding, d.tokens, d.embedding FROM {JOINED} WHERE id=?"
-        for row, tokens, embedding, *digests in self._all(query, (id,)):
+        query = (
+            f"SELECT row, id, p.tokens, p.embedding, d.tokens, d.embedding FROM {JOINED}"
+            " WHERE id IN (SELECT value FROM json_each(?))"
+        )
+        found = {}
+        for row, id, tokens, embedding, *digests in self._all(query, (json.dumps(list(ids)),)):
             if [checksum(tokens), checksum(embedding)] != digests:
                 raise damaged(row, "embedding or list of tokens", _MEND)
-            return tokens, embedding
-        return None
+            found[id] = tokens, embedding
+        return found
 
     def page(self, limit: int, after: str | None = None, where: Condition = EVERYTHING) -> list[Record]:
         """Up to `limit` records in the order they were added, beginning behind the picture `after`."""
@@ -249,12 +243,12 @@ class Store:
             "SELECT c.sequence, row, p.embedding, d.embedding FROM changes c LEFT JOIN pictures p USING (row)"
             " LEFT JOIN digests d USING (row) WHERE c.sequence > ? ORDER BY c.sequence LIMIT ?"
         )
-        return [Change(sequence, row, _checked(*both)) for sequence, row, *both in self._all(query, (after, limit))]
+        return [Change(sequence, row, checked(*both)) for sequence, row, *both in self._all(query, (after, limit))]
 
     def embeddings(self, after: int, limit: int) -> dict[int, bytes]:
         """Embeddings by row number behind row `after`, empty where they are damaged."""
         query = f"SELECT row, p.embedding, d.embedding FROM {JOINED} WHERE row > ? ORDER BY row LIMIT ?"
-        return {row: _checked(*both) or b"" for row, *both in self._all(query, (after, limit))}
+        return {row: checked(*both) or b"" for row, *both in self._all(query, (after, limit))}
 
     def sequence(self) -> int:
         """The number of the last change; it only ever grows."""
@@ -383,10 +377,6 @@ def disk_bytes(directory: Path) -> int:
             with suppress(FileNotFoundError):  # what grows under another name may have got its own meanwhile
                 total += file.stat().st_size
     return total
-
-
-def _checked(embedding: bytes | None, digest: int | None) -> bytes | None:
-    return embedding if embedding is None or checksum(embedding) == digest else b""
 
 
 def _fill_in(connection: sqlite3.Connection, id: str, path: str | None, data: bytes | None) -> None:

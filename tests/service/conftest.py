@@ -19,7 +19,7 @@ from diptych import Collection, Scorer
 from diptych.cli import main
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def environment() -> dict[str, str]:
     """What processes started by tests see."""
     return {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -97,8 +97,8 @@ def damage(store, column, value):
 @pytest.mark.parametrize(
     ("column", "value", "ask"),
     [
-        ("tokens", new(1).tokens[:-1] + b"\x01", lambda store: store.panel(new(1).id)),
-        ("embedding", new(1).embedding[:-1] + b"\x01", lambda store: store.panel(new(1).id)),
+        ("tokens", new(1).tokens[:-1] + b"\x01", lambda store: store.panels([new(1).id])),
+        ("embedding", new(1).embedding[:-1] + b"\x01", lambda store: store.panels([new(1).id])),
         ("metadata", '{"number": 3}', lambda store: store.get(new(1).id)),
         ("metadata", "{", lambda store: store.page(5)),
         ("path", None, lambda store: store.get(new(1).id)),
@@ -186,7 +186,7 @@ def test_a_writer_gives_version_1_its_checksums_once_and_then_sees_damage(old):
         assert [record.id for record in store.page(5)] == [new(1).id, new(2).id]
         damage(store, "tokens", b"other")
     with Store.open(old) as store, pytest.raises(StoreError, match="list of tokens has another"):
-        store.panel(new(1).id)
+        store.panels([new(1).id])
 
 
 def test_a_failed_transaction_leaves_nothing_behind(store):

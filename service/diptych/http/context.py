@@ -102,9 +102,10 @@ class Context:
         embeddings = np.empty((len(found), runtime.embedding_dim), np.float32)
         if stored:
             with self.using(collection) as holder:
+                kept = holder.panels([id for *_, id in stored])
                 for place, position, id in stored:
                     with known(position):
-                        tokens[place], embeddings[place] = holder.panel(id)
+                        tokens[place], embeddings[place] = kept.get(id) or holder.panel(id)
         if sent:
             places = [place for place, _, _ in sent]
             with self.metrics.timed("decode"):
