@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -170,29 +170,24 @@ def _post(path: str, body: bytes, type: str) -> Ask:
 
 def _served(port: int, ask: Ask, clients: int, seconds: float) -> Tally:
     """`clients` that ask, each again as soon as it has its answer; who is told to come back later does."""
-    faults: list[str] = []
 
     def client(tally: Tally, begin: float, end: float) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port)
-        while perf_counter() < end and not faults:
-            began = perf_counter()
-            answer = ask(connection)
-            said = answer.read()
-            while answer.status == 429 and perf_counter() < end:
-                tally.refused += perf_counter() > begin
-                time.sleep(min(float(answer.headers["Retry-After"]), max(0.0, end - perf_counter())))
+        with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
+            while perf_counter() < end:
+                began = perf_counter()
                 answer = ask(connection)
                 said = answer.read()
-            if answer.status not in (200, 429):
-                faults.append(f"the service answered {answer.status}: {said[:300].decode(errors='replace')}")
-            if answer.status == 200 and begin <= (done := perf_counter()) < end:
-                tally.seconds.append(done - began)
-        connection.close()
+                while answer.status == 429 and perf_counter() < end:
+                    tally.refused += perf_counter() > begin
+                    time.sleep(min(float(answer.headers["Retry-After"]), max(0.0, end - perf_counter())))
+                    answer = ask(connection)
+                    said = answer.read()
+                if answer.status not in (200, 429):
+                    raise BenchError(f"the service answered {answer.status}: {said[:300].decode(errors='replace')}")
+                if answer.status == 200 and begin <= (done := perf_counter()) < end:
+                    tally.seconds.append(done - began)
 
-    tally = _crowd(client, clients, seconds)
-    if faults or not tally.seconds:
-        raise BenchError(faults[0] if faults else f"nothing was answered within {seconds:g} s; measure for longer")
-    return tally
+    return _crowd(client, clients, seconds)
 
 
 def _alone(call: Call, seconds: float) -> float:
@@ -209,15 +204,30 @@ def _alone(call: Call, seconds: float) -> float:
 
 
 def _crowd(work: Callable[[Tally, float, float], None], count: int, seconds: float) -> Tally:
-    """Run `work` in `count` threads for so long, after a moment that does not count, and put together what they saw."""
+    """Run `work` in `count` threads for so long, after a moment that does not count, and put together what they saw.
+
+    Raises what one of them raised, and BenchError if nothing was done.
+    """
     begin = perf_counter() + _WARM
     tallies = [Tally() for _ in range(count)]
-    threads = [threading.Thread(target=work, args=(tally, begin, begin + seconds)) for tally in tallies]
+    faults: list[Exception] = []
+
+    def one(tally: Tally) -> None:
+        try:
+            work(tally, begin, begin + seconds)
+        except Exception as fault:
+            faults.append(fault)
+
+    threads = [threading.Thread(target=one, args=(tally,)) for tally in tallies]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     times = [one for tally in tallies for one in tally.seconds]
+    if faults:
+        raise faults[0]
+    if not times:
+        raise BenchError(f"nothing was done within {seconds:g} s; measure for longer")
     return Tally(times, sum(tally.refused for tally in tallies), seconds)
 
 

@@ -4,24 +4,11 @@ import re
 
 import numpy as np
 import pytest
+from embedded import SIZE, new, unit
 
 from diptych.cache import CACHE, MANIFEST, digest
 from diptych.index import CandidateIndex
-from diptych.records import NewPicture
 from diptych.store import Store
-
-SIZE = 5
-
-
-def unit(seed: int) -> np.ndarray:
-    vector = np.random.default_rng(seed).normal(size=SIZE)
-    return (vector / np.linalg.norm(vector)).astype(np.float32)
-
-
-def new(number: int) -> NewPicture:
-    id = f"{number:032x}"
-    facts = {"path": None, "media_type": "image/png", "width": 9, "height": 9, "metadata": {}, "data": None}
-    return NewPicture(id=id, sha256=id * 2, revision="r", embedding=unit(number).tobytes(), tokens=b"\0\0", **facts)
 
 
 @pytest.fixture(params=["exact", "ivf"])
