@@ -146,10 +146,14 @@ class Runtime:
         logits = np.empty(len(tokens_a), np.float32)
 
         def run(rows: slice) -> None:
-            logits[rows], _ = self._run_pairs(self._pair, tokens_a[rows], tokens_b[rows])
+            logits[rows] = self.logits_here(tokens_a[rows], tokens_b[rows])
 
         self._in_chunks(run, len(logits), self.pair_chunk)
         return logits
+
+    def logits_here(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
+        """`pair_logits` of what `paired` gave, on this thread alone."""
+        return self._run_pairs(self._pair, tokens_a, tokens_b)[0]
 
     def attention(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
         """Which patch looks at which across the seam: float32 (P, T, T), T = N M, of pairs as in `pair_logits`.
@@ -221,12 +225,14 @@ class Runtime:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _run_pairs(self, session: Any, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The one output of a graph for one chunk of pairs, and which of them it was given in the other order."""
-        first, second, swapped = _canonical(tokens_a, tokens_b)
+        """The one output of a graph for pairs, chunk by chunk, and which of them it was given in the other order."""
         kind = np.float16 if session.get_inputs()[0].type == "tensor(float16)" else np.float32
-        feeds = {"tokens_a": first.astype(kind), "tokens_b": second.astype(kind)}
-        (output,) = self._run(session, feeds, self.pair_chunk)
-        return output, swapped
+        first, second, swapped = _canonical(tokens_a, tokens_b, kind)
+        outputs = []
+        for start in range(0, len(first), self.pair_chunk):
+            rows = slice(start, start + self.pair_chunk)
+            outputs += self._run(session, {"tokens_a": first[rows], "tokens_b": second[rows]}, self.pair_chunk)
+        return np.concatenate(outputs), swapped
 
     def _run(self, session: Any, feeds: Mapping[str, np.ndarray], chunk: int) -> list[np.ndarray]:
         """Run one chunk so that no row's bits depend on how many rows there are.
@@ -241,15 +247,18 @@ class Runtime:
         return [output[:count] for output in session.run(None, dict(feeds))]
 
 
-def _canonical(tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Both sides of each pair in the order of their bits, so that the order they were given in leaves no trace, and
-    which pairs (P,) were swapped for it.
+def _canonical(
+    tokens_a: np.ndarray, tokens_b: np.ndarray, kind: type[np.floating]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Both sides of each pair as `kind`, in the order of their bits, so that the order they were given in leaves no
+    trace, and which pairs (P,) were swapped for it.
     """
     bits_a, bits_b = (np.ascontiguousarray(t).reshape(len(t), -1).view(np.uint16) for t in (tokens_a, tokens_b))
     rows, first = np.arange(len(bits_a)), (bits_a != bits_b).argmax(1)
     swapped = bits_a[rows, first] > bits_b[rows, first]
-    swap = swapped[:, None, None, None]
-    return np.where(swap, tokens_b, tokens_a), np.where(swap, tokens_a, tokens_b), swapped
+    one, other = tokens_a.astype(kind), tokens_b.astype(kind)
+    one[swapped], other[swapped] = tokens_b[swapped], tokens_a[swapped]
+    return one, other, swapped
 
 
 def _onnxruntime() -> ModuleType:

@@ -16,6 +16,7 @@ import numpy as np
 from diptych.errors import DeadlineError, OverloadedError
 
 CAPACITY = 50_000
+_CHUNKS = 4  # of the runtime, that a thread takes at once: what it does between two of them, the others wait for
 _STEP = 0.05  # seconds after which a waiting caller looks at its clock, and at Ctrl-C
 
 
@@ -57,8 +58,8 @@ class Related(Protocol):
         """Both sides with as many rows."""
         ...
 
-    def pair_logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
-        """Raw scores of as many pairs."""
+    def logits_here(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
+        """Raw scores of as many pairs, on this thread."""
         ...
 
 
@@ -89,9 +90,9 @@ class _Job:
 class Engine:
     """Scores pairs with a runtime, in as many threads as it has workers. May be used from any number of threads.
 
-    Requests take turns: each gives one chunk at most before the next one's turn, and small ones share a chunk, so one
-    pair does not wait for ten thousand. What is in a chunk besides changes no bits. At most `capacity` pairs wait; a
-    request of more is taken when nothing else waits.
+    Requests take turns: each gives one chunk at most before the next one's turn, and small ones share what a thread
+    takes, so one pair does not wait for ten thousand. What else is in it changes no bits. At most `capacity` pairs
+    wait; a request of more is taken when nothing else waits.
     """
 
     def __init__(self, runtime: Related, *, capacity: int = CAPACITY) -> None:
@@ -167,7 +168,7 @@ class Engine:
         while pieces := self._take():
             began = time.perf_counter()
             try:
-                logits = self.runtime.pair_logits(
+                logits = self.runtime.logits_here(
                     np.concatenate([job.tokens_a[rows] for job, rows in pieces]),
                     np.concatenate([job.tokens_b[rows] for job, rows in pieces]),
                 )
@@ -181,9 +182,12 @@ class Engine:
             self._give(pieces, logits, time.perf_counter() - began)
 
     def _take(self) -> list[tuple[_Job, slice]]:
-        """The next chunk, from as many requests as it takes to fill it; empty when the thread is to end."""
+        """The next pairs, from as many requests as it takes; empty when the thread is to end."""
         with self._lock:
-            pieces = list(self._pieces(self.runtime.pair_chunk))
+            chunk = self.runtime.pair_chunk
+            # Less and less towards the end, so that all threads end together.
+            chunks = -(-sum(job.left for job in self._jobs) // (2 * chunk * self.runtime.workers))
+            pieces = list(self._pieces(chunk * min(chunks, _CHUNKS)))
             if not pieces:
                 self._working -= 1
             now = time.monotonic()
@@ -198,7 +202,7 @@ class Engine:
             job = self._jobs.popleft()
             if job.error is not None:
                 continue
-            rows = slice(job.taken, job.taken + min(room, job.left))
+            rows = slice(job.taken, job.taken + min(room, job.left, self.runtime.pair_chunk))
             job.taken = rows.stop
             room -= rows.stop - rows.start
             if job.left:

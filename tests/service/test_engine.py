@@ -11,21 +11,21 @@ from diptych_export.errors import ArtifactError
 
 
 class Slow:
-    """A runtime whose pairs wait for a gate, and which remembers the chunks it was given."""
+    """A runtime whose pairs wait for a gate, and which remembers what each thread took."""
 
     pair_chunk: int = 4
 
     def __init__(self, workers: int = 1) -> None:
         self.workers = workers
         self.gate, self.entered = threading.Semaphore(0), threading.Semaphore(0)
-        self.chunks: list[list[int]] = []
+        self.taken: list[list[int]] = []
         self.error: Exception | None = None
 
     def paired(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.broadcast_to(tokens_a, tokens_b.shape), tokens_b
 
-    def pair_logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
-        self.chunks.append(tokens_b[:, 0].astype(int).tolist())
+    def logits_here(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
+        self.taken.append(tokens_b[:, 0].astype(int).tolist())
         self.entered.release()
         self.gate.acquire()
         if self.error is not None:
@@ -75,25 +75,33 @@ def test_scores_are_those_of_the_runtime_in_order(scorer):
     assert engine.waiting == 0
 
 
-def test_one_pair_does_not_wait_for_a_thousand_and_small_ones_share_a_chunk(pool):
+def test_one_pair_does_not_wait_for_a_thousand_and_small_ones_share_a_turn(pool):
     runtime = Slow()
     engine = Engine(runtime)
     first = held(pool, runtime, engine)
     giant = ask(pool, engine, 1000, 1000)
     single, two = ask(pool, engine, 1, 1), ask(pool, engine, 2, 2)
-    runtime.open(4)
+    runtime.open(2)
     assert single.result(5) == [1]
     assert np.array_equal(two.result(5), [2, 3])
     assert not giant.done()
     runtime.open()
     assert np.array_equal(giant.result(5), np.arange(1000, 2000))
     assert np.array_equal(first.result(5), [0])
-    # The giant's turn, then both small ones and the giant's next pair in one chunk.
-    assert runtime.chunks[:3] == [[0], [1000, 1001, 1002, 1003], [1, 2, 3, 1004]]
-    assert {len(chunk) for chunk in runtime.chunks[3:-1]} == {4}
+    # A chunk of the giant, then both small ones, and only then more of the giant.
+    assert runtime.taken[:2] == [[0], [*range(1000, 1004), 1, 2, 3, *range(1004, 1013)]]
 
 
-def test_as_many_chunks_run_at_a_time_as_there_are_workers(pool):
+def test_a_thread_takes_several_chunks_and_less_towards_the_end_so_that_all_end_together(pool):
+    runtime = Slow(workers=2)
+    engine = Engine(runtime)
+    runtime.open()
+    assert np.array_equal(engine.logits(*pairs(0, 102)), np.arange(102))
+    sizes = sorted((len(taken) for taken in runtime.taken), reverse=True)
+    assert sizes == [16, 16, 16, 16, 12, 8, 8, 4, 4, 2]
+
+
+def test_as_many_threads_work_at_a_time_as_there_are_workers(pool):
     runtime = Slow(workers=3)
     engine = Engine(runtime)
     asked = pool.submit(engine.logits, *pairs(0, 100))
@@ -114,7 +122,7 @@ def test_what_comes_too_late_is_not_computed(pool):
     assert engine.waiting == 0
     runtime.open()
     first.result(5)
-    assert runtime.chunks == [[0]]
+    assert runtime.taken == [[0]]
 
 
 @pytest.mark.parametrize("patience", [Patience(deadline=0.0), Patience(given_up=True)])
@@ -131,7 +139,7 @@ def test_without_patience_nothing_is_begun(patience, pool):
         pool.submit(asked_in_vain).result(5)
     runtime.open()
     first.result(5)
-    assert runtime.chunks == [[0]]
+    assert runtime.taken == [[0]]
 
 
 def test_the_wait_for_a_turn_is_told_once_for_each_request_and_pairs_in_flight_are_counted(pool):
@@ -165,7 +173,7 @@ def test_what_nobody_waits_for_any_more_is_not_computed(monkeypatch, pool):
     assert engine.waiting == 0
     runtime.open()
     first.result(5)
-    assert runtime.chunks == [[0]]
+    assert runtime.taken == [[0]]
 
 
 def test_a_full_queue_is_refused_with_the_time_to_come_back_and_a_large_request_alone_is_not(pool):

@@ -24,7 +24,7 @@ class Upload(NamedTuple):
     data: bytes
 
 
-def require_json(request: Request) -> None:
+async def require_json(request: Request) -> None:
     """Refuse a body that is not declared to be JSON; 415."""
     _declared(request, _JSON)
 

@@ -161,7 +161,7 @@ def refused(error: PictureError, position: str) -> RequestError:
     return RequestError(422, error.code, str(error), param=position)
 
 
-def _context(request: Request) -> Context:
+async def _context(request: Request) -> Context:
     return request.app.state.context
 
 
@@ -172,15 +172,15 @@ async def _stored(
         Query(description="The collection that is meant; by default the only one, or else that called `default`."),
     ] = None,
 ) -> AsyncIterator[Collection]:
-    with _context(request).using(collection) as found:
+    with request.app.state.context.using(collection) as found:
         yield found  # until the whole answer is sent
 
 
-def _request_id(request: Request) -> str:
+async def _request_id(request: Request) -> str:
     return request.state.request_id
 
 
-def _may_change(request: Request) -> None:
+async def _may_change(request: Request) -> None:
     key = request.state.key
     if key is not None and key.role != "admin":
         message = f'The key "{key.name}" may only read; adding and removing takes the key of an admin.'

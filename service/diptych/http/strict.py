@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from functools import cache
 from typing import Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, model_validator
@@ -36,6 +37,7 @@ class Strict(BaseModel):
         return value
 
 
+@cache
 def _keys(model: type[BaseModel]) -> set[str]:
     known: set[str] = set()
     for name, field in model.model_fields.items():

@@ -106,7 +106,7 @@ def test_any_other_content_type_is_415_with_what_came_and_what_was_expected(kind
         read(b"{}", kind)
     assert (caught.value.status, caught.value.code) == (415, "unsupported_media_type")
     with pytest.raises(RequestError, match=f"Expected application/json, {came}"):
-        require_json(request(b"{}", kind))
+        asyncio.run(require_json(request(b"{}", kind)))
 
 
 def test_the_documents_form_has_exactly_the_fields_that_are_taken():

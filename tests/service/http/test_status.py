@@ -199,8 +199,8 @@ def gate(scorer, monkeypatch):
     """While it is closed, no pair of the model is scored."""
     gate = threading.Event()
     gate.set()
-    real = scorer.runtime.pair_logits
-    monkeypatch.setattr(scorer.runtime, "pair_logits", lambda a, b: gate.wait(30) and real(a, b))
+    real = scorer.runtime.logits_here
+    monkeypatch.setattr(scorer.runtime, "logits_here", lambda a, b: gate.wait(30) and real(a, b))
     yield gate
     gate.set()
 
