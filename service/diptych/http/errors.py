@@ -177,5 +177,6 @@ async def _http_exception(request: Request, error: Exception) -> Response:
 def _taken(request: Request) -> list[str]:
     """The methods that the document has for a path; the router stops at its first route and names only that one's."""
     paths = request.app.openapi()["paths"]
-    found = (methods for path, methods in paths.items() if compile_path(path)[0].match(request.url.path))
+    asked = request.url.path
+    found = [paths[asked]] if asked in paths else [paths[path] for path in paths if compile_path(path)[0].match(asked)]
     return sorted({method.upper() for methods in found for method in methods})

@@ -159,3 +159,8 @@ def test_a_method_that_is_not_taken_is_answered_with_all_that_are(reader):
     for path, taken in [("/v1/images", "GET, POST"), ("/v1/images/abc", "DELETE, GET"), ("/v1/score", "POST")]:
         answer = reader.put(path)
         assert (answer.status_code, answer.headers["allow"]) == (405, taken)
+
+
+def test_no_picture_is_looked_for_under_the_name_of_another_route(reader):
+    answer = reader.delete("/v1/images/export")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET")

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
+from starlette.convertors import StringConvertor, register_url_convertor
 
 from diptych.archive import lines
 from diptych.collection import Collection
@@ -21,6 +22,15 @@ from diptych.http.requests import AddForm, AddRequest, read_filter
 from diptych.intake import Arrival, foreseen
 from diptych.records import Record
 from diptych_export.errors import PictureError
+
+
+class _Id(StringConvertor):
+    """Any id but that of another route, whose methods are its own."""
+
+    regex = "(?!export$)[^/]+"
+
+
+register_url_convertor("id", _Id())
 
 router = APIRouter(prefix="/v1/images", tags=["collection"], responses=documented(401, 404, 422, 500, 501, 503))
 
@@ -110,14 +120,14 @@ def export(
     return StreamingResponse(found, media_type="application/x-ndjson")
 
 
-@router.get("/{id}", summary="One picture's record")
+@router.get("/{id:id}", summary="One picture's record")
 def one(id_: Id, here: Here, collection: Stored) -> ImageItem:
     """What the collection knows of one picture."""
     return ImageItem(**_described(here, collection, collection.get(id_)))
 
 
 @router.get(
-    "/{id}/content",
+    "/{id:id}/content",
     summary="The picture itself",
     response_class=Response,
     responses={
@@ -132,7 +142,7 @@ async def content(id_: Id, here: Here, collection: Stored) -> Response:
 
 
 @router.get(
-    "/{id}/thumbnail",
+    "/{id:id}/thumbnail",
     summary="The picture, small",
     response_class=Response,
     responses={200: {"content": {"image/jpeg": {}}, "description": "A JPEG"}, **documented(429, 504)},
@@ -148,7 +158,7 @@ async def thumbnail(
     return Response(data, media_type="image/jpeg", headers=_PICTURE_HEADERS)
 
 
-@router.delete("/{id}", summary="Remove a picture", responses=documented(403), dependencies=[MayChange])
+@router.delete("/{id:id}", summary="Remove a picture", responses=documented(403), dependencies=[MayChange])
 def remove(id_: Id, collection: Stored) -> Deleted:
     """Take one picture out of the collection; a file the collection only points to stays where it is."""
     if not collection.remove(id_):
