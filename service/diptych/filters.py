@@ -17,6 +17,45 @@ _OPERATORS = ("$eq", "$ne", *_COMPARE, "$in", "$nin", "$exists")
 _LOGIC = {"$and": " AND ", "$or": " OR "}
 _DEPTH, _TERMS = 16, 256
 
+_VALUE = {
+    "anyOf": [
+        {"type": ["string", "boolean", "null"]},
+        {"type": "integer", "minimum": -(2**63) + 1, "maximum": 2**63 - 1},
+        {"type": "number"},
+    ]
+}
+_ORDERED = {"anyOf": [{"type": "string"}, *_VALUE["anyOf"][1:]]}
+_VALUES = {"type": "array", "items": _VALUE, "minItems": 1}
+_SELF = {"$ref": "#/components/schemas/Filter"}
+_PARTS = {"type": "array", "items": _SELF, "minItems": 1}
+
+# The same as JSON Schema, for the OpenAPI document, where it is called Filter.
+SCHEMA = {
+    "type": "object",
+    "title": "Filter",
+    "description": f"A condition on metadata, nested {_DEPTH} deep and with {_TERMS} comparisons at most.",
+    "properties": {"$and": _PARTS, "$or": _PARTS, "$not": _SELF},
+    "patternProperties": {
+        r'^[^$."]([^."]|\.[^."])*$': {
+            "anyOf": [
+                _VALUE,
+                {
+                    "type": "object",
+                    "properties": {
+                        **dict.fromkeys(("$eq", "$ne"), _VALUE),
+                        **dict.fromkeys(_COMPARE, _ORDERED),
+                        **dict.fromkeys(("$in", "$nin"), _VALUES),
+                        "$exists": {"type": "boolean"},
+                    },
+                    "additionalProperties": False,
+                    "minProperties": 1,
+                },
+            ]
+        }
+    },
+    "additionalProperties": False,
+}
+
 Condition = tuple[str, list[Any]]
 EVERYTHING: Condition = ("(1)", [])
 

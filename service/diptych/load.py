@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -232,16 +232,18 @@ def _crowd(work: Callable[[Tally, float, float], None], count: int, seconds: flo
 
 
 @contextmanager
-def running(store: Path, model: str, threads: int) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """`diptych serve` over a collection in a process of its own: (its port, once it is ready, and the process)."""
+def running(
+    stored: Path, model: str, threads: int, *, option: str = "--store", environment: Mapping[str, str] | None = None
+) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """`diptych serve` over what is stored in a process of its own: (its port, once it is ready, and the process)."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    log = store.with_name("service.log")
-    options = ["--store", store, "--port", port, "--model", model, "--threads", threads]
+    log = stored.with_name("service.log")
+    options = [option, stored, "--port", port, "--model", model, "--threads", threads]
     with log.open("wb") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "diptych", "serve", *map(str, options)], stdout=file, stderr=file
+            [sys.executable, "-m", "diptych", "serve", *map(str, options)], stdout=file, stderr=file, env=environment
         )
         try:
             deadline = perf_counter() + _START

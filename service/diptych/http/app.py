@@ -81,5 +81,5 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
     for part in (pairs, search, images, collections, status):
         app.include_router(part.router)
     install_page(app)
-    complete_openapi(app, closed=bool(settings.keys))
+    complete_openapi(app, settings)
     return app

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
+from pydantic.json_schema import models_json_schema
 
 from diptych.http.errors import RequestError
 
@@ -58,7 +59,9 @@ def body_schema(from_json: type[BaseModel], from_form: type[BaseModel], *, sever
     """The `openapi_extra` of a route that uses `read_body`."""
     file = {"type": "string", "format": "binary"}
     image = {"type": "array", "items": file, "minItems": 1} if several else file
-    fields = {name: _named(field) for name, field in from_form.model_json_schema().get("properties", {}).items()}
+    _, found = models_json_schema([(from_form, "validation")])
+    written = found["$defs"][from_form.__name__].get("properties", {})
+    fields = {name: _named(field) for name, field in written.items()}
     form = {
         "type": "object",
         "properties": {"image": image, **fields},
@@ -70,11 +73,12 @@ def body_schema(from_json: type[BaseModel], from_form: type[BaseModel], *, sever
 
 
 def _named(field: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a field that is in a form: what is null, a form leaves out."""
+    """The schema of a field that is in a form, where objects are JSON: what is null, a form leaves out."""
     kinds = [kind for kind in field.get("anyOf", []) if kind != {"type": "null"}]
     if len(kinds) != 1:
         return field
-    return {**{key: value for key, value in field.items() if key not in ("anyOf", "default")}, **kinds[0]}
+    kind = kinds[0].get("contentSchema", kinds[0])
+    return {**{key: value for key, value in field.items() if key not in ("anyOf", "default")}, **kind}
 
 
 def _no_image(came: str) -> RequestError:

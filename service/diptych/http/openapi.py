@@ -7,8 +7,10 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
+from diptych.filters import SCHEMA as FILTER
 from diptych.http.edge import OPEN
 from diptych.http.requests import AddRequest, SearchRequest
+from diptych.http.settings import Settings
 
 _WAYS = {
     "bearer": {"type": "http", "scheme": "bearer"},
@@ -17,8 +19,10 @@ _WAYS = {
 }
 
 
-def complete_openapi(app: FastAPI, *, closed: bool = False) -> None:
-    """Let `app.openapi()` also define the bodies that come as JSON or as a form and, if it is `closed`, the key."""
+def complete_openapi(app: FastAPI, settings: Settings) -> None:
+    """Let `app.openapi()` also define the bodies that come as JSON or as a form, the limits of a search and, if there
+    are any, the keys.
+    """
     plain = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -31,7 +35,12 @@ def complete_openapi(app: FastAPI, *, closed: bool = False) -> None:
             )
             for name, schema in extra["$defs"].items():
                 schemas.setdefault(name, schema)
-            if closed:
+            schemas["Filter"] = FILTER
+            form = document["paths"]["/v1/search"]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]
+            for body in (form, schemas[SearchRequest.__name__]):
+                for name, limit in (("top", settings.top), ("candidates", settings.candidates)):
+                    body["properties"][name]["maximum"] = limit
+            if settings.keys:
                 document["components"]["securitySchemes"] = _WAYS
                 document["security"] = [{way: []} for way in _WAYS]
                 for path in OPEN & set(document["paths"]):

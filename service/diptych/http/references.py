@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic.config import JsonDict
 
 from diptych.errors import RemoteError
 from diptych.http.errors import RequestError
@@ -25,10 +27,15 @@ _EXPECTED = (
 )
 
 
+# Formats of our own in the document: a string alone would promise that any is a picture, and any id a stored one's.
+IMAGE: JsonDict = {"format": "image"}
+IMAGE_ID: JsonDict = {"format": "image-id"}
+
+
 class ImageUrl(Strict):
     """The inside of an OpenAI content part."""
 
-    url: str = Field(description="A data URI (`data:image/jpeg;base64,...`) or bare base64.")
+    url: str = Field(description="A data URI (`data:image/jpeg;base64,...`) or bare base64.", json_schema_extra=IMAGE)
     detail: str | None = Field(None, description="Taken for compatibility; every picture is seen the same way.")
 
 
@@ -40,23 +47,34 @@ class ImagePart(Strict):
     """An OpenAI content part."""
 
     type: Literal["image_url"]
-    image_url: Annotated[ImageUrl, BeforeValidator(_as_image_url, json_schema_input_type=ImageUrl | str)]
+    image_url: Annotated[
+        ImageUrl,
+        BeforeValidator(
+            _as_image_url, json_schema_input_type=ImageUrl | Annotated[str, Field(json_schema_extra=IMAGE)]
+        ),
+    ]
 
 
 class InlineImage(Strict):
     """A picture in Jina's form."""
 
-    image: str = Field(description="A data URI or bare base64.")
+    image: str = Field(description="A data URI or bare base64.", json_schema_extra=IMAGE)
 
 
 class StoredImage(Strict):
     """A picture of the collection."""
 
-    id: str = Field(description="As answered by /v1/images and /v1/search.")
+    id: str = Field(description="As answered by /v1/images and /v1/search.", json_schema_extra=IMAGE_ID)
 
 
 class Content(Strict):
-    """Content parts in vLLM's form."""
+    """One content part in vLLM's form."""
+
+    content: list[ImagePart] = Field(min_length=1, max_length=1)
+
+
+class Contents(Strict):
+    """Content parts in vLLM's form, each of them a picture."""
 
     content: list[ImagePart] = Field(min_length=1)
 
@@ -71,30 +89,32 @@ def _form(value: Any) -> str | None:
     return named.get(type(value))
 
 
-def _count(value: Any) -> str:
-    return "@many" if isinstance(value, list) else "@one"
+def _forms(value: Any) -> str | None:
+    if isinstance(value, list):
+        return "@many"
+    return "@content" if isinstance(value, Contents) else _form(value)
 
 
-Picture = Annotated[
-    Annotated[str, Tag("@text")]
+_one_of = partial(Discriminator, custom_error_type="not_a_picture", custom_error_message=_EXPECTED)
+_Alone = (
+    Annotated[str, Field(json_schema_extra=IMAGE), Tag("@text")]
     | Annotated[ImagePart, Tag("@part")]
     | Annotated[InlineImage, Tag("@inline")]
     | Annotated[StoredImage, Tag("@stored")]
-    | Annotated[Content, Tag("@content")],
-    Discriminator(_form, custom_error_type="not_a_picture", custom_error_message=_EXPECTED),
-]
+)
+Picture = Annotated[_Alone | Annotated[Content, Tag("@content")], _one_of(_form)]
 Pictures = Annotated[
-    Annotated[list[Picture], Field(min_length=1), Tag("@many")] | Annotated[Picture, Tag("@one")],
-    Discriminator(_count),
+    Annotated[list[Picture], Field(min_length=1), Tag("@many")] | _Alone | Annotated[Contents, Tag("@content")],
+    _one_of(_forms),
 ]
 
 
-def listed(value: Pictures, field: str, limit: int) -> list[tuple[str, Picture]]:
+def listed(value: Pictures | Picture, field: str, limit: int) -> list[tuple[str, Picture]]:
     """The pictures of a field with their positions: [("documents[0]", ...), ...]; 422 for more than `limit`."""
     found: list[tuple[str, Picture]]
     if isinstance(value, list):
         found = [(f"{field}[{index}]", picture) for index, picture in enumerate(value)]
-    elif isinstance(value, Content):
+    elif isinstance(value, Content | Contents):
         found = [(f"{field}.content[{index}]", part) for index, part in enumerate(value.content)]
     else:
         found = [(field, value)]
@@ -150,14 +170,7 @@ def reference(picture: Picture, position: str, fetch: Fetch | None = None) -> tu
         case StoredImage():
             return position, picture.id
         case Content():
-            return _only_part(picture.content, position, fetch)
-
-
-def _only_part(parts: Sequence[ImagePart], position: str, fetch: Fetch | None) -> tuple[str, bytes | str]:
-    if len(parts) != 1:
-        message = f"{position}.content has {len(parts)} parts; each item is one picture."
-        raise RequestError(422, "invalid_request", message, param=position)
-    return reference(parts[0], position, fetch)
+            return reference(picture.content[0], f"{position}.content[0]", fetch)
 
 
 def _not_base64(position: str, reason: str) -> RequestError:

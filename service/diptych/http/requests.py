@@ -5,7 +5,17 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, Json, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Json,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+)
 
 from diptych.filters import compiled
 from diptych.http.errors import RequestError
@@ -14,6 +24,20 @@ from diptych.http.strict import Strict
 from diptych.intake import checked_metadata
 from diptych.root import NAME
 
+
+def _whole(value: Any) -> Any:
+    """JSON has one kind of number: 10.0 is an integer."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _flag(value: Any) -> Any:
+    """A form has true and false as text."""
+    return {"true": True, "false": False}.get(value, value)
+
+
+Count = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
+Positive = Annotated[int, Field(ge=1), BeforeValidator(_whole)]
+Flag = Annotated[bool, BeforeValidator(_flag), Field(strict=True)]
 # Python reads NaN, halves of surrogate pairs and a thousand levels from JSON, but nobody could read them back.
 Metadata = Annotated[dict[str, Any], AfterValidator(checked_metadata)]
 
@@ -45,7 +69,7 @@ class RerankRequest(Request):
 
     query: Picture
     documents: Pictures
-    top_n: int | None = Field(None, ge=1, description="Answer only the best; all of them if not given.")
+    top_n: Positive | None = Field(None, description="Answer only the best; all of them if not given.")
     return_documents: bool = Field(False, description="Send each document back with its score.")
 
 
@@ -54,7 +78,7 @@ class ExplainRequest(Request):
 
     query: Picture
     document: Picture
-    links: int = Field(24, ge=0, le=1024, description="How many of the strongest links to answer.")
+    links: Count = Field(24, le=1024, description="How many of the strongest links to answer.")
     matrix: bool = Field(False, description="Answer the whole attention too, patch by patch.")
     overlay: bool = Field(False, description="Answer both pictures with the links drawn over them, as a PNG.")
 
@@ -83,7 +107,10 @@ def _condition(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
-Filter = Annotated[dict[str, Any], BeforeValidator(_read), AfterValidator(_condition)]
+FILTER_SCHEMA = {"$ref": "#/components/schemas/Filter"}
+Filter = Annotated[
+    dict[str, Any], BeforeValidator(_read), AfterValidator(_condition), WithJsonSchema(FILTER_SCHEMA, mode="validation")
+]
 
 
 def read_filter(text: str) -> dict[str, Any]:
@@ -98,9 +125,9 @@ def read_filter(text: str) -> dict[str, Any]:
 class SearchOptions(Request):
     """How to search."""
 
-    top: int = Field(10, ge=1, description="How many matches to answer.")
-    candidates: int = Field(
-        100, ge=0, description="How many of the first stage the network looks at together with the query; 0 for none."
+    top: Positive = Field(10, description="How many matches to answer.")
+    candidates: Count = Field(
+        100, description="How many of the first stage the network looks at together with the query; 0 for none."
     )
     enough: float | None = Field(
         None, gt=0, le=1, description="Look at no more candidates once `top` have this relevance: faster, not exact."
@@ -122,6 +149,8 @@ class SearchRequest(SearchOptions):
 class SearchForm(SearchOptions):
     """The fields of a search sent as a form; the picture is the file `image`."""
 
+    model_config = ConfigDict(strict=False)  # all of a form is text
+
 
 DryRun = Field(False, description="Check everything and write nothing: the answer says what would be added.")
 
@@ -138,9 +167,11 @@ class AddRequest(Strict):
 class AddForm(Strict):
     """The fields of an addition sent as a form; the pictures are the files `image`."""
 
+    model_config = ConfigDict(strict=False)
+
     metadata: Json[Metadata] | None = Field(None, description="A JSON object, kept with each picture.")
     collection: str | None = CollectionName
-    dry_run: bool = DryRun
+    dry_run: Flag = DryRun
 
 
 class NewCollection(Strict):

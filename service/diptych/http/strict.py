@@ -1,4 +1,6 @@
-"""The base of all that a request may say: an unknown key is refused, with the key that was probably meant."""
+"""The base of all that a request may say: an unknown key is refused, with the key that was probably meant, and so is a
+value of another type than the document says.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from pydantic_core import PydanticCustomError
 
 
 class Strict(BaseModel):
-    """A pydantic model that takes no unknown key."""
+    """A pydantic model that takes no unknown key, and types as JSON has them: 0 is neither false nor "0"."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     @model_validator(mode="before")
     @classmethod

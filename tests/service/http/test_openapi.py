@@ -7,8 +7,10 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 from diptych.http.app import create_app
+from diptych.http.bodies import body_schema
 from diptych.http.openapi import complete_openapi
-from diptych.http.requests import AddRequest, SearchRequest
+from diptych.http.requests import AddRequest, SearchForm, SearchRequest
+from diptych.http.settings import Settings
 
 
 class StoredImage(BaseModel):
@@ -44,15 +46,22 @@ def test_every_way_to_name_a_picture_is_described(schemas):
 def test_asking_twice_gives_the_same_document_and_what_was_there_is_left_as_it_was():
     app = FastAPI()
 
-    @app.post("/x")
+    @app.post("/v1/search", openapi_extra=body_schema(SearchRequest, SearchForm, several=False))
     def take(body: StoredImage) -> None:
         """Take it."""
 
-    complete_openapi(app)
+    complete_openapi(app, Settings())
     first = app.openapi()
     assert set(first["components"]["schemas"]["StoredImage"]["properties"]) == {"theirs"}
     assert {"SearchRequest", "AddRequest", "ImagePart"} < set(first["components"]["schemas"])
     assert app.openapi() == first
+
+
+def test_the_limits_of_a_search_are_those_of_the_settings(scorer):
+    document = create_app(None, scorer, settings=Settings(top=7, candidates=70)).openapi()
+    form = document["paths"]["/v1/search"]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]
+    for body in (form, document["components"]["schemas"]["SearchRequest"]):
+        assert [body["properties"][name]["maximum"] for name in ("top", "candidates")] == [7, 70]
 
 
 def test_no_field_of_a_form_is_said_to_be_null(scorer):

@@ -18,7 +18,8 @@ from diptych.http.answers import AddAnswer, AddedItem, Deleted, DryRunAnswer, Fa
 from diptych.http.bodies import body_schema, read_body
 from diptych.http.context import Context, Here, MayChange, Stored, refused
 from diptych.http.errors import documented
-from diptych.http.requests import AddForm, AddRequest, read_filter
+from diptych.http.references import IMAGE_ID
+from diptych.http.requests import FILTER_SCHEMA, AddForm, AddRequest, read_filter
 from diptych.intake import Arrival, foreseen
 from diptych.records import Record
 from diptych_export.errors import PictureError
@@ -34,7 +35,16 @@ register_url_convertor("id", _Id())
 
 router = APIRouter(prefix="/v1/images", tags=["collection"], responses=documented(401, 404, 422, 500, 501, 503))
 
-Id = Annotated[str, Path(alias="id", description="32 hexadecimal digits.")]
+Id = Annotated[str, Path(alias="id", description="32 hexadecimal digits.", json_schema_extra=IMAGE_ID)]
+FilterText = Annotated[str | None, Query(include_in_schema=False)]
+_FILTER = {
+    # Written by hand: it is JSON in the address, which FastAPI has no word for.
+    "name": "filter",
+    "in": "query",
+    "required": False,
+    "description": "A condition on metadata as JSON, as in /v1/search.",
+    "content": {"application/json": {"schema": FILTER_SCHEMA}},
+}
 _ADD_ERRORS = documented(400, 403, 413, 415, 429, 504)
 _PICTURE_HEADERS = {
     # The id is a digest of the content, so what a browser keeps under it never goes stale.
@@ -83,13 +93,13 @@ async def add(request: Request, response: Response, here: Here) -> AddAnswer | D
     return answer
 
 
-@router.get("", summary="List pictures")
+@router.get("", summary="List pictures", openapi_extra={"parameters": [_FILTER]})
 def listing(
     here: Here,
     collection: Stored,
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 50,
     after: Annotated[str | None, Query(description="`next` of the page before.")] = None,
-    filter: Annotated[str | None, Query(description="A condition on metadata as JSON, as in /v1/search.")] = None,
+    filter: FilterText = None,
 ) -> ImageList:
     """The pictures of the collection, page by page, in a fixed order."""
     condition = None if filter is None else read_filter(filter)
@@ -105,13 +115,14 @@ def listing(
 @router.get(
     "/export",
     summary="All records, a line each",
+    openapi_extra={"parameters": [_FILTER]},
     response_class=Response,
     responses={200: {"content": {"application/x-ndjson": {}}, "description": "One JSON object a line"}},
 )
 def export(
     collection: Stored,
     embeddings: Annotated[bool, Query(description="With the embedding, float32 in base64.")] = False,
-    filter: Annotated[str | None, Query(description="A condition on metadata as JSON, as in /v1/search.")] = None,
+    filter: FilterText = None,
 ) -> StreamingResponse:
     """Every picture of the collection as a line of JSON, in the order they were added."""
     where = EVERYTHING if filter is None else compiled(read_filter(filter))

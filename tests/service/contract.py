@@ -1,0 +1,108 @@
+"""The OpenAPI document held to the service: `python tests/service/contract.py --minutes 30 [--keys]`.
+
+Schemathesis asks `diptych serve` for what the document allows, which must be answered as it says, and for what it does
+not allow, which must be refused. This file is its hooks file too: it says what the formats of the document look like.
+With `--keys` the service is closed: every request carries the key of an admin, and without it must be refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import schemathesis
+from hypothesis import strategies as st
+from PIL import Image
+
+from diptych import Scorer
+from diptych.collections import Collections
+from diptych.http.keys import new_key, written
+from diptych.load import running
+
+STORED = "DIPTYCH_CONTRACT_STORED"  # ids of pictures that stay, for the hooks
+
+
+def drawn(colour: int) -> bytes:
+    """A small picture, another for every colour."""
+    file = BytesIO()
+    Image.new("RGB", (24, 16), (colour, 255 - colour, colour // 2)).save(file, "PNG")
+    return file.getvalue()
+
+
+def sent(colour: int, *, bare: bool) -> str:
+    """A picture as a request has it."""
+    text = base64.b64encode(drawn(colour)).decode()
+    return text if bare else f"data:image/png;base64,{text}"
+
+
+if STORED in os.environ:
+    kept: list[str] = json.loads(os.environ[STORED])
+    schemathesis.openapi.format("image", st.builds(sent, st.integers(100, 110), bare=st.booleans()))
+    schemathesis.openapi.format("image-id", st.sampled_from(kept))
+    schemathesis.openapi.format("binary", st.integers(100, 110).map(drawn))
+
+    @schemathesis.hook
+    def map_path_parameters(context: Any, parameters: dict[str, Any] | None) -> dict[str, Any] | None:
+        """No picture that others are to find is removed."""
+        if parameters and context.operation.method == "delete" and parameters.get("id") in kept:
+            return {**parameters, "id": "0" * 32}
+        return parameters
+
+    @schemathesis.hook
+    def before_call(context: Any, case: Any, **_: Any) -> None:
+        """As many queries as documents, or one, which no schema can say."""
+        if case.operation.path == "/v1/score" and case.meta and case.meta.generation.mode.is_positive:
+            case.body["queries"] = case.body["documents"]
+
+
+def contract(folder: Path, model: str, *, minutes: float, closed: bool, seed: int) -> subprocess.CompletedProcess[str]:
+    """One run over a service with two collections of its own in `folder`; 0 is its exit code if nothing was found."""
+    scorer = Scorer.load(model, threads=1)
+    root = folder / "root"
+    ids = []
+    with Collections.open(root, scorer) as collections:
+        for name in ("default", "shoes"):
+            collections.create(name)
+            with collections.using(name) as collection:
+                ids = [
+                    collection.add(drawn(colour), metadata={"colour": colour}, keep_bytes=True).id
+                    for colour in range(5)
+                ]
+    secret, key = new_key("contract", "admin")
+    serving = {**os.environ, **({"DIPTYCH_KEYS": written(key)} if closed else {})}
+    asking = {**os.environ, "SCHEMATHESIS_HOOKS": str(Path(__file__).resolve()), STORED: json.dumps(ids)}
+    options = ["--header", f"Authorization: Bearer {secret}"] if closed else []
+    with running(root, model, 1, option="--collections", environment=serving) as (port, _):
+        command = [
+            *(sys.executable, "-m", "schemathesis.cli", "run", f"http://127.0.0.1:{port}/openapi.json"),
+            *("--max-time", str(round(60 * minutes)), "--seed", str(seed), "--suppress-health-check", "all"),
+            *("--continue-on-failure", *options),
+        ]
+        return subprocess.run(command, env=asking, cwd=folder, text=True, capture_output=True)
+
+
+def main() -> int:
+    """Run it, print what Schemathesis says, and end as it ended."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=1.0, help="how long to ask (default: 1)")
+    parser.add_argument("--keys", action="store_true", help="close the service and bring a key")
+    parser.add_argument("--seed", type=int, default=1, help="of what is asked (default: 1)")
+    parser.add_argument("--model", default="photo", help="the model to serve (default: photo)")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        ended = contract(Path(folder), args.model, minutes=args.minutes, closed=args.keys, seed=args.seed)
+    print(ended.stdout)
+    print(ended.stderr, file=sys.stderr)
+    return ended.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
