@@ -261,5 +261,5 @@ def _opened(directory: Path, scorer: Scorer) -> _Place:
 def _check_count(name: str, collection: Collection, pictures: int) -> None:
     if len(collection) != pictures:
         raise CollectionKeptError(
-            f"the collection {name} has {len(collection)} pictures, and {pictures} were said to go; nothing was removed"
+            f"pictures in the collection {name}: {len(collection)}, and {pictures} were said to go; nothing was removed"
         )

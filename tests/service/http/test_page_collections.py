@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from diptych.http.keys import new_key, written
+from diptych.http.settings import Settings
 from diptych.schema import DATABASE
 
 pytestmark = pytest.mark.browser
@@ -119,6 +121,74 @@ def test_an_address_of_a_collection_that_is_gone_shows_another_and_says_so(visit
         says(page, "#facts", "1 picture")
         assert page.input_value("#which-name") == "default"
         assert not re.search("hats", page.url)
+        page.context.close()
+
+
+def test_a_collection_is_made_filled_and_removed_only_after_a_word_about_its_pictures(
+    visit, several, photo_bytes, upload, says
+):
+    with several() as client:
+        page = visit(client, refusals=True)
+        says(page, "#empty-title", "There is no collection yet")
+        says(page, "#empty-text", "in the view Collection")
+        page.click("#to-collection")
+        assert page.is_hidden("#shelf-remove")
+        page.fill("#shelf-name", "No Name")
+        page.keyboard.press("Enter")
+        assert page.evaluate("!document.querySelector('#shelf-name').validity.valid")
+        assert client.get("/v1/collections").json()["data"] == []
+        for name in ("shoes", "bags"):
+            page.fill("#shelf-name", name)
+            page.keyboard.press("Enter")
+            says(page, "#shelf-status", f"This is {name} now.")
+            assert f"?collection={name}#/collection" in page.url
+        page.wait_for_function("() => document.querySelector('#which-name').value === 'bags'")
+        page.set_input_files("#add-file", upload("a.jpg", photo_bytes(1)))
+        says(page, "#add-progress", "1 picture added.")
+
+        says(page, "#shelf-remove", "Remove the collection bags")
+        page.click("#shelf-remove")
+        assert page.inner_text("#confirm-title") == "Remove the collection bags?"
+        assert page.inner_text("#confirm-text").startswith("1 picture and all that")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#confirm", state="hidden")
+        assert len(client.get("/v1/collections").json()["data"]) == 2
+
+        # Somebody else adds one meanwhile: what goes must be what was said.
+        page.click("#shelf-remove")
+        fill(client, "bags", photo_bytes(2))
+        page.click("#confirm-yes")
+        says(page, "#collection-alert", "bags: 2, and 1 were said to go; nothing was removed")
+        page.reload()
+        says(page, "#shown", "2 of 2 pictures")
+        page.click("#shelf-remove")
+        page.click("#confirm-yes")
+        says(page, "#shelf-status", "bags is gone.")
+        assert [one["name"] for one in client.get("/v1/collections").json()["data"]] == ["shoes"]
+        says(page, "#shown", "No picture yet.")
+        says(page, "#shelf-remove", "Remove the collection shoes")
+        page.click("#shelf-remove")
+        page.click("#confirm-yes")
+        says(page, "#none-title", "There is no collection yet")
+        page.set_viewport_size({"width": 360, "height": 740})
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        page.context.close()
+
+
+def test_with_one_collection_there_is_no_shelf(visit, reader, says):
+    page = visit(reader, "#/collection")
+    says(page, "#facts", "5 pictures")
+    assert page.is_hidden("#shelf")
+
+
+def test_who_may_only_look_is_told_so_and_not_asked_again(visit, several, says):
+    secret, key = new_key("visitor", "read")
+    with several("bags", settings=Settings(keys=[written(key)])) as client:
+        page = visit(client, "#/collection", refusals=True, http_credentials={"username": "any", "password": secret})
+        page.fill("#shelf-name", "hats")
+        page.keyboard.press("Enter")
+        says(page, "#collection-alert", "Your key may look but not change")
+        page.wait_for_selector("#shelf", state="hidden")
         page.context.close()
 
 

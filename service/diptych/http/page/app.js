@@ -6,6 +6,7 @@ import { $, plural } from "./dom.js";
 import * as collection from "./collection.js";
 import * as compare from "./compare.js";
 import * as search from "./search.js";
+import "./shelf.js";
 import * as status from "./status.js";
 
 const VIEWS = new Map(Object.entries({ search, compare, collection, status }));

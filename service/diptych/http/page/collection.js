@@ -3,7 +3,7 @@
 import { addAll } from "./adding.js";
 import { Fault, api, loadInfo, onInfo, service } from "./api.js";
 import { collection, noneBecause, onCollection, within } from "./collections.js";
-import { $, el, nameOf, plural, showFault, thumbnail } from "./dom.js";
+import { $, confirmed, el, nameOf, plural, showFault, thumbnail } from "./dom.js";
 import { onChoice, onFiles } from "./intake.js";
 
 const PAGE = 48;
@@ -60,24 +60,18 @@ function tile(item) {
   button.setAttribute("aria-label", `Remove ${name}`);
   const node = el("li", { className: "tile" }, link, el("span", { className: "name", textContent: name }), button);
   node.dataset.id = item.id;
-  button.addEventListener("click", () => confirmed(item, () => remove(item, node)));
+  button.addEventListener("click", () => asked(item, () => remove(item, node)));
   return node;
 }
 
 /* Removing */
 
-function confirmed(item, use) {
-  const dialog = $("confirm");
-  $("confirm-title").textContent = `Remove ${nameOf(item)}?`;
-  $("confirm-text").textContent = item.path
+function asked(item, use) {
+  const text = item.path
     ? `Searches no longer find it. The file of an indexed folder stays where it is: ${item.path}`
     : "Searches no longer find it, and the copy that the collection keeps is deleted. Had it come from an indexed " +
       "folder, its file would stay where it is.";
-  $("confirm-yes").onclick = () => {
-    dialog.close();
-    use();
-  };
-  dialog.showModal();
+  confirmed(`Remove ${nameOf(item)}?`, text, use);
 }
 
 async function remove(item, node) {
@@ -96,16 +90,17 @@ async function remove(item, node) {
   await loadInfo().catch(() => null);
 }
 
-function refused(error, retry = null) {
+/** Say what was refused; who may only look is not asked to change anything again. */
+export function refused(error, retry = null) {
   if (error.code === "read_only_key") {
     error.message = READ_ONLY;
     $("add").hidden = true;
+    $("shelf").classList.add("read-only");
     $("tiles").classList.add("read-only");
   }
   showFault($("collection-alert"), error, retry);
 }
 
-$("confirm-no").addEventListener("click", () => $("confirm").close());
 $("more").addEventListener("click", browse);
 
 /* Adding */

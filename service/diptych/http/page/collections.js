@@ -49,7 +49,7 @@ export function noneBecause(info) {
       "diptych serve --store FOLDER";
     return ["There is no collection here", text];
   }
-  return ["There is no collection yet", 'Make one: POST {"name": "..."} to /v1/collections.'];
+  return ["There is no collection yet", "Make one in the view Collection, or by POST to /v1/collections."];
 }
 
 /** Let the visitor choose where there are several; where none is meant, the first is. */

@@ -59,3 +59,16 @@ export function showFault(node, error, retry = null) {
   }
   node.hidden = false;
 }
+
+/** Ask before something goes for good, and do it only after a clear yes. */
+export function confirmed(title, text, use) {
+  const dialog = $("confirm");
+  $("confirm-title").textContent = title;
+  $("confirm-text").textContent = text;
+  $("confirm-no").onclick = () => dialog.close();
+  $("confirm-yes").onclick = () => {
+    dialog.close();
+    use();
+  };
+  dialog.showModal();
+}
