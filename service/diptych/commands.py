@@ -218,6 +218,12 @@ def _bench(subparsers: Subparsers) -> None:
     collection.add_argument("--folder", metavar="DIR", type=Path, help="where to put them meanwhile: 12 KB a picture")
     collection.add_argument("--model", default="photo", help="a bundled model or an artifact (default: %(default)s)")
 
+    dedupe = command(subjects, "dedupe", "duplicates of known origin, beside hashes", _later("dedupe.bench:run"))
+    dedupe.add_argument("photos", metavar="DIR", type=Path, help="photos, of which edited copies are made")
+    dedupe.add_argument("--count", type=_number(12), default=20_000, help="pictures in all (default: %(default)s)")
+    dedupe.add_argument("--folder", metavar="DIR", type=Path, help="where to put them meanwhile")
+    dedupe.add_argument("--model", default="photo", help="a bundled model or an artifact (default: %(default)s)")
+
 
 def _store(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", metavar="DIR", type=Path, required=True, help="the folder of the collection")

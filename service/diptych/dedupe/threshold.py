@@ -2,7 +2,7 @@
 
 A pair of different photos passes by mistake with some small probability, and there are pairs by the square of the
 pictures, so a fixed threshold gets worse the more pictures there are. What is held is the number of false pairs for
-each picture. Measured on validation photos, see docs/dedupe.md: a pair drawn at random passes 1/250 as often as one of
+each picture. Measured on validation photos, see docs/dedupe.md: a pair drawn at random passes 1/1000 as often as one of
 the near look-alikes that the model's rates are of.
 """
 
@@ -14,8 +14,8 @@ from itertools import pairwise
 
 from diptych.errors import DedupeError
 
-FALSE_PAIRS = 1 / 200  # for each picture
-_RANDOM = 1 / 250  # how often a random pair passes, for once that a near look-alike does
+FALSE_PAIRS = 1 / 100  # for each picture
+_RANDOM = 1 / 1000  # how often a random pair passes, for once that a near look-alike does
 
 
 def automatic(thresholds: Mapping[str, float], pictures: int) -> float:

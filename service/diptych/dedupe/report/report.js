@@ -105,7 +105,7 @@ function count() {
 }
 
 function drawGroup(group, place) {
-  const node = el("li", { className: "group", tabIndex: -1 });
+  const node = el("li", { className: group.members.length > 2 ? "group many" : "group", tabIndex: -1 });
   node.dataset.place = place;
   fillGroup(node, group);
   return node;
