@@ -13,7 +13,9 @@ def path(tmp_path):
 
 
 def test_files_and_scores_are_there_again_after_it_was_closed(path, picture):
-    a, b, c = (picture(path=f"/photos/{name}.jpg", taken=taken) for name, taken in (("a", 1.5), ("b", None), ("c", 0.0)))
+    a, b, c = (
+        picture(path=f"/photos/{name}.jpg", taken=taken) for name, taken in (("a", 1.5), ("b", None), ("c", 0.0))
+    )
     with Ledger(path, "rev") as ledger:
         ledger.add_files([a, b, c])
         ledger.add_scores([(a.id, b.id), (c.id, a.id)], np.array([1.25, -2.5], np.float32))

@@ -22,9 +22,7 @@ def look(tmp_path, scorer):
             Collection.open(tmp_path / "store", scorer, create=True) as collection,
             Ledger(tmp_path / "store" / "dedupe.sqlite", scorer.runtime.revision) as ledger,
         ):
-            seen = survey(
-                roots, files, collection, ledger, refuse=lambda path, reason: refused.append((path, reason))
-            )
+            seen = survey(roots, files, collection, ledger, refuse=lambda path, reason: refused.append((path, reason)))
             assert collection.store.known([one.id for one in seen.pictures]) == {one.id for one in seen.pictures}
         return seen, refused
 
