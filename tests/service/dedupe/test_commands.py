@@ -190,23 +190,31 @@ def test_ctrl_c_keeps_what_was_done_and_the_same_command_goes_on(dedupe, photos,
     assert dedupe(photos, "--json").json["new"] == 4
 
 
-def test_a_disk_that_is_full_is_one_line_and_leaves_no_half_file(environment, artifact, photos, tmp_path):
-    def full() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
-
+@pytest.mark.parametrize("limited", ["store", "report"])
+def test_files_that_cannot_grow_are_an_error_of_one_line_and_nothing_is_half_written(
+    environment, artifact, photo_bytes, tmp_path, limited
+):
+    photos, report, store = tmp_path / "photos", tmp_path / "report.html", tmp_path / "store"
+    photos.mkdir()
+    for number in range(120):
+        (photos / f"{number}.jpg").write_bytes(photo_bytes(number // 2, (192, 128)))
     program = "import sys; from diptych.cli import main; sys.exit(main())"
-    words = ("dedupe", photos, "--store", tmp_path / "store", "--model", artifact, "--threads", 1, "--threshold", 1)
-    command = [sys.executable, "-c", program, *map(str, words)]
-    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    assert "2 groups" in done.stdout
-    report = tmp_path / "report.html"
-    limited = subprocess.run(
-        [*command, "--report", str(report)], env=environment, capture_output=True, text=True, preexec_fn=full
-    )
-    assert limited.returncode == 1
-    assert limited.stderr.count("\n") == 1
-    assert f"{report} cannot be written: File too large; nothing is left of it" in limited.stderr
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith(("report", ".report"))]
+    words = ("dedupe", photos, "--store", store, "--model", artifact, "--threads", 1, "--threshold", 1)
+    command = [sys.executable, "-c", program, *map(str, words), "--report", str(report)]
+    assert subprocess.run(command, env=environment, capture_output=True).returncode == 0
+    limit = 300 if limited == "store" else max(path.stat().st_size for path in store.iterdir())
+    assert limit < report.stat().st_size
+    before = report.read_bytes()
+
+    def full() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, preexec_fn=full)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    said = "cannot be opened" if limited == "store" else f"{report} cannot be written: File too large; nothing is left"
+    assert said in done.stderr
+    assert report.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["photos", "report.html", "store"]
 
 
 def test_a_folder_that_is_read_only_is_left_as_it_is(dedupe, photos, bytes_of, monkeypatch):

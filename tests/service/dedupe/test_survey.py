@@ -10,6 +10,10 @@ from diptych.dedupe.survey import TRASH, listed, resolved, survey
 from diptych.errors import DedupeError
 
 
+def never(path, reason):
+    pytest.fail(f"{path} was refused: {reason}")
+
+
 @pytest.fixture
 def look(tmp_path, scorer):
     """`look(folder, ...)` is a survey of folders and what was refused, with one store for all calls."""
@@ -40,7 +44,7 @@ def decoded(monkeypatch):
 
 
 def names(folder, *roots):
-    return [file.path.removeprefix(f"{folder}/") for file in listed(resolved(roots or [folder]), pytest.fail)]
+    return [file.path.removeprefix(f"{folder}/") for file in listed(resolved(roots or [folder]), never)]
 
 
 def test_files_are_listed_by_path_and_a_content_is_decoded_once(photos, look, decoded):
@@ -94,7 +98,7 @@ def test_unreadable_files_are_told_with_reasons_and_the_others_are_there(photos,
 
 def test_a_file_that_vanishes_after_it_was_listed_is_told(photos, tmp_path, scorer):
     roots, refused = resolved([photos]), []
-    files = listed(roots, pytest.fail)
+    files = listed(roots, never)
     (photos / "a/1.jpg").unlink()
     with Collection.open(tmp_path / "s", scorer, create=True) as collection, Ledger(None, "x") as ledger:
         seen = survey(roots, files, collection, ledger, refuse=lambda path, reason: refused.append(path))
@@ -113,7 +117,7 @@ def test_a_folder_named_twice_or_within_another_counts_once(photos):
     everything = names(photos)
     assert names(photos, photos, photos / "a", photos / "b/..", photos) == everything
     roots = resolved([photos / "a", photos])
-    assert {file.path: file.root for file in listed(roots, pytest.fail)}[str(photos / "a/1.jpg")] == 0
+    assert {file.path: file.root for file in listed(roots, never)}[str(photos / "a/1.jpg")] == 0
 
 
 def test_trash_and_what_is_no_picture_by_its_name_is_passed_by(photos, photo_bytes):
@@ -134,16 +138,16 @@ def test_a_name_that_is_not_utf_8_is_refused_alone(photos, look, photo_bytes):
 def test_a_stop_keeps_what_was_done(photos, tmp_path, scorer, monkeypatch):
     monkeypatch.setattr("diptych.intake.BATCH", 2)
     roots = resolved([photos])
-    files = listed(roots, pytest.fail)
+    files = listed(roots, never)
 
     def stop(_):
         raise KeyboardInterrupt
 
     with Collection.open(tmp_path / "s", scorer, create=True) as collection, Ledger(None, "x") as ledger:
         with pytest.raises(KeyboardInterrupt):
-            survey(roots, files, collection, ledger, refuse=pytest.fail, tick=stop)
+            survey(roots, files, collection, ledger, refuse=never, tick=stop)
         assert len(ledger.files([str(photos)])) == len(collection) == 2
-        seen = survey(roots, files, collection, ledger, refuse=pytest.fail)
+        seen = survey(roots, files, collection, ledger, refuse=never)
     assert (len(seen.pictures), seen.new) == (6, 4)
 
 
@@ -155,7 +159,7 @@ def test_what_is_no_folder_is_refused(photos, name, reason):
 
 def test_folders_without_pictures_are_refused(tmp_path):
     with pytest.raises(DedupeError, match=r"there is no picture \(\.bmp, .*\) in "):
-        listed(resolved([tmp_path]), pytest.fail)
+        listed(resolved([tmp_path]), never)
 
 
 def test_the_id_of_a_picture_is_that_of_the_collection(photos, look, scorer):
