@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from diptych.errors import DedupeError
 
-FALSE_PAIRS = 1 / 100  # for each picture
+FALSE_PAIRS = 1 / 200  # for each picture
 _RANDOM = 1 / 1000  # how often a random pair passes, for once that a near look-alike does
 
 

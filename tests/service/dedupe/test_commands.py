@@ -9,11 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from diptych.cli import build_parser
 from diptych.collection import Collection
 from diptych.dedupe import commands
+from diptych.dedupe.candidates import CANDIDATES
+from diptych.dedupe.keeper import DEFAULT
 from diptych.dedupe.survey import TRASH
 
 ORIGINALS = {"a/1.jpg", "a/2.jpg", "a/3.jpg"}
+
+
+def test_the_command_line_has_the_defaults_of_the_library():
+    args = build_parser().parse_args(["dedupe", "photos"])
+    assert (args.candidates, tuple(args.keep), args.threshold) == (CANDIDATES, DEFAULT, "auto")
 
 
 def test_it_says_what_could_go_and_touches_nothing(dedupe, photos, bytes_of):
