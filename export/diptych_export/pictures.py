@@ -69,15 +69,20 @@ _DEFAULT_LIMITS = PictureLimits()
 
 
 def open_picture(
-    source: PictureSource, limits: PictureLimits = _DEFAULT_LIMITS, *, name: str | None = None
+    source: PictureSource,
+    limits: PictureLimits = _DEFAULT_LIMITS,
+    *,
+    name: str | None = None,
+    least: int | None = None,
 ) -> Image.Image:
     """Decode a picture to RGB: `open_picture("cat.jpg").size`.
 
     A string or path is a file. The first frame of an animation counts; the EXIF orientation is applied, transparency is
-    laid on white and 16-bit grey is scaled to 8 bits. `name` stands in error texts in place of the path.
+    laid on white and 16-bit grey is scaled to 8 bits. `name` stands in error texts in place of the path. With `least` a
+    JPEG may come smaller than it is, with at least so many pixels on each side, which is several times faster.
     Raises PictureError for everything that cannot be read as a picture within the limits.
     """
-    return _decode(source, limits, name, panel=None)
+    return _decode(source, limits, name, least)
 
 
 def panel_pixels(
@@ -88,11 +93,11 @@ def panel_pixels(
     JPEGs are decoded at a reduced scale where that is enough, so this is several times faster than `open_picture`.
     Raises PictureError like `open_picture`.
     """
-    picture = _decode(source, limits, name, panel=size)
+    picture = _decode(source, limits, name, size)
     return np.array(picture.resize((size, size), Image.Resampling.BICUBIC, reducing_gap=2.0))
 
 
-def _decode(source: PictureSource, limits: PictureLimits, name: str | None, panel: int | None) -> Image.Image:
+def _decode(source: PictureSource, limits: PictureLimits, name: str | None, least: int | None) -> Image.Image:
     label = name or _label(source)
     if isinstance(source, Image.Image | np.ndarray):
         picture = source if isinstance(source, Image.Image) else _from_array(source, label)
@@ -105,9 +110,9 @@ def _decode(source: PictureSource, limits: PictureLimits, name: str | None, pane
         raise PictureError(f"{label} has {len(data):,} bytes, more than the {limits.bytes:,} that are allowed")
     with read_header(data, label) as picture:
         _check_size(picture, limits, label)
-        if panel is not None:
+        if least is not None:
             # Only JPEGs can be decoded smaller; a factor is taken only if both sides stay at least as long as asked.
-            picture.draft("RGB", (panel, panel))
+            picture.draft("RGB", (least, least))
         return _loaded(picture, label)
 
 

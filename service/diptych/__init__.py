@@ -1,6 +1,7 @@
 """Diptych scores how alike two images are by looking at both at once.
 
-`from diptych import Scorer, Collection`; both are imported on first use, so that `diptych --help` stays quick.
+`from diptych import Scorer, Collection, find_duplicates`; all are imported on first use, so that
+`diptych --help` stays quick.
 """
 
 from __future__ import annotations
@@ -10,13 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from diptych.collection import Collection
+    from diptych.dedupe.duplicates import find_duplicates
     from diptych.scorer import Scorer
 
     __version__: str
 
-__all__ = ["Collection", "Scorer", "__version__"]
+__all__ = ["Collection", "Scorer", "__version__", "find_duplicates"]
 
-_HOMES = {"Scorer": "diptych.scorer", "Collection": "diptych.collection"}
+_HOMES = {
+    "Scorer": "diptych.scorer",
+    "Collection": "diptych.collection",
+    "find_duplicates": "diptych.dedupe.duplicates",
+}
 
 
 def __getattr__(name: str) -> Any:

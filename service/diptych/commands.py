@@ -19,7 +19,7 @@ Run = Callable[[argparse.Namespace], int]
 
 
 def register(subparsers: Subparsers) -> None:
-    """Add serve, key, index, search, score, rerank, explain, doctor, bench and demo."""
+    """Add serve, key, index, search, score, rerank, explain, dedupe, doctor, bench and demo."""
     _serve(subparsers)
     _key(subparsers)
     _index(subparsers)
@@ -27,6 +27,7 @@ def register(subparsers: Subparsers) -> None:
     _score(subparsers)
     _rerank(subparsers)
     _explain(subparsers)
+    _dedupe(subparsers)
     _doctor(subparsers)
     _bench(subparsers)
     demo.register(subparsers)
@@ -150,6 +151,44 @@ def _explain(subparsers: Subparsers) -> None:
     _model(parser)
 
 
+def _dedupe(subparsers: Subparsers) -> None:
+    parser = command(
+        subparsers, "dedupe", "find groups of pictures that show the same photo", _later("dedupe.commands:run")
+    )
+    parser.add_argument("folders", nargs="*", type=Path, metavar="DIR", help="folders of pictures, searched through")
+    parser.add_argument(
+        "--threshold",
+        type=lambda text: text if text == "auto" else _probability(text),
+        default="auto",
+        metavar="auto|P",
+        help="score from which two pictures match (default: by the model's calibration and their number)",
+    )
+    parser.add_argument(
+        "--candidates", type=_number(1), default=20, help="pictures each one is compared with (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--keep",
+        type=lambda text: text.split(","),
+        default="resolution,format,exif,oldest",
+        metavar="RULES",
+        help="which of a group to keep: rules in order, of resolution, format, exif, oldest, newest, largest, shortest "
+        "and first-dir (default: %(default)s)",
+    )
+    parser.add_argument("-o", "--output", metavar="GROUPS", type=Path, help="the groups as .csv or .json")
+    parser.add_argument("--report", metavar="OUT.html", type=Path, help="one page with the pictures side by side")
+    parser.add_argument("--store", metavar="DIR", type=Path, help="keep features and scores here, not in your cache")
+    _model(parser)
+    acts = parser.add_argument_group("acts", "nothing is moved or deleted without one of these")
+    act = acts.add_mutually_exclusive_group()
+    act.add_argument("--move-to", metavar="DIR", type=Path, help="move what could go there")
+    act.add_argument("--delete", action="store_true", help="put what could go into a trash folder, to be emptied later")
+    act.add_argument("--undo", metavar="JOURNAL", type=Path, help="put back what a journal says was moved")
+    act.add_argument("--empty", metavar="JOURNAL", type=Path, help="delete for good what --delete put aside")
+    acts.add_argument("--selection", metavar="LIST", help="a file with the paths that go, as the report saves it")
+    acts.add_argument("--dry-run", action="store_true", help="say what would be moved where, and move nothing")
+    parser.set_defaults(usage_error=parser.error)
+
+
 def _doctor(subparsers: Subparsers) -> None:
     parser = command(subparsers, "doctor", "say what this installation runs on and how fast", _later("doctor:run"))
     _stores(parser)
@@ -178,6 +217,12 @@ def _bench(subparsers: Subparsers) -> None:
     )
     collection.add_argument("--folder", metavar="DIR", type=Path, help="where to put them meanwhile: 12 KB a picture")
     collection.add_argument("--model", default="photo", help="a bundled model or an artifact (default: %(default)s)")
+
+    dedupe = command(subjects, "dedupe", "duplicates of known origin, beside hashes", _later("dedupe.bench:run"))
+    dedupe.add_argument("photos", metavar="DIR", type=Path, help="photos, of which edited copies are made")
+    dedupe.add_argument("--count", type=_number(12), default=20_000, help="pictures in all (default: %(default)s)")
+    dedupe.add_argument("--folder", metavar="DIR", type=Path, help="where to put them meanwhile")
+    dedupe.add_argument("--model", default="photo", help="a bundled model or an artifact (default: %(default)s)")
 
 
 def _store(parser: argparse.ArgumentParser) -> None:

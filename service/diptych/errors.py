@@ -99,6 +99,12 @@ class BatchError(DiptychError):
     code = "batch"
 
 
+class DedupeError(DiptychError):
+    """A search for duplicates, or an act on what it found, that cannot be made as asked."""
+
+    code = "dedupe"
+
+
 class RemoteError(DiptychError):
     """A picture that cannot be fetched from its web address: no server, no answer, or not the one expected."""
 

@@ -221,3 +221,12 @@ def test_a_reduced_jpeg_decode_stays_close_to_the_full_one(photo):
     data = encoded(large, "JPEG", quality=92)
     full = panel_pixels(open_picture(data), 64).astype(int)
     assert np.abs(panel_pixels(data, 64) - full).mean() < 2
+
+
+def test_a_jpeg_may_come_smaller_with_at_least_so_many_pixels_a_side_and_others_come_whole(photo):
+    large = photo(6, (1600, 1200))
+    small = open_picture(encoded(large, "JPEG", quality=92), least=190)
+    assert small.size == (400, 300)
+    whole = open_picture(encoded(large, "JPEG", quality=92)).resize(small.size, Image.Resampling.BOX)
+    assert np.abs(np.asarray(small, int) - np.asarray(whole, int)).mean() < 2
+    assert open_picture(encoded(large, "PNG"), least=190).size == open_picture(large, least=190).size == large.size

@@ -18,6 +18,9 @@ from started import free_port
 from diptych import Collection, Scorer
 from diptych.cli import main
 
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+
 
 @pytest.fixture
 def environment() -> dict[str, str]:
@@ -159,3 +162,15 @@ def routed(monkeypatch: pytest.MonkeyPatch) -> Routes:
     routes = Routes()
     monkeypatch.setattr(socket, "create_connection", routes.create_connection)
     return routes
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium, for one file of tests: as long as it runs, no other event loop can run in this thread."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="the playwright package is not installed")
+    if not CHROMIUM.exists():
+        pytest.skip(f"there is no Chromium at {CHROMIUM}")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        yield browser
+        browser.close()

@@ -8,7 +8,7 @@ from diptych import cli, commands, errors
 from diptych.cli import build_parser, main
 from diptych_export.errors import DiptychError
 
-COMMANDS = ("serve", "index", "search", "score", "rerank", "doctor", "demo")
+COMMANDS = ("serve", "index", "search", "score", "rerank", "dedupe", "doctor", "demo")
 
 
 def test_help_lists_every_command(diptych):
@@ -120,7 +120,7 @@ def test_a_broken_package_does_not_take_the_other_commands_away(monkeypatch, cap
 
 def test_every_error_of_the_service_is_a_diptych_error_with_a_code():
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and kind.__module__ == errors.__name__]
-    assert len(kinds) == 19
+    assert len(kinds) == 20
     assert all(issubclass(kind, DiptychError) and kind.code != "error" for kind in kinds)
 
 

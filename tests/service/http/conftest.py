@@ -25,8 +25,6 @@ from diptych.http.app import create_app
 from diptych.http.settings import Settings
 from diptych.scorer import Scorer
 
-CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 DataUri = Callable[..., str]
 Visit = Callable[..., Any]
 Serve = Callable[..., AbstractContextManager[httpx.Client]]
@@ -132,18 +130,6 @@ def several(root: Path, scorer: Scorer) -> Serve:
 def data_uri() -> DataUri:
     """`data_uri(data)` gives the bytes as a data URI."""
     return _data_uri
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Chromium, for one file of tests: as long as it runs, no other event loop can run in this thread."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="the playwright package is not installed")
-    if not CHROMIUM.exists():
-        pytest.skip(f"there is no Chromium at {CHROMIUM}")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

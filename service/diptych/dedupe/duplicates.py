@@ -1,0 +1,172 @@
+"""`find_duplicates`: from pictures of a collection to groups, each with the one to keep."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from diptych.collection import Collection
+from diptych.dedupe.candidates import CANDIDATES, candidate_pairs
+from diptych.dedupe.groups import grouped, matches_of
+from diptych.dedupe.keeper import DEFAULT, preference
+from diptych.dedupe.ledger import Ledger
+from diptych.dedupe.picture import Picture, of_record
+from diptych.dedupe.scores import PairScores
+from diptych.dedupe.threshold import automatic, most_lenient
+from diptych.errors import UnknownPictureError
+from diptych.records import JOINED, checked, damaged
+
+_STEP = 500
+
+
+@dataclass(frozen=True)
+class Member:
+    """A picture of a group: its score to the keeper in [0, 1], and whether it has the keeper's very bytes."""
+
+    picture: Picture
+    relevance_score: float
+    exact: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """The picture to keep, and those that match it, which could go: exact copies first, then by their order to keep."""
+
+    keeper: Picture
+    others: tuple[Member, ...]
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """What was found: `groups`, in the order of their keepers' paths, among `pictures`.
+
+    `order` has the places of the pictures, the ones to keep first. `pairs` are (id, id, score) of all that were looked
+    at and reach `bound`, which is at most the `threshold`; `looked_at` counts all pairs, `computed` those not known.
+    """
+
+    groups: list[Group]
+    pictures: list[Picture]
+    order: list[int]
+    pairs: list[tuple[str, str, float]]
+    threshold: float
+    bound: float
+    looked_at: int
+    computed: int
+
+
+def find_duplicates(
+    collection: Collection,
+    pictures: Iterable[Picture] | None = None,
+    *,
+    threshold: float | Literal["auto"] = "auto",
+    keep: Sequence[str] = DEFAULT,
+    candidates: int = CANDIDATES,
+    ledger: Ledger | None = None,
+    on_pairs: Callable[[int], Callable[[int], object]] = lambda total: lambda done: None,
+) -> Duplicates:
+    """Group the pictures of a collection, by default all of it, by what they show.
+
+    >>> for group in find_duplicates(collection).groups:
+    ...     print(group.keeper.path, [member.picture.path for member in group.others])
+
+    A group is a keeper, chosen by the rules `keep` (see `keeper.RULES`), and the pictures whose score with the keeper
+    itself is at least the threshold. `auto` follows from the model's calibration and the number of pictures. Each
+    picture is compared with its `candidates` nearest. The `ledger` keeps scores for the next time; `on_pairs` is told
+    how many have to be computed and gives what is told how many more were. The same pictures give the same groups,
+    in whatever order they come and whatever the ledger knows.
+
+    Raises ValueError, DedupeError for unknown rules and a model without calibration, and StoreError.
+    """
+    found = sorted(_everything(collection) if pictures is None else pictures, key=lambda p: p.path)
+    ids = sorted({picture.id for picture in found})
+    stated = collection.scorer.runtime.thresholds
+    limit = automatic(stated, len(ids)) if threshold == "auto" else threshold
+    if not 0 < limit <= 1:
+        raise ValueError(f"threshold must be 'auto' or above 0 and at most 1, got {limit}")
+    bound = min(limit, most_lenient(stated))
+    order = preference(found, keep)
+    place = {id: number for number, id in enumerate(ids)}
+    contents = list(dict.fromkeys(place[found[number].id] for number in order))
+    scores = PairScores(collection, ids, ledger or Ledger(None, collection.scorer.runtime.revision))
+    pairs = candidate_pairs(_embeddings(collection, ids), candidates, collection.scorer.runtime.threads)
+    scores.tick = on_pairs(scores.missing(pairs))
+    values = scores.of(pairs)
+    near = values >= bound
+    known = matches_of([(a, b) for a, b in pairs[near].tolist()], values[near].tolist(), bound)
+
+    def ask(wanted: list[tuple[int, int]]) -> list[float]:
+        asked = scores.of(np.array(wanted)).tolist()
+        for (a, b), score in zip(wanted, asked, strict=True):
+            if score >= bound:
+                known.setdefault(a, {})[b] = known.setdefault(b, {})[a] = score
+        return asked
+
+    matching = {
+        a: {b: score for b, score in others.items() if score >= limit}
+        for a, others in known.items()
+        if max(others.values()) >= limit
+    }
+    groups = grouped(contents, matching, limit, ask)
+    return Duplicates(
+        groups=_named(groups, matching, ids, found, order),
+        pictures=found,
+        order=order,
+        pairs=[(ids[a], ids[b], known[a][b]) for a in sorted(known) for b in sorted(known[a]) if a < b],
+        threshold=limit,
+        bound=bound,
+        looked_at=scores.looked_at,
+        computed=scores.computed,
+    )
+
+
+def _named(
+    groups: list[list[int]],
+    matching: dict[int, dict[int, float]],
+    ids: Sequence[str],
+    pictures: Sequence[Picture],
+    order: Sequence[int],
+) -> list[Group]:
+    """Groups of contents, and contents that several files have, as groups of pictures."""
+    files: dict[str, list[Picture]] = {}
+    for number in order:
+        files.setdefault(pictures[number].id, []).append(pictures[number])
+    taken = {content for group in groups for content in group}
+    alone = [[place] for place, id in enumerate(ids) if place not in taken and len(files[id]) > 1]
+    named = []
+    for keeper, *others in [*groups, *alone]:
+        first, *copies = files[ids[keeper]]
+        members = [Member(picture, 1.0, True) for picture in copies]
+        for other in others:
+            members += [Member(picture, matching[keeper][other], False) for picture in files[ids[other]]]
+        named.append(Group(first, tuple(members)))
+    return sorted(named, key=lambda group: group.keeper.path)
+
+
+def _embeddings(collection: Collection, ids: Sequence[str]) -> np.ndarray:
+    """The stored embeddings float32 (n, e) of these pictures. Raises StoreError if one is damaged."""
+    query = f"SELECT row, id, p.embedding, d.embedding FROM {JOINED} WHERE id IN (SELECT value FROM json_each(?))"
+    place = {id: number for number, id in enumerate(ids)}
+    found = np.empty((len(ids), collection.scorer.runtime.embedding_dim), np.float32)
+    with collection.store.reading() as connection:
+        for row, id, *embedding in connection.execute(query, (json.dumps(list(ids)),)):
+            whole = checked(*embedding)
+            if not whole:
+                raise damaged(row, "embedding", f"`diptych index rebuild --store {collection.directory}` mends it")
+            found[place.pop(id)] = np.frombuffer(whole, "<f4")
+    if place:
+        raise UnknownPictureError(
+            f"{len(place):,} of the pictures are not in {collection.directory}, {next(iter(place))} for one; "
+            "add them with `diptych index add`"
+        )
+    return found
+
+
+def _everything(collection: Collection) -> Iterator[Picture]:
+    after = None
+    while page := collection.store.page(_STEP, after):
+        yield from map(of_record, page)
+        after = page[-1].id

@@ -1,0 +1,25 @@
+// The groups of dedupe/groups.py, from the pairs that this page has: a keeper, and what matches the keeper itself.
+
+/** What matches what: [Map(content -> score), ...] by content, whose numbers are in the order to keep. */
+function matchesOf(count, pairs) {
+  const matches = Array.from({ length: count }, () => new Map());
+  for (const [a, b, score] of pairs) {
+    matches[a].set(b, score);
+    matches[b].set(a, score);
+  }
+  return matches;
+}
+
+/** [[keeper, other, ...], ...], contents of which a single one is a group only if it has several files. */
+function grouped(matches, files, threshold) {
+  const taken = new Set();
+  const groups = [];
+  for (let keeper = 0; keeper < matches.length; keeper++) {
+    if (taken.has(keeper)) continue;
+    const others = [];
+    for (const [other, score] of matches[keeper]) if (score >= threshold && !taken.has(other)) others.push(other);
+    for (const content of [keeper, ...others]) taken.add(content);
+    if (others.length || files[keeper].length > 1) groups.push([keeper, ...others.sort((a, b) => a - b)]);
+  }
+  return groups;
+}

@@ -1,0 +1,118 @@
+"""Writes the report: one HTML file that asks no host, in the look of the service's page."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from diptych.dedupe.duplicates import Duplicates
+from diptych.dedupe.listing import unwritable
+from diptych.dedupe.thumbnails import thumbnails
+from diptych.durable import replacing
+from diptych.scorer import Scorer
+
+_HERE = Path(__file__).parent
+_PAGE = _HERE.parents[1] / "http" / "page"
+
+
+def write(
+    path: Path,
+    found: Duplicates,
+    roots: Sequence[Path],
+    scorer: Scorer,
+    refused: Sequence[Mapping[str, str]] = (),
+    tick: Callable[[], object] = lambda: None,
+) -> None:
+    """Write the report of what was found below some folders; it appears as a whole. Raises DedupeError.
+
+    `tick` is called for every thumbnail. The file has the pictures that are in a pair at the bound or have exact
+    copies, about 6 kB each.
+    """
+    data, shown = page_data(found, roots)
+    data |= {
+        "model": scorer.runtime.name,
+        "revision": scorer.runtime.revision,
+        "made": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
+        "refused": list(refused),
+    }
+    script = _read(_HERE / "groups.js") + _read(_HERE / "report.js")
+    theme = _read(_PAGE / "theme.js")
+    parts = {
+        "policy": f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+        f"script-src {_sha(theme)} {_sha(script)}",
+        "style": _read(_PAGE / "style.css") + _read(_HERE / "report.css"),
+        "theme": theme,
+        "found": _inert(data),
+        "script": script,
+    }
+    try:
+        with replacing(path) as file:
+            for text in _filled(parts, thumbnails(shown, scorer.limits, scorer.runtime.threads), tick):
+                file.write(text.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        raise unwritable(path, error) from None
+
+
+def page_data(found: Duplicates, roots: Sequence[Path]) -> tuple[dict[str, Any], list[str]]:
+    """What the page groups by, as JSON values, and the path of a file of each of its contents.
+
+    Pictures come in the order to keep, and contents are numbered in it, so that a lower number is kept first.
+    """
+    several = {id for a, b, _ in found.pairs for id in (a, b)}
+    met: set[str] = set()
+    for picture in found.pictures:
+        (several if picture.id in met else met).add(picture.id)
+    ordered = [found.pictures[place] for place in found.order if found.pictures[place].id in several]
+    number: dict[str, int] = {}
+    shown, pictures = [], []
+    for picture in ordered:
+        if picture.id not in number:
+            number[picture.id] = len(number)
+            shown.append(picture.path)
+        root = str(roots[picture.root])
+        time = datetime.fromtimestamp(picture.time).strftime("%Y-%m-%d")
+        facts = (picture.bytes, picture.width, picture.height, picture.format, time, number[picture.id])
+        pictures.append((picture.root, picture.path[len(root) :].lstrip("/"), *facts))
+    data = {
+        "roots": [str(root).rstrip("/") + "/" for root in roots],
+        "pictures": pictures,
+        "contents": len(number),
+        "pairs": [(number[a], number[b], score) for a, b, score in found.pairs],
+        "threshold": found.threshold,
+        "bound": found.bound,
+        "looked": len(found.pictures),
+    }
+    return data, shown
+
+
+def _filled(parts: Mapping[str, str], pictures: Iterator[str], tick: Callable[[], object]) -> Iterator[str]:
+    """The template with its parts, a thumbnail at a time: they are most of the file."""
+    for piece in _read(_HERE / "page.html").split("{{"):
+        name, mark, rest = piece.partition("}}")
+        if not mark:
+            yield piece
+        elif name == "thumbnails":
+            for number, data in enumerate(pictures):
+                yield f'<script type="text/plain" id="t{number}">{data}</script>\n'
+                tick()
+            yield rest
+        else:
+            yield parts[name] + rest
+
+
+def _inert(data: Mapping[str, Any]) -> str:
+    """JSON in which no name of a file can end the script element that it stands in."""
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _sha(script: str) -> str:
+    return f"'sha256-{b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+def _read(path: Path) -> str:
+    return path.read_text("utf-8")

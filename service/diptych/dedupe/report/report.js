@@ -1,0 +1,235 @@
+// The report's page. Its data: pictures in the order to keep, pairs of contents, and thumbnails by content.
+
+const $ = (id) => document.getElementById(id);
+const found = JSON.parse($("found").textContent);
+const pictures = found.pictures.map(([root, path, bytes, width, height, format, time, content], place) => ({
+  path: found.roots[root] + path, name: path, bytes, width, height, format, time, content, place,
+}));
+const files = Array.from({ length: found.contents }, () => []);
+for (const picture of pictures) files[picture.content].push(picture);
+const matches = matchesOf(found.contents, found.pairs);
+
+const STEP = 30; // groups drawn at a time
+const [LOW, HIGH] = [odds(found.bound), Math.max(odds(0.999999), odds(found.threshold) + 1)];
+const state = { threshold: found.threshold, groups: [], shown: [], drawn: 0 };
+const kept = new Map(); // a picture that was made the one to keep -> when
+const ticked = new Map(); // a picture -> whether it was selected by hand
+let selected = (picture, group) => ticked.get(picture) ?? suggested(picture, group);
+
+function odds(share) {
+  return Math.log(share / (1 - Math.min(share, 1 - 1e-9)));
+}
+
+function el(tag, properties = {}, ...children) {
+  const node = Object.assign(document.createElement(tag), properties);
+  node.append(...children);
+  return node;
+}
+
+const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+const probability = (value) => (value < 0.99 ? value.toFixed(3) : value > 0.999995 ? "> 0.99999" : value.toFixed(5));
+
+function size(bytes) {
+  const [value, unit] = bytes < 1e6 ? [bytes / 1e3, "kB"] : bytes < 1e9 ? [bytes / 1e6, "MB"] : [bytes / 1e9, "GB"];
+  return `${value.toFixed(value < 10 ? 1 : 0)} ${unit}`;
+}
+
+/** A group as pictures; the one to keep is the one chosen last by hand, else the first. */
+function makeGroup(contents) {
+  const members = contents.flatMap((content) => files[content]);
+  const keeper = members.reduce((best, one) => ((kept.get(one) ?? 0) > (kept.get(best) ?? 0) ? one : best));
+  const scores = new Map();
+  for (const picture of members) {
+    const exact = picture.content === keeper.content;
+    scores.set(picture, exact ? 1 : (matches[keeper.content].get(picture.content) ?? null));
+  }
+  return { keeper, members: [keeper, ...members.filter((one) => one !== keeper)], scores, exact: contents.length === 1 };
+}
+
+const passes = (score) => score !== null && (score === 1 || score >= state.threshold);
+const suggested = (picture, group) => picture !== group.keeper && passes(group.scores.get(picture));
+const going = (group) => group.members.filter((picture) => selected(picture, group));
+const saved = (group) => going(group).reduce((sum, picture) => sum + picture.bytes, 0);
+const least = (group) => Math.min(...group.members.map((picture) => group.scores.get(picture) ?? 0));
+
+const ORDERS = {
+  path: (a, b) => (a.keeper.path < b.keeper.path ? -1 : 1),
+  bytes: (a, b) => saved(b) - saved(a),
+  unsure: (a, b) => least(a) - least(b),
+  count: (a, b) => b.members.length - a.members.length,
+};
+
+function regroup() {
+  state.groups = grouped(matches, files, state.threshold).map(makeGroup);
+  $("threshold-value").textContent = probability(state.threshold);
+  $("as-found").hidden = state.threshold === found.threshold;
+  choose();
+}
+
+function choose() {
+  const words = $("words").value.trim().toLowerCase();
+  const kind = $("kind").value;
+  state.shown = state.groups.filter(
+    (group) =>
+      (kind === "all" || group.exact === (kind === "exact")) &&
+      (!words || group.members.some((picture) => picture.path.toLowerCase().includes(words))),
+  );
+  // What orders them may depend on the selection, but a tick must not move the group under the pointer.
+  state.shown.sort((a, b) => ORDERS[$("sort").value](a, b) || ORDERS.path(a, b));
+  state.drawn = 0;
+  $("groups").replaceChildren();
+  draw();
+  count();
+}
+
+function draw() {
+  const more = state.shown.slice(state.drawn, state.drawn + STEP);
+  $("groups").append(...more.map((group, place) => drawGroup(group, state.drawn + place)));
+  state.drawn += more.length;
+  $("more").hidden = state.drawn >= state.shown.length;
+  $("empty").hidden = state.shown.length > 0;
+  $("empty-text").textContent = state.groups.length
+    ? "No group has such a path or is of this kind."
+    : "Nothing matches as surely as that. Move the slider to the left to be less sure.";
+}
+
+/** Counts what is selected in the groups that are shown: that is what is saved. */
+function count() {
+  const all = state.shown.flatMap(going);
+  const bytes = all.reduce((sum, picture) => sum + picture.bytes, 0);
+  $("summary").replaceChildren(
+    el("b", { textContent: plural(state.shown.length, "group") }), ", ",
+    el("b", { textContent: plural(all.length, "picture") }), ` selected, ${size(bytes)}`,
+  );
+  for (const id of ["save-list", "save-table"]) $(id).disabled = all.length === 0;
+}
+
+function drawGroup(group, place) {
+  const node = el("li", { className: group.members.length > 2 ? "group many" : "group", tabIndex: -1 });
+  node.dataset.place = place;
+  fillGroup(node, group);
+  return node;
+}
+
+function fillGroup(node, group) {
+  const head = el("p", { className: "group-head" });
+  head.append(el("b", { textContent: plural(group.members.length, "picture") }));
+  head.append(el("span", { textContent: group.exact ? "exact copies" : `least sure ${probability(least(group))}` }));
+  head.append(el("span", { textContent: `${size(saved(group))} selected` }));
+  node.setAttribute("aria-label", `Group of ${group.keeper.name}`);
+  node.replaceChildren(head, el("div", { className: "copies" }, ...group.members.map((one) => drawCopy(node, group, one))));
+}
+
+function drawCopy(node, group, picture) {
+  const isKeeper = picture === group.keeper;
+  const isGoing = selected(picture, group);
+  const score = group.scores.get(picture);
+  const redraw = (what) => {
+    fillGroup(node, Object.assign(group, what));
+    count();
+    node.querySelector(`[data-picture="${picture.place}"] input`).focus();
+  };
+  const tick = el("input", { type: "checkbox", checked: isGoing });
+  tick.setAttribute("aria-label", `Select ${picture.name}`);
+  tick.onchange = () => {
+    ticked.set(picture, tick.checked);
+    redraw({});
+  };
+  const thumb = el("div", { className: "thumb", onclick: () => tick.click() });
+  const data = $(`t${picture.content}`)?.textContent;
+  if (data) thumb.append(el("img", { alt: "", loading: "lazy", decoding: "async", src: `data:image/webp;base64,${data}` }));
+  else thumb.append("no picture");
+  const link = el("a", { className: "name", textContent: picture.name, title: picture.path });
+  link.href = "file://" + picture.path.split("/").map(encodeURIComponent).join("/");
+  const line = el("div", { className: "state" }, el("label", {}, tick, isGoing ? "goes" : isKeeper ? "kept" : "stays"));
+  if (!isKeeper) {
+    const keep = el("button", { type: "button", className: "quiet", textContent: "Keep this" });
+    keep.setAttribute("aria-label", `Keep ${picture.name} instead`);
+    keep.onclick = () => {
+      kept.set(picture, performance.now());
+      for (const one of group.members) ticked.delete(one);
+      const contents = [...new Set(group.members.map((one) => one.content))].sort((a, b) => a - b);
+      redraw(makeGroup(contents));
+    };
+    line.append(keep);
+  }
+  const facts = [`${picture.width} × ${picture.height}`, size(picture.bytes), picture.format].join(", ");
+  const match = isKeeper
+    ? el("span", { className: "tag", textContent: "the one to keep" })
+    : score === null || !passes(score)
+      ? el("span", { className: "differs", textContent: "does not match the one to keep" })
+      : el("span", { textContent: picture.content === group.keeper.content ? "exact copy" : `score ${probability(score)}` });
+  const classes = ["copy", isKeeper && "keeper", isGoing && "going"].filter(Boolean).join(" ");
+  const copy = el("div", { className: classes }, thumb, link, el("span", { textContent: facts }),
+    el("span", { textContent: picture.time }), match, line);
+  copy.dataset.picture = picture.place;
+  return copy;
+}
+
+function save(name, type, text) {
+  const link = el("a", { download: name, href: URL.createObjectURL(new Blob([text], { type })) });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+function saveTable() {
+  const cell = (value) => (/[",\n\r]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value);
+  const lines = [["group", "path", "keeper", "relevance_score", "exact", "width", "height", "bytes"]];
+  state.shown.forEach((group, place) => {
+    for (const picture of going(group)) {
+      const exact = picture.content === group.keeper.content ? 1 : 0;
+      const score = group.scores.get(picture) ?? "";
+      lines.push([place + 1, picture.path, group.keeper.path, score, exact, picture.width, picture.height, picture.bytes]);
+    }
+  });
+  save("duplicates.csv", "text/csv", lines.map((line) => line.map(cell).join(",")).join("\n") + "\n");
+}
+
+function setAll(value) {
+  ticked.clear();
+  if (value === false) for (const picture of pictures) ticked.set(picture, false);
+  else kept.clear();
+  regroup();
+}
+
+$("threshold").value = Math.round((400 * (odds(found.threshold) - LOW)) / (HIGH - LOW));
+const start = Number($("threshold").value);
+$("threshold").oninput = () => {
+  const at = Number($("threshold").value);
+  // The threshold that the groups were found with lies between two steps of the slider.
+  state.threshold = at === start ? found.threshold : 1 / (1 + Math.exp(-(LOW + (at / 400) * (HIGH - LOW))));
+  regroup();
+};
+$("as-found").onclick = () => {
+  $("threshold").value = start;
+  state.threshold = found.threshold;
+  regroup();
+  $("threshold").focus();
+};
+$("controls").onsubmit = (event) => event.preventDefault();
+for (const id of ["words", "kind", "sort"]) $(id).oninput = choose;
+$("more").onclick = draw;
+$("suggested").onclick = () => setAll(true);
+$("nothing").onclick = () => setAll(false);
+$("save-list").onclick = () =>
+  save("duplicates.txt", "text/plain", state.shown.flatMap(going).map((picture) => picture.path + "\n").join(""));
+$("save-table").onclick = saveTable;
+new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && draw(), {
+  rootMargin: "800px",
+}).observe($("more"));
+
+document.addEventListener("keydown", (event) => {
+  const step = { j: 1, k: -1 }[event.key];
+  if (!step || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input[type=search], select")) return;
+  const here = document.activeElement.closest?.(".group");
+  const place = here ? Number(here.dataset.place) + step : 0;
+  if (place >= state.drawn) draw();
+  $("groups").children[place]?.focus();
+});
+
+$("facts").textContent = `${plural(found.looked, "picture")}, ${found.made}`;
+$("model").textContent = `Model ${found.model}, revision ${found.revision}`;
+$("refused").hidden = found.refused.length === 0;
+$("refused-title").textContent = `${plural(found.refused.length, "file")} could not be read`;
+$("refused-list").append(...found.refused.map(({ path, reason }) => el("li", { textContent: `${path}: ${reason}` })));
+regroup();

@@ -1,0 +1,43 @@
+"""The threshold `auto`: how strict to be, from the model's calibration and from how many pictures there are.
+
+A pair of different photos passes by mistake with some small probability, and there are pairs by the square of the
+pictures, so a fixed threshold gets worse the more pictures there are. What is held is the number of false pairs for
+each picture. Measured on validation photos, see docs/dedupe.md: a pair drawn at random passes 1/1000 as often as one of
+the near look-alikes that the model's rates are of.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import pairwise
+
+from diptych.errors import DedupeError
+
+FALSE_PAIRS = 1 / 200  # for each picture
+_RANDOM = 1 / 1000  # how often a random pair passes, for once that a near look-alike does
+
+
+def automatic(thresholds: Mapping[str, float], pictures: int) -> float:
+    """The threshold in (0, 1) for so many pictures, from the model's {false-positive rate: relevance score}.
+
+    Between stated rates, and beyond the lowest one, its log-odds are on a line over the logarithm of the rate; it is
+    never more lenient than the highest one. Raises DedupeError for a model with fewer than two rates.
+    """
+    known = sorted(
+        (math.log(float(rate)), math.log(score / (1 - score))) for rate, score in thresholds.items() if 0 < score < 1
+    )
+    if len(known) < 2:
+        raise DedupeError(
+            "the model has no calibrated thresholds for `--threshold auto`; give a number between 0 and 1"
+        )
+    # Of n pictures each is in (n - 1) pairs, and a pair is one for two.
+    wanted = math.log(2 * FALSE_PAIRS / (max(pictures - 1, 1) * _RANDOM))
+    wanted = min(wanted, known[-1][0])
+    (low, odds), (high, other) = next(pair for pair in pairwise(known) if wanted <= pair[1][0])
+    return 1 / (1 + math.exp(-(odds + (other - odds) * (wanted - low) / (high - low))))
+
+
+def most_lenient(thresholds: Mapping[str, float]) -> float:
+    """The lowest threshold that the model states, 0.5 without one: what a report still has pairs of."""
+    return min(thresholds.values(), default=0.5)

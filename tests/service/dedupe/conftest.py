@@ -1,0 +1,61 @@
+"""Folders with copies whose groups are known, and records that need no files."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from diptych.dedupe.picture import Picture
+
+COPIES = {"a/1.jpg": 1, "a/2.jpg": 2, "a/3.jpg": 3, "b/1 again.jpg": 1, "b/c/1 once more.jpg": 1, "b/2.jpg": 2}
+
+
+@pytest.fixture
+def photos(tmp_path: Path, photo_bytes) -> Path:
+    """Six files of three contents: three times 1, twice 2, once 3. The first of each is the oldest."""
+    folder = tmp_path / "photos"
+    for number, (name, seed) in enumerate(COPIES.items()):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(photo_bytes(seed))
+        os.utime(path, (1_000_000_000 + number, 1_000_000_000 + number))
+    return folder
+
+
+@pytest.fixture
+def dedupe(diptych, artifact, tmp_path) -> Callable:
+    """`dedupe(folder, ...)` runs the command with the small model; only exact copies match, unless told otherwise."""
+
+    def run(*words: object, threshold: float | str = 1):
+        return diptych(
+            *("dedupe", *words, "--store", tmp_path / "store", "--model", artifact, "--threads", 1),
+            *("--threshold", threshold),
+        )
+
+    return run
+
+
+@pytest.fixture
+def picture() -> Callable[..., Picture]:
+    """`picture(width=640)` is a record, each with another path and id unless they are given."""
+    numbers = itertools.count()
+
+    def make(**facts) -> Picture:
+        number = next(numbers)
+        made = {"id": f"{number:032x}", "path": f"/photos/{number:03d}.jpg", "bytes": 1000, "modified": 10**18}
+        made |= {"width": 640, "height": 480, "format": "JPEG"}
+        return Picture(**(made | facts))
+
+    return make
+
+
+@pytest.fixture
+def bytes_of() -> Callable[[Path], dict[str, bytes]]:
+    """`bytes_of(folder)` has the bytes of every file below a folder, by its path in it."""
+    return lambda folder: {
+        str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+    }

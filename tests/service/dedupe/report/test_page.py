@@ -1,0 +1,301 @@
+"""The report in a real browser, without a network, on drawn scenes that the released model compared."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from diptych import Collection, Scorer
+from diptych.dedupe.duplicates import find_duplicates
+from diptych.dedupe.groups import grouped, matches_of
+from diptych.dedupe.ledger import Ledger
+from diptych.dedupe.report.page import page_data, write
+from diptych.dedupe.survey import listed, resolved, survey
+from diptych.demo import draw_collection
+from diptych.errors import DedupeError
+
+pytestmark = pytest.mark.browser
+
+NASTY = "<!--<script><img src=x onerror=alert(1)>&amp; 'ü.jpg"  # a file name has no slash
+
+
+def never(path, reason):
+    pytest.fail(f"{path} was refused: {reason}")
+
+
+@pytest.fixture(scope="module")
+def scorer():
+    return Scorer.load("photo", threads=2)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory, scorer, photo_bytes):
+    """(what was found, the folders) among drawn scenes, edits of them and exact copies, one with a hostile name."""
+    folder = tmp_path_factory.mktemp("drawn")
+    photos = draw_collection(folder, count=60)
+    copies = folder / "photos" / "copies"
+    copies.mkdir()
+    for photo in photos[::20]:
+        (copies / photo.name).write_bytes(photo.read_bytes())
+    # Not one of the scenes, all of which have look-alikes.
+    shapes = photo_bytes(7, (90, 60), "PNG")
+    for name in ("shapes.png", NASTY):
+        (copies / name).write_bytes(shapes)
+    roots = resolved([folder / "photos", folder / "queries"])
+    with (
+        Collection.open(folder / "store", scorer, create=True) as collection,
+        Ledger(None, scorer.runtime.revision) as ledger,
+    ):
+        seen = survey(roots, listed(roots, never), collection, ledger, refuse=never)
+        return find_duplicates(collection, seen.pictures, threshold=0.97, ledger=ledger), roots
+
+
+@pytest.fixture(scope="module")
+def report(found, scorer, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    write(path, found[0], found[1], scorer, [{"path": "/x/<b>.jpg", "reason": "it is damaged"}])
+    return path
+
+
+@pytest.fixture
+def visit(browser, report):
+    """`visit(...)` opens the report; in the end nothing may have gone wrong in it, and nobody was asked anything."""
+    faults, contexts = [], []
+
+    def visit(**options):
+        contexts.append(browser.new_context(accept_downloads=True, **options))
+        page = contexts[-1].new_page()
+        page.set_default_timeout(20_000)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", lambda message: faults.append(message.text))
+        page.on("dialog", lambda dialog: faults.append(f"dialog {dialog.message}"))
+        page.on("request", lambda request: request.url[:5] in ("file:", "data:", "blob:") or faults.append(request.url))
+        page.goto(report.as_uri())
+        page.wait_for_selector(".group")
+        return page
+
+    yield visit
+    for context in contexts:
+        context.close()
+    assert not faults
+
+
+def shown(page) -> list[list[str]]:
+    """The paths of every group that there is, the one to keep first, drawn or not."""
+    return page.evaluate("state.groups.map((group) => group.members.map((picture) => picture.path))")
+
+
+def slide(page, threshold: float) -> float:
+    """Move the slider as near to a threshold as it goes, and return the threshold that is then."""
+    return page.evaluate(
+        """(wanted) => { const slider = $("threshold");
+            slider.value = Math.round((400 * (odds(wanted) - LOW)) / (HIGH - LOW));
+            slider.dispatchEvent(new Event("input")); return state.threshold; }""",
+        threshold,
+    )
+
+
+def until(page, expression: str) -> None:
+    """Wait until it is true; Playwright's own way to wait evaluates a text, which the page's policy forbids."""
+    end = time.monotonic() + 20
+    while not page.evaluate(expression):
+        assert time.monotonic() < end, f"it never became true: {expression}"
+        page.wait_for_timeout(20)
+
+
+def test_the_page_groups_as_the_program_did(visit, found):
+    duplicates, _ = found
+    expected = [[group.keeper.path, *(m.picture.path for m in group.others)] for group in duplicates.groups]
+    page = visit()
+    assert len(expected) >= 6
+    assert sorted(shown(page)) == sorted(expected)
+    going = sum(len(group) - 1 for group in expected)
+    assert page.inner_text("#summary").startswith(f"{len(expected)} groups, {going} pictures selected, ")
+
+
+def test_at_every_threshold_the_page_groups_by_the_same_rule_as_python(visit, found):
+    data, _ = page_data(*found)
+    path = lambda place: data["roots"][data["pictures"][place][0]] + data["pictures"][place][1]  # noqa: E731
+    files = {}
+    for place, picture in enumerate(data["pictures"]):
+        files.setdefault(picture[-1], []).append(path(place))
+    page, counts = visit(), set()
+    for wanted in (data["bound"], 0.95, 0.99, 0.999, 0.99999):
+        threshold = slide(page, wanted)
+        assert abs(threshold - wanted) < 0.01
+        pairs, scores = [(a, b) for a, b, _ in data["pairs"]], [score for *_, score in data["pairs"]]
+        groups = grouped(range(data["contents"]), matches_of(pairs, scores, threshold), threshold)
+        taken = {content for group in groups for content in group}
+        groups += [[content] for content in files if content not in taken and len(files[content]) > 1]
+        expected = sorted([name for content in group for name in files[content]] for group in groups)
+        assert sorted(shown(page)) == expected
+        counts.add(sum(map(len, expected)))
+    assert len(counts) > 2, "the threshold made a difference"
+    page.click("#as-found")
+    assert page.evaluate("state.threshold") == data["threshold"]
+    assert page.is_hidden("#as-found")
+
+
+def test_every_picture_is_shown_with_its_facts_and_a_hostile_name_is_only_a_name(visit, found):
+    page = visit()
+    for image in page.locator(".copy img").all():
+        image.scroll_into_view_if_needed()
+    until(page, "[...document.images].every((image) => image.complete && image.naturalWidth > 0)")
+    assert page.locator(".copy img").count() >= 10
+    assert NASTY in "".join(page.locator(".copy .name").all_text_contents())
+    assert re.search(r"\d+ × \d+, [\d.]+ kB, JPEG", page.locator(".group").first.text_content())
+    page.click("#refused summary")
+    assert page.inner_text("#refused li") == "/x/<b>.jpg: it is damaged"
+
+
+def test_filters_leave_the_groups_that_meet_them_and_count_what_is_selected_in_them(visit, found):
+    duplicates, _ = found
+    page = visit()
+    exact = [group for group in duplicates.groups if all(member.exact for member in group.others)]
+    assert 0 < len(exact) < len(duplicates.groups)
+    page.select_option("#kind", "exact")
+    assert page.locator(".group").count() == len(exact)
+    page.select_option("#kind", "near")
+    assert page.locator(".group").count() == len(duplicates.groups) - len(exact)
+    page.select_option("#kind", "all")
+    page.fill("#words", "COPIES")
+    paths = [[group.keeper.path, *(member.picture.path for member in group.others)] for group in duplicates.groups]
+    named = sum(any("/copies/" in path for path in group) for group in paths)
+    assert page.inner_text("#summary").startswith(f"{named} group")
+    page.fill("#words", "no such path")
+    assert page.is_visible("#empty")
+    assert page.is_disabled("#save-list")
+
+
+def test_orders_put_first_what_they_say(visit):
+    page = visit()
+    for order, expression in (
+        ("bytes", "-saved(group)"),
+        ("unsure", "least(group)"),
+        ("count", "-group.members.length"),
+        ("path", "group.keeper.path"),
+    ):
+        page.select_option("#sort", order)
+        values = page.evaluate(f"state.shown.map((group) => {expression})")
+        assert values == sorted(values)
+
+
+def test_the_suggested_selection_is_saved_as_a_list_and_as_a_table(visit, found):
+    duplicates, _ = found
+    others = {member.picture.path: group for group in duplicates.groups for member in group.others}
+    page = visit()
+    with page.expect_download() as saved:
+        page.click("#save-list")
+    assert saved.value.suggested_filename == "duplicates.txt"
+    assert set(Path(saved.value.path()).read_text().splitlines()) == set(others)
+    with page.expect_download() as saved:
+        page.click("#save-table")
+    with Path(saved.value.path()).open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["path"]: row["keeper"] for row in rows} == {path: group.keeper.path for path, group in others.items()}
+
+
+def test_a_click_on_a_picture_selects_it_or_not_and_the_list_follows(visit):
+    page = visit()
+    copy = page.locator(".group").first.locator(".copy").nth(1)
+    path = copy.locator(".name").get_attribute("title")
+    copy.locator(".thumb").click()
+    assert not page.locator(".group").first.locator(".copy").nth(1).locator("input").is_checked()
+    with page.expect_download() as saved:
+        page.click("#save-list")
+    assert path not in Path(saved.value.path()).read_text().splitlines()
+    page.click("#suggested")
+    assert page.locator(".group").first.locator(".copy").nth(1).locator("input").is_checked()
+    page.click("#nothing")
+    assert page.locator(".copy input:checked").count() == 0
+    assert page.is_disabled("#save-list")
+
+
+def test_another_keeper_stays_what_matches_it_goes_and_what_does_not_is_marked(visit):
+    page = visit()
+    page.select_option("#sort", "count")
+    group = page.locator(".group").first
+    old = group.locator(".copy.keeper .name").get_attribute("title")
+    new = group.locator(".copy").nth(1).locator(".name").get_attribute("title")
+    group.locator(".copy").nth(1).get_by_role("button").click()
+    assert group.locator(".copy.keeper .name").get_attribute("title") == new
+    told = page.evaluate(
+        """() => { const group = state.shown[0]; return group.members.map((picture) =>
+            [picture.path, selected(picture, group), passes(group.scores.get(picture))]); }"""
+    )
+    assert told[0][:2] == [new, False]
+    assert {path: going for path, going, _ in told}[old] is True
+    assert all(going == passed for _, going, passed in told[1:])
+    marked = group.locator(".differs").count()
+    assert marked == sum(not passed for *_, passed in told)
+
+
+def test_keys_go_from_group_to_group_and_a_space_selects(visit):
+    page = visit()
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement.dataset.place") == "1"
+    page.keyboard.press("k")
+    assert page.evaluate("document.activeElement.dataset.place") == "0"
+    page.keyboard.press("Tab")
+    while page.evaluate("document.activeElement.type") != "checkbox":
+        page.keyboard.press("Tab")
+    before = page.evaluate("document.activeElement.checked")
+    page.keyboard.press("Space")
+    assert page.evaluate("document.activeElement.checked") != before, "the focus stays where it was"
+    page.fill("#words", "jjj")
+    assert page.input_value("#words") == "jjj"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_shows_all_of_it_without_scrolling_sideways(visit, scheme):
+    page = visit(viewport={"width": 360, "height": 740}, color_scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    dark = page.evaluate("getComputedStyle(document.body).color")
+    page.click("#theme")
+    assert page.evaluate("getComputedStyle(document.body).color") != dark
+
+
+def test_thousands_of_groups_open_fast_and_are_drawn_as_they_are_reached(browser, report, tmp_path):
+    text = report.read_text("utf-8")
+    head, rest = text.split('id="found">', 1)
+    data = json.loads(rest.partition("</script>")[0])
+    count = 20_000
+    data["pictures"] = [(0, f"{n:05d}.jpg", 1000, 640, 480, "JPEG", "2020-01-01", n) for n in range(count)]
+    data |= {"contents": count, "pairs": [(n, n + 1, 0.999) for n in range(0, count, 2)]}
+    thumb = text.partition('id="t0">')[2].partition("<")[0]
+    body = "".join(f'<script type="text/plain" id="t{n}">{thumb}</script>' for n in range(count))
+    tail = "<script>" + text.rpartition("<script>")[2]
+    large = tmp_path / "large.html"
+    large.write_text(f'{head}id="found">{json.dumps(data)}</script>{body}{tail}', "utf-8")
+    page = browser.new_context().new_page()
+    page.goto(large.as_uri())
+    page.wait_for_selector(".group")
+    assert page.inner_text("#summary").startswith("10,000 groups")
+    drawn = page.locator(".group").count()
+    assert drawn <= 120
+    page.mouse.wheel(0, 50_000)
+    until(page, f"document.querySelectorAll('.group').length > {drawn}")
+    page.context.close()
+
+
+def test_the_file_has_all_in_itself_and_its_policy_allows_no_other_script(report):
+    text = report.read_text("utf-8")
+    assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", text)
+    assert "default-src 'none'; img-src data:" in text
+    assert text.count("<script>") == 2
+
+
+def test_a_report_that_cannot_be_written_says_so_and_leaves_nothing(found, scorer, tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(DedupeError, match=r"r\.html cannot be written: No space left on device; nothing is left of it"):
+        write(tmp_path / "r.html", found[0], found[1], scorer)
+    assert list(tmp_path.iterdir()) == []

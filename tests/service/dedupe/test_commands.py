@@ -1,0 +1,268 @@
+import csv
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from diptych.cli import build_parser
+from diptych.collection import Collection
+from diptych.dedupe import commands
+from diptych.dedupe.candidates import CANDIDATES
+from diptych.dedupe.keeper import DEFAULT
+from diptych.dedupe.survey import TRASH
+
+ORIGINALS = {"a/1.jpg", "a/2.jpg", "a/3.jpg"}
+
+
+def test_the_command_line_has_the_defaults_of_the_library():
+    args = build_parser().parse_args(["dedupe", "photos"])
+    assert (args.candidates, tuple(args.keep), args.threshold) == (CANDIDATES, DEFAULT, "auto")
+
+
+def test_it_says_what_could_go_and_touches_nothing(dedupe, photos, bytes_of):
+    before = bytes_of(photos)
+    found = dedupe(photos)
+    assert found.code == 0
+    assert "6 pictures; 6 new, 0 changed and 0 gone\n" in found.out
+    assert "2 groups; 3 pictures could go (3 exact copies), " in found.out
+    assert "nothing was moved or deleted" in found.out
+    assert bytes_of(photos) == before
+
+
+def test_a_second_run_reads_and_compares_nothing_and_finds_the_same(dedupe, photos, tmp_path, monkeypatch):
+    first = dedupe(photos, "-o", tmp_path / "1.csv", threshold=0.2)
+    monkeypatch.setattr(Collection, "commit", lambda *_: pytest.fail("something was added"))
+    again = dedupe(photos, "-o", tmp_path / "2.csv", "--json", threshold=0.2)
+    assert (again.json["new"], again.json["pairs"], again.json["pairs_scored"]) == (0, 3, 0)
+    assert (tmp_path / "1.csv").read_text() == (tmp_path / "2.csv").read_text()
+    assert "3 of them now" in first.out
+
+
+def test_a_run_on_a_grown_folder_gives_what_one_from_nothing_does(
+    dedupe, diptych, photos, tmp_path, artifact, photo_bytes
+):
+    dedupe(photos, threshold=0.2)
+    (photos / "a/3.jpg").unlink()
+    (photos / "b/2.jpg").write_bytes(photo_bytes(8))
+    (photos / "new.png").write_bytes(photo_bytes(1, format="PNG"))
+    grown = dedupe(photos, "-o", tmp_path / "grown.csv", "--json", threshold=0.2)
+    assert (grown.json["new"], grown.json["changed"], grown.json["gone"]) == (1, 1, 1)
+    words = (photos, "--store", tmp_path / "other", "--model", artifact, "--threads", 1, "--threshold", 0.2)
+    assert diptych("dedupe", *words, "-o", tmp_path / "fresh.csv").code == 0
+    assert (tmp_path / "grown.csv").read_text() == (tmp_path / "fresh.csv").read_text()
+
+
+def test_without_a_store_features_are_kept_in_the_users_cache_and_forgotten_with_their_files(
+    diptych, photos, tmp_path, artifact, monkeypatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    words = ("dedupe", photos, "--model", artifact, "--threads", 1, "--threshold", 1, "--json")
+    assert diptych(*words).json["new"] == 6
+    (photos / "a/3.jpg").unlink()
+    assert diptych(*words).json["gone"] == 1
+    (store,) = (tmp_path / "cache" / "diptych" / "dedupe").iterdir()
+    assert diptych("index", "stats", "--store", store, "--json").json["pictures"] == 2
+    turned = diptych("dedupe", photos / "b", photos, *words[2:])
+    assert turned.json["new"] == 5, "other folders are another store"
+
+
+def test_pictures_of_a_named_store_that_are_elsewhere_stay_in_it(dedupe, diptych, photos, gallery, tmp_path, artifact):
+    store = tmp_path / "store"
+    assert diptych("index", "add", gallery, "--store", store, "--model", artifact, "--threads", 1).code == 0
+    assert dedupe(photos, "--json").json["pictures"] == 6
+    assert diptych("index", "stats", "--store", store, "--json").json["pictures"] >= 12
+
+
+def test_the_rules_of_the_keeper_are_the_users(dedupe, photos, tmp_path):
+    def kept(*words) -> set[str]:
+        assert dedupe(*words, "-o", tmp_path / "g.csv").code == 0
+        with (tmp_path / "g.csv").open(newline="") as file:
+            keepers = [Path(row["path"]) for row in csv.DictReader(file) if row["keeper"] == "1"]
+        return {path.relative_to(photos).as_posix() for path in keepers}
+
+    assert kept(photos) == {"a/1.jpg", "a/2.jpg"}
+    assert kept(photos, "--keep", "newest") == {"b/c/1 once more.jpg", "b/2.jpg"}
+    assert kept(photos / "b", photos / "a", "--keep", "first-dir,newest") == {"b/c/1 once more.jpg", "b/2.jpg"}
+    refused = dedupe(photos, "--keep", "best")
+    assert (refused.code, "'best' is no rule" in refused.err) == (1, True)
+
+
+@pytest.mark.parametrize("act", ["move", "delete"])
+def test_an_act_can_be_undone_to_the_last_byte_and_undone_twice(dedupe, diptych, photos, tmp_path, bytes_of, act):
+    before = bytes_of(photos)
+    words = ("--move-to", tmp_path / "out") if act == "move" else ("--delete",)
+    dry = dedupe(photos, *words, "--dry-run")
+    assert "3 pictures, 0.0 MB, would be " in dry.out
+    assert bytes_of(photos) == before
+    done = dedupe(photos, *words, "--json").json
+    assert (done["done"], done["left"], done["act"]) == (3, [], act)
+    assert {name for name in bytes_of(photos) if TRASH not in name} == ORIGINALS
+    if act == "move":
+        assert {name: data for name, data in bytes_of(tmp_path / "out").items() if name.endswith(".jpg")} == {
+            name: data for name, data in before.items() if name not in ORIGINALS
+        }
+    assert dedupe(photos, "--json").json["groups"] == 0, "what was put aside is not found again"
+    undone = diptych("dedupe", "--undo", done["journal"])
+    assert (undone.code, undone.out) == (0, "3 pictures put back, 0 were not away\n")
+    assert {name: data for name, data in bytes_of(photos).items() if TRASH not in name} == before
+    assert diptych("dedupe", "--undo", done["journal"]).out == "0 pictures put back, 3 were not away\n"
+
+
+def test_only_a_step_of_its_own_deletes_for_good(dedupe, diptych, photos, bytes_of):
+    journal = dedupe(photos, "--delete", "--json").json["journal"]
+    assert len(bytes_of(photos)) == 3 + 3 + 1
+    assert diptych("dedupe", "--empty", journal).out == "3 pictures deleted for good, 0 were gone already\n"
+    assert bytes_of(photos).keys() == ORIGINALS | {str(Path(journal).relative_to(photos))}
+    undone = diptych("dedupe", "--undo", journal)
+    assert (undone.code, "3 were left alone:" in undone.out) == (1, True)
+
+
+def test_what_goes_is_said_before_it_goes(dedupe, photos, tmp_path):
+    result = dedupe(photos, "--move-to", tmp_path / "out")
+    assert "3 pictures, 0.0 MB, are to be moved:\n" in result.err
+    assert f"  {photos}/b/2.jpg -> {tmp_path}/out/b/2.jpg (kept: {photos}/a/2.jpg)\n" in result.err
+    assert f"undo: diptych dedupe --undo {tmp_path}/out/diptych-journal-" in result.out
+
+
+def test_a_list_from_the_report_goes_instead(dedupe, photos, tmp_path, bytes_of):
+    (tmp_path / "list.txt").write_text(f"{photos}/a/1.jpg\n\n{photos}/b/2.jpg\n")
+    words = ("--move-to", tmp_path / "out", "--selection", tmp_path / "list.txt")
+    assert dedupe(photos, *words, "--json").json["done"] == 2
+    assert bytes_of(photos).keys() == {"a/2.jpg", "a/3.jpg", "b/1 again.jpg", "b/c/1 once more.jpg"}
+    (tmp_path / "list.txt").write_text(f"{photos}/a/3.jpg\n")
+    refused = dedupe(photos, *words)
+    assert (refused.code, "in no group of this run" in refused.err) == (1, True)
+
+
+def test_unreadable_files_are_told_and_the_run_goes_on(dedupe, photos, bad_pictures):
+    shutil.copytree(bad_pictures["empty"].parent, photos / "bad")
+    result = dedupe(photos)
+    assert result.code == 1
+    assert "5 could not be read:\n" in result.out
+    assert "2 groups; 3 pictures could go" in result.out
+    refused = {Path(entry["path"]).name for entry in dedupe(photos, "--json").json["refused"]}
+    assert refused == {path.name for path in (photos / "bad").iterdir()}
+
+
+def test_nothing_but_unreadable_files_is_an_error(dedupe, tmp_path, bad_pictures):
+    result = dedupe(bad_pictures["empty"].parent)
+    assert result.code == 1
+    assert "none of the 5 pictures could be read: " in result.err
+
+
+@pytest.mark.parametrize("output", ["groups.csv", "groups.json", "report.html"])
+def test_outputs_that_cannot_be_written_are_an_error_before_any_work(dedupe, photos, tmp_path, output):
+    flag = "--report" if output.endswith("html") else "-o"
+    result = dedupe(photos, flag, tmp_path / "none" / output)
+    assert (result.code, result.err.count("\n")) == (1, 1)
+    assert f"{output} cannot be written: {tmp_path}/none is no folder; make it first" in result.err
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_folder_that_vanishes_midway_is_an_error_and_nothing_is_forgotten(dedupe, photos, tmp_path, monkeypatch):
+    look = commands.survey
+
+    def vanish(*args, **words):
+        found = look(*args, **words)
+        photos.rename(tmp_path / "elsewhere")
+        return found
+
+    monkeypatch.setattr(commands, "survey", vanish)
+    result = dedupe(photos)
+    assert (result.code, f"expected a folder of pictures, and {photos} does not exist" in result.err) == (1, True)
+    monkeypatch.undo()
+    (tmp_path / "elsewhere").rename(photos)
+    assert dedupe(photos, "--json").json["new"] == 0
+
+
+def test_ctrl_c_keeps_what_was_done_and_the_same_command_goes_on(dedupe, photos, monkeypatch):
+    monkeypatch.setattr("diptych.intake.BATCH", 2)
+    commit, calls = Collection.commit, []
+
+    def interrupted(self, arrivals):
+        calls.append(arrivals)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return commit(self, arrivals)
+
+    monkeypatch.setattr(Collection, "commit", interrupted)
+    result = dedupe(photos)
+    assert (result.code, result.out) == (130, "")
+    assert "what was done is kept, and the same command goes on from here" in result.err
+    monkeypatch.setattr(Collection, "commit", commit)
+    assert dedupe(photos, "--json").json["new"] == 4
+
+
+@pytest.mark.parametrize("limited", ["store", "report"])
+def test_files_that_cannot_grow_are_an_error_of_one_line_and_nothing_is_half_written(
+    environment, artifact, photo_bytes, tmp_path, limited
+):
+    photos, report, store = tmp_path / "photos", tmp_path / "report.html", tmp_path / "store"
+    photos.mkdir()
+    for number in range(120):
+        (photos / f"{number}.jpg").write_bytes(photo_bytes(number // 2, (192, 128)))
+    program = "import sys; from diptych.cli import main; sys.exit(main())"
+    words = ("dedupe", photos, "--store", store, "--model", artifact, "--threads", 1, "--threshold", 1)
+    command = [sys.executable, "-c", program, *map(str, words), "--report", str(report)]
+    assert subprocess.run(command, env=environment, capture_output=True).returncode == 0
+    limit = 300 if limited == "store" else max(path.stat().st_size for path in store.iterdir())
+    assert limit < report.stat().st_size
+    before = report.read_bytes()
+
+    def full() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, preexec_fn=full)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    said = "cannot be opened" if limited == "store" else f"{report} cannot be written: File too large; nothing is left"
+    assert said in done.stderr
+    assert report.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["photos", "report.html", "store"]
+
+
+def test_a_folder_that_is_read_only_is_left_as_it_is(dedupe, photos, bytes_of, monkeypatch):
+    before = bytes_of(photos)
+    make = os.mkdir
+
+    def refuse(path, *args, **words):
+        if str(path).startswith(str(photos)):
+            raise PermissionError(13, "Permission denied", str(path))
+        return make(path, *args, **words)
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    result = dedupe(photos, "--delete")
+    assert (result.code, "cannot be written: Permission denied; nothing was moved" in result.err) == (1, True)
+    assert bytes_of(photos) == before
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [],
+        ["photos", "--undo", "j.jsonl"],
+        ["photos", "--empty", "j.jsonl"],
+        ["photos", "--move-to", "out", "--delete"],
+        ["photos", "--dry-run"],
+        ["photos", "--selection", "list.txt"],
+        ["photos", "-o", "groups.txt"],
+        ["photos", "--threshold", "1.5"],
+        ["photos", "--threshold", "often"],
+        ["photos", "--candidates", "0"],
+    ],
+)
+def test_wrong_usage_exits_with_2(diptych, wrong):
+    result = diptych("dedupe", *wrong)
+    assert (result.code, result.out) == (2, "")
+    assert "error: " in result.err.splitlines()[-1]
+
+
+def test_the_report_and_the_table_are_written_together(dedupe, photos, tmp_path):
+    result = dedupe(photos, "--report", tmp_path / "r.html", "-o", tmp_path / "g.json")
+    assert f"report: {tmp_path}/r.html\n" in result.out
+    assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
+    assert len(json.loads((tmp_path / "g.json").read_text())["rows"]) == 5

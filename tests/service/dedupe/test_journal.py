@@ -1,0 +1,123 @@
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from diptych.dedupe.journal import Entry, Journal, Outcome, Past, empty, read, undo
+from diptych.dedupe.moving import part_of
+from diptych.dedupe.survey import TRASH
+from diptych.errors import DedupeError
+
+
+@pytest.fixture
+def moved(tmp_path):
+    """Three files that were moved, as a journal tells it."""
+    entries = []
+    for name in ("a.jpg", "b/c.jpg", "b/d.jpg"):
+        source, target = tmp_path / "from" / name, tmp_path / "to" / TRASH / name
+        source.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(name.encode())
+        entries.append(Entry(str(source), str(target), "0" * 32))
+    return Past("delete", [tmp_path / "to" / TRASH], entries)
+
+
+def test_what_is_noted_is_read_again_in_order(tmp_path):
+    path, entries = tmp_path / "new" / "j.jsonl", [Entry(f"/a/{n}\n", f"/b/{n}", "0" * 32) for n in range(3)]
+    with Journal.begin(path, "move", [Path("/b")]) as journal:
+        for entry in entries:
+            journal.note(entry)
+            assert read(path).entries[-1] == entry, "on the disk at once"
+    assert read(path) == Past("move", [Path("/b")], entries)
+
+
+def test_every_note_is_synced_before_it_returns(tmp_path, monkeypatch):
+    synced, fsync = [], os.fsync
+    with Journal.begin(tmp_path / "j.jsonl", "move", []) as journal:
+        monkeypatch.setattr("os.fsync", lambda descriptor: synced.append(descriptor) or fsync(descriptor))
+        journal.note(Entry("/a", "/b", "0"))
+    assert len(synced) == 1
+
+
+def test_a_last_line_that_was_cut_short_does_not_count(tmp_path):
+    path = tmp_path / "j.jsonl"
+    with Journal.begin(path, "move", []) as journal:
+        journal.note(Entry("/a", "/b", "0"))
+        journal.note(Entry("/c", "/d", "0"))
+    path.write_bytes(path.read_bytes()[:-9])
+    assert read(path).entries == [Entry("/a", "/b", "0")]
+
+
+def test_a_journal_is_never_written_over(tmp_path):
+    (tmp_path / "j.jsonl").write_text("old")
+    with pytest.raises(DedupeError, match="cannot be written: File exists; nothing was moved"):
+        Journal.begin(tmp_path / "j.jsonl", "move", [])
+
+
+@pytest.mark.parametrize("content", ["", "a text\n", "[]\n", '{"journal": 1}\n', json.dumps({"journal": 9}) + "\n"])
+def test_what_is_no_journal_is_refused(tmp_path, content):
+    (tmp_path / "j.jsonl").write_text(content)
+    with pytest.raises(DedupeError, match=r"is no journal of `diptych dedupe`|is a journal of format 9"):
+        read(tmp_path / "j.jsonl")
+    with pytest.raises(DedupeError, match="none cannot be read: No such file"):
+        read(tmp_path / "none")
+
+
+def test_undoing_puts_all_back_clears_the_folders_and_may_be_done_again(moved, tmp_path, bytes_of):
+    assert undo(moved) == Outcome(done=3)
+    assert bytes_of(tmp_path / "from") == {"a.jpg": b"a.jpg", "b/c.jpg": b"b/c.jpg", "b/d.jpg": b"b/d.jpg"}
+    assert list((tmp_path / "to").iterdir()) == [], "the folder that was made goes, the one above it stays"
+    assert undo(moved) == Outcome(already=3)
+
+
+def test_undoing_overwrites_nothing_and_says_so(moved, tmp_path):
+    source = Path(moved.entries[1].source)
+    source.write_bytes(b"something new")
+    outcome = undo(moved)
+    assert (outcome.done, source.read_bytes()) == (2, b"something new")
+    assert outcome.left[0]["path"] == moved.entries[1].target
+    assert "another file" in outcome.left[0]["reason"]
+    assert Path(moved.entries[1].target).read_bytes() == b"b/c.jpg"
+
+
+def test_a_move_that_was_killed_between_its_two_steps_is_undone(moved):
+    first, second, third = moved.entries
+    os.link(first.target, first.source)
+    Path(second.source).write_bytes(Path(second.target).read_bytes())
+    part_of(Path(third.target)).write_bytes(b"half")
+    assert undo(moved) == Outcome(done=1, already=2)
+    assert all(Path(entry.source).exists() and not Path(entry.target).exists() for entry in moved.entries)
+    assert not part_of(Path(third.target)).exists()
+
+
+def test_a_file_that_is_nowhere_is_told(moved):
+    Path(moved.entries[0].target).unlink()
+    outcome = undo(moved)
+    assert (outcome.done, len(outcome.left)) == (2, 1)
+    assert outcome.left[0]["reason"].startswith("it is neither there nor at ")
+
+
+def test_emptying_deletes_what_was_put_aside_and_nothing_else(moved, tmp_path):
+    other = Path(moved.entries[1].target).with_name("other.jpg")
+    other.write_bytes(b"not in the journal")
+    assert empty(moved) == Outcome(done=3)
+    assert [path for path in (tmp_path / "to").rglob("*") if path.is_file()] == [other]
+    assert empty(moved) == Outcome(already=3)
+    assert len(undo(moved).left) == 3
+
+
+def test_emptying_leaves_a_move_that_was_cut_short(moved):
+    os.link(moved.entries[0].target, moved.entries[0].source)
+    outcome = empty(moved)
+    assert (outcome.done, outcome.left[0]["path"]) == (2, moved.entries[0].target)
+    assert Path(moved.entries[0].source).exists()
+
+
+def test_only_what_delete_put_aside_can_be_emptied(moved, tmp_path):
+    inside = Past("delete", [], [Entry("/a", str(tmp_path / "photo.jpg"), "0")])
+    (tmp_path / "photo.jpg").touch()
+    for past in (Past("move", moved.folders, moved.entries), inside):
+        with pytest.raises(DedupeError, match="only what `--delete` put aside can be emptied"):
+            empty(past)
+    assert (tmp_path / "photo.jpg").exists()

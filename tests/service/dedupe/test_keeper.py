@@ -1,0 +1,48 @@
+import pytest
+
+from diptych.dedupe.keeper import DEFAULT, RULES, checked_rules, preference
+from diptych.errors import DedupeError
+
+BETTER = {
+    "resolution": ({"width": 800}, {"width": 640}),
+    "format": ({"format": "PNG"}, {"format": "WEBP"}),
+    "exif": ({"exif": 9}, {"exif": 2}),
+    "oldest": ({"taken": 5.0}, {"taken": 6.0}),
+    "newest": ({"taken": 6.0}, {"taken": 5.0}),
+    "largest": ({"bytes": 2}, {"bytes": 1}),
+    "shortest": ({"path": "/z.jpg"}, {"path": "/a/b.jpg"}),
+    "first-dir": ({"root": 0}, {"root": 1}),
+}
+
+
+def test_every_rule_is_tried_below():
+    assert BETTER.keys() == RULES.keys()
+    assert set(DEFAULT) <= RULES.keys()
+
+
+@pytest.mark.parametrize("rule", BETTER)
+def test_a_rule_prefers_what_it_says_whichever_comes_first(picture, rule):
+    good, bad = (picture(**facts) for facts in BETTER[rule])
+    assert preference([good, bad], [rule]) == [0, 1]
+    assert preference([bad, good], [rule]) == [1, 0]
+
+
+def test_a_later_rule_only_parts_what_earlier_ones_tie(picture):
+    large, old, older = picture(width=700, taken=9.0), picture(taken=2.0), picture(taken=1.0)
+    assert preference([old, large, older], ["resolution", "oldest"]) == [1, 2, 0]
+    assert preference([old, large, older], ["oldest", "resolution"]) == [2, 0, 1]
+
+
+def test_what_no_rule_parts_is_ordered_by_path(picture):
+    b, a = picture(path="/b.jpg"), picture(path="/a.jpg")
+    assert preference([b, a]) == [1, 0]
+    assert preference([b, a], []) == [1, 0]
+
+
+def test_a_format_that_nobody_ranked_comes_last(picture):
+    assert preference([picture(format="XYZ"), picture(format="GIF")], ["format"]) == [1, 0]
+
+
+def test_an_unknown_rule_is_refused_with_the_one_that_was_meant():
+    with pytest.raises(DedupeError, match=r"'rezolution' is no rule.*first-dir; did you mean resolution\?"):
+        checked_rules(["oldest", "rezolution"])

@@ -1,0 +1,38 @@
+import pytest
+
+from diptych.dedupe.threshold import automatic, most_lenient
+from diptych.errors import DedupeError
+from diptych_export.manifest import Manifest, find_artifact
+
+STATED = {"0.01": 0.94, "0.001": 0.9988, "0.0001": 0.9997}
+
+
+def test_ten_thousand_pictures_get_the_threshold_of_one_in_a_thousand():
+    assert automatic(STATED, 10_001) == pytest.approx(0.9988, abs=1e-6)
+    assert automatic(STATED, 100_001) == pytest.approx(0.9997, abs=1e-6)
+
+
+def test_more_pictures_are_treated_more_strictly_up_to_any_number():
+    found = [automatic(STATED, count) for count in (1_500, 5_000, 20_000, 100_000, 1_000_000, 10_000_000)]
+    assert found == sorted(set(found))
+    assert found[-1] < 1
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 500, 1_000])
+def test_few_pictures_are_treated_as_leniently_as_the_model_states_and_no_more(count):
+    assert automatic(STATED, count) == pytest.approx(0.94)
+
+
+@pytest.mark.parametrize("stated", [{}, {"0.01": 0.9}, {"0.01": 0.9, "0.001": 1.0}])
+def test_a_model_without_rates_is_refused_with_the_way_out(stated):
+    with pytest.raises(DedupeError, match=r"no calibrated thresholds.*give a number between 0 and 1"):
+        automatic(stated, 1000)
+
+
+def test_the_released_model_states_what_it_takes():
+    assert 0.94 < automatic(Manifest.load(find_artifact("photo")).thresholds, 20_000) < 1
+
+
+def test_a_report_begins_at_the_most_lenient_stated_threshold():
+    assert most_lenient(STATED) == 0.94
+    assert most_lenient({}) == 0.5
