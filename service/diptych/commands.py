@@ -196,6 +196,16 @@ def _bench(subparsers: Subparsers) -> None:
     collection.add_argument("--folder", metavar="DIR", type=Path, help="where to put them meanwhile: 12 KB a picture")
     collection.add_argument("--model", default="photo", help="a bundled model or an artifact (default: %(default)s)")
 
+    pairs = command(
+        subjects, "score", "a large table of pairs, in processes and on Ray nodes", _later("batch.bench:run")
+    )
+    pairs.add_argument("--pairs", type=_number(1000), default=1_000_000, help="(default: %(default)s)")
+    pairs.add_argument("--pictures", type=_number(2), default=5000, help="to draw (default: %(default)s)")
+    pairs.add_argument("--workers", nargs="*", type=_number(1), default=[2], metavar="N", help="(default: 2)")
+    pairs.add_argument("--nodes", nargs="*", type=_number(1), default=[], metavar="N", help="of Ray (default: none)")
+    pairs.add_argument("--folder", metavar="DIR", type=Path, help="where to put them meanwhile")
+    pairs.add_argument("--model", default="photo", help="a bundled model or an artifact (default: %(default)s)")
+
 
 def _store(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", metavar="DIR", type=Path, required=True, help="the folder of the collection")
