@@ -23,6 +23,7 @@ from diptych.errors import BatchError
 from diptych.indexing import load
 from diptych.naming import fetcher, pictures
 from diptych_export.commandline import emit, progress, remark
+from diptych_export.manifest import bundled_models
 from diptych_export.threads import thread_count
 
 _STEPS = {
@@ -128,7 +129,9 @@ def _job(args: argparse.Namespace, table: Path, format: str) -> dict[str, Any]:
         with progress((), args, total=count, initial=done, unit=unit, desc=_STEPS[unit, count is None]) as shown:
             yield shown.update
 
-    means = Means(args.model, args.provider, threads, args.urls)
+    # A worker need not have this one's working directory.
+    model = args.model if args.model in bundled_models() else str(Path(args.model).absolute())
+    means = Means(model, args.provider, threads, args.urls)
     job = Job(table, output, format, means, tuple(args.columns), bar, lambda text: remark(args, text))
     report = job.run(engine, resume=args.resume, force=args.force)
     return {
