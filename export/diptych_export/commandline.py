@@ -69,8 +69,11 @@ def progress(
     total: int | None = None,
     unit: str = "it",
     desc: str | None = None,
+    initial: int = 0,
 ) -> Any:
     """The iterable behind a tqdm bar on standard error, drawn only on a terminal and without `--quiet` or `--json`.
+
+    `initial` of `total` are done already, and do not count in the rate.
 
     The return value is the tqdm object itself: iterate over it, or call its `update` and `close`.
     """
@@ -78,7 +81,8 @@ def progress(
 
     silent = args is not None and (args.quiet or args.json)
     # `disable=None` is tqdm's way to say "only if the file is a terminal".
-    return tqdm(iterable, total=total, unit=unit, desc=desc, disable=True if silent else None, dynamic_ncols=True)
+    disable = True if silent else None
+    return tqdm(iterable, total=total, unit=unit, desc=desc, disable=disable, dynamic_ncols=True, initial=initial)
 
 
 @contextmanager

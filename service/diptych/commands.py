@@ -116,17 +116,34 @@ def _search(subparsers: Subparsers) -> None:
 
 
 def _score(subparsers: Subparsers) -> None:
-    parser = command(subparsers, "score", "score one pair, or all pairs of a CSV file", _later("scoring:score"))
+    parser = command(subparsers, "score", "score one pair, or all pairs of a table", _later("scoring:score"))
     parser.add_argument(
         "inputs",
         nargs="+",
-        metavar="PICTURE|PAIRS.csv",
-        help="two pictures, or a CSV with columns image_a, image_b",
+        metavar="PICTURE|PAIRS",
+        help="two pictures, or a .csv, .tsv, .jsonl or .parquet file with the columns image_a, image_b",
     )
-    parser.add_argument("-o", "--output", metavar="OUT", help=".csv, .jsonl or .parquet file, or - for standard output")
-    parser.add_argument("--format", choices=("csv", "jsonl", "parquet"), help="by default the ending of OUT, or csv")
+    parser.add_argument(
+        "-o", "--output", metavar="OUT", help=".csv, .tsv, .jsonl or .parquet file, or - for standard output"
+    )
+    formats = ("csv", "tsv", "jsonl", "parquet")
+    parser.add_argument("--format", choices=formats, help="by default the ending of OUT, or csv")
+    parser.add_argument(
+        "--columns",
+        nargs=2,
+        metavar=("A", "B"),
+        default=("image_a", "image_b"),
+        help="that name the pictures (default: image_a image_b)",
+    )
     parser.add_argument("--resume", action="store_true", help="go on where a run that was stopped left off")
     parser.add_argument("--force", action="store_true", help="begin anew and replace what is there")
+    parser.add_argument(
+        "--workers", type=_number(1), metavar="N", help="processes that share the threads (default: this one alone)"
+    )
+    parser.add_argument(
+        "--engine", choices=("local", "ray"), default="local", help="who computes (default: %(default)s)"
+    )
+    parser.add_argument("--address", metavar="HOST:PORT", help="the Ray cluster (default: one of this machine alone)")
     _urls(parser)
     _model(parser)
     parser.set_defaults(usage_error=parser.error)
@@ -223,6 +240,16 @@ def _bench(subparsers: Subparsers) -> None:
     dedupe.add_argument("--count", type=_number(12), default=20_000, help="pictures in all (default: %(default)s)")
     dedupe.add_argument("--folder", metavar="DIR", type=Path, help="where to put them meanwhile")
     dedupe.add_argument("--model", default="photo", help="a bundled model or an artifact (default: %(default)s)")
+
+    pairs = command(
+        subjects, "score", "a large table of pairs, in processes and on Ray nodes", _later("batch.bench:run")
+    )
+    pairs.add_argument("--pairs", type=_number(1000), default=1_000_000, help="(default: %(default)s)")
+    pairs.add_argument("--pictures", type=_number(2), default=5000, help="to draw (default: %(default)s)")
+    pairs.add_argument("--workers", nargs="*", type=_number(1), default=[2], metavar="N", help="(default: 2)")
+    pairs.add_argument("--nodes", nargs="*", type=_number(1), default=[], metavar="N", help="of Ray (default: none)")
+    pairs.add_argument("--folder", metavar="DIR", type=Path, help="where to put them meanwhile")
+    pairs.add_argument("--model", default="photo", help="a bundled model or an artifact (default: %(default)s)")
 
 
 def _store(parser: argparse.ArgumentParser) -> None:

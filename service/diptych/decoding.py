@@ -164,13 +164,13 @@ class _Worker:
         context.set_forkserver_preload(_PRELOAD)
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, seconds, memory), name="diptych-decode", daemon=True)
-        with _CHILDREN, _without_interrupts():
+        with _CHILDREN, without_interrupts():
             self.process.start()
         theirs.close()
         try:
             self.pipe.recv()
         except (EOFError, OSError):
-            raise OSError(f"a decoding process ended before it could begin ({_named(self.end())})") from None
+            raise OSError(f"a decoding process ended before it could begin ({named(self.end())})") from None
 
     def spent(self) -> bool:
         """Whether another one has to take its place: it is old, or there is something to read, which is its end."""
@@ -208,13 +208,13 @@ class _Worker:
                 f"{name} takes more than {self.memory / 2**20:,.0f} MiB of memory to decode; scale it down first"
             )
         return DecoderEndedError(
-            f"{name} cannot be decoded: the process that tried ended ({_named(status)}); "
+            f"{name} cannot be decoded: the process that tried ended ({named(status)}); "
             "save the picture anew with another program"
         )
 
 
 @contextmanager
-def _without_interrupts() -> Iterator[None]:
+def without_interrupts() -> Iterator[None]:
     """Processes started inside never hear Ctrl-C, which a terminal sends to them too, not even while they start."""
     resource_tracker.ensure_running()  # it would unblock the signal if it started later
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -273,5 +273,6 @@ def _confine(memory: int) -> None:
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
-def _named(status: int | None) -> str:
+def named(status: int | None) -> str:
+    """An exit status for people, by the name of the signal if it was one."""
     return f"exit status {status}" if status is None or status >= 0 else signal.Signals(-status).name

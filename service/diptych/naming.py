@@ -22,10 +22,10 @@ def refused(url: str) -> bytes:
     raise RemoteRefusedError(f"{url[:200]} is a web address; add --urls to have such pictures fetched")
 
 
-def fetcher(args: argparse.Namespace) -> Fetch:
+def fetcher(urls: bool) -> Fetch:
     """What gets the bytes behind a web address, within the limits that the service has too (DIPTYCH_URL_*).
 
-    Without `--urls` or DIPTYCH_URLS it refuses every address: a name in a table may come from a stranger.
+    Without `urls` or DIPTYCH_URLS it refuses every address: a name in a table may come from a stranger.
     """
 
     @cache
@@ -34,7 +34,7 @@ def fetcher(args: argparse.Namespace) -> Fetch:
         from diptych.remote import Remote
 
         settings = Settings.load()
-        return Remote(settings.remote_limits).fetch if args.urls or settings.urls else refused
+        return Remote(settings.remote_limits).fetch if urls or settings.urls else refused
 
     return lambda url: allowed()(url)
 
@@ -44,5 +44,5 @@ def pictures(args: argparse.Namespace, names: Sequence[str]) -> list[str | bytes
 
     Raises RemoteError for a web address that gives none.
     """
-    fetch = fetcher(args)
+    fetch = fetcher(args.urls)
     return [read_bytes("-") if name == "-" else fetch(name) if is_address(name) else name for name in names]

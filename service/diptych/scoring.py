@@ -3,29 +3,51 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
-from diptych.batch import Job, Report, score_stream
+from diptych.batch.arrow import import_arrow
+from diptych.batch.cluster import Cluster
+from diptych.batch.job import Engine, Job, Serial
+from diptych.batch.pool import Pool
+from diptych.batch.scores import shortest
+from diptych.batch.stream import score_stream
+from diptych.batch.tables import kind_of
+from diptych.batch.work import Means
+from diptych.batch.writers import standard_output
 from diptych.durable import replacing
 from diptych.errors import BatchError
 from diptych.indexing import load
 from diptych.naming import fetcher, pictures
-from diptych.pairs import FORMATS, import_parquet, shortest, standard_output
 from diptych_export.commandline import emit, progress, remark
+from diptych_export.manifest import bundled_models
+from diptych_export.threads import thread_count
+
+_STEPS = {
+    ("row", True): "reading",
+    ("picture", False): "encoding",
+    ("pair", False): "scoring",
+    ("row", False): "writing",
+}
 
 
 def score(args: argparse.Namespace) -> int:
     """Run `diptych score`."""
     if len(args.inputs) > 2:
-        args.usage_error(f"expected two pictures or one CSV file, got {len(args.inputs)} files")
+        args.usage_error(f"expected two pictures or one table of pairs, got {len(args.inputs)} files")
     if len(args.inputs) == 2:
-        if args.output or args.format or args.resume or args.force:
-            args.usage_error("--output, --format, --resume and --force belong to a CSV file, and here are two pictures")
+        given = (args.output, args.format, args.resume, args.force, args.workers, args.address)
+        if any(given) or args.engine == "ray":
+            args.usage_error(
+                "--output, --format, --resume, --force and who computes belong to a table of pairs, "
+                "and here are two pictures"
+            )
         return _score_pair(args)
     if args.output is None:
-        args.usage_error("a CSV file of pairs needs -o OUT.csv, OUT.jsonl or OUT.parquet, or -o - for standard output")
+        args.usage_error("a table of pairs needs -o OUT.csv, OUT.jsonl or OUT.parquet, or -o - for standard output")
     return _score_table(args, args.inputs[0], _format(args))
 
 
@@ -49,40 +71,39 @@ def _score_pair(args: argparse.Namespace) -> int:
 
 def _score_table(args: argparse.Namespace, table: str, format: str) -> int:
     streamed = "-" in (table, args.output)
-    if streamed and args.resume:
-        args.usage_error("--resume needs a CSV file and an output file; standard input and output cannot be resumed")
+    if streamed and (args.resume or args.workers or args.engine == "ray"):
+        args.usage_error(
+            "--resume, --workers and --engine ray need a table in a file and an output file; standard input and output "
+            "cannot be resumed or shared out"
+        )
+    if args.address and args.engine != "ray":
+        args.usage_error("--address names a Ray cluster; it needs --engine ray")
+    if args.workers and args.engine == "ray":
+        args.usage_error("--workers are processes here; a Ray cluster says itself what it has")
     if format == "parquet":
-        import_parquet()
+        import_arrow()
         if args.output == "-":
             raise BatchError("Parquet cannot be written to standard output; choose csv or jsonl, or a file")
     began = perf_counter()
     try:
-        report = _stream(args, table, format) if streamed else _journal(args, Path(table), format)
+        data = _stream(args, table, format) if streamed else _job(args, Path(table), format)
     except KeyboardInterrupt:
         remark(args, "interrupted" if streamed else "interrupted; the same command with --resume goes on from here")
         return 130
     seconds = perf_counter() - began
-    data = {
-        "output": args.output,
-        "pairs": report.pairs,
-        "errors": report.errors,
-        "scored": report.scored,
-        "seconds": round(seconds, 3),
-        "pairs_per_second": round(report.scored / seconds, 1),
-    }
-    text = (
-        f"{report.pairs:,} pairs in {args.output}, {report.scored:,} scored now at {data['pairs_per_second']:,} pairs/s"
-    )
-    if report.errors:
-        text += f"; {report.errors:,} could not be scored, the column error says why"
+    data |= {"seconds": round(seconds, 3), "pairs_per_second": round(data["scored"] / seconds, 1)}
+    rate = f"{data['scored']:,} scored now at {data['pairs_per_second']:,} pairs/s"
+    text = f"{data['pairs']:,} pairs in {args.output}, {rate}"
+    if data["errors"]:
+        text += f"; {data['errors']:,} could not be scored, the column error says why"
     if args.output == "-":
         remark(args, text)
     else:
         emit(args, data, text)
-    return 1 if report.errors else 0
+    return 1 if data["errors"] else 0
 
 
-def _stream(args: argparse.Namespace, table: str, format: str) -> Report:
+def _stream(args: argparse.Namespace, table: str, format: str) -> dict[str, Any]:
     with ExitStack() as stack:
         if args.output == "-":
             output = standard_output()
@@ -91,20 +112,47 @@ def _stream(args: argparse.Namespace, table: str, format: str) -> Report:
         else:
             output = stack.enter_context(replacing(Path(args.output)))
         bar = stack.enter_context(progress((), args, unit="pair", desc="scoring"))
-        return score_stream(load(args), table, output, format, bar.update, fetcher(args))
+        pairs, errors = score_stream(
+            load(args), table, output, format, bar.update, fetch=fetcher(args.urls), sides=tuple(args.columns)
+        )
+    return {"output": args.output, "pairs": pairs, "errors": errors, "scored": pairs}
 
 
-def _journal(args: argparse.Namespace, table: Path, format: str) -> Report:
+def _job(args: argparse.Namespace, table: Path, format: str) -> dict[str, Any]:
     output = Path(args.output)
     if output.exists() and table.exists() and output.samefile(table):
         raise BatchError(f"{output} is the table itself; name another file for the result")
-    job = Job(load(args), table, output, format, fetcher(args))
-    with job.opened(resume=args.resume, force=args.force):
-        if job.done:
-            remark(args, f"going on after {job.resumed:,} of {job.survey.rows:,} pairs")
-        with progress((), args, total=job.survey.rows, unit="pair", desc="scoring") as bar:
-            bar.update(job.resumed)
-            return job.run(bar.update)
+    engine, threads = _engine(args)
+
+    @contextmanager
+    def bar(unit: str, count: int | None, done: int) -> Iterator[Callable[[int], object]]:
+        with progress((), args, total=count, initial=done, unit=unit, desc=_STEPS[unit, count is None]) as shown:
+            yield shown.update
+
+    # A worker need not have this one's working directory.
+    model = args.model if args.model in bundled_models() else str(Path(args.model).absolute())
+    means = Means(model, args.provider, threads, args.urls)
+    job = Job(table, output, format, means, tuple(args.columns), bar, lambda text: remark(args, text))
+    report = job.run(engine, resume=args.resume, force=args.force)
+    return {
+        "output": args.output,
+        "pairs": report.outcome.pairs,
+        "errors": report.outcome.errors,
+        "pictures": report.outcome.pictures,
+        "scored": report.scored,
+        "encoded": report.encoded,
+        "steps": {name: round(seconds, 3) for name, seconds in report.seconds.items()},
+    }
+
+
+def _engine(args: argparse.Namespace) -> tuple[AbstractContextManager[Engine], int | None]:
+    """Who does the parts, and on how many threads each."""
+    if args.engine == "ray":
+        threads = args.threads or 1
+        return Cluster(args.address, threads=threads), threads
+    if args.workers:
+        return Pool(args.workers), max(1, (args.threads or thread_count()) // args.workers)
+    return Serial(), args.threads
 
 
 def _format(args: argparse.Namespace) -> str:
@@ -112,7 +160,7 @@ def _format(args: argparse.Namespace) -> str:
         return args.format
     if args.output == "-":
         return "csv"
-    ending = Path(args.output).suffix.lower().lstrip(".")
-    if ending not in FORMATS:
-        args.usage_error(f"{args.output} ends in none of .csv, .jsonl and .parquet; say which with --format")
-    return ending
+    ending = kind_of(args.output)
+    if ending is None:
+        args.usage_error(f"{args.output} ends in none of .csv, .tsv, .jsonl and .parquet; say which with --format")
+    return str(ending)

@@ -160,7 +160,9 @@ def test_a_pair_and_a_table_give_the_same_score(diptych, gallery, model, tmp_pat
     (gallery / "pairs.csv").write_text("image_a,image_b\n01.jpg,02.jpg\n02.jpg,01.jpg\n")
     table = diptych("score", gallery / "pairs.csv", "-o", tmp_path / "out.jsonl", *model, "--json")
     assert table.code == 0
-    assert {"output", "pairs", "errors", "scored", "seconds", "pairs_per_second"} == set(table.json)
+    sizes = {"output", "pairs", "errors", "pictures", "scored", "encoded"}
+    assert sizes | {"steps", "seconds", "pairs_per_second"} == set(table.json)
+    assert set(table.json["steps"]) == {"reading", "encoding", "scoring", "writing"}
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     pair = diptych("score", gallery / "01.jpg", gallery / "02.jpg", *model, "--json").json
     assert [row["raw_score"] for row in rows] == [pair["raw_score"]] * 2

@@ -28,14 +28,21 @@ def score(diptych, artifact, gallery, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["a.jpg", "b.jpg", "c.jpg"], "expected two pictures or one CSV file, got 3 files"),
-        (["a.jpg", "b.jpg", "--resume"], "belong to a CSV file, and here are two pictures"),
-        (["pairs.csv"], "a CSV file of pairs needs -o OUT.csv"),
+        (["a.jpg", "b.jpg", "c.jpg"], "expected two pictures or one table of pairs, got 3 files"),
+        (["a.jpg", "b.jpg", "--resume"], "belong to a table of pairs, and here are two pictures"),
+        (["a.jpg", "b.jpg", "--engine", "ray"], "belong to a table of pairs, and here are two pictures"),
+        (["pairs.csv"], "a table of pairs needs -o OUT.csv"),
         (
             ["pairs.csv", "-o", "out.xlsx"],
-            "out.xlsx ends in none of .csv, .jsonl and .parquet; say which with --format",
+            "out.xlsx ends in none of .csv, .tsv, .jsonl and .parquet; say which with --format",
         ),
-        (["pairs.csv", "-o", "-", "--resume"], "standard input and output cannot be resumed"),
+        (["pairs.csv", "-o", "-", "--resume"], "standard input and output cannot be resumed or shared out"),
+        (["-", "-o", "out.csv", "--workers", "2"], "standard input and output cannot be resumed or shared out"),
+        (["pairs.csv", "-o", "out.csv", "--address", "a:1"], "--address names a Ray cluster; it needs --engine ray"),
+        (
+            ["pairs.csv", "-o", "out.csv", "--engine", "ray", "--workers", "2"],
+            "--workers are processes here",
+        ),
     ],
 )
 def test_wrong_usage_says_what_was_expected_before_any_model_is_loaded(score, monkeypatch, arguments, said):
@@ -50,6 +57,43 @@ def test_the_ending_names_the_format_and_the_option_overrules_it(score, gallery)
     assert score("pairs.csv", "-o", "out.csv", "--format", "jsonl").code == 0
     assert (gallery / "out.csv").read_bytes() == (gallery / "OUT.JSONL").read_bytes()
     assert score("pairs.csv", "-o", "-").out.splitlines()[0] == "image_a,image_b,relevance_score,raw_score,error"
+
+
+@pytest.mark.parametrize("ending", ["tsv", "jsonl", "parquet"])
+def test_a_table_of_any_kind_has_the_same_scores_by_way_of_a_job_and_of_a_stream(score, gallery, ending):
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    assert score("pairs.csv", "-o", "whole.csv").code == 0
+    assert score("pairs.csv", "-o", f"results.{ending}").code == 0
+    # The scores of the first become a column like any other of the second.
+    renamed = gallery / f"pairs.{ending}"
+    if ending == "parquet":
+        from pyarrow import parquet
+
+        parquet.write_table(parquet.read_table(gallery / "results.parquet").select(["image_a", "image_b"]), renamed)
+    else:
+        lines = PAIRS.decode().splitlines()
+        rows = [dict(zip(lines[0].split(","), line.split(","), strict=True)) for line in lines[1:]]
+        text = PAIRS.decode().replace(",", "\t") if ending == "tsv" else "".join(json.dumps(row) + "\n" for row in rows)
+        renamed.write_text(text)
+    assert score(renamed, "-o", "again.csv", "--workers", 1).code == 0
+    assert (gallery / "again.csv").read_bytes() == (gallery / "whole.csv").read_bytes()
+    assert score(renamed, "-o", "-", "--quiet").out.encode() == (gallery / "whole.csv").read_bytes()
+
+
+def test_columns_of_other_names_are_named_in_the_errors_too(score, gallery):
+    (gallery / "pairs.csv").write_text("left,right\n01.jpg,gone.jpg\n")
+    for output in ("out.csv", "-"):
+        result = score("pairs.csv", "-o", output, "--columns", "left", "right")
+        assert result.code == 1
+        text = (gallery / "out.csv").read_text() if output == "out.csv" else result.out
+        assert text.splitlines()[1] == "01.jpg,gone.jpg,,,right: gone.jpg does not exist"
+
+
+def test_web_addresses_are_refused_by_every_worker_unless_they_are_asked_for(score, gallery):
+    (gallery / "pairs.csv").write_text("image_a,image_b\n01.jpg,http://example.org/a.jpg\n")
+    assert score("pairs.csv", "-o", "out.csv", "--workers", 2).code == 1
+    assert "add --urls to have such pictures fetched" in (gallery / "out.csv").read_text()
 
 
 def test_a_stream_and_a_journal_write_the_same_bytes(score, gallery):
@@ -100,7 +144,10 @@ def test_the_printed_score_of_a_pair_is_that_of_its_json_and_of_its_table(score,
 
 def test_an_interrupted_table_is_130_and_goes_on_where_the_line_on_the_screen_says(score, gallery, monkeypatch):
     class Bar:
-        """A progress bar at which someone presses Ctrl-C as soon as it moves."""
+        """A progress bar at which someone presses Ctrl-C as soon as pairs are scored."""
+
+        def __init__(self, unit: str) -> None:
+            self.unit = unit
 
         def __enter__(self) -> Bar:
             return self
@@ -109,12 +156,12 @@ def test_an_interrupted_table_is_130_and_goes_on_where_the_line_on_the_screen_sa
             pass
 
         def update(self, count: int) -> None:
-            if count:
+            if count and self.unit == "pair":
                 raise KeyboardInterrupt
 
     for source, said in (("pairs.csv", "; the same command with --resume goes on from here"), ("-", "")):
         with monkeypatch.context() as patch:
-            patch.setattr(scoring, "progress", lambda *_, **__: Bar())
+            patch.setattr(scoring, "progress", lambda *_, unit, **__: Bar(unit))
             stopped = score(source, "-o", "out.csv", stdin=PAIRS)
         assert (stopped.code, stopped.out) == (130, "")
         assert stopped.err == f"interrupted{said}\n"

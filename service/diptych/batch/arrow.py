@@ -1,0 +1,134 @@
+"""What Apache Arrow does for tables: Parquet in and out, with the types of all columns. pyarrow is an extra."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from diptych.errors import BatchError
+
+_BUFFER = 2**20  # bytes of each column
+
+
+def import_arrow() -> tuple[Any, Any]:
+    """pyarrow and its Parquet part; BatchError with the line that installs them where they are missing."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise BatchError("Parquet needs pyarrow; install it with `pip install 'diptych[parquet]'`") from None
+    return pyarrow, pyarrow.parquet
+
+
+@dataclass(frozen=True)
+class Records:
+    """A batch of what was read with its types."""
+
+    batch: Any
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    def texts(self, column: str) -> list[str]:
+        """The texts of a column; "" where there is none."""
+        pyarrow, _ = import_arrow()
+        return [text or "" for text in self.batch.column(column).cast(pyarrow.string()).to_pylist()]
+
+    def plain(self) -> list[dict[str, Any]]:
+        """The rows with values of the kinds that JSON has: dates in ISO form, decimals as text, bytes in base64."""
+        return [{name: _plain(value) for name, value in row.items()} for row in self.batch.to_pylist()]
+
+    def record_batch(self, schema: Any) -> Any:
+        """The rows as they are."""
+        return self.batch
+
+
+@contextmanager
+def open_parquet(name: str, rows: int, sides: Sequence[str]) -> Iterator[tuple[list[str], Iterator[Records]]]:
+    """The columns of a Parquet file and its batches of at most so many rows, row group by row group.
+
+    Raises BatchError if it cannot be read or if one of `sides` holds no text.
+    """
+    pyarrow, parquet = import_arrow()
+    try:
+        Path(name).open("rb").close()  # what the system says is shorter than what pyarrow makes of it
+        # As set here, of a row group only pages are in memory.
+        with parquet.ParquetFile(name, pre_buffer=False, buffer_size=_BUFFER) as file:
+            schema = file.schema_arrow
+            for side in set(sides) & set(schema.names):
+                kind = schema.field(side).type
+                kind = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
+                if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
+                    raise BatchError(f"{name}: {side} holds {kind}; expected the paths of pictures as text")
+            yield schema.names, map(Records, file.iter_batches(batch_size=rows))
+    except pyarrow.ArrowException as error:
+        raise BatchError(f"{name} cannot be read as Parquet: {error}") from None
+
+
+def read_schema(name: str) -> Any:
+    """The schema of a Parquet file."""
+    _, parquet = import_arrow()
+    return parquet.read_schema(name)
+
+
+def texts(columns: Sequence[str]) -> Any:
+    """The schema of columns that all hold text."""
+    pyarrow, _ = import_arrow()
+    return pyarrow.schema([(column, pyarrow.string()) for column in columns])
+
+
+def common_schema(schemas: Iterable[Any], name: str) -> Any:
+    """One schema for batches in which a column may be missing, empty, or of another number type.
+
+    Raises BatchError where a column has values of types that do not fit one another.
+    """
+    pyarrow, _ = import_arrow()
+    common = pyarrow.schema([])
+    for schema in schemas:
+        try:
+            common = pyarrow.unify_schemas([common, schema], promote_options="permissive")
+        except pyarrow.ArrowException as error:
+            raise _unfit(name, error) from None
+    null = pyarrow.null()
+    return pyarrow.schema([field.with_type(pyarrow.string()) if field.type == null else field for field in common])
+
+
+def from_rows(rows: Sequence[dict[str, Any]], schema: Any = None) -> Any:
+    """A record batch of rows as JSON has them. Raises BatchError where a column has values of several types."""
+    pyarrow, _ = import_arrow()
+    if schema is None:
+        # Of the first row alone it would take the columns.
+        names = dict.fromkeys(name for row in rows for name in row)
+        try:
+            columns = {name: pyarrow.array([row.get(name) for row in rows]) for name in names}
+        except (pyarrow.ArrowException, OverflowError) as error:
+            raise _unfit("the table", error) from None
+        return pyarrow.RecordBatch.from_pydict(columns)
+    return pyarrow.RecordBatch.from_pylist(rows, schema)
+
+
+def _unfit(name: str, error: Exception) -> BatchError:
+    return BatchError(
+        f"{name} has a column with values of several types ({error}), which Parquet does not hold; "
+        "write JSON lines instead, or give the column one type"
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, decimal.Decimal | datetime.timedelta):
+        return str(value)
+    return value

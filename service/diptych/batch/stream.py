@@ -1,0 +1,93 @@
+"""Scoring a table as it goes by: nothing is known of what is to come, and nothing is kept for a resumption."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from diptych.batch.arrow import texts
+from diptych.batch.panels import Encoder, pair_errors, score_pairs
+from diptych.batch.scores import Scores
+from diptych.batch.tables import SIDES, columns_of, kind_of, open_table, schema_of
+from diptych.batch.writers import make_writer
+from diptych.naming import Fetch, refused
+from diptych.scorer import Scorer
+
+CHUNK = 256
+CACHE_BYTES = 256 * 1024 * 1024
+
+Tick = Callable[[int], object]
+
+
+class PairScorer:
+    """Scores pairs of names; the tokens of pictures used lately are kept, the oldest of them let go."""
+
+    def __init__(self, encoder: Encoder, sides: tuple[str, str] = SIDES) -> None:
+        """`sides` are what the two pictures are called in errors."""
+        self.encoder, self.sides = encoder, sides
+        size = 2 * int(np.prod(encoder.scorer.runtime.token_shape))
+        self.capacity = max(2 * CHUNK, CACHE_BYTES // size)
+        self._kept: OrderedDict[str, np.ndarray | str] = OrderedDict()
+
+    def score(self, names_a: Sequence[str], names_b: Sequence[str]) -> Scores:
+        """The scores of at most `CHUNK` pairs; a picture that cannot be read is an error of its pair."""
+        self._encode(dict.fromkeys([*names_a, *names_b]))
+        (tokens_a, errors_a), (tokens_b, errors_b) = map(self._take, (names_a, names_b))
+        errors = pair_errors(self.sides, list(zip(errors_a, errors_b, strict=True)))
+        scores = score_pairs(self.encoder.scorer, tokens_a, tokens_b, errors)
+        while len(self._kept) > self.capacity:
+            self._kept.popitem(last=False)
+        return scores
+
+    def _take(self, names: Sequence[str]) -> tuple[np.ndarray, list[str | None]]:
+        """Tokens of kept pictures and, where there are none, why."""
+        kept = [self._kept[name] for name in names]
+        blank = np.zeros(self.encoder.scorer.runtime.token_shape, np.float16)
+        tokens = np.stack([blank if isinstance(one, str) else one for one in kept])
+        return tokens, [one if isinstance(one, str) else None for one in kept]
+
+    def _encode(self, names: Iterable[str]) -> None:
+        missing = []
+        for name in names:
+            if name in self._kept:
+                self._kept.move_to_end(name)
+            else:
+                missing.append(name)
+        tokens, errors = self.encoder.encode(missing)
+        for place, name in enumerate(missing):
+            # A copy, or the whole batch would stay in memory for one row of it.
+            self._kept[name] = errors[place] if place in errors else tokens[place].copy()
+
+
+def score_stream(
+    scorer: Scorer,
+    table: str,
+    output: IO[bytes],
+    format: str,
+    tick: Tick,
+    *,
+    fetch: Fetch = refused,
+    sides: tuple[str, str] = SIDES,
+) -> tuple[int, int]:
+    """Score a table and write each chunk as soon as it is done; how many pairs there were and how many had errors."""
+    pairs = errors = 0
+    base = Path.cwd() if table == "-" else Path(table).absolute().parent
+    worker = PairScorer(Encoder(scorer, base, fetch), sides)
+    with open_table(table, sides, CHUNK) as opened:
+        columns = columns_of(table, sides) if kind_of(table) == "jsonl" else opened.columns
+        # What comes by standard input is CSV, and cannot be read twice.
+        schema = partial(texts, columns) if table == "-" else partial(schema_of, table, sides)
+        writer = make_writer(format, output, columns, schema)
+        for batch in opened.batches:
+            scores = worker.score(batch.texts(sides[0]), batch.texts(sides[1]))
+            writer.write(batch, scores)
+            pairs += len(scores)
+            errors += len(scores.errors)
+            tick(len(scores))
+        writer.close()
+    return pairs, errors

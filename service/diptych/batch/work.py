@@ -1,0 +1,116 @@
+"""The work on one part of a job, as plain functions of the job's folder and the part's number.
+
+Whoever calls them, here, in another process or on another machine, and however often, the same file comes out. So a
+part whose worker was lost is simply done again.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from diptych.batch.manifest import MANIFEST, NAMES, PAIRS, Manifest, write_part
+from diptych.batch.names import names_between
+from diptych.batch.panels import Encoder, pair_errors, score_pairs
+from diptych.batch.scores import Scores
+from diptych.batch.tokens import Tokens
+from diptych.errors import BatchError
+from diptych.naming import fetcher
+from diptych.scorer import Scorer
+
+AT_A_TIME = 512  # pairs whose tokens are in memory
+
+Work = Callable[[int], int]  # of a part's number; gives how many items the part has
+PartWork = Callable[..., int]  # `encode` or `score`
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a worker computes with. It does not change the scores, so a job may go on with other means."""
+
+    model: str = "photo"
+    provider: str = "auto"
+    threads: int | None = None
+    urls: bool = False
+
+
+@dataclass(frozen=True)
+class _Desk:
+    """A job as a worker has it open."""
+
+    manifest: Manifest
+    scorer: Scorer
+    tokens: Tokens
+    pairs: np.ndarray
+
+
+def encode(number: int, *, folder: str, means: Means) -> int:
+    """Turn the pictures of a part into tokens. Raises OSError if the table and its folder are gone meanwhile."""
+    desk = _open(Path(folder), means)
+    manifest = desk.manifest
+    names = names_between(Path(folder, NAMES), *manifest.encoding.bounds(number))
+    encoder = Encoder(desk.scorer, Path(manifest.folder), fetcher(means.urls))
+    tokens, errors = encoder.encode(names)
+    if errors and not Path(manifest.folder).is_dir():
+        # A disk that was pulled out is not a table full of missing pictures.
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), manifest.folder)
+    desk.tokens.write(number, tokens, errors)
+    return len(names)
+
+
+def score(number: int, *, folder: str, means: Means) -> int:
+    """Score the pairs of a part, whose pictures all have been encoded."""
+    desk = _open(Path(folder), means)
+    step = desk.manifest.scoring
+    pairs = np.asarray(desk.pairs[slice(*step.bounds(number))])
+    done = [_score(desk, pairs[start : start + AT_A_TIME]) for start in range(0, len(pairs), AT_A_TIME)]
+    write_part(Path(folder, step.file(number)), Scores.joined(done).to_bytes())
+    return len(pairs)
+
+
+def let_go() -> None:
+    """Forget the job and the model that were worked with last."""
+    _desk.cache_clear()
+    _scorer.cache_clear()
+
+
+def _score(desk: _Desk, pairs: np.ndarray) -> Scores:
+    places_a, places_b = pairs.T
+    errors_a, errors_b = (desk.tokens.errors(places.tolist()) for places in (places_a, places_b))
+    both = [(errors_a.get(a), errors_b.get(b)) for a, b in pairs.tolist()]
+    tokens_a, tokens_b = desk.tokens.take(places_a), desk.tokens.take(places_b)
+    return score_pairs(desk.scorer, tokens_a, tokens_b, pair_errors(desk.manifest.sides, both))
+
+
+def _open(folder: Path, means: Means) -> _Desk:
+    try:
+        manifest = Manifest.load(folder)
+    except FileNotFoundError:
+        raise BatchError(
+            f"{folder / MANIFEST} is not to be seen on {os.uname().nodename}; every worker has to see the folder of "
+            "the output and that of the pictures under the same paths"
+        ) from None
+    return _desk(folder, manifest, means)
+
+
+@lru_cache(1)
+def _desk(folder: Path, manifest: Manifest, means: Means) -> _Desk:
+    scorer = _scorer(means)
+    if scorer.runtime.revision != manifest.model:
+        raise BatchError(
+            f"the model {means.model} is {scorer.runtime.revision} on {os.uname().nodename}, and the job began with "
+            f"{manifest.model}; every worker needs that one"
+        )
+    tokens = Tokens(folder, manifest.encoding, manifest.token_shape)
+    return _Desk(manifest, scorer, tokens, np.memmap(folder / PAIRS, np.uint32, "r", shape=(manifest.rows, 2)))
+
+
+@lru_cache(1)
+def _scorer(means: Means) -> Scorer:
+    return Scorer.load(means.model, provider=means.provider, threads=means.threads)

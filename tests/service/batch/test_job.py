@@ -1,0 +1,233 @@
+import csv
+import random
+import resource
+import shutil
+import signal
+import time
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from diptych import Scorer
+from diptych.batch.pool import Pool
+from diptych.errors import BatchError
+
+PART = 256  # pairs
+
+
+@pytest.fixture
+def large(pairs) -> Path:
+    """The table eight times over: long enough to be killed in the middle."""
+    header, *lines = pairs.read_text(encoding="utf-8").splitlines(keepends=True)
+    pairs.write_text("".join([header, *lines * 8]), encoding="utf-8")
+    return pairs
+
+
+def test_every_row_comes_out_in_order_with_its_columns_and_its_score(scorer, run, pairs, tmp_path):
+    report = run(pairs, tmp_path / "out.csv")
+    with pairs.open(newline="", encoding="utf-8") as file:
+        given = list(csv.DictReader(file))
+    with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [{key: row[key] for key in given[0]} for row in rows] == given
+    failed = [row for row in rows if row["error"]]
+    assert (report.outcome.pairs, report.outcome.errors, report.scored) == (1000, len(failed), 1000)
+    assert {row["image_a"] for row in failed} == {"broken.jpg", "gone.jpg", ""}
+    assert all(row["error"].startswith("image_a: ") and not row["raw_score"] for row in failed)
+    good = [row for row in rows if not row["error"]][::97]
+    folder = pairs.parent
+    raw = scorer.predict([(folder / row["image_a"], folder / row["image_b"]) for row in good], activation=False)
+    assert [np.float32(row["raw_score"]) for row in good] == raw.tolist()
+    assert [np.float32(row["relevance_score"]) for row in good] == scorer.relevance(raw).tolist()
+    assert not (tmp_path / "out.csv.parts").exists()
+
+
+def test_each_distinct_picture_is_decoded_once_however_many_pairs_name_it(run, pairs, tmp_path, monkeypatch):
+    seen = []
+    decode = Scorer.pixels
+
+    def counted(self, source, **options):
+        seen.append(str(source))
+        return decode(self, source, **options)
+
+    monkeypatch.setattr(Scorer, "pixels", counted)
+    report = run(pairs, tmp_path / "out.csv")
+    assert len(seen) == len(set(seen)) == 14
+    assert (report.outcome.pictures, report.encoded) == (15, 15), "with the one that has no name"
+
+
+@pytest.mark.parametrize("format", ["csv", "tsv", "jsonl", "parquet"])
+def test_a_stopped_and_resumed_run_writes_the_same_bytes(run, stopped, pairs, tmp_path, format):
+    if format == "parquet":
+        pytest.importorskip("pyarrow")
+    run(pairs, tmp_path / "whole", format)
+    stopped(pairs, tmp_path / "resumed", 2)
+    assert not (tmp_path / "resumed").exists()
+    report = run(pairs, tmp_path / "resumed", format, resume=True)
+    assert (report.scored, report.encoded) == (1000 - 2 * PART, 0)
+    assert (tmp_path / "resumed").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_any_number_of_workers_writes_the_same_bytes(run, job, large, tmp_path):
+    run(large, tmp_path / "one.csv")
+    for workers in (1, 3):
+        report = job(large, tmp_path / f"{workers}.csv").run(Pool(workers))
+        assert report.scored == 8000
+        assert (tmp_path / f"{workers}.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
+
+
+@pytest.mark.parametrize("workers", [None, 2])
+def test_kill_9_at_any_moment_and_resume_gives_the_same_bytes(artifact, run, large, tmp_path, spawn, diptych, workers):
+    run(large, tmp_path / "whole.csv")
+    output, parts = tmp_path / "out.csv", tmp_path / "out.csv.parts"
+    command = ["score", large, "-o", output, "--model", artifact, "--threads", 1, "--quiet"]
+    command += ["--workers", workers] if workers else []
+    moments, killed = random.Random(workers), 0
+    for _ in range(6):
+        process = spawn(*command, "--resume")
+        limit = time.monotonic() + 60
+        before = set(parts.glob("*.part"))
+        while process.poll() is None and set(parts.glob("*.part")) == before and time.monotonic() < limit:
+            time.sleep(0.001)
+        time.sleep(moments.uniform(0, 0.05))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        killed += parts.exists()
+        if not parts.exists():
+            break
+        assert not output.exists()
+    assert killed >= 2, "the run was over before it was killed twice"
+    refused = diptych(*command)
+    assert refused.code == 1, "without --resume"
+    resumed = diptych(*command, "--resume", "--json")
+    assert resumed.code == 1, "some pairs have errors"
+    assert resumed.json["scored"] < resumed.json["pairs"] == 8000
+    assert output.read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    assert not parts.exists()
+
+
+def test_a_stopped_run_is_not_begun_anew_or_continued_without_a_word(run, stopped, pairs, tmp_path):
+    stopped(pairs, tmp_path / "out.csv", 1)
+    with pytest.raises(BatchError, match="go on with --resume, or begin anew with --force"):
+        run(pairs, tmp_path / "out.csv")
+    assert run(pairs, tmp_path / "out.csv", force=True).scored == 1000
+
+
+def test_an_output_that_exists_is_replaced_only_by_force(run, pairs, tmp_path):
+    (tmp_path / "out.csv").write_text("precious")
+    for resume in (False, True):
+        with pytest.raises(BatchError, match=r"out.csv exists already; .* --force"):
+            run(pairs, tmp_path / "out.csv", resume=resume)
+    assert (tmp_path / "out.csv").read_text() == "precious"
+    assert run(pairs, tmp_path / "out.csv", force=True).outcome.pairs == 1000
+
+
+def test_resuming_what_was_never_begun_begins(run, pairs, tmp_path):
+    assert run(pairs, tmp_path / "out.csv", resume=True).scored == 1000
+
+
+def test_a_disk_that_is_too_small_is_refused_before_anything_is_computed(run, pairs, tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 10**9 - 50_000, 50_000))  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(BatchError, match=r"needs about 0\.\d MB of disk .* of 15 pictures .* 1,000 pairs, and 0\.1 MB"):
+        run(pairs, tmp_path / "out.csv")
+    assert not list((tmp_path / "out.csv.parts").glob("*.part"))
+    monkeypatch.undo()
+    assert run(pairs, tmp_path / "out.csv", resume=True).scored == 1000
+
+
+def test_what_it_takes_of_the_disk_is_said_where_that_is_much(run, pairs, tmp_path, monkeypatch):
+    said = []
+    run(pairs, tmp_path / "small.csv", say=said.append)
+    assert said == []
+    monkeypatch.setattr("diptych.batch.job._TOLD", 1000)
+    run(pairs, tmp_path / "out.csv", say=said.append)
+    assert said[0].startswith("1,000 pairs of 15 pictures take about 0.")
+
+
+def test_a_full_disk_leaves_what_is_done_and_nothing_under_the_name_of_the_output(run, pairs, tmp_path):
+    run(pairs, tmp_path / "whole.csv")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # The parts fit, the output does not.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, hard))
+    try:
+        with pytest.raises(BatchError, match=r"File too large; what is done is kept, so mend that and .* --resume"):
+            run(pairs, tmp_path / "out.csv")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not (tmp_path / "out.csv").exists()
+    assert run(pairs, tmp_path / "out.csv", resume=True).scored == 0
+    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+def test_a_table_that_vanishes_or_changes_meanwhile_ends_it_with_what_to_do(run, stopped, pairs, tmp_path):
+    output, other, table = tmp_path / "out.csv", tmp_path / "other.csv", pairs.read_bytes()
+    stopped(pairs, output, 1)
+
+    def when_scored(action):
+        @contextmanager
+        def bar(unit, count, done):
+            yield lambda count: None
+            if unit == "pair":
+                action()
+
+        return bar
+
+    with pytest.raises(BatchError, match=r"pairs.csv: No such file or directory; what is done is kept"):
+        run(pairs, output, resume=True, bar=when_scored(pairs.unlink))
+    pairs.write_bytes(table)
+    stopped(pairs, other, 1)
+    with pytest.raises(BatchError, match=r"pairs.csv changed while it was scored; begin anew with --force"):
+        run(pairs, other, resume=True, bar=when_scored(lambda: pairs.write_bytes(table.replace(b"plain", b"plane"))))
+    assert not output.exists()
+    assert not other.exists()
+    pairs.write_bytes(table)
+    assert run(pairs, output, resume=True).outcome.pairs == 1000
+
+
+def test_a_folder_of_pictures_that_vanishes_is_no_table_full_of_errors(run, pairs, tmp_path, monkeypatch):
+    away = tmp_path / "away"
+
+    def gone(unit, count, done):
+        if unit == "picture":
+            pairs.parent.rename(away)
+        return nullcontext(lambda count: None)
+
+    with pytest.raises(BatchError, match=r"gallery: No such file or directory; what is done is kept"):
+        run(pairs, tmp_path / "out.csv", bar=gone)
+    away.rename(pairs.parent)
+    assert run(pairs, tmp_path / "out.csv", resume=True).outcome.errors < 20
+
+
+def test_an_output_where_nothing_can_be_written_is_refused_by_name(run, pairs, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    for output in (tmp_path / "file" / "out.csv", tmp_path / "none" / "out.csv"):
+        with pytest.raises(BatchError, match=r"out.csv.parts cannot be made \(No.*\); name an output in a folder"):
+            run(pairs, output)
+
+
+def test_a_run_that_was_killed_after_its_output_had_its_name_is_found_done(run, pairs, tmp_path, monkeypatch):
+    output = tmp_path / "out.csv"
+    with monkeypatch.context() as patch:
+        patch.setattr("diptych.batch.job.remove", lambda folder: None)
+        run(pairs, output)
+    whole = output.read_bytes()
+    assert (tmp_path / "out.csv.parts").exists()
+    report = run(pairs, output, resume=True)
+    assert (report.outcome.pairs, report.scored) == (1000, 0)
+    assert output.read_bytes() == whole
+    assert not (tmp_path / "out.csv.parts").exists()
+
+
+def test_progress_begins_where_the_stopped_run_ended(run, stopped, pairs, tmp_path):
+    stopped(pairs, tmp_path / "out.csv", 2)
+    bars, said = [], []
+
+    def bar(unit, count, done):
+        bars.append((unit, count, done))
+        return nullcontext(lambda count: None)
+
+    run(pairs, tmp_path / "out.csv", resume=True, bar=bar, say=said.append)
+    assert bars == [("pair", 1000, 2 * PART), ("row", 1000, 0)]
+    assert said == ["15 of 15 pictures are done", "512 of 1,000 pairs are done"]
