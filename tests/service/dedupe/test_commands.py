@@ -14,7 +14,7 @@ from diptych.collection import Collection
 from diptych.dedupe import commands
 from diptych.dedupe.candidates import CANDIDATES
 from diptych.dedupe.keeper import DEFAULT
-from diptych.dedupe.survey import TRASH
+from diptych.dedupe.survey import TRASH, survey
 
 ORIGINALS = {"a/1.jpg", "a/2.jpg", "a/3.jpg"}
 
@@ -165,10 +165,8 @@ def test_outputs_that_cannot_be_written_are_an_error_before_any_work(dedupe, pho
 
 
 def test_a_folder_that_vanishes_midway_is_an_error_and_nothing_is_forgotten(dedupe, photos, tmp_path, monkeypatch):
-    look = commands.survey
-
     def vanish(*args, **words):
-        found = look(*args, **words)
+        found = survey(*args, **words)
         photos.rename(tmp_path / "elsewhere")
         return found
 

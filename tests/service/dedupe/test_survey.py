@@ -4,7 +4,7 @@ import shutil
 import pytest
 
 from diptych import Collection
-from diptych.content import picture_id
+from diptych.content import describe, picture_id
 from diptych.dedupe.ledger import Ledger
 from diptych.dedupe.survey import TRASH, listed, resolved, survey
 from diptych.errors import DedupeError
@@ -36,10 +36,8 @@ def look(tmp_path, scorer):
 @pytest.fixture
 def decoded(monkeypatch):
     """How often a picture was decoded."""
-    from diptych import intake
-
-    calls, describe = [], intake.describe
-    monkeypatch.setattr(intake, "describe", lambda *args, **words: calls.append(1) or describe(*args, **words))
+    calls = []
+    monkeypatch.setattr("diptych.intake.describe", lambda *args, **words: calls.append(1) or describe(*args, **words))
     return calls
 
 

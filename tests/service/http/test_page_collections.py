@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from diptych.http.keys import new_key, written
+from diptych.http.keys import new_key
 from diptych.http.settings import Settings
 from diptych.schema import DATABASE
 
@@ -183,7 +183,7 @@ def test_with_one_collection_there_is_no_shelf(visit, reader, says):
 
 def test_who_may_only_look_is_told_so_and_not_asked_again(visit, several, says):
     secret, key = new_key("visitor", "read")
-    with several("bags", settings=Settings(keys=[written(key)])) as client:
+    with several("bags", settings=Settings(keys=(key,))) as client:
         page = visit(client, "#/collection", refusals=True, http_credentials={"username": "any", "password": secret})
         page.fill("#shelf-name", "hats")
         page.keyboard.press("Enter")
