@@ -1,44 +1,13 @@
-import os
 import signal
 import time
 from functools import partial
-from pathlib import Path
 
 import pytest
+from parts import always, once, plain, slow, wrong
 
 from diptych.batch.attempts import MOST, Attempts
 from diptych.batch.pool import Pool
 from diptych.errors import BatchError
-
-
-def plain(number: int) -> int:
-    return number
-
-
-def once(number: int, *, folder: Path) -> int:
-    """Ends the process that comes to the third part first."""
-    if number == 3:
-        try:
-            (folder / "met").touch(exist_ok=False)
-        except FileExistsError:
-            return number
-        os.kill(os.getpid(), signal.SIGKILL)
-    return number
-
-
-def always(number: int) -> int:
-    if number == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return number
-
-
-def wrong(number: int) -> int:
-    raise {1: BatchError("one reason"), 2: OSError(28, "No space left on device", "part")}[number]
-
-
-def slow(number: int) -> int:
-    time.sleep(60)
-    return number
 
 
 def attempts(numbers, say=lambda text: None) -> Attempts:
