@@ -152,6 +152,8 @@ def check(args: argparse.Namespace) -> int:
     lines += _some([f"  {text}" for text in verdict.problems])
     lines += [] if verdict.problems else [f"all {verdict.pictures:,} pictures are whole"]
     lines += [f"  note: {text}" for text in verdict.remarks]
+    if verdict.problems:
+        lines.append(f"`diptych index rebuild --store {args.store}` mends what the files still allow")
     if verdict.recall is not None:
         lines.append(f"  the index finds {verdict.recall:.1%} of the exact candidates")
     emit(args, {"healthy": verdict.healthy, **asdict(verdict)}, "\n".join(lines))
@@ -211,6 +213,7 @@ def renew(args: argparse.Namespace) -> int:
             on_progress=bar.update,
         )
     lines = [f"{report.embedded:,} embedded anew, {report.pictures:,} in the index"]
+    lines += ["the database was damaged and is whole again"] if report.mended else []
     if failed:
         fate = "removed" if args.drop_missing else "left as they were; put them back, or use --drop-missing"
         lines += [f"{report.failed} could not be read ({fate}):", *_some([f"  {entry['reason']}" for entry in failed])]

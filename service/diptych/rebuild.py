@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from diptych.errors import UnknownPictureError
+from diptych.errors import StoreError, UnknownPictureError
 from diptych.index import CandidateIndex
 from diptych.intake import BATCH, features
 from diptych.layout import Kind
@@ -22,11 +24,15 @@ Failure = Callable[[Record, Exception], None]
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """How many pictures there are, how many were embedded anew, and how many could not be."""
+    """How many pictures there are, how many were embedded anew, and how many could not be.
+
+    `mended` says whether the database itself was damaged, and is whole again.
+    """
 
     pictures: int
     embedded: int
     failed: int
+    mended: bool = False
 
 
 def rebuild(
@@ -39,13 +45,14 @@ def rebuild(
     on_error: Failure | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Rebuilt:
-    """Bring the collection in a folder to the scorer's model and write its index anew.
+    """Bring the collection in a folder to the scorer's model, mend what is damaged and write its index anew.
 
     May be interrupted and run again. With `drop`, pictures that cannot be read any more are removed; `index` is the
     index's kind from now on. Raises StoreError.
     """
-    with Store.open(directory) as store:
+    with _past_mending(directory), Store.open(directory) as store:
         report = reembed(store, scorer, everything=everything, drop=drop, on_error=on_error, on_progress=on_progress)
+        report = replace(report, mended=_mended(store))
         runtime = scorer.runtime
         if index is not None:
             store.set_index_kind(index)
@@ -88,6 +95,29 @@ def reembed(
         if on_progress is not None:
             on_progress(len(found))
     return Rebuilt(store.count(), embedded, failed)
+
+
+@contextmanager
+def _past_mending(directory: Path) -> Iterator[None]:
+    """Says what is left to do with a database that SQLite cannot read."""
+    try:
+        yield
+    except StoreError as error:
+        if type(error.__cause__) is not sqlite3.DatabaseError:  # what is a subclass is no damage: a full disk, for one
+            raise
+        raise StoreError(
+            f"{directory}: {error.__cause__}; this cannot be mended. Restore a backup, or add the pictures to a new "
+            f"collection; `diptych index export --store {directory}` lists those that can still be read"
+        ) from error
+
+
+def _mended(store: Store) -> bool:
+    """Write a database that SQLite finds damaged anew from what can be read of it; False if it was whole."""
+    if not store.damage():
+        return False
+    with store.reading() as connection:
+        connection.execute("VACUUM")
+    return True
 
 
 def _content(store: Store, record: Record, scorer: Scorer):
