@@ -36,7 +36,7 @@ SCHEMA = {
     "description": f"A condition on metadata, nested {_DEPTH} deep and with {_TERMS} comparisons at most.",
     "properties": {"$and": _PARTS, "$or": _PARTS, "$not": _SELF},
     "patternProperties": {
-        r'^[^$."]([^."]|\.[^."])*$': {
+        r'^[^$."\u0000]([^."\u0000]|\.[^."\u0000])*$': {
             "anyOf": [
                 _VALUE,
                 {
@@ -65,6 +65,10 @@ def compiled(condition: dict[str, Any]) -> Condition:
 
     Raises ValueError, which says where and what was expected, for what is no condition.
     """
+    try:
+        json.dumps(condition, ensure_ascii=False, default=str).encode()
+    except (UnicodeEncodeError, RecursionError):
+        raise ValueError("filter: it is nested too deep, or has half of a surrogate pair, which is no text") from None
     terms = [0]
 
     def all_of(value: Any, where: str, depth: int) -> Condition:
@@ -145,7 +149,7 @@ def _kinds(value: Any) -> str | None:
 
 def _path(key: str, where: str) -> str:
     steps = key.split(".")
-    if not all(steps) or '"' in key:
+    if not all(steps) or '"' in key or "\0" in key:
         raise ValueError(f"{where}: expected the name of a field, or several with dots between, without quotes")
     return "$" + "".join(f'."{step}"' for step in steps)
 

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from diptych.archive import lines
+from diptych.errors import StoreError
 
 
 def files(*contents: bytes) -> list:
@@ -207,3 +208,12 @@ def test_an_export_has_a_line_for_every_picture(reader, shelf):
     few = reader.get("/v1/images/export", params={"filter": '{"seed": 3}'}).text.splitlines()
     assert [loads(line)["metadata"]["seed"] for line in few] == [3]
     assert reader.get("/v1/images/export", params={"filter": "3"}).status_code == 422
+
+
+def test_an_export_that_fails_is_an_error_and_no_broken_answer(client, collection, monkeypatch):
+    def fail(*_, **__):
+        raise StoreError("the disk is gone")
+
+    monkeypatch.setattr(collection.store, "page", fail)
+    answer = client.get("/v1/images/export")
+    assert (answer.status_code, answer.json()["error"]["message"]) == (500, "the disk is gone")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import chain, islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -127,7 +128,9 @@ def export(
     """Every picture of the collection as a line of JSON, in the order they were added."""
     where = EVERYTHING if filter is None else compiled(read_filter(filter))
     records = lines(collection.store, where, embeddings=embeddings)
-    found = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    # The first is read before the answer begins: after that nothing can be refused any more.
+    first = list(islice(records, 1))
+    found = (json.dumps(record, ensure_ascii=False) + "\n" for record in chain(first, records))
     return StreamingResponse(found, media_type="application/x-ndjson")
 
 
