@@ -66,7 +66,7 @@ def find_duplicates(
     keep: Sequence[str] = DEFAULT,
     candidates: int = CANDIDATES,
     ledger: Ledger | None = None,
-    on_pairs: Callable[[int], Callable[[int], object]] = lambda total: lambda done: None,
+    on_pairs: Callable[[int, int], Callable[[int], object]] = lambda missing, known: lambda done: None,
 ) -> Duplicates:
     """Group the pictures of a collection, by default all of it, by what they show.
 
@@ -76,8 +76,9 @@ def find_duplicates(
     A group is a keeper, chosen by the rules `keep` (see `keeper.RULES`), and the pictures whose score with the keeper
     itself is at least the threshold. `auto` follows from the model's calibration and the number of pictures. Each
     picture is compared with its `candidates` nearest. The `ledger` keeps scores for the next time; `on_pairs` is told
-    how many have to be computed and gives what is told how many more were. The same pictures give the same groups,
-    in whatever order they come and whatever the ledger knows.
+    how many have to be computed and how many are known, and gives what is told how many more were; what that raises
+    ends the search, and what was computed is in the ledger. The same pictures give the same groups, in whatever order
+    they come and whatever the ledger knows.
 
     Raises ValueError, DedupeError for unknown rules and a model without calibration, and StoreError.
     """
@@ -93,7 +94,8 @@ def find_duplicates(
     contents = list(dict.fromkeys(place[found[number].id] for number in order))
     scores = PairScores(collection, ids, ledger or Ledger(None, collection.scorer.runtime.revision))
     pairs = candidate_pairs(_embeddings(collection, ids), candidates, collection.scorer.runtime.threads)
-    scores.tick = on_pairs(scores.missing(pairs))
+    missing = scores.missing(pairs)
+    scores.tick = on_pairs(missing, len(pairs) - missing)
     values = scores.of(pairs)
     near = values >= bound
     known = matches_of([(a, b) for a, b in pairs[near].tolist()], values[near].tolist(), bound)
