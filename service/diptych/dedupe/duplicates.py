@@ -65,6 +65,7 @@ def find_duplicates(
     threshold: float | Literal["auto"] = "auto",
     keep: Sequence[str] = DEFAULT,
     candidates: int = CANDIDATES,
+    bound: float | None = None,
     ledger: Ledger | None = None,
     on_pairs: Callable[[int, int], Callable[[int], object]] = lambda missing, known: lambda done: None,
 ) -> Duplicates:
@@ -75,7 +76,8 @@ def find_duplicates(
 
     A group is a keeper, chosen by the rules `keep` (see `keeper.RULES`), and the pictures whose score with the keeper
     itself is at least the threshold. `auto` follows from the model's calibration and the number of pictures. Each
-    picture is compared with its `candidates` nearest. The `ledger` keeps scores for the next time; `on_pairs` is told
+    picture is compared with its `candidates` nearest; the pairs answered reach down to `bound`, by default the most
+    lenient threshold that the model states. The `ledger` keeps scores for the next time; `on_pairs` is told
     how many have to be computed and how many are known, and gives what is told how many more were; what that raises
     ends the search, and what was computed is in the ledger. The same pictures give the same groups, in whatever order
     they come and whatever the ledger knows.
@@ -88,7 +90,7 @@ def find_duplicates(
     limit = automatic(stated, len(ids)) if threshold == "auto" else threshold
     if not 0 < limit <= 1:
         raise ValueError(f"threshold must be 'auto' or above 0 and at most 1, got {limit}")
-    bound = min(limit, most_lenient(stated))
+    bound = min(limit, most_lenient(stated) if bound is None else bound)
     order = preference(found, keep)
     place = {id: number for number, id in enumerate(ids)}
     contents = list(dict.fromkeys(place[found[number].id] for number in order))

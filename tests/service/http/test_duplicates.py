@@ -91,7 +91,8 @@ def test_the_groups_are_those_of_the_library(client, scenes, options):
 
 def test_its_pairs_are_places_among_its_pictures_the_one_to_keep_first(client, scenes):
     found = to_the_end(client, threshold=0.9)[-1]
-    library = find_duplicates(scenes, threshold=0.9)
+    library = find_duplicates(scenes, threshold=0.9, bound=0.5)
+    assert found["bound"] == 0.5
     ids = [picture["id"] for picture in found["pictures"]]
     assert len(set(ids)) == len(ids)
     assert ids == [library.pictures[p].id for p in library.order if library.pictures[p].id in ids]

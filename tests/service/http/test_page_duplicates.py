@@ -87,9 +87,8 @@ def test_the_slider_groups_anew_with_pairs_from_both_sides_and_leads_back(looked
     lenient = float(looked.inner_text("#threshold-value"))
     slide(looked, 340)
     strict = float(looked.inner_text("#threshold-value").strip("> "))
-    assert lenient <= 0.9401 < strict
-    threshold = looked.evaluate("() => document.querySelector('#threshold').value")
-    assert threshold == "340"
+    assert lenient == 0.5
+    assert strict > 0.99
     passing = [float(text) for text in looked.locator("#pass li a > span").all_inner_texts()]
     failing = [float(text.strip("> ")) for text in looked.locator("#fail li a > span").all_inner_texts()]
     assert failing == sorted(failing, reverse=True)

@@ -20,6 +20,7 @@ from diptych.http.requests import DuplicatesRequest
 from diptych.http.routes.images import described
 
 SECONDS = 3.0  # of scoring for one request, or as many as it took to get there
+BOUND = 0.5  # the score to which the pairs of an answer reach down: even odds
 PAIRS = 100_000  # in one answer, 2.5 MB of them
 PICTURES = 50_000  # comparing the embeddings of so many takes a good part of a request
 
@@ -76,7 +77,12 @@ async def duplicates(
         try:
             with here.ledgers.of(collection) as ledger:
                 found = find_duplicates(
-                    collection, threshold=body.threshold, keep=body.keep, ledger=ledger, on_pairs=stint.begin
+                    collection,
+                    threshold=body.threshold,
+                    keep=body.keep,
+                    bound=BOUND,
+                    ledger=ledger,
+                    on_pairs=stint.begin,
                 )
             return _answer(here, collection, found, facts)
         except _TimeIsUp:
