@@ -7,7 +7,7 @@ import pytest
 from diptych import Collection, Scorer, find_duplicates
 from diptych.dedupe import scores
 from diptych.demo import draw_collection
-from diptych.http.keys import new_key, written
+from diptych.http.keys import new_key
 from diptych.http.routes import duplicates
 from diptych.http.settings import Settings
 
@@ -176,7 +176,7 @@ def test_leaving_the_view_stops_asking_and_coming_back_goes_on(visit, running, s
 def test_who_may_only_look_finds_groups_and_is_told_kindly_that_none_goes(visit, running, scenes, photo, says):
     secret, key = new_key("visitor", "read")
     before = len(scenes)
-    with running(scenes, photo, Settings(keys=[written(key)])) as client:
+    with running(scenes, photo, Settings(keys=(key,))) as client:
         login = {"username": "any", "password": secret}
         page = visit(client, "#/duplicates", refusals=True, http_credentials=login)
         page.wait_for_function("() => !document.querySelector('#look').disabled")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from fastapi import APIRouter, Depends, Request
 
@@ -73,7 +74,7 @@ async def duplicates(
     def work() -> DuplicatesBegun | Duplicates:
         _check(body, collection)
         stint = _Stint(here.settings.seconds / 4)
-        facts = {"id": f"duplicates-{request_id}", "model": here.model}
+        facts: dict[str, Any] = {"id": f"duplicates-{request_id}", "model": here.model}
         try:
             with here.ledgers.of(collection) as ledger:
                 found = find_duplicates(
@@ -114,7 +115,7 @@ def _check(body: DuplicatesRequest, collection: Collection) -> None:
             raise RequestError(422, "no_thresholds", str(error), param="threshold") from None
 
 
-def _answer(here: Context, collection: Collection, found: Found, facts: dict[str, str]) -> Duplicates:
+def _answer(here: Context, collection: Collection, found: Found, facts: dict[str, Any]) -> Duplicates:
     pairs = sorted(found.pairs, key=lambda pair: -pair[2])
     left_out = len(pairs) - PAIRS
     if left_out > 0:
