@@ -100,8 +100,8 @@ def _find(
             _tidy(collection, {picture.id for picture in seen.pictures})
         with progress((), args, total=0, unit="pair", desc="comparing") as bar:
 
-            def begin(total: int) -> Callable[[int], object]:
-                bar.total = total
+            def begin(missing: int, known: int) -> Callable[[int], object]:
+                bar.total = missing
                 return bar.update
 
             found = find_duplicates(

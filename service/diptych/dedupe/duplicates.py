@@ -65,8 +65,9 @@ def find_duplicates(
     threshold: float | Literal["auto"] = "auto",
     keep: Sequence[str] = DEFAULT,
     candidates: int = CANDIDATES,
+    bound: float | None = None,
     ledger: Ledger | None = None,
-    on_pairs: Callable[[int], Callable[[int], object]] = lambda total: lambda done: None,
+    on_pairs: Callable[[int, int], Callable[[int], object]] = lambda missing, known: lambda done: None,
 ) -> Duplicates:
     """Group the pictures of a collection, by default all of it, by what they show.
 
@@ -75,9 +76,11 @@ def find_duplicates(
 
     A group is a keeper, chosen by the rules `keep` (see `keeper.RULES`), and the pictures whose score with the keeper
     itself is at least the threshold. `auto` follows from the model's calibration and the number of pictures. Each
-    picture is compared with its `candidates` nearest. The `ledger` keeps scores for the next time; `on_pairs` is told
-    how many have to be computed and gives what is told how many more were. The same pictures give the same groups,
-    in whatever order they come and whatever the ledger knows.
+    picture is compared with its `candidates` nearest; the pairs answered reach down to `bound`, by default the most
+    lenient threshold that the model states. The `ledger` keeps scores for the next time; `on_pairs` is told
+    how many have to be computed and how many are known, and gives what is told how many more were; what that raises
+    ends the search, and what was computed is in the ledger. The same pictures give the same groups, in whatever order
+    they come and whatever the ledger knows.
 
     Raises ValueError, DedupeError for unknown rules and a model without calibration, and StoreError.
     """
@@ -87,13 +90,14 @@ def find_duplicates(
     limit = automatic(stated, len(ids)) if threshold == "auto" else threshold
     if not 0 < limit <= 1:
         raise ValueError(f"threshold must be 'auto' or above 0 and at most 1, got {limit}")
-    bound = min(limit, most_lenient(stated))
+    bound = min(limit, most_lenient(stated) if bound is None else bound)
     order = preference(found, keep)
     place = {id: number for number, id in enumerate(ids)}
     contents = list(dict.fromkeys(place[found[number].id] for number in order))
     scores = PairScores(collection, ids, ledger or Ledger(None, collection.scorer.runtime.revision))
     pairs = candidate_pairs(_embeddings(collection, ids), candidates, collection.scorer.runtime.threads)
-    scores.tick = on_pairs(scores.missing(pairs))
+    missing = scores.missing(pairs)
+    scores.tick = on_pairs(missing, len(pairs) - missing)
     values = scores.of(pairs)
     near = values >= bound
     known = matches_of([(a, b) for a, b in pairs[near].tolist()], values[near].tolist(), bound)

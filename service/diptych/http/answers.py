@@ -140,6 +140,49 @@ class ImageItem(BaseModel):
     thumbnail: str = Field(description="Where a small JPEG of it is.")
 
 
+class DuplicateItem(BaseModel):
+    """A picture of a group that could go."""
+
+    id: str
+    relevance_score: float = Field(description="Of the pair it makes with the one to keep.")
+
+
+class DuplicateGroup(BaseModel):
+    """The picture to keep, and those that match it."""
+
+    keeper: str = Field(description="Its id.")
+    members: list[DuplicateItem]
+
+
+class Pairs(BaseModel):
+    """How far the scoring of pairs is."""
+
+    id: str
+    model: str
+    scored: int = Field(description="Pairs that have their score, now and from earlier requests.")
+    total: int = Field(description="Pairs to look at, as far as is known.")
+
+
+class DuplicatesBegun(Pairs):
+    """Not done yet: the same request once more goes on from here."""
+
+    complete: Literal[False] = False
+
+
+class Duplicates(Pairs):
+    """The groups of the collection, and what it takes to group it anew at another threshold."""
+
+    complete: Literal[True] = True
+    threshold: float
+    bound: float = Field(description="The lowest score that `pairs` reach down to.")
+    groups: list[DuplicateGroup]
+    pictures: list[ImageItem] = Field(description="All that are in a pair or a group, the ones to keep first.")
+    pairs: list[tuple[int, int, float]] = Field(
+        description="Two places in `pictures` and the score, of all pairs that were looked at and reach `bound`."
+    )
+    left_out: int = Field(description="Pairs that reach lower, but were too many to answer: the least sure ones.")
+
+
 class AddedItem(ImageItem):
     """A picture that is in the collection now."""
 

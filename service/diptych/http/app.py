@@ -17,7 +17,7 @@ from diptych.http.edge import OPEN, Edge
 from diptych.http.errors import install_handlers
 from diptych.http.metrics import Metrics
 from diptych.http.openapi import complete_openapi
-from diptych.http.routes import collections, images, pairs, search, status
+from diptych.http.routes import collections, duplicates, images, pairs, search, status
 from diptych.http.routes.page import install_page
 from diptych.http.settings import Settings
 from diptych.http.warmup import warm_up
@@ -78,7 +78,7 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
     app.state.context = context
     app.add_middleware(Edge, body_bytes=settings.body_bytes, keys=settings.keys, metrics=metrics)
     install_handlers(app)
-    for part in (pairs, search, images, collections, status):
+    for part in (pairs, search, duplicates, images, collections, status):
         app.include_router(part.router)
     install_page(app)
     complete_openapi(app, settings)

@@ -19,6 +19,7 @@ from diptych.collections import Collections
 from diptych.content import thumbnail
 from diptych.errors import UnknownPictureError
 from diptych.http.errors import RequestError
+from diptych.http.ledgers import Ledgers
 from diptych.http.metrics import Metrics
 from diptych.http.references import Fetch, Picture, reference
 from diptych.http.requests import Request as Asked
@@ -45,6 +46,7 @@ class Context:
     metrics: Metrics
     started: int = field(default_factory=lambda: int(time.time()))
     warm_up: WarmUp | None = None
+    ledgers: Ledgers = field(default_factory=Ledgers)
     fetch: Fetch | None = None  # pictures behind web addresses, where that is allowed
 
     def using(self, name: str | None) -> AbstractContextManager[Collection]:

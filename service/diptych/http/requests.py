@@ -152,6 +152,22 @@ class SearchForm(SearchOptions):
     model_config = ConfigDict(strict=False)  # all of a form is text
 
 
+Rule = Literal["resolution", "format", "oldest", "newest", "shortest"]
+
+
+class DuplicatesRequest(Request):
+    """How sure a duplicate must be, and which picture of a group to keep."""
+
+    threshold: Annotated[float, Field(gt=0, le=1)] | Literal["auto"] = Field(
+        "auto", description="The relevance from which two pictures are the same; `auto` by how many pictures there are."
+    )
+    keep: Annotated[list[Rule], Field(min_length=1)] = Field(
+        ["resolution", "format", "oldest"],
+        description="Rules for the picture to keep, in order: a later one only parts what earlier ones tie. A "
+        "collection knows neither the bytes of a file nor its EXIF entries; when a picture was added is its age.",
+    )
+
+
 DryRun = Field(False, description="Check everything and write nothing: the answer says what would be added.")
 
 

@@ -26,6 +26,7 @@ ROUTES = {
     "/v1/embeddings": {"post"},
     "/v1/explain": {"post"},
     "/v1/search": {"post"},
+    "/v1/duplicates": {"post"},
     "/v1/images": {"get", "post"},
     "/v1/images/export": {"get"},
     "/v1/images/{id}": {"get", "delete"},

@@ -40,12 +40,12 @@ def write(
         "made": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
         "refused": list(refused),
     }
-    script = _read(_HERE / "groups.js") + _read(_HERE / "report.js")
+    script = _read(_PAGE / "groups.js") + _read(_HERE / "report.js")
     theme = _read(_PAGE / "theme.js")
     parts = {
         "policy": f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
         f"script-src {_sha(theme)} {_sha(script)}",
-        "style": _read(_PAGE / "style.css") + _read(_HERE / "report.css"),
+        "style": _read(_PAGE / "style.css") + _read(_PAGE / "groups.css"),
         "theme": theme,
         "found": _inert(data),
         "script": script,

@@ -5,11 +5,12 @@ import { current, offer, onCollection } from "./collections.js";
 import { $, plural } from "./dom.js";
 import * as collection from "./collection.js";
 import * as compare from "./compare.js";
+import * as duplicates from "./duplicates.js";
 import * as search from "./search.js";
 import "./shelf.js";
 import * as status from "./status.js";
 
-const VIEWS = new Map(Object.entries({ search, compare, collection, status }));
+const VIEWS = new Map(Object.entries({ search, compare, duplicates, collection, status }));
 let shown = null;
 
 function route() {

@@ -91,14 +91,13 @@ async function remove(item, node) {
 }
 
 /** Say what was refused; who may only look is not asked to change anything again. */
-export function refused(error, retry = null) {
+export function refused(error, retry = null, alert = $("collection-alert")) {
   if (error.code === "read_only_key") {
     error.message = READ_ONLY;
     $("add").hidden = true;
-    $("shelf").classList.add("read-only");
-    $("tiles").classList.add("read-only");
+    for (const id of ["shelf", "tiles", "view-duplicates"]) $(id).classList.add("read-only");
   }
-  showFault($("collection-alert"), error, retry);
+  showFault(alert, error, retry);
 }
 
 $("more").addEventListener("click", browse);
@@ -168,13 +167,16 @@ onChoice($("add-folder"), (items, _, skipped) => add(items, skipped));
 onFiles("collection", (items, _, skipped) => add(items, skipped));
 addEventListener("beforeunload", (event) => state.adding && event.preventDefault());
 
-onCollection(() => {
+/** Show the pictures anew when the visitor comes back. */
+export function forget() {
   Object.assign(state, { next: null, more: false, loaded: false, loading: null });
   $("more").disabled = false;
   $("collection-alert").hidden = true;
   $("tiles").replaceChildren();
   $("shown").textContent = "";
-});
+}
+
+onCollection(forget);
 
 onInfo((info) => {
   if (!info.collection) [$("none-title").textContent, $("none-text").textContent] = noneBecause(info);

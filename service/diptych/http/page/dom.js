@@ -32,6 +32,9 @@ export function probability(value) {
   return value > 0.999995 ? "> 0.99999" : value.toFixed(5);
 }
 
+/** Log-odds, in which probabilities near 1 have room. */
+export const odds = (share) => Math.log(share / (1 - Math.min(share, 1 - 1e-9)));
+
 export const nameOf = (item) => item.path?.split(/[\\/]/).pop() || item.metadata?.filename || item.id.slice(0, 12);
 
 /** A picture, small; where it cannot be had, because a stored file is gone, say, a word in its place. */

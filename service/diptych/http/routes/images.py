@@ -107,7 +107,7 @@ def listing(
     records = collection.list(limit + 1, after, filter=condition)
     more, records = len(records) > limit, records[:limit]
     return ImageList(
-        data=[ImageItem(**_described(here, collection, record)) for record in records],
+        data=[ImageItem(**described(here, collection, record)) for record in records],
         has_more=more,
         next=records[-1].id if more else None,
     )
@@ -137,7 +137,7 @@ def export(
 @router.get("/{id:id}", summary="One picture's record")
 def one(id_: Id, here: Here, collection: Stored) -> ImageItem:
     """What the collection knows of one picture."""
-    return ImageItem(**_described(here, collection, collection.get(id_)))
+    return ImageItem(**described(here, collection, collection.get(id_)))
 
 
 @router.get(
@@ -191,7 +191,7 @@ def _added(
         good.append(arrival)
     return AddAnswer(
         data=[
-            AddedItem(created=added.created, **_described(here, collection, collection.get(added.id)))
+            AddedItem(created=added.created, **described(here, collection, collection.get(added.id)))
             for added in collection.commit(good)
         ]
     )
@@ -211,7 +211,8 @@ def _foreseen(arrivals: Sequence[Arrival | PictureError], positions: Sequence[st
     return DryRunAnswer(data=items, refused=sum(item.error is not None for item in items))
 
 
-def _described(here: Context, collection: Collection, record: Record) -> dict[str, Any]:
+def described(here: Context, collection: Collection, record: Record) -> dict[str, Any]:
+    """What an `ImageItem` says of a picture."""
     return {
         "id": record.id,
         "path": record.path,

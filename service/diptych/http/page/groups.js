@@ -1,4 +1,5 @@
-// The groups of dedupe/groups.py, from the pairs that this page has: a keeper, and what matches the keeper itself.
+// The groups of dedupe/groups.py, from the pairs that a page has: a keeper, and what matches the keeper itself. No module,
+// for the report of `diptych dedupe` has it within itself.
 
 /** What matches what: [Map(content -> score), ...] by content, whose numbers are in the order to keep. */
 function matchesOf(count, pairs) {

@@ -1,0 +1,144 @@
+"""Groups of pictures of a collection that show the same photo."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import APIRouter, Depends, Request
+
+from diptych.collection import Collection
+from diptych.dedupe.duplicates import Duplicates as Found
+from diptych.dedupe.duplicates import find_duplicates
+from diptych.dedupe.threshold import automatic
+from diptych.errors import DedupeError, UnknownPictureError
+from diptych.http.answers import DuplicateGroup, DuplicateItem, Duplicates, DuplicatesBegun, ImageItem
+from diptych.http.bodies import require_json
+from diptych.http.context import Context, Here, RequestId
+from diptych.http.errors import RequestError, documented
+from diptych.http.requests import DuplicatesRequest
+from diptych.http.routes.images import described
+
+SECONDS = 3.0  # of scoring for one request, or as many as it took to get there
+BOUND = 0.5  # the score to which the pairs of an answer reach down: even odds
+PAIRS = 100_000  # in one answer, 2.5 MB of them
+PICTURES = 50_000  # comparing the embeddings of so many takes a good part of a request
+
+router = APIRouter(
+    prefix="/v1",
+    tags=["collection"],
+    dependencies=[Depends(require_json)],
+    responses=documented(400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 501, 503, 504),
+)
+
+
+class _TimeIsUp(Exception):  # noqa: N818 - no error: the next request goes on
+    """Enough for one request; what was scored is in the ledger."""
+
+
+class _Stint:
+    """The scoring of pairs that one request does."""
+
+    def __init__(self, most: float) -> None:
+        """`most`: seconds that scoring may take at the utmost."""
+        self.scored = self.total = self.computed = 0
+        self._most, self._end, self._began = most, 0.0, time.monotonic()
+
+    def begin(self, missing: int, known: int) -> Callable[[int], object]:
+        """What `find_duplicates` calls before it scores, and what it is to call as it does."""
+        now = time.monotonic()
+        self.scored, self.total = known, known + missing
+        self._end = now + min(max(SECONDS, now - self._began), self._most)
+        return self._tick
+
+    def _tick(self, done: int) -> None:
+        self.scored += done
+        self.computed += done
+        self.total = max(self.total, self.scored)  # keepers are compared with more than their candidates
+        if time.monotonic() >= self._end:
+            raise _TimeIsUp
+
+
+@router.post("/duplicates", summary="Find duplicates in the collection")
+async def duplicates(
+    body: DuplicatesRequest, here: Here, request_id: RequestId, request: Request
+) -> DuplicatesBegun | Duplicates:
+    """Groups of pictures that show the same photo, each with the one to keep; nothing is removed.
+
+    Scoring all pairs of a large collection takes minutes: a request works for some seconds, and as long as `complete`
+    is false, the same request once more goes on. No pair is scored twice.
+    """
+    here.check(body)
+
+    def work() -> DuplicatesBegun | Duplicates:
+        _check(body, collection)
+        stint = _Stint(here.settings.seconds / 4)
+        facts: dict[str, Any] = {"id": f"duplicates-{request_id}", "model": here.model}
+        try:
+            with here.ledgers.of(collection) as ledger:
+                found = find_duplicates(
+                    collection,
+                    threshold=body.threshold,
+                    keep=body.keep,
+                    bound=BOUND,
+                    ledger=ledger,
+                    on_pairs=stint.begin,
+                )
+            return _answer(here, collection, found, facts)
+        except _TimeIsUp:
+            return DuplicatesBegun(**facts, scored=stint.scored, total=stint.total)
+        except UnknownPictureError as error:
+            message = f"Pictures were removed meanwhile ({error}); ask again."
+            raise RequestError(409, "collection_changed", message, param="collection") from None
+        finally:
+            here.metrics.done("pairs", stint.computed)
+
+    with here.using(body.collection) as collection:
+        async with here.ledgers.turn(collection, here.settings.seconds):
+            return await here.work.run(work, request)
+
+
+def _check(body: DuplicatesRequest, collection: Collection) -> None:
+    """Refuse what would fail later, or take too long for a request."""
+    count = len(collection)
+    if count > PICTURES:
+        message = (
+            f"The collection has {count:,} pictures, and a request searches at most {PICTURES:,} for duplicates; "
+            "use `find_duplicates` of the Python library."
+        )
+        raise RequestError(422, "too_many_pictures", message, param="collection")
+    if body.threshold == "auto":
+        try:
+            automatic(collection.scorer.runtime.thresholds, count)
+        except DedupeError as error:
+            raise RequestError(422, "no_thresholds", str(error), param="threshold") from None
+
+
+def _answer(here: Context, collection: Collection, found: Found, facts: dict[str, Any]) -> Duplicates:
+    pairs = sorted(found.pairs, key=lambda pair: -pair[2])
+    left_out = len(pairs) - PAIRS
+    if left_out > 0:
+        pairs = pairs[:PAIRS]
+    groups = [
+        DuplicateGroup(
+            keeper=group.keeper.id,
+            members=[DuplicateItem(id=one.picture.id, relevance_score=one.relevance_score) for one in group.others],
+        )
+        for group in found.groups
+    ]
+    shown = {id for a, b, _ in pairs for id in (a, b)}
+    shown |= {id for group in groups for id in (group.keeper, *(member.id for member in group.members))}
+    ordered = [found.pictures[place].id for place in found.order if found.pictures[place].id in shown]
+    place = {id: number for number, id in enumerate(ordered)}
+    return Duplicates(
+        **facts,
+        scored=found.looked_at,
+        total=found.looked_at,
+        threshold=found.threshold,
+        bound=pairs[-1][2] if left_out > 0 else found.bound,
+        groups=groups,
+        pictures=[ImageItem(**described(here, collection, collection.get(id))) for id in ordered],
+        pairs=[(place[a], place[b], score) for a, b, score in pairs],
+        left_out=max(0, left_out),
+    )

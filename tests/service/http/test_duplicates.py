@@ -1,0 +1,232 @@
+"""Duplicates over HTTP: the groups of `find_duplicates`, in as many requests as it takes."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from types import SimpleNamespace
+
+import pytest
+
+from diptych import Collection, Scorer, find_duplicates
+from diptych.dedupe import scores
+from diptych.dedupe.ledger import LEDGER
+from diptych.demo import draw_collection
+from diptych.http.routes import duplicates
+
+COUNT = 24
+PATH = "/v1/duplicates"
+
+
+@pytest.fixture(scope="module")
+def photo() -> Scorer:
+    return Scorer.load("photo", threads=2)
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory, photo):
+    """The folder of a collection of drawn scenes and edited copies of some of them."""
+    folder = tmp_path_factory.mktemp("drawn")
+    photos = draw_collection(folder, count=COUNT)
+    edited = sorted((folder / "queries").glob("*-edited.jpg"))
+    with Collection.open(folder / "store", photo, create=True) as collection:
+        list(collection.add_files([*photos, *edited]))
+    return folder / "store"
+
+
+@pytest.fixture
+def scenes(drawn, tmp_path, photo):
+    shutil.copytree(drawn, tmp_path / "scenes")
+    with Collection.open(tmp_path / "scenes", photo) as collection:
+        yield collection
+
+
+@pytest.fixture
+def client(running, scenes, photo):
+    with running(scenes, photo) as client:
+        yield client
+
+
+@pytest.fixture
+def slowly(monkeypatch):
+    """Thirty pairs a request."""
+    monkeypatch.setattr(duplicates, "SECONDS", 0.0)
+    monkeypatch.setattr(duplicates, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(scores, "BATCH", 30)
+
+
+def ask(client, **options):
+    answer = client.post(PATH, json=options)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def to_the_end(client, **options) -> list[dict]:
+    answers = [ask(client, **options)]
+    while not answers[-1]["complete"]:
+        assert len(answers) < 200
+        answers.append(ask(client, **options))
+    return answers
+
+
+def expected(collection, **options):
+    return [
+        {
+            "keeper": g.keeper.id,
+            "members": [{"id": m.picture.id, "relevance_score": m.relevance_score} for m in g.others],
+        }
+        for g in find_duplicates(collection, **options).groups
+    ]
+
+
+@pytest.mark.parametrize("options", [{}, {"threshold": 0.5, "keep": ["newest"]}, {"threshold": 1}])
+def test_the_groups_are_those_of_the_library(client, scenes, options):
+    found = to_the_end(client, **options)[-1]
+    assert found["groups"] == expected(scenes, **options)
+    assert (len(found["groups"]) > 2) == (options.get("threshold") != 1)
+    assert found["threshold"] == find_duplicates(scenes, **options).threshold
+
+
+def test_its_pairs_are_places_among_its_pictures_the_one_to_keep_first(client, scenes):
+    found = to_the_end(client, threshold=0.9)[-1]
+    library = find_duplicates(scenes, threshold=0.9, bound=0.5)
+    assert found["bound"] == 0.5
+    ids = [picture["id"] for picture in found["pictures"]]
+    assert len(set(ids)) == len(ids)
+    assert ids == [library.pictures[p].id for p in library.order if library.pictures[p].id in ids]
+    assert {(frozenset((ids[a], ids[b])), score) for a, b, score in found["pairs"]} == {
+        (frozenset((a, b)), score) for a, b, score in library.pairs
+    }
+    values = [score for *_, score in found["pairs"]]
+    assert values == sorted(values, reverse=True)
+    assert min(values) >= found["bound"]
+    assert found["left_out"] == 0
+    assert client.get(found["pictures"][0]["thumbnail"]).status_code == 200
+
+
+def test_what_does_not_fit_into_a_request_goes_on_with_the_next_and_nothing_is_scored_twice(client, scenes, slowly):
+    answers = to_the_end(client, threshold=0.9)
+    *begun, done = answers
+    assert len(begun) > 3
+    assert [answer["scored"] for answer in begun[:3]] == [30, 60, 90]
+    assert {"groups", "pairs"}.isdisjoint(begun[0])
+    assert len({answer["total"] for answer in begun[:3]}) == 1
+    assert done["scored"] == done["total"] >= begun[-1]["scored"]
+    assert done["groups"] == expected(scenes, threshold=0.9)
+    with closing(sqlite3.connect(scenes.directory / LEDGER)) as ledger:
+        assert ledger.execute("SELECT count(*) FROM pairs").fetchone() == (done["total"],)
+    text = client.get("/metrics").text
+    (line,) = [line for line in text.splitlines() if line.startswith('diptych_done_total{what="pairs"}')]
+    assert float(line.split()[1]) == done["total"]
+    assert len(to_the_end(client, threshold=0.5, keep=["shortest"])) <= 2
+
+
+def test_requests_at_once_share_the_work_and_the_ledger(client, scenes, slowly):
+    with ThreadPoolExecutor(4) as pool:
+        found = [answers[-1] for answers in pool.map(lambda _: to_the_end(client, threshold=0.9), range(4))]
+    assert {tuple(group["keeper"] for group in one["groups"]) for one in found} == {
+        tuple(group["keeper"] for group in expected(scenes, threshold=0.9))
+    }
+    with closing(sqlite3.connect(scenes.directory / LEDGER)) as ledger:
+        assert ledger.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_pictures_that_were_removed_are_gone_the_next_time(client, scenes):
+    first = to_the_end(client, threshold=0.9)[-1]
+    gone = [first["groups"][0]["keeper"], *(member["id"] for member in first["groups"][0]["members"])]
+    for id in gone:
+        assert client.delete(f"/v1/images/{id}").status_code == 200
+    after = to_the_end(client, threshold=0.9)[-1]
+    assert after["groups"] == expected(scenes, threshold=0.9)
+    assert {picture["id"] for picture in after["pictures"]}.isdisjoint(gone)
+
+
+def test_a_picture_that_is_removed_while_it_is_compared_asks_to_begin_again(client, scenes, monkeypatch):
+    real = scores.PairScores.missing
+
+    def missing(self, pairs):
+        assert scenes.remove(self.ids[pairs[0][0]])
+        return real(self, pairs)
+
+    monkeypatch.setattr(scores.PairScores, "missing", missing)
+    answer = client.post(PATH, json={})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "collection_changed")
+    assert "ask again" in answer.json()["error"]["message"]
+    monkeypatch.undo()
+    assert to_the_end(client)[-1]["complete"]
+
+
+def test_a_collection_opened_for_reading_keeps_its_scores_in_memory(running, drawn, photo, slowly):
+    with Collection.open(drawn, photo, read_only=True) as collection, running(collection, photo) as client:
+        answers = to_the_end(client, threshold=0.9)
+        assert [answer["scored"] for answer in answers[:3]] == [30, 60, 90]
+        assert answers[-1]["groups"] == expected(collection, threshold=0.9)
+    assert not (drawn / LEDGER).exists()
+
+
+def test_a_damaged_ledger_is_an_error_that_says_what_to_do(client, scenes, caplog):
+    path = scenes.directory / LEDGER
+    path.write_bytes(b"no database at all" * 400)
+    answer = client.post(PATH, json={})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "dedupe")
+    assert "delete it: the next run computes again what it holds" in answer.json()["error"]["message"]
+    path.unlink()
+    assert to_the_end(client)[-1]["complete"]
+
+
+def test_an_empty_collection_has_no_groups(running, tmp_path, scorer):
+    with Collection.open(tmp_path / "empty", scorer, create=True) as empty, running(empty, scorer) as client:
+        found = ask(client)
+    assert (found["groups"], found["pictures"], found["pairs"], found["total"]) == ([], [], [], 0)
+
+
+def test_of_too_many_pairs_the_surest_are_answered_and_the_rest_counted(client, monkeypatch):
+    whole = to_the_end(client, threshold=0.9)[-1]
+    monkeypatch.setattr(duplicates, "PAIRS", 5)
+    found = ask(client, threshold=0.9)
+    assert found["pairs"] != whole["pairs"]
+    scored = [score for *_, score in whole["pairs"]]
+    assert [score for *_, score in found["pairs"]] == scored[:5]
+    assert found["left_out"] == len(scored) - 5 > 0
+    assert found["bound"] == scored[4]
+    assert found["groups"] == whole["groups"]
+
+
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        ({"threshold": 0}, "threshold"),
+        ({"threshold": 1.5}, "threshold"),
+        ({"threshold": "strict"}, "threshold"),
+        ({"keep": ["largest"]}, "keep[0]"),
+        ({"keep": []}, "keep"),
+        ({"treshold": 0.5}, 'did you mean "threshold"?'),
+    ],
+)
+def test_what_nobody_can_answer_is_refused_with_the_part_that_is_meant(reader, body, word):
+    answer = reader.post(PATH, json=body)
+    assert answer.status_code == 422
+    assert word in answer.json()["error"]["message"]
+
+
+def test_too_many_pictures_and_a_model_without_thresholds_are_refused_with_the_next_step(
+    running, collection, scorer, monkeypatch
+):
+    with running(collection, scorer) as client:
+        monkeypatch.setattr(duplicates, "PICTURES", 4)
+        error = client.post(PATH, json={}).json()["error"]
+        assert (error["code"], error["param"]) == ("too_many_pictures", "collection")
+        assert "5 pictures" in error["message"]
+        assert "find_duplicates" in error["message"]
+        monkeypatch.undo()
+        monkeypatch.setattr(scorer.runtime, "thresholds", {})
+        error = client.post(PATH, json={}).json()["error"]
+        assert (error["code"], error["param"]) == ("no_thresholds", "threshold")
+        assert ask(client, threshold=0.5)["bound"] == 0.5
+
+
+def test_without_a_collection_it_is_501(serve):
+    with serve(stored=False) as client:
+        assert client.post(PATH, json={}).status_code == 501

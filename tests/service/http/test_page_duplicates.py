@@ -1,0 +1,235 @@
+"""The view Duplicates in a real browser, on drawn scenes that the released model compared."""
+
+from __future__ import annotations
+
+import pytest
+
+from diptych import Collection, Scorer, find_duplicates
+from diptych.dedupe import scores
+from diptych.demo import draw_collection
+from diptych.http.keys import new_key
+from diptych.http.routes import duplicates
+from diptych.http.settings import Settings
+
+pytestmark = pytest.mark.browser
+
+FITS = "() => document.documentElement.scrollWidth <= innerWidth"
+
+
+@pytest.fixture(scope="module")
+def photo() -> Scorer:
+    return Scorer.load("photo", threads=2)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Files of drawn scenes and of edited copies of some of them."""
+    folder = tmp_path_factory.mktemp("drawn")
+    return [*draw_collection(folder, count=24), *sorted((folder / "queries").glob("*-edited.jpg"))]
+
+
+@pytest.fixture
+def scenes(tmp_path, photo, files):
+    with Collection.open(tmp_path / "scenes", photo, create=True) as collection:
+        list(collection.add_files(files))
+        yield collection
+
+
+@pytest.fixture
+def looked(visit, running, scenes, photo):
+    """The page once it has looked for duplicates."""
+    with running(scenes, photo) as client:
+        page = visit(client, "#/duplicates", refusals=True)
+        page.wait_for_function("() => !document.querySelector('#look').disabled")
+        page.click("#look")
+        page.wait_for_selector("#groups .group")
+        yield page
+        page.context.close()
+
+
+def groups(page) -> list[list[str]]:
+    """The ids of the pictures of every drawn group, the one to keep first."""
+    return page.eval_on_selector_all(
+        "#groups .group",
+        "groups => groups.map(group => [...group.querySelectorAll('.copy')].map(copy => copy.dataset.id))",
+    )
+
+
+def slide(page, step: int) -> None:
+    page.eval_on_selector(
+        "#threshold", "(node, step) => { node.value = step; node.dispatchEvent(new Event('input')) }", step
+    )
+
+
+def ids(collection, threshold) -> list[list[str]]:
+    found = find_duplicates(collection, threshold=threshold).groups
+    return sorted([group.keeper.id, *(member.picture.id for member in group.others)] for group in found)
+
+
+def test_the_groups_are_those_of_the_program_and_every_picture_is_seen(looked, scenes):
+    assert sorted(groups(looked)) == ids(scenes, "auto")
+    assert len(groups(looked)) > 2
+    going = sum(len(group) - 1 for group in groups(looked))
+    assert f"{len(groups(looked))} groups, {going} picture" in looked.inner_text("#groups-summary")
+    assert looked.locator("#groups .copy.keeper .tag").count() == len(groups(looked))
+    for place in range(len(groups(looked))):  # a picture is asked for when it comes into sight
+        looked.locator("#groups .group").nth(place).scroll_into_view_if_needed()
+        looked.wait_for_function(
+            "place => [...document.querySelectorAll('#groups .group')[place].querySelectorAll('img')]"
+            ".every(image => image.naturalWidth > 0)",
+            arg=place,
+        )
+
+
+def test_the_slider_groups_anew_with_pairs_from_both_sides_and_leads_back(looked, scenes):
+    before = groups(looked)
+    slide(looked, 0)
+    lenient = float(looked.inner_text("#threshold-value"))
+    slide(looked, 340)
+    strict = float(looked.inner_text("#threshold-value").strip("> "))
+    assert lenient == 0.5
+    assert strict > 0.99
+    passing = [float(text) for text in looked.locator("#pass li a > span").all_inner_texts()]
+    failing = [float(text.strip("> ")) for text in looked.locator("#fail li a > span").all_inner_texts()]
+    assert failing == sorted(failing, reverse=True)
+    assert len(failing) >= 1
+    assert max(failing) <= strict <= min(passing, default=1.0)
+    assert sum(map(len, groups(looked))) < sum(map(len, before))
+    looked.click("#as-found")
+    assert groups(looked) == before
+    assert looked.evaluate("document.activeElement.id") == "threshold"
+    # By the keyboard, a step at a time.
+    looked.keyboard.press("ArrowRight")
+    assert looked.is_visible("#as-found")
+
+
+def test_the_one_to_keep_is_changed_and_the_selection_follows(looked):
+    first = groups(looked)[0]
+    looked.click("#groups .group >> nth=0 >> text=Keep this >> nth=0")
+    assert groups(looked)[0][:2] == [first[1], first[0]]
+    assert looked.locator(f"#groups .copy[data-id='{first[0]}'] input").is_checked()
+    summary = looked.inner_text("#groups-summary")
+    assert looked.evaluate("document.activeElement.type") == "checkbox"
+    looked.keyboard.press("Space")
+    assert looked.inner_text("#groups-summary") != summary
+    looked.click("#select-none")
+    assert ", 0 pictures selected" in looked.inner_text("#groups-summary")
+    assert looked.is_disabled("#remove-selected")
+    looked.click("#select-others")
+    assert looked.inner_text("#groups-summary") == summary
+    assert groups(looked)[0][0] == first[1]
+
+
+def test_pictures_go_only_after_a_clear_yes_and_the_ones_to_keep_stay(looked, scenes, says):
+    before, found = len(scenes), groups(looked)
+    going = [id for _, *others in found for id in others]
+    looked.click("#remove-selected")
+    assert looked.inner_text("#confirm-title").startswith(f"Remove {len(going)} picture")
+    looked.keyboard.press("Enter")
+    looked.wait_for_selector("#confirm", state="hidden")
+    assert len(scenes) == before
+    looked.click("#remove-selected")
+    looked.click("#confirm-yes")
+    says(looked, "#look-status", f"{len(going)} of {len(going)} picture")
+    says(looked, "#facts", f"{before - len(going)} pictures")
+    assert scenes.store.known(going) == set()
+    assert scenes.store.known([keeper for keeper, *_ in found]) == {keeper for keeper, *_ in found}
+    assert groups(looked) == []
+    says(looked, "#groups-summary", "No two pictures")
+    looked.click("#look")
+    looked.wait_for_selector("#look-found:not([hidden])")
+    assert groups(looked) == ids(scenes, "auto")
+    looked.click("#to-collection")
+    says(looked, "#shown", f"of {before - len(going)} pictures")
+
+
+def test_why_a_pair_passes_is_a_click_away(looked):
+    looked.click("#pass a >> nth=0")
+    looked.wait_for_selector("#why-dialog .link")
+
+
+def test_leaving_the_view_stops_asking_and_coming_back_goes_on(visit, running, scenes, photo, says, monkeypatch):
+    monkeypatch.setattr(duplicates, "SECONDS", 0.0)
+    monkeypatch.setattr(scores, "BATCH", 20)
+    asked = []
+    with running(scenes, photo) as client:
+        page = visit(client, "#/duplicates")
+        page.on("request", lambda request: asked.append(request.url) if "duplicates" in request.url else None)
+        page.wait_for_function("() => !document.querySelector('#look').disabled")
+        page.click("#look")
+        page.wait_for_selector("#look-bar:not([hidden])")
+        says(page, "#look-status", "pairs compared")
+        page.click("#to-status")
+        page.wait_for_timeout(300)
+        count = len(asked)
+        page.wait_for_timeout(700)
+        assert len(asked) == count
+        page.click("#to-duplicates")
+        says(page, "#look", "Go on")
+        page.click("#look")
+        page.wait_for_selector("#groups .group")
+        assert page.inner_text("#look") == "Look again"
+        assert sorted(groups(page)) == ids(scenes, "auto")
+        page.context.close()
+
+
+def test_who_may_only_look_finds_groups_and_is_told_kindly_that_none_goes(visit, running, scenes, photo, says):
+    secret, key = new_key("visitor", "read")
+    before = len(scenes)
+    with running(scenes, photo, Settings(keys=(key,))) as client:
+        login = {"username": "any", "password": secret}
+        page = visit(client, "#/duplicates", refusals=True, http_credentials=login)
+        page.wait_for_function("() => !document.querySelector('#look').disabled")
+        page.click("#look")
+        page.wait_for_selector("#groups .group")
+        page.click("#remove-selected")
+        page.click("#confirm-yes")
+        says(page, "#duplicates-alert", "Your key may look but not change")
+        assert page.is_hidden("#remove-selected")
+        assert page.locator("#groups input:visible").count() == 0
+        page.context.close()
+    assert len(scenes) == before
+
+
+def test_the_view_follows_the_chosen_collection(visit, several, photo_bytes, says):
+    with several("bags", "shoes") as client:
+        for name, seeds in (("bags", (1, 2)), ("shoes", (3,))):
+            for seed in seeds:
+                sent = {"image": (f"{seed}.jpg", photo_bytes(seed), "image/jpeg")}
+                assert client.post("/v1/images", files=sent, data={"collection": name}).status_code == 201
+        page = visit(client, "?collection=bags#/duplicates")
+        says(page, "#look", "Look through 2 pictures")
+        page.click("#look")
+        page.wait_for_selector("#look-found:not([hidden])")
+        page.select_option("#which-name", "shoes")
+        says(page, "#look", "Look through 1 picture")
+        assert page.is_hidden("#look-found")
+        page.context.close()
+
+
+def test_what_is_wrong_is_said_and_where_nothing_is_kept_too(visit, running, scenes, photo, says):
+    (scenes.directory / "dedupe.sqlite").write_bytes(b"no database at all" * 400)
+    with running(scenes, photo) as client:
+        page = visit(client, "#/duplicates", refusals=True)
+        page.wait_for_function("() => !document.querySelector('#look').disabled")
+        page.click("#look")
+        says(page, "#duplicates-alert", "delete it: the next run computes again")
+        page.context.close()
+    with running(None, photo) as client:
+        page = visit(client, "#/duplicates")
+        says(page, "#duplicates-none-title", "There is no collection here")
+        assert page.is_hidden("#duplicates-some")
+        page.context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_phone_and_everything_in_it_has_a_name(looked, scheme):
+    looked.emulate_media(color_scheme=scheme)
+    looked.set_viewport_size({"width": 360, "height": 740})
+    assert looked.evaluate(FITS)
+    nameless = looked.evaluate(
+        """() => [...document.querySelectorAll("#view-duplicates :is(a, button, input, progress, img)")]
+          .filter((node) => node.tagName === "IMG" ? !node.hasAttribute("alt") : !(
+            node.ariaLabel || node.labels?.length || node.textContent.trim())).map((node) => node.outerHTML)"""
+    )
+    assert nameless == []
