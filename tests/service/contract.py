@@ -58,9 +58,14 @@ if STORED in os.environ:
 
     @schemathesis.hook
     def before_call(context: Any, case: Any, **_: Any) -> None:
-        """As many queries as documents, or one, which no schema can say."""
-        if case.operation.path == "/v1/score" and case.meta and case.meta.generation.mode.is_positive:
-            case.body["queries"] = case.body["documents"]
+        """What no schema can say: as many queries as documents, or one; and ids are known where they are stored."""
+        path, body = case.operation.path, case.body
+        if not (isinstance(body, dict) and case.meta and case.meta.generation.mode.is_positive):
+            return
+        if path == "/v1/score":
+            body["queries"] = body["documents"]
+        if path != "/v1/images" and body.get("collection"):
+            body["collection"] = "shoes"
 
 
 def contract(folder: Path, model: str, *, minutes: float, closed: bool, seed: int) -> subprocess.CompletedProcess[str]:
