@@ -50,7 +50,7 @@ def test_who_waits_too_long_is_told_so_and_leaves_the_turn_to_others(collection)
 def test_scores_are_beside_a_collection_that_can_be_written(collection):
     for ledgers in (Ledgers(), Ledgers()):
         with ledgers.of(collection) as ledger:
-            ledger.add_scores([PAIR], np.float32([1.5]))
+            ledger.add_scores([PAIR], np.array([1.5], np.float32))
     assert (collection.directory / LEDGER).exists()
     with Ledgers().of(collection) as ledger:
         assert ledger.scores(PAIR)[1].tolist() == [1.5]
@@ -60,7 +60,7 @@ def test_scores_of_a_collection_that_is_only_read_are_in_memory_as_long_as_it_is
     ledgers = Ledgers()
     reading = Collection.open(collection.directory, collection.scorer, read_only=True)
     with ledgers.of(reading) as ledger:
-        ledger.add_scores([PAIR], np.float32([1.5]))
+        ledger.add_scores([PAIR], np.array([1.5], np.float32))
     with ledgers.of(reading) as again:
         assert again.scores(PAIR)[1].tolist() == [1.5]
     assert not (collection.directory / LEDGER).exists()
