@@ -74,7 +74,7 @@ def test_a_folder_is_added_with_what_is_below_it_and_without_what_is_no_picture(
     assert {record.metadata.get("filename") for record in collection.list(10)} >= {"a.jpg", "b.jpg"}
 
 
-def test_adding_can_be_cancelled_and_taken_up_again(visit, client, photo_bytes, upload, says):
+def test_adding_can_be_cancelled_and_taken_up_again(visit, client, collection, photo_bytes, upload, says):
     page = visit(client, "#/collection", refusals=True)
     page.wait_for_selector(".tile >> nth=4")
     held = []
@@ -87,6 +87,7 @@ def test_adding_can_be_cancelled_and_taken_up_again(visit, client, photo_bytes, 
     page.unroute("**/v1/images")
     page.click("#add-again")
     says(page, "#add-progress", "1 picture added.")
+    assert [record.metadata.get("filename") for record in collection.list(10)][-1] == "new.jpg"
 
 
 def test_a_picture_is_removed_only_after_a_word_about_its_file(visit, client, collection, says):

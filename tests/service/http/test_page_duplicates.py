@@ -144,8 +144,10 @@ def test_pictures_go_only_after_a_clear_yes_and_the_ones_to_keep_stay(looked, sc
 
 
 def test_why_a_pair_passes_is_a_click_away(looked):
+    pair = looked.get_attribute("#pass a >> nth=0", "href")
     looked.click("#pass a >> nth=0")
     looked.wait_for_selector("#why-dialog .link")
+    assert looked.evaluate("location.hash") == pair
 
 
 def test_leaving_the_view_stops_asking_and_coming_back_goes_on(visit, running, scenes, photo, says, monkeypatch):

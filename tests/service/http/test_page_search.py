@@ -133,6 +133,7 @@ def test_why_has_an_address_of_its_own_for_reloading_and_going_back(visit, reade
     page.wait_for_selector("#why-dialog .link")
     page.click("#why-search")
     page.wait_for_selector("#why-dialog", state="hidden")
+    assert page.evaluate("location.hash") == f"#/search?q={other}"
     page.wait_for_selector(f'#second [data-id="{other}"] .tag')
 
 
