@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from diptych_export.commandline import Subparsers, command, emit, remark
 from diptych_export.errors import ArtifactError
@@ -22,8 +22,11 @@ def register(subparsers: Subparsers) -> None:
     parser.add_argument(
         "checkpoint", metavar="CHECKPOINT", help="directory that `diptych train` wrote, or a released model"
     )
+    parser.add_argument("-o", "--output", metavar="ARTIFACT", help="directory to write, as a whole or not at all")
     parser.add_argument(
-        "-o", "--output", metavar="ARTIFACT", required=True, help="directory to write, as a whole or not at all"
+        "--triton",
+        metavar="DIR",
+        help="put it into this model repository of NVIDIA Triton; without -o what is an artifact or a released model",
     )
     parser.add_argument("--name", help="name in the manifest (default: the directory's)")
     parser.add_argument("--opset", type=int, default=23, help="ONNX operator set of the graphs (default: %(default)s)")
@@ -50,10 +53,33 @@ def register(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--weights", action="store_true", help="put the weights in too, in float16, for others to train on from"
     )
+    parser.set_defaults(parser=parser)
 
 
 def run_export(args: argparse.Namespace) -> int:
     """Run `diptych export`."""
+    if not args.output:
+        _refuse_what_needs_an_output(args)
+    document, lines = _export(args) if args.output else ({}, [])
+    if args.triton:
+        from diptych_export.triton import write_repository
+
+        models = write_repository(args.output or args.checkpoint, args.triton)
+        document["triton"] = {"repository": args.triton, "models": models}
+        lines.append(f"{args.triton}: the models {', '.join(models)} for Triton")
+    emit(args, document, "\n".join(lines))
+    return 0
+
+
+def _refuse_what_needs_an_output(args: argparse.Namespace) -> None:
+    if not args.triton:
+        args.parser.error("the following arguments are required: -o/--output, or --triton for what is an artifact")
+    for option in ("name", "opset", "pixels", "precision", "pictures", "check", "weights"):
+        if getattr(args, option) != args.parser.get_default(option):
+            args.parser.error(f"--{option} changes what is exported, which needs -o/--output as well")
+
+
+def _export(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     try:
         from diptych_export.artifact import export_checkpoint
     except ModuleNotFoundError as error:
@@ -78,8 +104,7 @@ def run_export(args: argparse.Namespace) -> int:
         f"{args.output}: model {manifest.name}, revision {manifest.revision}, "
         + ", ".join(f"{file} {size / 1e6:.1f} MB" for file, size in sizes.items())
     )
-    emit(args, {"artifact": args.output, "bytes": sizes, "manifest": asdict(manifest)}, "\n".join(lines))
-    return 0
+    return {"artifact": args.output, "bytes": sizes, "manifest": asdict(manifest)}, lines
 
 
 def _gates(manifest: Manifest) -> list[str]:

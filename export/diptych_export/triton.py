@@ -1,0 +1,187 @@
+"""A model repository for NVIDIA Triton, and for KServe, which runs it: an artifact's graphs as three of its models.
+
+`NAME_panel` makes of pixels uint8 (S, S, 3) what is kept of a picture: tokens in half precision and an embedding.
+`NAME_pair` makes of two pictures' tokens `raw_score` (1,), the logit, and `relevance_score` (1,), calibrated to [0, 1].
+`NAME` is both in one, from two pictures' pixels to the scores. The node of our own runs by the body that it has along.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from diptych_export.errors import ArtifactError
+from diptych_export.manifest import PAIR_GRAPH, PANEL_GRAPH, Manifest, find_artifact
+
+if TYPE_CHECKING:
+    import onnx
+
+VERSION = "1"
+PANEL_BATCH, PAIR_BATCH = 32, 256  # what a GPU likes; Triton takes fewer where there are fewer
+DELAY = 1000  # microseconds that the first of a batch waits for others
+
+_TYPES = {"UINT8": "TYPE_UINT8", "FLOAT16": "TYPE_FP16", "FLOAT": "TYPE_FP32"}
+_SCORES = {"raw_score": ("FLOAT", [1]), "relevance_score": ("FLOAT", [1])}
+
+Tensors = Mapping[str, tuple[str, Sequence[int]]]
+
+
+def write_repository(model: str | os.PathLike[str], directory: str | os.PathLike[str]) -> list[str]:
+    """Write the models of an artifact, or of a released model by name, into a model repository; returns their names.
+
+    Other models of the repository are left alone. Raises ArtifactError where the artifact is damaged, where onnx is not
+    installed, and where a model of one of these names is there: Triton may be serving it.
+    """
+    source, target = find_artifact(model), Path(directory)
+    manifest = Manifest.load(source)
+    panel, pair, name = f"{manifest.name}_panel", f"{manifest.name}_pair", manifest.name
+    if not re.fullmatch(r"\w[\w.-]*", name, re.ASCII):
+        raise ArtifactError(f"{name!r} cannot be a folder in a model repository; export the model by another --name")
+    for made in (panel, pair, name):
+        if (target / made).exists():
+            raise ArtifactError(f"{target} has a model {made} already; remove it, or choose another directory")
+    size = manifest.panel_size
+    pixels = {"pixels": ("UINT8", [size, size, 3])}
+    kept = {"tokens": ("FLOAT16", manifest.token_shape), "embeddings": ("FLOAT", [manifest.embedding_dim])}
+    tokens: Tensors = dict.fromkeys(("tokens_a", "tokens_b"), ("FLOAT16", manifest.token_shape))
+    pictures: Tensors = dict.fromkeys(("pixels_a", "pixels_b"), pixels["pixels"])
+    files = {
+        f"{panel}/config.pbtxt": _model_config(panel, manifest, pixels, kept, PANEL_BATCH),
+        f"{panel}/{VERSION}/model.onnx": _panel_graph(manifest.read_checked(source, PANEL_GRAPH)),
+        f"{pair}/config.pbtxt": _model_config(pair, manifest, tokens, _SCORES, PAIR_BATCH),
+        f"{pair}/{VERSION}/model.onnx": _pair_graph(manifest.read_checked(source, PAIR_GRAPH), manifest.calibration),
+        f"{name}/config.pbtxt": _ensemble_config(manifest, pictures, panel, pair),
+        # An ensemble has no file of its own, but a folder, and object stores keep no empty ones.
+        f"{name}/{VERSION}/revision": manifest.revision,
+    }
+    try:
+        _place(target, files, (panel, pair, name))
+    except OSError as error:
+        raise ArtifactError(f"{target} cannot be written ({error.strerror}); choose another directory") from None
+    return [panel, pair, name]
+
+
+def _place(target: Path, files: Mapping[str, bytes | str], models: Sequence[str]) -> None:
+    """Every model in one move, the one that needs the others last: a server that looks on meets whole ones only."""
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as temporary:
+        for file, data in files.items():
+            path = Path(temporary, file)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data.encode() if isinstance(data, str) else data)
+        for model in models:
+            Path(temporary, model).rename(target / model)
+
+
+def _panel_graph(graph: bytes) -> bytes:
+    """Tokens in half precision, as they are stored, whatever the graph computes in."""
+    onnx = _onnx()
+    model = onnx.load_from_string(graph)
+    for output in model.graph.output:
+        wanted = onnx.TensorProto.FLOAT16 if output.name == "tokens" else onnx.TensorProto.FLOAT
+        if output.type.tensor_type.elem_type != wanted:
+            inside = _renamed(model, output.name)
+            model.graph.node.append(onnx.helper.make_node("Cast", [inside], [output.name], to=wanted))
+            output.type.tensor_type.elem_type = wanted
+    return model.SerializeToString(deterministic=True)
+
+
+def _pair_graph(graph: bytes, calibration: Mapping[str, float]) -> bytes:
+    """Tokens in half precision, as they are stored; the logit and the relevance, sigmoid(scale * logit + offset)."""
+    onnx = _onnx()
+    model = onnx.load_from_string(graph)
+    helper, proto = onnx.helper, onnx.TensorProto
+    for given in model.graph.input:
+        kind = given.type.tensor_type.elem_type
+        if kind != proto.FLOAT16:
+            model.graph.node.insert(0, helper.make_node("Cast", [given.name], [_renamed(model, given.name)], to=kind))
+            given.type.tensor_type.elem_type = proto.FLOAT16
+    batch = model.graph.input[0].type.tensor_type.shape.dim[0].dim_param
+    scale, offset, axis = "calibration_scale", "calibration_offset", "calibration_axis"
+    model.graph.initializer.extend(
+        [
+            helper.make_tensor(scale, proto.FLOAT, [1], [calibration["scale"]]),
+            helper.make_tensor(offset, proto.FLOAT, [1], [calibration["offset"]]),
+            helper.make_tensor(axis, proto.INT64, [1], [1]),
+        ]
+    )
+    model.graph.node.extend(
+        [
+            helper.make_node("Cast", ["logits"], ["calibration_logits"], to=proto.FLOAT),
+            helper.make_node("Unsqueeze", ["calibration_logits", axis], ["raw_score"]),
+            helper.make_node("Mul", ["raw_score", scale], ["calibration_scaled"]),
+            helper.make_node("Add", ["calibration_scaled", offset], ["calibration_sum"]),
+            helper.make_node("Sigmoid", ["calibration_sum"], ["relevance_score"]),
+        ]
+    )
+    del model.graph.output[:]
+    model.graph.output.extend(helper.make_tensor_value_info(name, proto.FLOAT, [batch, 1]) for name in _SCORES)
+    return model.SerializeToString(deterministic=True)
+
+
+def _renamed(model: onnx.ModelProto, name: str) -> str:
+    """Give a value another name within the graph, and return it; what is declared of inputs and outputs stays."""
+    inside = f"{name}_inside"
+    for node in model.graph.node:
+        for names in (node.input, node.output):
+            names[:] = [inside if one == name else one for one in names]
+    return inside
+
+
+def _onnx() -> ModuleType:
+    try:
+        import onnx
+    except ModuleNotFoundError:
+        raise ArtifactError("writing for Triton needs onnx; install it with `pip install onnx`") from None
+    return onnx
+
+
+def _model_config(name: str, manifest: Manifest, inputs: Tensors, outputs: Tensors, batch: int) -> str:
+    """One graph under ONNX Runtime: requests that come together share a batch, and one runs before it is ready."""
+    warm = "".join(
+        f'      inputs {{ key: "{key}" value {{ data_type: {_TYPES[kind]} dims: {list(shape)} zero_data: true }} }}\n'
+        for key, (kind, shape) in inputs.items()
+    )
+    return (
+        f'name: "{name}"\nbackend: "onnxruntime"\nmax_batch_size: {batch}\n'
+        f"{_tensors('input', inputs)}{_tensors('output', outputs)}"
+        f"dynamic_batching {{ preferred_batch_size: [ {batch} ] max_queue_delay_microseconds: {DELAY} }}\n"
+        f'model_warmup [\n    {{\n      name: "zeros"\n      batch_size: 1\n{warm}    }}\n]\n{_revision(manifest)}'
+    )
+
+
+def _ensemble_config(manifest: Manifest, pictures: Tensors, panel: str, pair: str) -> str:
+    """Both pictures through the panel graph, then their tokens through the pair graph."""
+
+    def step(model: str, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> str:
+        maps = [
+            f'      {kind}_map {{ key: "{key}" value: "{value}" }}\n'
+            for kind, names in (("input", inputs), ("output", outputs))
+            for key, value in names.items()
+        ]
+        return f'    {{\n      model_name: "{model}"\n      model_version: {VERSION}\n{"".join(maps)}    }}'
+
+    encoded = [step(panel, {"pixels": f"pixels_{side}"}, {"tokens": f"tokens_{side}"}) for side in "ab"]
+    scored = step(pair, {f"tokens_{side}": f"tokens_{side}" for side in "ab"}, {name: name for name in _SCORES})
+    return (
+        f'name: "{manifest.name}"\nplatform: "ensemble"\nmax_batch_size: {PANEL_BATCH}\n'
+        f"{_tensors('input', pictures)}{_tensors('output', _SCORES)}"
+        f"ensemble_scheduling {{\n  step [\n" + ",\n".join([*encoded, scored]) + f"\n  ]\n}}\n{_revision(manifest)}"
+    )
+
+
+def _tensors(what: str, tensors: Tensors) -> str:
+    lines = (
+        f'    {{ name: "{name}" data_type: {_TYPES[kind]} dims: {list(shape)} }}'
+        for name, (kind, shape) in tensors.items()
+    )
+    return f"{what} [\n" + ",\n".join(lines) + "\n]\n"
+
+
+def _revision(manifest: Manifest) -> str:
+    return f'parameters {{ key: "revision" value {{ string_value: "{manifest.revision}" }} }}\n'

@@ -1,0 +1,219 @@
+import argparse
+import importlib.resources
+import importlib.util
+import json
+import shutil
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from google.protobuf import text_format
+
+from diptych_export.commands import register
+from diptych_export.errors import ArtifactError
+from diptych_export.graphs import Graphs
+from diptych_export.manifest import PAIR_GRAPH, PANEL_GRAPH, Manifest, digest, find_artifact
+from diptych_export.precision import in_precision
+from diptych_export.runtime import Runtime
+from diptych_export.triton import write_repository
+
+
+@pytest.fixture(scope="module")
+def triton():
+    """What Triton itself reads a config.pbtxt by, from its client, whose other parts need gRPC."""
+    path = importlib.resources.files("tritonclient").joinpath("grpc", "model_config_pb2.py")
+    spec = importlib.util.spec_from_file_location("model_config_pb2", str(path))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def repository(artifact, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("triton") / "models"
+    write_repository(artifact, folder)
+    return folder
+
+
+class Server:
+    """As much of Triton as runs a repository: its models under ONNX Runtime, its ensembles step by step."""
+
+    def __init__(self, repository, triton):
+        self.repository, self.triton = repository, triton
+        self.configs = {
+            path.parent.name: text_format.Parse(path.read_text(), triton.ModelConfig())
+            for path in repository.glob("*/config.pbtxt")
+        }
+        self.sessions = {
+            name: onnxruntime.InferenceSession(repository / name / "1/model.onnx", providers=["CPUExecutionProvider"])
+            for name, config in self.configs.items()
+            if config.backend == "onnxruntime"
+        }
+
+    def infer(self, model, feeds):
+        config = self.configs[model]
+        for given in config.input:
+            assert list(feeds[given.name].shape[1:]) == list(given.dims)
+            assert len(feeds[given.name]) <= config.max_batch_size
+        if model in self.sessions:
+            names = [output.name for output in config.output]
+            made = map(np.asarray, self.sessions[model].run(names, feeds))
+            return dict(zip(names, made, strict=True))
+        values = dict(feeds)
+        for step in config.ensemble_scheduling.step:
+            assert (self.repository / step.model_name / str(step.model_version)).is_dir()
+            made = self.infer(step.model_name, {name: values[value] for name, value in step.input_map.items()})
+            values |= {value: made[name] for name, value in step.output_map.items()}
+        return {output.name: values[output.name] for output in config.output}
+
+
+def kind_of(triton, tensor) -> str:
+    return triton.DataType.Name(tensor.data_type).removeprefix("TYPE_")
+
+
+def test_the_configs_are_triton_s_and_say_what_the_graphs_have(repository, triton):
+    server = Server(repository, triton)
+    assert set(server.configs) == {"tiny", "tiny_panel", "tiny_pair"}
+    numbers = {"tensor(uint8)": "UINT8", "tensor(float16)": "FP16", "tensor(float)": "FP32"}
+    for name, session in server.sessions.items():
+        config = server.configs[name]
+        for said, has in ((config.input, session.get_inputs()), (config.output, session.get_outputs())):
+            assert [(one.name, kind_of(triton, one), list(one.dims)) for one in said] == [
+                (one.name, numbers[one.type], one.shape[1:]) for one in has
+            ]
+            assert all(isinstance(one.shape[0], str) for one in has)
+        warm = config.model_warmup[0].inputs
+        assert {name: list(warm[name].dims) for name in warm} == {one.name: list(one.dims) for one in config.input}
+        assert config.dynamic_batching.preferred_batch_size == [config.max_batch_size]
+
+
+def test_the_ensemble_scores_as_the_library_does(repository, triton, artifact):
+    runtime = Runtime.open(artifact, threads=1)
+    size = runtime.panel_size
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 5, size, size, 3), np.uint8)
+    answer = Server(repository, triton).infer("tiny", {"pixels_a": pixels[0], "pixels_b": pixels[1]})
+    logits = runtime.pair_logits(runtime.encode(pixels[0]).tokens, runtime.encode(pixels[1]).tokens)
+    assert answer["raw_score"].shape == answer["relevance_score"].shape == (5, 1)
+    np.testing.assert_allclose(answer["raw_score"][:, 0], logits, atol=1e-4)
+    np.testing.assert_allclose(answer["relevance_score"][:, 0], runtime.relevance(logits), atol=1e-5)
+    assert np.ptp(logits) > 1e-3
+
+
+def test_the_panel_makes_what_a_store_keeps(repository, triton, artifact):
+    runtime = Runtime.open(artifact, threads=1)
+    size = runtime.panel_size
+    pixels = np.random.default_rng(1).integers(0, 256, (3, size, size, 3), np.uint8)
+    answer, panels = Server(repository, triton).infer("tiny_panel", {"pixels": pixels}), runtime.encode(pixels)
+    assert answer["tokens"].dtype == np.float16
+    np.testing.assert_allclose(answer["tokens"], panels.tokens, atol=2e-3, rtol=2e-3)
+    np.testing.assert_allclose(answer["embeddings"], panels.embeddings, atol=1e-5)
+
+
+@pytest.fixture
+def altered(artifact, tmp_path):
+    """A copy of the artifact with other values in its manifest."""
+
+    def make(**values):
+        folder = tmp_path / "altered"
+        shutil.copytree(artifact, folder)
+        path = folder / "manifest.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+        return folder
+
+    return make
+
+
+def test_the_calibration_is_in_the_graph(altered, triton, tmp_path):
+    source = altered(calibration={"scale": 0.25, "offset": -1.5})
+    write_repository(source, tmp_path / "models")
+    runtime = Runtime.open(source, threads=1)
+    tokens = np.random.default_rng(2).normal(size=(2, 4, *runtime.token_shape)).astype(np.float16)
+    answer = Server(tmp_path / "models", triton).infer("tiny_pair", {"tokens_a": tokens[0], "tokens_b": tokens[1]})
+    wanted = 1 / (1 + np.exp(-(0.25 * answer["raw_score"].astype(float) - 1.5)))
+    np.testing.assert_allclose(answer["relevance_score"], wanted, atol=1e-6)
+
+
+def test_a_model_in_half_precision_is_served_as_it_is(triton, tmp_path):
+    source = find_artifact("photo")
+    exact = Graphs(*(onnx.load(source / f"{part}.onnx") for part in Graphs._fields))
+    half = in_precision(exact, "float16", np.empty(0))
+    folder = tmp_path / "half"
+    folder.mkdir()
+    digests = {}
+    for file, graph in ((PANEL_GRAPH, half.panel), (PAIR_GRAPH, half.pair)):
+        data = graph.SerializeToString()
+        (folder / file).write_bytes(data)
+        digests[file] = digest(data)
+    values = json.loads((source / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**values, "digests": digests, "precision": "float16"}))
+    write_repository(folder, tmp_path / "models")
+    runtime = Runtime.open("photo", threads=1)
+    pixels = np.random.default_rng(3).integers(0, 256, (2, 2, 128, 128, 3), np.uint8)
+    answer = Server(tmp_path / "models", triton).infer("photo", {"pixels_a": pixels[0], "pixels_b": pixels[1]})
+    logits = runtime.pair_logits(runtime.encode(pixels[0]).tokens, runtime.encode(pixels[1]).tokens)
+    np.testing.assert_allclose(answer["raw_score"][:, 0], logits, atol=0.1)
+
+
+def test_other_models_stay_and_one_that_is_there_is_refused(artifact, altered, tmp_path):
+    models = tmp_path / "models"
+    (models / "other").mkdir(parents=True)
+    write_repository(artifact, models)
+    before = {path: path.stat().st_mtime_ns for path in models.rglob("*")}
+    with pytest.raises(ArtifactError, match="has a model tiny_panel already; remove it"):
+        write_repository(artifact, models)
+    assert {path: path.stat().st_mtime_ns for path in models.rglob("*")} == before
+    assert write_repository(altered(name="second"), models) == ["second_panel", "second_pair", "second"]
+    assert {path.name for path in models.iterdir()} >= {"other", "tiny", "second"}
+
+
+@pytest.mark.parametrize("name", ["../up", "", "a b", ".hidden"])
+def test_a_name_that_is_no_folder_is_refused(altered, tmp_path, name):
+    with pytest.raises(ArtifactError, match="cannot be a folder in a model repository"):
+        write_repository(altered(name=name), tmp_path / "models")
+    assert not (tmp_path / "models").exists()
+
+
+def test_a_damaged_graph_is_refused_and_leaves_nothing(altered, tmp_path):
+    source = altered()
+    path = source / PAIR_GRAPH
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    with pytest.raises(ArtifactError, match="is damaged or was exchanged"):
+        write_repository(source, tmp_path / "models")
+    assert not (tmp_path / "models").exists()
+
+
+def test_a_place_that_takes_nothing_is_an_error(artifact, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ArtifactError, match="cannot be written"):
+        write_repository(artifact, tmp_path / "file" / "models")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_only_an_export_can_change_needs_an_output(capsys):
+    parser = argparse.ArgumentParser("diptych")
+    register(parser.add_subparsers(required=True))
+    for words in (
+        ["photo"],
+        ["photo", "--triton", "models", "--opset", "18"],
+        ["photo", "--triton", "m", "--no-check"],
+    ):
+        args = parser.parse_args(["export", *words])
+        with pytest.raises(SystemExit) as stop:
+            args.run(args)
+        assert stop.value.code == 2
+        assert "-o/--output" in capsys.readouterr().err
+
+
+def test_diptych_export_writes_the_repository_of_an_artifact(artifact, tmp_path, capsys):
+    parser = argparse.ArgumentParser("diptych")
+    register(parser.add_subparsers(required=True))
+    args = parser.parse_args(["export", str(artifact), "--triton", str(tmp_path / "models"), "--json"])
+    assert args.run(args) == 0
+    said = json.loads(capsys.readouterr().out)
+    models = ["tiny_panel", "tiny_pair", "tiny"]
+    assert said == {"triton": {"repository": str(tmp_path / "models"), "models": models}}
+    assert {path.name for path in (tmp_path / "models").iterdir()} == set(models)
+    assert Manifest.load(artifact).revision in (tmp_path / "models/tiny/config.pbtxt").read_text()
