@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import uuid
 import zlib
@@ -62,8 +63,13 @@ def missing(directory: Path) -> StoreError:
 
 def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     """A connection that may wander between threads; every acknowledged write is on the disk (WAL, synchronous=FULL)."""
+    mode = "?mode=rwc"
+    if read_only:
+        # SQLite's log needs a file beside it even to read, which a read-only disk does not take; nobody writes there.
+        nobody = path.exists() and os.statvfs(path).f_flag & os.ST_RDONLY and not _log(path)
+        mode = "?mode=ro&immutable=1" if nobody else "?mode=ro"
     connection = sqlite3.connect(
-        path.resolve().as_uri() + ("?mode=ro" if read_only else "?mode=rwc"),
+        path.resolve().as_uri() + mode,
         uri=True,
         timeout=30,
         isolation_level=None,
@@ -78,6 +84,12 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
     return connection
+
+
+def _log(path: Path) -> int:
+    """Bytes of the log of a database, which has what is not in its file yet."""
+    log = path.with_name(f"{path.name}-wal")
+    return log.stat().st_size if log.exists() else 0
 
 
 def checksum(*values: bytes | str | int | None) -> int:
