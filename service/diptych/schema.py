@@ -75,14 +75,21 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
     )
-    connection.row_factory = sqlite3.Row
-    connection.create_function("crc32", -1, checksum, deterministic=True)
-    if read_only and connection.execute("PRAGMA user_version").fetchone()[0] == 1:
-        # Its digests come with the first writer; until then every row agrees with itself.
-        connection.execute(f"CREATE TEMP VIEW digests (row, facts, path, revision, embedding, tokens) AS {DIGESTS}")
-    if not read_only:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
+    try:
+        connection.row_factory = sqlite3.Row
+        connection.create_function("crc32", -1, checksum, deterministic=True)
+        if read_only and connection.execute("PRAGMA user_version").fetchone()[0] == 1:
+            # Its digests come with the first writer; until then every row agrees with itself.
+            connection.execute(f"CREATE TEMP VIEW digests (row, facts, path, revision, embedding, tokens) AS {DIGESTS}")
+        if not read_only:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=FULL")
+    except sqlite3.OperationalError as error:
+        connection.close()
+        # Where SQLite cannot make a file beside the database, it does not say why.
+        if os.statvfs(path.parent).f_bavail:
+            raise
+        raise sqlite3.OperationalError(f"{error}, as the disk is full") from error
     return connection
 
 

@@ -40,9 +40,10 @@ def test_every_command_has_a_row():
 
 def rows(wanted) -> list:
     """The rows that a law is about, those marked slow that are not run by default."""
-    marks = {True: (), False: (pytest.mark.slow,)}
     return [
-        pytest.param(row, id=f"{row.command}-{n}", marks=marks[row.often]) for n, row in enumerate(ROWS) if wanted(row)
+        pytest.param(row, id=f"{row.command}-{number}", marks=() if row.often else pytest.mark.slow)
+        for number, row in enumerate(ROWS)
+        if wanted(row)
     ]
 
 
@@ -64,6 +65,11 @@ class Place:
         """Put a collection where the row needs one."""
         if self.row.store:
             shutil.copytree(self.template / "store", self.out / "store", dirs_exist_ok=True)
+            with Store.open(self.out / "store") as store:
+                was = store.under(str(self.template))
+                store.relocate(
+                    (id, path.replace(str(self.template / "in"), str(self.inputs))) for id, path in was.items()
+                )
 
     def path(self, name: str) -> Path:
         return Path(name.replace("{in}", str(self.inputs)).replace("{out}", str(self.out)))
@@ -100,7 +106,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory, artifact, scorer, photo_bytes) -> Path:
-    """All that any command reads, and a collection of the photos with one that has moved since."""
+    """All that any command reads, and a collection of the photos."""
     folder = tmp_path_factory.mktemp("template")
     write_inputs(folder / "in", artifact, photo_bytes)
     with Collection.open(folder / "store", scorer, create=True) as collection:

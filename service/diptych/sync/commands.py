@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event
+from typing import Any
 
 from diptych.collection import Collection
 from diptych.errors import StoreInUseError
@@ -72,7 +73,7 @@ def _run(args: argparse.Namespace, collection: Collection, ledger: Ledger) -> Ru
     )
 
 
-def _go(run: Run, bar) -> Outcome:
+def _go(run: Run, bar: Any) -> Outcome:
     def begin(files: int) -> None:
         bar.total = files
         bar.refresh()
