@@ -157,8 +157,8 @@ def test_a_full_disk_is_said_and_the_same_command_succeeds_when_there_is_room(di
     assert done.returncode == 1, done.stderr
     assert "diptych: error: " in done.stderr
     assert "No space left" in done.stderr or "full" in done.stderr
-    assert disk.halves() == []
     filler.unlink()
+    assert disk.halves() == []
     disk.succeeds_now()
 
 

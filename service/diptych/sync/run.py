@@ -183,16 +183,16 @@ class Run:
         """Let pictures follow their files, and remove those that have none."""
         checked(self.roots)  # one that is gone by now would look as if it had become empty
         outcome = self.outcome
-        outcome.plan = plan = planned(outcome.before, self._at, self._tree.hides, self._elsewhere)
+        plan = planned(outcome.before, self._at, self._tree.hides, self._elsewhere)
         place = outcome.before | plan.moved | outcome.added
         outcome.copies = sum(place.get(id) != path for path, id in self._at.items())
         outcome.objection = None if self.allow_removal else self._objection(plan.removed)
-        if self.dry_run:
-            return
-        self._stop_at(outcome.objection)
-        self.collection.store.relocate(plan.moved.items())
-        self.collection.remove_all([*plan.changed, *plan.removed])
-        self.ledger.note(dict.fromkeys(gone))
+        if not self.dry_run:
+            self._stop_at(outcome.objection)
+            self.collection.store.relocate(plan.moved.items())
+            self.collection.remove_all([*plan.changed, *plan.removed])
+            self.ledger.note(dict.fromkeys(gone))
+        outcome.plan = plan
 
     def _missing(self) -> dict[str, str]:
         """The pictures that would go by what is known so far, the files that are yet to be read left out."""
