@@ -20,7 +20,7 @@ class Row:
     """A command: `{in}` is a folder of inputs, `{out}` the one it writes to, with a collection in it if it needs one.
 
     `reads` vanishes; `hook` is called in its middle; `writes` are the names that it makes in `{out}`. What only reads a
-    collection has none. `often` is run by default. `again` is False where going on to the end takes minutes.
+    collection has none, and neither have studies, which write after minutes of training. `often` is run by default. `again` is False where going on to the end takes minutes.
     """
 
     words: str
@@ -58,13 +58,13 @@ ROWS = (
     Row("index stats --store {out}/store", "diptych.store:Store.stats", **_COLLECTION),
     Row("index verify --store {out}/store", "diptych.indexing:verify", **_COLLECTION),
     Row("index export --store {out}/store -o {out}/list.jsonl", "diptych.store:Store.page", writes=("list.jsonl",), often=True, **_COLLECTION),
-    Row("index backup --store {out}/store {out}/copy", "diptych.archive:backup", writes=("copy",), often=True, **_COLLECTION),
+    Row("index backup --store {out}/store {out}/copy", "diptych.archive:backup", writes=("copy",), **_COLLECTION),
     Row("index rebuild --store {out}/store --all", "diptych.rebuild:features", writes=("store",), store=True),
     Row("search {in}/photos/0.jpg --store {out}/store", "diptych.scorer:Scorer.encode_pixels", store=True),
     Row("score {in}/photos/0.jpg {in}/photos/1.jpg", "diptych.scorer:Scorer.logits"),
     Row("score {in}/pairs.csv -o {out}/scores.csv --resume", "diptych.batch.work:_score", "{in}/pairs.csv", writes=("scores.csv",), often=True),
     Row("rerank {in}/photos/0.jpg {in}/photos/1.jpg", "diptych.scorer:Scorer.logits"),
-    Row("explain {in}/photos/0.jpg {in}/photos/1.jpg -o {out}/why.png", "diptych.explanation:overlay", writes=("why.png",), often=True),
+    Row("explain {in}/photos/0.jpg {in}/photos/1.jpg -o {out}/why.png", "diptych.explanation:overlay", writes=("why.png",)),
     Row("dedupe {in}/photos --store {out}/kept --report {out}/page.html -o {out}/groups.csv", "diptych.intake:features", writes=("page.html", "groups.csv", "kept")),
     Row("dedupe {in}/photos --store {in}/kept --move-to {out}/moved", "diptych.dedupe.commands:carry_out", writes=("moved",)),
     Row("doctor --store {out}/store", "diptych.doctor:run", store=True, reads=None),
@@ -77,10 +77,10 @@ ROWS = (
     Row("bench resnets", "diptych_training.bench.resnets:compare_with_paper", None, model=False),
     Row("demo {out}/demo --count 6", "diptych.demo:_draw", None, ("demo",), model=False, often=True),
     Row("export -o {out}/artifact --no-check photo", "diptych_export.artifact:export_checkpoint", None, ("artifact",), model=False, again=False),
-    Row("study mixers --steps 1 --episodes 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.study.pairs:study", "{in}/omniglot.zip", ("study",), model=False, again=False),
-    Row("study ablation --steps 1 --episodes 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.study.pairs:study", "{in}/omniglot.zip", ("study",), model=False, again=False),
-    Row("study shapes --steps 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.study.shapes:study_shapes", "{in}/clothing.zip", ("study",), model=False, again=False),
-    Row("study language --steps 1 --seeds 1 --processes 0 --text {in}/text.txt --out {out}/study", "diptych_training.study.scales:study_language", "{in}/text.txt", ("study",), model=False, again=False),
+    Row("study mixers --steps 1 --episodes 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.study.pairs:study", "{in}/omniglot.zip", model=False, again=False),
+    Row("study ablation --steps 1 --episodes 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.study.pairs:study", "{in}/omniglot.zip", model=False, again=False),
+    Row("study shapes --steps 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.study.shapes:study_shapes", "{in}/clothing.zip", model=False, again=False),
+    Row("study language --steps 1 --seeds 1 --processes 0 --text {in}/text.txt --out {out}/study", "diptych_training.study.scales:study_language", "{in}/text.txt", model=False, again=False),
     Row("evaluate oneshot {in}/runs --report {out}/page.html", MEASURED, "{in}/runs", ("page.html",), threads=False),
     Row("evaluate episodes {in}/characters --split background --episodes 1 --ways 2 --report {out}/page.html", MEASURED, "{in}/characters", ("page.html",), threads=False),
     Row("evaluate retrieval --queries {in}/classes.csv --gallery {in}/classes.csv --root {in}/photos --report {out}/page.html", MEASURED, writes=("page.html",), threads=False),
@@ -88,7 +88,7 @@ ROWS = (
     Row("evaluate pairs {in}/labelled.csv --report {out}/page.html", MEASURED, "{in}/labelled.csv", ("page.html",), threads=False),
     Row("train {in}/run.toml -o {out}/run", "diptych_training.run:train", "{in}/classes", ("run",), model=False),
     Row("edit {in}/photos -o {out}/queries --count 3", "diptych_training.edits:edit_picture", writes=("queries",), model=False),
-    Row("unpack -o {out}/flowers flowers", "diptych_training.photos:list_photos", "{in}/flowers.zip", ("flowers",), model=False, often=True),
+    Row("unpack -o {out}/flowers flowers", "diptych_training.photos:list_photos", "{in}/flowers.zip", ("flowers",), model=False),
 )  # fmt: skip
 
 
