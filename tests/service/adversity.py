@@ -6,6 +6,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tomli_w
 from archives import write_archives, write_omniglot
@@ -45,8 +46,8 @@ class Row:
         return [word.replace("{in}", inputs).replace("{out}", output) for word in words]
 
 
-_COLLECTION = {"store": True, "model": False, "reads": "{out}/store"}
-_COMPUTED = {"reads": "{in}/model"}
+_COLLECTION: dict[str, Any] = {"store": True, "model": False, "reads": "{out}/store"}
+_COMPUTED: dict[str, Any] = {"reads": "{in}/model"}
 
 ROWS = (
     Row("serve --store {out}/new --port 0", "diptych.serving:run", "{in}/model", ("new",), again=False),

@@ -182,7 +182,7 @@ def test_what_only_reads_a_collection_reads_one_that_is_read_only(disk: Place):
 
 @pytest.mark.parametrize("place", rows(lambda row: row.reads), indirect=True)
 def test_an_input_that_is_gone_is_named_and_the_same_command_succeeds_when_it_is_back(place: Place):
-    gone = place.path(place.row.reads)
+    gone = place.path(str(place.row.reads))
     adverse.strike(str(gone))
     done = place.run()
     assert done.returncode == 1, done.stderr
@@ -195,6 +195,6 @@ def test_an_input_that_is_gone_is_named_and_the_same_command_succeeds_when_it_is
 
 @pytest.mark.parametrize("place", rows(lambda row: row.reads and row.again), indirect=True)
 def test_an_input_that_goes_in_the_middle_is_said_or_was_not_needed_any_more(place: Place):
-    done = place.run(str(place.path(place.row.reads)))
+    done = place.run(str(place.path(str(place.row.reads))))
     assert done.returncode in (0, 1), done.stderr
     assert done.returncode == 0 or "diptych: error: " in done.stderr or "cannot be read" in done.stdout + done.stderr

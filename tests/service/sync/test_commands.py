@@ -5,7 +5,7 @@ import pytest
 from folders import counts, held, names, put
 
 from diptych import Collection
-from diptych.sync import run
+from diptych.sync import run, tree
 
 
 @pytest.fixture
@@ -87,12 +87,12 @@ def test_a_renamed_folder_is_no_removal(sync, many, store, cost):
 
 def test_a_disk_that_goes_in_the_middle_removes_nothing(sync, many, store, monkeypatch):
     sync(many)
-    listed = run.listed
+    listed = tree.listed
 
     def unmounting(roots):
-        tree = listed(roots)
+        found = listed(roots)
         many.rename(many.with_name("away"))
-        return tree
+        return found
 
     monkeypatch.setattr(run, "listed", unmounting)
     before = held(store)

@@ -5,7 +5,7 @@ import pytest
 from folders import counts, held, names, put
 
 from diptych import Collection
-from diptych.sync import run
+from diptych.sync import run, tree
 from diptych.sync.ledger import LEDGER
 
 ALL = sorted(["1.jpg", "2.jpg", "3.jpg", "5.jpg", "6.jpg", "7.jpg", "more/0.jpg", "more/4.jpg"])
@@ -187,13 +187,13 @@ def test_a_file_that_vanishes_before_it_is_read_counts_as_removed(sync, store, f
     sync(folder)
     put(folder / "1.jpg", photo_bytes(21))
     put(folder / "9.jpg", photo_bytes(9))
-    listed = run.listed
+    listed = tree.listed
 
     def vanishing(roots):
-        tree = listed(roots)
+        found = listed(roots)
         (folder / "1.jpg").unlink()
         (folder / "9.jpg").unlink()
-        return tree
+        return found
 
     monkeypatch.setattr(run, "listed", vanishing)
     result = sync(folder)
