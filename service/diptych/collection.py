@@ -239,10 +239,14 @@ class Collection:
 
     def remove(self, id: str) -> bool:
         """Forget a picture (its file is left alone); no later search returns it. False if there was none."""
+        return self.remove_all([id]) == 1
+
+    def remove_all(self, ids: Sequence[str]) -> int:
+        """Forget pictures like `remove`, all in one transaction; how many of them there were."""
         with self._writing:
-            gone = self.store.remove([id])[0]
+            gone = self.store.remove(ids)
             self._follow()
-        return gone
+        return sum(gone)
 
     def list(self, limit: int = 100, after: str | None = None, *, filter: dict[str, Any] | None = None) -> Records:
         """Up to `limit` records in the order they were added, beginning behind the id `after`.

@@ -39,7 +39,12 @@ def _serve(subparsers: Subparsers) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=_number(0, 65535), default=8000, help="port, 0 for any (default: %(default)s)")
     parser.add_argument("--config", metavar="FILE", type=Path, help="settings as TOML; DIPTYCH_* variables win over it")
+    parser.add_argument(
+        "--sync", nargs="+", type=Path, metavar="FOLDER", help="keep the collection of --store in step with folders"
+    )
+    parser.add_argument("--sync-every", type=_seconds, default=60, metavar="SECONDS", help="(default: %(default)s)")
     _model(parser)
+    parser.set_defaults(usage_error=parser.error)
 
 
 def _key(subparsers: Subparsers) -> None:
@@ -60,6 +65,20 @@ def _index(subparsers: Subparsers) -> None:
     add.add_argument("--keep-bytes", action="store_true", help="keep the files themselves in the collection")
     add.add_argument("--dry-run", action="store_true", help="check everything and write nothing")
     _model(add)
+
+    sync = command(actions, "sync", "keep a collection in step with folders", _later("sync.commands:sync"))
+    _store(sync)
+    sync.add_argument(
+        "folders", nargs="+", type=Path, metavar="FOLDER", help="whose pictures the collection is to have"
+    )
+    sync.add_argument("--every", type=_seconds, metavar="SECONDS", help="go on following until Ctrl-C")
+    sync.add_argument("--checksum", action="store_true", help="read all files, whatever their size and time say")
+    sync.add_argument(
+        "--allow-removal", action="store_true", help="remove however many are gone: more than half, or all of a folder"
+    )
+    sync.add_argument("--dry-run", action="store_true", help="check everything and write nothing")
+    _model(sync)
+    sync.set_defaults(usage_error=sync.error)
 
     remove = command(actions, "remove", "forget pictures; their files are left alone", _later("indexing:remove"))
     _store(remove)
@@ -299,6 +318,16 @@ def _number(least: int, most: int | None = None) -> Callable[[str], int]:
         return value
 
     return parse
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1e6:
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, got {text!r}")
+    return value
 
 
 def _probability(text: str) -> float:

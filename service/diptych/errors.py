@@ -11,6 +11,12 @@ class StoreError(DiptychError):
     code = "store"
 
 
+class StoreInUseError(StoreError):
+    """A collection, or a folder of some, that another process writes to."""
+
+    code = "store_in_use"
+
+
 class ModelMismatchError(StoreError):
     """A collection whose pictures were embedded by another model revision than the one that was loaded."""
 
@@ -103,6 +109,12 @@ class DedupeError(DiptychError):
     """A search for duplicates, or an act on what it found, that cannot be made as asked."""
 
     code = "dedupe"
+
+
+class SyncError(DiptychError):
+    """Folders that cannot be followed as asked, or pictures that nobody allowed to be removed."""
+
+    code = "sync"
 
 
 class RemoteError(DiptychError):

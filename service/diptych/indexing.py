@@ -68,7 +68,7 @@ def add(args: argparse.Namespace) -> int:
         refused.append({"path": str(path), "reason": str(error)})
         bar.update()
 
-    with _to_add_to(args, scorer) as collection:
+    with to_add_to(args, scorer) as collection:
         files = list(pictures_in(path for path in args.paths if str(path) != "-"))
         with progress((), args, total=len(files), unit="picture", desc="adding") as bar:
             try:
@@ -149,7 +149,7 @@ def check(args: argparse.Namespace) -> int:
     with Store.open(args.store, read_only=True) as store:
         verdict = verify(store)
     lines = [f"{len(verdict.problems)} problems in {verdict.pictures:,} pictures"] if verdict.problems else []
-    lines += _some([f"  {text}" for text in verdict.problems])
+    lines += shortened([f"  {text}" for text in verdict.problems])
     lines += [] if verdict.problems else [f"all {verdict.pictures:,} pictures are whole"]
     lines += [f"  note: {text}" for text in verdict.remarks]
     if verdict.problems:
@@ -216,7 +216,10 @@ def renew(args: argparse.Namespace) -> int:
     lines += ["the database was damaged and is whole again"] if report.mended else []
     if failed:
         fate = "removed" if args.drop_missing else "left as they were; put them back, or use --drop-missing"
-        lines += [f"{report.failed} could not be read ({fate}):", *_some([f"  {entry['reason']}" for entry in failed])]
+        lines += [
+            f"{report.failed} could not be read ({fate}):",
+            *shortened([f"  {entry['reason']}" for entry in failed]),
+        ]
     emit(args, {**asdict(report), "failures": failed, "dropped": args.drop_missing}, "\n".join(lines))
     return 1 if failed and not args.drop_missing else 0
 
@@ -224,11 +227,11 @@ def renew(args: argparse.Namespace) -> int:
 def _named(store: Store, name: str) -> list[str]:
     if not can_be_kept(name):
         return []
-    return [name] if _ID.fullmatch(name) and store.known([name]) else store.under(full_path(name))
+    return [name] if _ID.fullmatch(name) and store.known([name]) else list(store.under(full_path(name)))
 
 
 @contextmanager
-def _to_add_to(args: argparse.Namespace, scorer: Scorer) -> Iterator[Collection]:
+def to_add_to(args: argparse.Namespace, scorer: Scorer) -> Iterator[Collection]:
     """The collection of `--store`; for a dry run to be read only, or an empty one elsewhere where there is none."""
     with TemporaryDirectory() as elsewhere:
         there = not args.dry_run or (args.store / DATABASE).is_file()
@@ -241,10 +244,11 @@ def _to_add_to(args: argparse.Namespace, scorer: Scorer) -> Iterator[Collection]
 
 def _added_text(counts: dict[str, int], refused: list[dict[str, str]], total: int, directory: Path, would: str) -> str:
     lines = [f"{counts['added']:,} {would}added, {counts['already']:,} already there, {len(refused):,} {would}refused"]
-    lines += _some([f"  {entry['reason']}" for entry in refused])
+    lines += shortened([f"  {entry['reason']}" for entry in refused])
     return "\n".join([*lines, f"{total:,} pictures in {directory}"])
 
 
-def _some(lines: list[str]) -> list[str]:
+def shortened(lines: list[str]) -> list[str]:
+    """The first twenty, and how many more there are."""
     more = len(lines) - _SHOWN
     return lines if more <= 0 else [*lines[:_SHOWN], f"  and {more:,} more (--json lists all)"]

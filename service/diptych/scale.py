@@ -27,6 +27,7 @@ from diptych.scenery.edits import edited
 from diptych.schema import DATABASE
 from diptych.scorer import Scorer
 from diptych_export.commandline import emit, progress, remark, table
+from diptych_export.manifest import find_artifact
 
 CANDIDATES, QUERIES = 100, 300
 SIDES = (96, 160)  # pixels, of a picture's longer side
@@ -42,6 +43,7 @@ Path(sys.argv[1]).write_text(json.dumps(getattr(scale, sys.argv[2])(*sys.argv[3:
 
 def run(args: argparse.Namespace) -> int:
     """Run `diptych bench collection`."""
+    find_artifact(args.model)  # or it would only be missed once all is drawn
     with tempfile.TemporaryDirectory(dir=args.folder, prefix="diptych-bench-") as folder:
         result = measure(Path(folder), args.count, args.model, lambda text: remark(args, text), args)
     emit(args, result, text(result))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import uuid
 import zlib
@@ -62,22 +63,40 @@ def missing(directory: Path) -> StoreError:
 
 def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     """A connection that may wander between threads; every acknowledged write is on the disk (WAL, synchronous=FULL)."""
+    mode = "?mode=rwc"
+    if read_only:
+        # SQLite's log needs a file beside it even to read, which a read-only disk does not take; nobody writes there.
+        nobody = path.exists() and os.statvfs(path).f_flag & os.ST_RDONLY and not _log(path)
+        mode = "?mode=ro&immutable=1" if nobody else "?mode=ro"
     connection = sqlite3.connect(
-        path.resolve().as_uri() + ("?mode=ro" if read_only else "?mode=rwc"),
+        path.resolve().as_uri() + mode,
         uri=True,
         timeout=30,
         isolation_level=None,
         check_same_thread=False,
     )
-    connection.row_factory = sqlite3.Row
-    connection.create_function("crc32", -1, checksum, deterministic=True)
-    if read_only and connection.execute("PRAGMA user_version").fetchone()[0] == 1:
-        # Its digests come with the first writer; until then every row agrees with itself.
-        connection.execute(f"CREATE TEMP VIEW digests (row, facts, path, revision, embedding, tokens) AS {DIGESTS}")
-    if not read_only:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
+    try:
+        connection.row_factory = sqlite3.Row
+        connection.create_function("crc32", -1, checksum, deterministic=True)
+        if read_only and connection.execute("PRAGMA user_version").fetchone()[0] == 1:
+            # Its digests come with the first writer; until then every row agrees with itself.
+            connection.execute(f"CREATE TEMP VIEW digests (row, facts, path, revision, embedding, tokens) AS {DIGESTS}")
+        if not read_only:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=FULL")
+    except sqlite3.OperationalError as error:
+        connection.close()
+        # Where SQLite cannot make a file beside the database, it does not say why.
+        if os.statvfs(path.parent).f_bavail:
+            raise
+        raise sqlite3.OperationalError(f"{error}, as the disk is full") from error
     return connection
+
+
+def _log(path: Path) -> int:
+    """Bytes of the log of a database, which has what is not in its file yet."""
+    log = path.with_name(f"{path.name}-wal")
+    return log.stat().st_size if log.exists() else 0
 
 
 def checksum(*values: bytes | str | int | None) -> int:

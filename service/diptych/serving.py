@@ -20,6 +20,7 @@ from diptych.decoding import Workers
 from diptych.errors import SettingsError
 from diptych.indexing import load
 from diptych.scorer import Scorer
+from diptych.sync.follow import Follower
 from diptych_export.commandline import emit, remark
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ def serve(args: argparse.Namespace) -> int:
     from diptych.http.app import create_app
     from diptych.http.settings import Settings
 
+    if args.sync and args.store is None:
+        args.usage_error("--sync follows folders for the collection of --store; name that too")
     settings = Settings.load(args.config)
     log(settings.log, quiet=args.quiet)
     runtime = load(args).runtime
@@ -59,6 +62,9 @@ def serve(args: argparse.Namespace) -> int:
         remark(args, f"keys: {who}" if who else "no keys: whoever reaches the port may use it")
         host = f"[{args.host}]" if ":" in args.host else args.host
         remark(args, f"http://{host}:{args.port}/")
+        if isinstance(stored, Collection) and args.sync:
+            remark(args, f"following {', '.join(map(str, args.sync))} every {args.sync_every:g} s")
+            stack.enter_context(Follower(stored, args.sync, args.sync_every))
         run(create_app(stored, scorer, settings=settings), args.host, args.port, settings)
     return 0
 

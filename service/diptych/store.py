@@ -230,12 +230,20 @@ class Store:
         text, values = where
         return [row["row"] for row in self._all(f"SELECT row FROM pictures WHERE {text}", values)]
 
-    def under(self, path: str) -> list[str]:
-        """Ids of the pictures whose path is `path` or lies in the folder `path`."""
+    def relocate(self, places: Iterable[tuple[str, str]]) -> None:
+        """Give pictures another path, all in one transaction: (id, path) each."""
+        moved = [(path, id) for id, path in places]
+        with self._transaction() as connection:
+            connection.executemany("UPDATE pictures SET path=? WHERE id=?", moved)
+            digests = "UPDATE digests SET path=crc32(?) WHERE row=(SELECT row FROM pictures WHERE id=?)"
+            connection.executemany(digests, moved)
+
+    def under(self, path: str) -> dict[str, str]:
+        """Id and path of the pictures whose path is `path` or lies in the folder `path`."""
         folder = path.rstrip("/") + "/"
         # "0" is the character behind "/": the range is everything beneath the folder, found through the path's index.
-        query = "SELECT id FROM pictures WHERE path=? OR (path > ? AND path < ?) ORDER BY row"
-        return [row["id"] for row in self._all(query, (path, folder, folder[:-1] + "0"))]
+        query = "SELECT id, path FROM pictures WHERE path=? OR (path > ? AND path < ?) ORDER BY row"
+        return {row["id"]: row["path"] for row in self._all(query, (path, folder, folder[:-1] + "0"))}
 
     def changes(self, after: int, limit: int) -> list[Change]:
         """The next steps of the journal behind sequence number `after`, as one consistent view."""

@@ -10,6 +10,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import pytest
+from folders import put
 from started import until_ready
 
 from diptych import serving
@@ -28,6 +29,42 @@ def test_serve_answers_over_a_collection_it_makes_and_ends_when_it_is_told(artif
     _, said = process.communicate(timeout=30)
     assert f"{address}/" in said
     assert diptych("index", "verify", "--store", store).code == 0
+
+
+def test_serve_follows_folders_and_says_who_writes_to_those_who_would(
+    artifact, port, spawn, tmp_path, diptych, photo_bytes
+):
+    folder, store, address = tmp_path / "photos", tmp_path / "store", f"http://127.0.0.1:{port}"
+    put(folder / "1.jpg", photo_bytes(1))
+    words = ("--store", store, "--model", artifact, "--threads", 1)
+    process = spawn("serve", *words, "--port", port, "--sync", folder, "--sync-every", 0.1)
+    until_ready(address, process)
+
+    def until(count: int) -> None:
+        for _ in range(600):
+            with urlopen(f"{address}/info") as answer:
+                if json.load(answer)["collection"]["pictures"] == count:
+                    return
+            time.sleep(0.05)
+        raise AssertionError(f"not {count} pictures")
+
+    until(1)
+    put(folder / "2.jpg", photo_bytes(2))
+    until(2)
+    refused = diptych("index", "sync", folder, *words)
+    assert refused.code == 1
+    assert f"is being written by process {process.pid} (" in refused.err
+    assert "diptych serve --sync FOLDER" in refused.err
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate(timeout=30)[1]
+    assert process.returncode == 0
+    assert f"following {folder} every 0.1 s" in said
+    assert "sync: 1 new" in said
+
+
+def test_serve_follows_folders_for_one_collection_only(diptych, artifact, tmp_path):
+    result = diptych("serve", "--collections", tmp_path / "root", "--sync", tmp_path, "--model", artifact)
+    assert (result.code, "name that too" in result.err) == (2, True)
 
 
 def test_serve_keeps_several_collections_in_the_folders_of_one(artifact, port, spawn, tmp_path, photo_bytes, diptych):

@@ -1,6 +1,7 @@
 import os
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -84,9 +85,18 @@ def test_pages_follow_each_other_without_gap_or_overlap(store):
 def test_a_folder_names_what_lies_beneath_it_and_nothing_beside_it(store):
     paths = ["/a/b", "/a/b/1.jpg", "/a/b/c/2.jpg", "/a/b.jpg", "/a/b0", "/a/bb/3.jpg"]
     store.insert([new(number, path=path) for number, path in enumerate(paths)])
-    assert store.under("/a/b/") == [new(1).id, new(2).id]
-    assert store.under("/a/b") == [new(0).id, new(1).id, new(2).id]
-    assert store.under("/a/b.jpg") == [new(3).id]
+    assert store.under("/a/b/") == {new(1).id: paths[1], new(2).id: paths[2]}
+    assert list(store.under("/a/b")) == [new(0).id, new(1).id, new(2).id]
+    assert list(store.under("/a/b.jpg")) == [new(3).id]
+
+
+def test_a_picture_that_was_relocated_is_whole_and_has_all_but_its_path_as_before(store):
+    store.insert([new(1, path="/a/1.jpg", metadata={"a": 1}), new(2, path=None)])
+    before = store.get(new(1).id)
+    store.relocate([(new(1).id, "/b/1.jpg"), (new(3).id, "/b/3.jpg")])
+    assert store.get(new(1).id) == replace(before, path="/b/1.jpg")
+    assert store.get(new(2).id).path is None
+    assert store.sequence() == 2
 
 
 def damage(store, column, value):

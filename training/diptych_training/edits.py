@@ -15,6 +15,7 @@ from PIL import Image, ImageDraw, ImageEnhance, ImageFont, ImageOps
 
 from diptych_export.pictures import SUFFIXES, open_picture
 from diptych_training.errors import DataError
+from diptych_training.whole import whole_folder
 
 Edit = Callable[[Image.Image, np.random.Generator], Image.Image]
 
@@ -117,18 +118,18 @@ def write_queries(
         raise DataError(f"{count} queries need as many photos to choose from, got {len(names)} in {references}")
     if queries.exists() and any(queries.iterdir()):
         raise DataError(f"{queries} is not empty; name a new folder for the edited queries")
-    queries.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(seed)
     truth = []
-    for i, name in enumerate(rng.permutation(names)[:count]):
-        edited, edits = edit_picture(open_picture(references / name), rng)
-        query = f"{i:05d}.jpg"
-        edited.save(queries / query, "JPEG", quality=88)
-        truth.append({"query": query, "reference": str(name), "edits": "+".join(edits)})
-    with (queries / "truth.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, ["query", "reference", "edits"])
-        writer.writeheader()
-        writer.writerows(truth)
+    with whole_folder(queries) as fresh:
+        for i, name in enumerate(rng.permutation(names)[:count]):
+            edited, edits = edit_picture(open_picture(references / name), rng)
+            query = f"{i:05d}.jpg"
+            edited.save(fresh / query, "JPEG", quality=88)
+            truth.append({"query": query, "reference": str(name), "edits": "+".join(edits)})
+        with (fresh / "truth.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, ["query", "reference", "edits"])
+            writer.writeheader()
+            writer.writerows(truth)
     return truth
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from diptych_export.pictures import panel_pixels
 from diptych_training.drawn import MEMBERS, draw_pictures
 from diptych_training.errors import DataError
+from diptych_training.whole import whole_folder
 
 SPLITS = ("train", "validation", "test")
 DRAWN, DRAWN_PICTURES = "drawn", 4000
@@ -153,15 +154,16 @@ def unpack(folder: Path, archive: str, target: Path) -> dict[str, int]:
     if target.exists() and any(target.iterdir()):
         raise DataError(f"{target} is not empty; name a new folder for the photos of {archive}")
     photos = list_photos(folder, [archive])
-    for photo, data in zip(photos, read_photos(folder, photos), strict=True):
-        path = target / photo.name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    for split in SPLITS:
-        with (target / f"{split}.csv").open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["path", "class", "kind"])
-            writer.writerows([photo.name, photo.subject, photo.kind] for photo in photos if photo.split == split)
+    with whole_folder(target) as fresh:
+        for photo, data in zip(photos, read_photos(folder, photos), strict=True):
+            path = fresh / photo.name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        for split in SPLITS:
+            with (fresh / f"{split}.csv").open("w", newline="") as file:
+                writer = csv.writer(file)
+                writer.writerow(["path", "class", "kind"])
+                writer.writerows([photo.name, photo.subject, photo.kind] for photo in photos if photo.split == split)
     return {split: sum(photo.split == split for photo in photos) for split in SPLITS}
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from diptych_training.errors import DataError
+from diptych_training.whole import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,7 +68,8 @@ def bench_plot(result: dict[str, Any], path: Path) -> None:
         size = f"side of the filter, at {rows[0]['tokens']} tokens"
         grid[-1, place].set_xlabel("tokens of both panels" if column == "tokens" else size, fontsize=POINTS + 1)
     figure.text(0.6 / width, 1 - 0.25 / height, _caption(result), fontsize=POINTS + 1, va="top")
-    figure.savefig(path, dpi=120)
+    with whole_file(path) as unfinished:
+        figure.savefig(unfinished, dpi=120)
 
 
 def _caption(result: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from diptych_training.errors import DataError
+from diptych_training.whole import whole_file
 
 Settings = Mapping[str, Any]
 
@@ -124,6 +125,5 @@ def _read(path: Path, settings: Settings) -> dict[str, Any] | None:
 
 
 def _write(path: Path, values: dict[str, Any]) -> None:
-    unfinished = path.with_suffix(".new")
-    unfinished.write_text(json.dumps(values, indent=1) + "\n")
-    unfinished.replace(path)
+    with whole_file(path) as unfinished:
+        unfinished.write_text(json.dumps(values, indent=1) + "\n")

@@ -26,6 +26,7 @@ from diptych_training.run import environment
 from diptych_training.study.grid import run_grid
 from diptych_training.study.one_shot import GROUPS, PROTOCOL, SIZE, WAYS, teach_panel, train_and_measure
 from diptych_training.study.variants import BASE, STUDIES, Variant, equalised
+from diptych_training.whole import whole_file
 
 PANEL = {"steps": 1000, "rate": 3e-3}
 PANEL_SHAPE = {key: BASE.to_dict()[key] for key in ("pixels", "stem_widths", "stem_depths", "width", "embedding")}
@@ -92,7 +93,8 @@ def study(
         "alphabets": len(np.unique(alphabets)),
         "environment": environment(),
     }
-    (directory / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
+    with whole_file(directory / f"{name}.json") as unfinished:
+        unfinished.write_text(json.dumps(result, indent=1) + "\n")
     return result
 
 

@@ -18,6 +18,7 @@ from diptych_training.language import Budget, train_language
 from diptych_training.metrics import bootstrap, student_interval
 from diptych_training.study.grid import run_grid
 from diptych_training.text import Text, documentation, read_text
+from diptych_training.whole import whole_file
 
 Widths = tuple[int, ...]
 SCALE_SETS: tuple[Widths, ...] = ((1,), (1, 2), (1, 2, 3))
@@ -60,7 +61,8 @@ def study_language(
     result |= {"train_bytes": len(text.train), "held_out_bytes": len(text.held_out)}
     result |= {"budget": asdict(budgets[0]) | {"rate": list(rates)}, "torch": torch.__version__}
     result |= {"rows": compare_scales(results)}
-    (directory / f"comparison-{objective}.json").write_text(json.dumps(result, indent=1) + "\n")
+    with whole_file(directory / f"comparison-{objective}.json") as unfinished:
+        unfinished.write_text(json.dumps(result, indent=1) + "\n")
     return result
 
 

@@ -30,6 +30,7 @@ from diptych_training.recipe import recipe_from, start_of
 from diptych_training.run import LAST, environment, train
 from diptych_training.study.grid import run_grid
 from diptych_training.tasks import Source, task_from
+from diptych_training.whole import whole_file
 
 START, STEPS, PAIRS, ROUNDS, CANDIDATES = "photo", 500, 64, 15, 20
 _MARKERS = "osD^vP*X<>"
@@ -108,7 +109,8 @@ def study_shapes(
         )
     result = {"study": "shapes", "rows": rows, "settings": {"steps": steps, "seeds": seeds, **given}}
     result["environment"] = environment()
-    (directory / "shapes.json").write_text(json.dumps(result, indent=1) + "\n")
+    with whole_file(directory / "shapes.json") as unfinished:
+        unfinished.write_text(json.dumps(result, indent=1) + "\n")
     return result
 
 
@@ -160,7 +162,8 @@ def plot_shapes(result: dict[str, Any], path: Path) -> None:
     axes.set(xlabel="ms a pair, one thread", ylabel="micro-AP", xlim=(0, None))
     # Beside the points: names upon them would cover each other.
     figure.legend(loc="outside right upper")
-    figure.savefig(path)
+    with whole_file(path) as unfinished:
+        figure.savefig(unfinished)
 
 
 def _run(shape: str, seed: int) -> str:

@@ -8,6 +8,7 @@ from diptych_training.evaluation.evidence import Evidence
 from diptych_training.evaluation.report.judged import pair_figures
 from diptych_training.evaluation.report.markup import document
 from diptych_training.evaluation.report.page import page
+from diptych_training.whole import whole_file
 
 
 def write_report(evidence: Evidence, runtime: Runtime, path: Path) -> None:
@@ -18,12 +19,10 @@ def write_report(evidence: Evidence, runtime: Runtime, path: Path) -> None:
     """
     missed, mistaken = (pair_figures(pairs, runtime) for pairs in (evidence.missed, evidence.mistaken))
     text = document(page(evidence, missed, mistaken))
-    temporary = path.with_name(f".{path.name}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # File names need not be UTF-8; what is not stands as a number.
-        temporary.write_text(text, "utf-8", "xmlcharrefreplace")
-        temporary.replace(path)
+        with whole_file(path) as unfinished:
+            # File names need not be UTF-8; what is not stands as a number.
+            unfinished.write_text(text, "utf-8", "xmlcharrefreplace")
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise DataError(f"the report {path} cannot be written: {error.strerror or error}") from None

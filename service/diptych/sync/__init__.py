@@ -1,0 +1,1 @@
+"""Keeping a collection in step with folders that change."""

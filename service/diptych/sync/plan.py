@@ -1,0 +1,75 @@
+"""What the files say about the pictures of a collection: which stay, move, or go, and whether so many may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from diptych.errors import SyncError
+
+LEAST = 20  # so many may always go
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Of the pictures that lay below the folders: `moved` gives the new path by id. Those whose file holds another
+    picture now are `changed`, those whose file is gone or is no picture any more are `removed`; both give the old path.
+    """
+
+    unchanged: int = 0
+    moved: dict[str, str] = field(default_factory=dict)
+    changed: dict[str, str] = field(default_factory=dict)
+    removed: dict[str, str] = field(default_factory=dict)
+
+
+def planned(
+    before: Mapping[str, str],
+    at: Mapping[str, str],
+    hides: Callable[[str], bool],
+    elsewhere: Callable[[str], str | None],
+) -> Plan:
+    """What becomes of pictures, `before` as path by id, where there is `at` as id by path.
+
+    A picture at a path that `hides` what is there stays. One that has no file left may have one `elsewhere`.
+    """
+    paths: dict[str, list[str]] = {}
+    for path, id in at.items():
+        paths.setdefault(id, []).append(path)
+    plan, unchanged = Plan(), 0
+    for id, path in before.items():
+        if at.get(path) == id or hides(path):
+            unchanged += 1
+            continue
+        target = min(paths[id]) if id in paths else elsewhere(id)
+        if target is not None:
+            plan.moved[id] = target
+        elif path in at:
+            plan.changed[id] = path
+        else:
+            plan.removed[id] = path
+    return Plan(unchanged, plan.moved, plan.changed, plan.removed)
+
+
+def objection(
+    removed: Mapping[str, str], before: Mapping[str, str], there: Collection[str], roots: Sequence[str]
+) -> str | None:
+    """Why nobody may remove so many unasked, if so: a disk that is not mounted looks like an empty folder.
+
+    Pictures are paths by id; `there` are the paths of all files.
+    """
+    for scope in [*([root] for root in roots), list(roots)]:
+        within = tuple(root.rstrip("/") + "/" for root in scope)
+        gone, had = (sum(path.startswith(within) for path in pictures.values()) for pictures in (removed, before))
+        names = ", ".join(scope)
+        if gone and not any(path.startswith(within) for path in there):
+            return f"{names} has no picture any more, and {had:,} of the collection lay there"
+        if gone > LEAST and 2 * gone > had:
+            return f"{gone:,} of the {had:,} pictures that lay in {names} would be removed"
+    return None
+
+
+def refuse(reason: str) -> None:
+    """Raise SyncError that says what to do about it."""
+    raise SyncError(
+        f"{reason}; none was removed. Mount the disk if it is not, or say that they are to go with --allow-removal"
+    )

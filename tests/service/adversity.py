@@ -1,0 +1,125 @@
+"""Every command of Diptych with what it reads, what it writes, and a place in its middle."""
+# ruff: noqa: E501 - a table
+
+import shutil
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from archives import write_archives, write_omniglot
+from small import SMALL
+
+SCORER = "diptych.scorer:Scorer.load"
+MEASURED = "diptych_training.evaluation.models:open_model"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A command: `{in}` is a folder of inputs, `{out}` the one it writes to, with a collection in it if it needs one.
+
+    `reads` vanishes; `hook` is called in its middle; `writes` are the names that it makes in `{out}`. What only reads a
+    collection has none, and neither have studies, which write after minutes of training. `often` is run by default. `again` is False where going on to the end takes minutes.
+    """
+
+    words: str
+    hook: str
+    reads: str | None = "{in}/photos"
+    writes: tuple[str, ...] = ()
+    store: bool = False
+    often: bool = False
+    again: bool = True
+    model: bool = True
+    threads: bool = True
+
+    @property
+    def command(self) -> str:
+        """The words that the parser knows."""
+        return self.words.partition(" {")[0].partition(" -")[0]
+
+    def line(self, inputs: str, output: str) -> list[str]:
+        """The words with folders put in."""
+        model = ["--model", "{in}/model", *(["--threads", "1"] if self.threads else [])]
+        words = self.words.split() + (model if self.model else [])
+        return [word.replace("{in}", inputs).replace("{out}", output) for word in words]
+
+
+_COLLECTION: dict[str, Any] = {"store": True, "model": False, "reads": "{out}/store"}
+_COMPUTED: dict[str, Any] = {"reads": "{in}/model"}
+
+ROWS = (
+    Row("serve --store {out}/new --port 0", "diptych.serving:run", "{in}/model", ("new",), again=False),
+    Row("key --read-only alice", "diptych.http.keys:new_key", None, model=False),
+    Row("index add {in}/photos --store {out}/new", "diptych.intake:features", writes=("new",), often=True),
+    Row("index sync {in}/photos --store {out}/new", "diptych.intake:features", writes=("new",), often=True),
+    Row("index sync {in}/photos --store {out}/store", "diptych.store:Store.relocate", store=True, writes=("store",)),
+    Row("index remove {in}/photos/0.jpg --store {out}/store", "diptych.store:Store.remove", writes=("store",), **_COLLECTION),
+    Row("index stats --store {out}/store", "diptych.store:Store.stats", **_COLLECTION),
+    Row("index verify --store {out}/store", "diptych.indexing:verify", **_COLLECTION),
+    Row("index export --store {out}/store -o {out}/list.jsonl", "diptych.store:Store.page", writes=("list.jsonl",), often=True, **_COLLECTION),
+    Row("index backup --store {out}/store {out}/copy", "diptych.archive:backup", writes=("copy",), **_COLLECTION),
+    Row("index rebuild --store {out}/store --all", "diptych.rebuild:features", writes=("store",), store=True),
+    Row("search {in}/photos/0.jpg --store {out}/store", "diptych.scorer:Scorer.encode_pixels", store=True),
+    Row("score {in}/photos/0.jpg {in}/photos/1.jpg", "diptych.scorer:Scorer.logits"),
+    Row("score {in}/pairs.csv -o {out}/scores.csv --resume", "diptych.batch.work:_score", "{in}/pairs.csv", writes=("scores.csv",), often=True),
+    Row("rerank {in}/photos/0.jpg {in}/photos/1.jpg", "diptych.scorer:Scorer.logits"),
+    Row("explain {in}/photos/0.jpg {in}/photos/1.jpg -o {out}/why.png", "diptych.explanation:overlay", writes=("why.png",)),
+    Row("dedupe {in}/photos --store {out}/kept --report {out}/page.html -o {out}/groups.csv", "diptych.intake:features", writes=("page.html", "groups.csv", "kept")),
+    Row("dedupe {in}/photos --store {in}/kept --move-to {out}/moved", "diptych.dedupe.commands:carry_out", writes=("moved",)),
+    Row("doctor --store {out}/store", "diptych.doctor:run", store=True, reads=None),
+    Row("bench --rounds 3", SCORER, again=False, **_COMPUTED),
+    Row("bench load --clients 1 --seconds 1", SCORER, again=False, **_COMPUTED),
+    Row("bench collection --count 100 --folder {out}", "diptych.scale:cuts", writes=("bench",), again=False, **_COMPUTED, threads=False),
+    Row("bench dedupe {in}/photos --count 12 --folder {out}", "diptych.dedupe.bench:_make", writes=("bench",), again=False, threads=False),
+    Row("bench score --pairs 1000 --pictures 4 --folder {out}", "diptych.batch.bench:draw", writes=("bench",), again=False, **_COMPUTED, threads=False),
+    Row("bench operators --width 8 --tokens 8 --windows 1 --repeats 1 --mixers convolution --plot {out}/costs.svg", "diptych_training.bench.operators:bench_operators", None, ("costs.svg",), model=False),
+    Row("bench resnets", "diptych_training.bench.resnets:compare_with_paper", None, model=False),
+    Row("demo {out}/demo --count 6", "diptych.demo:_draw", None, ("demo",), model=False, often=True),
+    Row("export -o {out}/artifact --no-check photo", "diptych_export.artifact:export_checkpoint", None, ("artifact",), model=False, again=False),
+    Row("study mixers --steps 1 --episodes 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.study.pairs:study", "{in}/omniglot.zip", model=False, again=False),
+    Row("study ablation --steps 1 --episodes 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.study.pairs:study", "{in}/omniglot.zip", model=False, again=False),
+    Row("study shapes --steps 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.study.shapes:study_shapes", "{in}/clothing.zip", model=False, again=False),
+    Row("study language --steps 1 --seeds 1 --processes 0 --text {in}/text.txt --out {out}/study", "diptych_training.study.scales:study_language", "{in}/text.txt", model=False, again=False),
+    Row("evaluate oneshot {in}/runs --report {out}/page.html", MEASURED, "{in}/runs", ("page.html",), threads=False),
+    Row("evaluate episodes {in}/characters --split background --episodes 1 --ways 2 --report {out}/page.html", MEASURED, "{in}/characters", ("page.html",), threads=False),
+    Row("evaluate retrieval --queries {in}/classes.csv --gallery {in}/classes.csv --root {in}/photos --report {out}/page.html", MEASURED, writes=("page.html",), threads=False),
+    Row("evaluate copies --references {in}/photos --queries {in}/photos --truth {in}/truth.csv --no-baselines --report {out}/page.html", MEASURED, writes=("page.html",), threads=False),
+    Row("evaluate pairs {in}/labelled.csv --report {out}/page.html", MEASURED, "{in}/labelled.csv", ("page.html",), threads=False),
+    Row("train {in}/run.toml -o {out}/run", "diptych_training.run:train", "{in}/classes", ("run",), model=False),
+    Row("edit {in}/photos -o {out}/queries --count 3", "diptych_training.edits:edit_picture", writes=("queries",), model=False),
+    Row("unpack -o {out}/flowers flowers", "diptych_training.photos:list_photos", "{in}/flowers.zip", ("flowers",), model=False),
+)  # fmt: skip
+
+
+def write_inputs(folder: Path, model: Path, photo_bytes: Callable[..., bytes]) -> None:
+    """Write all that any row reads into a new folder."""
+    for place, seeds in (("photos", range(6)), ("classes/a", range(10, 20)), ("classes/b", range(20, 30))):
+        (folder / place).mkdir(parents=True)
+        for seed in seeds:
+            (folder / place / f"{seed}.jpg").write_bytes(photo_bytes(seed))
+    shutil.copy(folder / "photos/0.jpg", folder / "photos/copy.jpg")
+    shutil.copytree(model, folder / "model")
+    write_archives(folder, photo_bytes)
+    write_omniglot(folder)
+    with zipfile.ZipFile(folder / "omniglot.zip") as archive:
+        archive.extractall(folder / "characters")
+    for run in ("run01", "run02"):
+        for kind, name in (("training", "class"), ("test", "item")):
+            (folder / "runs" / run / kind).mkdir(parents=True)
+            for place in range(1, 5):
+                path = folder / "runs" / run / kind / f"{name}{place:02d}.png"
+                path.write_bytes(photo_bytes(100 + place, (40, 40), "PNG"))
+        lines = [f"{run}/test/item{n:02d}.png {run}/training/class{n:02d}.png" for n in range(1, 5)]
+        (folder / "runs" / run / "class_labels.txt").write_text("\n".join(lines))
+    pairs = ["photos/0.jpg,photos/1.jpg", "photos/0.jpg,photos/copy.jpg", "photos/2.jpg,photos/1.jpg"]
+    (folder / "pairs.csv").write_text("\n".join(["image_a,image_b", *pairs]))
+    labelled = [f"{pair},{int('copy' in pair)}" for pair in pairs]
+    (folder / "labelled.csv").write_text("\n".join(["image_a,image_b,label", *labelled]))
+    (folder / "truth.csv").write_text("query,reference\n0.jpg,copy.jpg\n1.jpg,1.jpg\n2.jpg,2.jpg")
+    (folder / "classes.csv").write_text("path,class\n" + "\n".join(f"{n}.jpg,{'ab'[n % 2]}" for n in range(6)))
+    (folder / "text.txt").write_text("".join(f"line {n} of a text\n" for n in range(5000)))
+    stages = [{"pixels": 32, "steps": 2, "negatives": 2, "easy": 1}]
+    recipe = SMALL | {"tasks": [{"kind": "classes", "pictures": "classes", "queries": 4}], "stages": stages}
+    (folder / "run.toml").write_text(tomli_w.dumps(recipe))

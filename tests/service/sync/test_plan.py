@@ -1,0 +1,67 @@
+import re
+
+import pytest
+
+from diptych.errors import SyncError
+from diptych.sync.plan import Plan, objection, planned, refuse
+
+
+def plan(before, at, hidden=(), elsewhere=None):
+    return planned(before, at, hidden.__contains__, (elsewhere or {}).get)
+
+
+def test_a_picture_stays_follows_changes_or_goes():
+    before = {"a": "/p/a", "b": "/p/b", "c": "/p/c", "d": "/p/d", "e": "/p/e"}
+    at = {"/p/a": "a", "/p/z": "b", "/p/y": "b", "/p/c": "new"}
+    assert plan(before, at, ["/p/e"]) == Plan(2, {"b": "/p/y"}, {"c": "/p/c"}, {"d": "/p/d"})
+
+
+def test_a_picture_whose_path_is_hidden_stays_though_another_file_has_it():
+    assert plan({"a": "/p/a"}, {"/p/z": "a"}, ["/p/a"]) == Plan(1)
+
+
+def test_a_file_outside_is_the_last_resort():
+    assert plan({"a": "/p/a"}, {"/p/z": "a"}, elsewhere={"a": "/q/a"}).moved == {"a": "/p/z"}
+    assert plan({"a": "/p/a"}, {}, elsewhere={"a": "/q/a"}).moved == {"a": "/q/a"}
+
+
+def test_what_was_added_beside_the_old_content_before_a_kill_is_no_reason_to_keep_the_old():
+    assert plan({"old": "/p/a", "new": "/p/a"}, {"/p/a": "new"}) == Plan(1, {}, {"old": "/p/a"}, {})
+
+
+def pictures(folder: str, first: int, last: int) -> dict[str, str]:
+    return {f"{folder}{number}": f"{folder}/{number}" for number in range(first, last)}
+
+
+@pytest.mark.parametrize(
+    ("gone", "had", "objected"),
+    [(20, 21, False), (21, 41, True), (21, 42, False), (500, 1000, False), (501, 1000, True)],
+)
+def test_more_than_half_and_more_than_twenty_need_to_be_allowed(gone, had, objected):
+    before, removed = pictures("/p", 0, had), pictures("/p", 0, gone)
+    found = objection(removed, before, ["/p/there"], ["/p"])
+    assert found == (f"{gone} of the {had:,} pictures that lay in /p would be removed" if objected else None)
+
+
+def test_each_folder_counts_by_itself_and_all_together_too():
+    large, small = pictures("/p", 0, 100), pictures("/q", 0, 40)
+    there = ["/p/there", "/q/there"]
+    found = objection(pictures("/q", 0, 21), large | small, there, ["/p", "/q"])
+    assert found == "21 of the 40 pictures that lay in /q would be removed"
+    both = pictures("/p", 0, 15) | pictures("/q", 0, 15)
+    found = objection(both, pictures("/p", 0, 20) | pictures("/q", 0, 20), there, ["/p", "/q"])
+    assert found == "30 of the 40 pictures that lay in /p, /q would be removed"
+
+
+def test_an_empty_folder_is_objected_to_however_little_lay_there_and_only_if_something_would_go():
+    one = {"a": "/p/a"}
+    assert objection(one, one, ["/q/there"], ["/p", "/q"]) == (
+        "/p has no picture any more, and 1 of the collection lay there"
+    )
+    assert objection({}, one, [], ["/p"]) is None
+    assert objection({"a": "/pq/a"}, {"a": "/pq/a"}, ["/pq/b"], ["/p", "/pq"]) is None, "/pq is not in /p"
+
+
+def test_the_refusal_says_what_to_do():
+    with pytest.raises(SyncError, match=re.escape("many; none was removed. Mount the disk if it is not, or say that")):
+        refuse("many")

@@ -1,0 +1,200 @@
+"""Every command meets Ctrl-C, a full disk, a read-only folder and inputs that vanish.
+
+It says so in a line, ends with the right code, leaves nothing half under a final name, and succeeds the next time.
+"""
+
+import argparse
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import adverse
+import pytest
+from adversity import ROWS, Row, write_inputs
+
+from diptych import Collection
+from diptych.cli import build_parser
+from diptych.store import Store
+from diptych.verify import verify
+
+CHILD = Path(__file__).with_name("adverse.py")
+ROOM = 8 * 2**20  # bytes of the small disk
+
+
+def commands(parser: argparse.ArgumentParser, prefix: str = "") -> Iterator[str]:
+    inner = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not inner or prefix == "bench":  # which runs by itself, too
+        yield prefix
+    for action in inner:
+        for name, subparser in action.choices.items():
+            yield from commands(subparser, f"{prefix} {name}".strip())
+
+
+def test_every_command_has_a_row():
+    assert {row.command for row in ROWS} == set(commands(build_parser()))
+
+
+def rows(wanted) -> list:
+    """The rows that a law is about, those marked slow that are not run by default."""
+    return [
+        pytest.param(row, id=f"{row.command}-{number}", marks=() if row.often else pytest.mark.slow)
+        for number, row in enumerate(ROWS)
+        if wanted(row)
+    ]
+
+
+class Place:
+    """Inputs, a folder for outputs, and a command run between them."""
+
+    def __init__(self, folder: Path, template: Path, row: Row, environment: dict[str, str]) -> None:
+        self.row, self.template = row, template
+        self.inputs, self.out = folder / "in", folder / "out"
+        self.restore()
+        self.out.mkdir()
+        self.environment = environment | {"DIPTYCH_DATA": str(self.inputs), "XDG_CACHE_HOME": str(folder / "cache")}
+
+    def restore(self) -> None:
+        """Put the inputs back as they were."""
+        shutil.copytree(self.template / "in", self.inputs, dirs_exist_ok=True)
+
+    def fill(self) -> None:
+        """Put a collection where the row needs one."""
+        if self.row.store:
+            shutil.copytree(self.template / "store", self.out / "store", dirs_exist_ok=True)
+            with Store.open(self.out / "store") as store:
+                was = store.under(str(self.template))
+                store.relocate(
+                    (id, path.replace(str(self.template / "in"), str(self.inputs))) for id, path in was.items()
+                )
+
+    def path(self, name: str) -> Path:
+        return Path(name.replace("{in}", str(self.inputs)).replace("{out}", str(self.out)))
+
+    def run(self, what: str = "", seconds: float = 300) -> subprocess.CompletedProcess[str]:
+        """Run the command; with `what`, until the middle, and then that happens."""
+        line = self.row.line(str(self.inputs), str(self.out))
+        command = [sys.executable, str(CHILD), self.row.hook if what else "", what, *line]
+        done = subprocess.run(
+            command, env=self.environment, capture_output=True, text=True, timeout=seconds, check=False, cwd=self.inputs
+        )
+        assert "Traceback" not in done.stderr + done.stdout, done.stderr
+        assert not what or adverse.MET in done.stderr, f"never came to {self.row.hook}: {done.stderr}"
+        return done
+
+    def halves(self) -> list[str]:
+        """What is under a final name in the outputs though the command did not succeed."""
+        found = []
+        for name in self.row.writes:
+            path = self.out / name
+            if (path / "collection.sqlite").is_file():
+                with Store.open(path, read_only=True) as store:
+                    found += verify(store).problems
+            elif path.is_file() or (path / "manifest.json").is_file():
+                found.append(name)
+        return found
+
+    def succeeds_now(self) -> None:
+        if self.row.again:
+            done = self.run()
+            assert done.returncode == 0, done.stderr
+            assert all((self.out / name).exists() for name in self.row.writes)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory, artifact, scorer, photo_bytes) -> Path:
+    """All that any command reads, and a collection of the photos."""
+    folder = tmp_path_factory.mktemp("template")
+    write_inputs(folder / "in", artifact, photo_bytes)
+    with Collection.open(folder / "store", scorer, create=True) as collection:
+        list(collection.add_files(sorted((folder / "in/photos").glob("?.jpg"))))
+    return folder
+
+
+@pytest.fixture
+def place(request, tmp_path, template, environment) -> Place:
+    made = Place(tmp_path, template, request.param, environment)
+    made.fill()
+    return made
+
+
+@pytest.fixture
+def disk(request, tmp_path, template, environment) -> Iterator[Place]:
+    """A place whose folder for outputs is a small disk of its own."""
+    if os.geteuid():
+        pytest.skip("a small disk can only be mounted by root")
+    made = Place(tmp_path, template, request.param, environment)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "tmpfs", str(made.out)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("a small disk cannot be mounted here")
+    try:
+        made.fill()
+        made.environment["TMPDIR"] = str(made.out)
+        yield made
+    finally:
+        subprocess.run(["umount", "-l", str(made.out)], check=True)
+
+
+@pytest.mark.parametrize("place", rows(lambda row: True), indirect=True)
+def test_ctrl_c_is_130_and_the_same_command_succeeds_after_it(place: Place):
+    done = place.run(adverse.INTERRUPT)
+    assert done.returncode == 130, done.stderr
+    assert "interrupted" in done.stderr
+    assert place.halves() == []
+    place.succeeds_now()
+
+
+@pytest.mark.parametrize("disk", rows(lambda row: row.writes), indirect=True)
+def test_a_full_disk_is_said_and_the_same_command_succeeds_when_there_is_room(disk: Place):
+    filler = disk.out / ".filler"
+    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    done = disk.run()
+    assert done.returncode == 1, done.stderr
+    assert "diptych: error: " in done.stderr
+    assert "No space left" in done.stderr or "full" in done.stderr
+    filler.unlink()
+    assert disk.halves() == []
+    disk.succeeds_now()
+
+
+@pytest.mark.parametrize("disk", rows(lambda row: row.writes), indirect=True)
+def test_a_read_only_folder_is_said_and_nothing_is_changed(disk: Place):
+    subprocess.run(["mount", "-o", "remount,ro", str(disk.out)], check=True)
+    done = disk.run()
+    assert done.returncode == 1, done.stderr
+    assert "diptych: error: " in done.stderr
+    assert "ead-only" in done.stderr or "readonly" in done.stderr
+    subprocess.run(["mount", "-o", "remount,rw", str(disk.out)], check=True)
+    disk.succeeds_now()
+
+
+@pytest.mark.parametrize("disk", rows(lambda row: row.store and not row.writes), indirect=True)
+def test_what_only_reads_a_collection_reads_one_that_is_read_only(disk: Place):
+    subprocess.run(["mount", "-o", "remount,ro", str(disk.out)], check=True)
+    done = disk.run()
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("place", rows(lambda row: row.reads), indirect=True)
+def test_an_input_that_is_gone_is_named_and_the_same_command_succeeds_when_it_is_back(place: Place):
+    gone = place.path(str(place.row.reads))
+    adverse.strike(str(gone))
+    done = place.run()
+    assert done.returncode == 1, done.stderr
+    assert gone.name in done.stderr + done.stdout
+    assert [half for half in place.halves() if half != gone.name] == []
+    place.restore()
+    place.fill()
+    place.succeeds_now()
+
+
+@pytest.mark.parametrize("place", rows(lambda row: row.reads and row.again), indirect=True)
+def test_an_input_that_goes_in_the_middle_is_said_or_was_not_needed_any_more(place: Place):
+    done = place.run(str(place.path(str(place.row.reads))))
+    assert done.returncode in (0, 1), done.stderr
+    assert done.returncode == 0 or "diptych: error: " in done.stderr or "cannot be read" in done.stdout + done.stderr
