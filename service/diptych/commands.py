@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -19,7 +20,7 @@ Run = Callable[[argparse.Namespace], int]
 
 
 def register(subparsers: Subparsers) -> None:
-    """Add serve, key, index, search, score, rerank, explain, dedupe, doctor, bench and demo."""
+    """Add serve, key, index, search, score, rerank, explain, dedupe, doctor, bench, estimate and demo."""
     _serve(subparsers)
     _key(subparsers)
     _index(subparsers)
@@ -30,6 +31,7 @@ def register(subparsers: Subparsers) -> None:
     _dedupe(subparsers)
     _doctor(subparsers)
     _bench(subparsers)
+    _estimate(subparsers)
     demo.register(subparsers)
 
 
@@ -231,6 +233,27 @@ def _doctor(subparsers: Subparsers) -> None:
     _model(parser)
 
 
+def _estimate(subparsers: Subparsers) -> None:
+    parser = command(
+        subparsers, "estimate", "say what many pictures cost, from what one costs here", _later("estimate.commands:run")
+    )
+    parser.add_argument("pictures", metavar="N", nargs="+", type=_number(1, 10**12), help="pictures, a column each")
+    parser.add_argument("--queries", metavar="Q", type=_amount, default=10.0, help="a second (default: 10)")
+    parser.add_argument("--candidates", type=_number(0, 10_000), default=100, help="of a query (default: %(default)s)")
+    parser.add_argument("--seconds", type=_amount, default=1.0, help="99 of 100 answers within these (default: 1)")
+    parser.add_argument("--tokens", choices=("float16", "int8"), default="float16", help="(default: %(default)s)")
+    machine = parser.add_argument_group("a machine", "cores like those here; the prices are assumed, name your own")
+    machine.add_argument("--cores", type=_number(1), default=16, help="(default: %(default)s)")
+    machine.add_argument("--memory", metavar="GIB", type=_amount, default=64.0, help="(default: 64)")
+    machine.add_argument("--price", metavar="USD", type=_amount, default=590.0, help="a month (default: 590)")
+    machine.add_argument("--disk-price", metavar="USD", type=_amount, default=0.08, help="a GiB (default: 0.08)")
+    machine.add_argument("--free-reads", metavar="N", type=_number(0), default=3000, help="a second (default: 3000)")
+    machine.add_argument(
+        "--read-price", metavar="USD", type=_amount, default=0.005, help="of one more read a second (default: 0.005)"
+    )
+    _model(parser)
+
+
 def _bench(subparsers: Subparsers) -> None:
     parser, subjects = group(subparsers, "bench", "measure what things cost on this machine")
     parser.set_defaults(run=_later("bench:bench"))
@@ -327,6 +350,16 @@ def _seconds(text: str) -> float:
         value = 0.0
     if not 0 < value <= 1e6:
         raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, got {text!r}")
+    return value
+
+
+def _amount(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number above 0, got {text!r}")
     return value
 
 

@@ -74,6 +74,7 @@ ROWS = (
     Row("bench collection --count 100 --folder {out}", "diptych.scale:cuts", writes=("bench",), again=False, **_COMPUTED, threads=False),
     Row("bench dedupe {in}/photos --count 12 --folder {out}", "diptych.dedupe.bench:_make", writes=("bench",), again=False, threads=False),
     Row("bench score --pairs 1000 --pictures 4 --folder {out}", "diptych.batch.bench:draw", writes=("bench",), again=False, **_COMPUTED, threads=False),
+    Row("estimate 1000", "diptych.estimate.commands:measured", again=False, **_COMPUTED),
     Row("bench operators --width 8 --tokens 8 --windows 1 --repeats 1 --mixers convolution --plot {out}/costs.svg", "diptych_training.bench.operators:bench_operators", None, ("costs.svg",), model=False),
     Row("bench resnets", "diptych_training.bench.resnets:compare_with_paper", None, model=False),
     Row("demo {out}/demo --count 6", "diptych.demo:_draw", None, ("demo",), model=False, often=True),
