@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from diptych import demo
+from diptych.address import Address, place
 from diptych.filters import compiled
 from diptych.layout import KINDS
 from diptych_export.commandline import Subparsers, command, group
 from diptych_export.providers import PROVIDERS
+
+_STORE = "the folder of the collection, or milvus://host:port/name"
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -193,7 +196,7 @@ def _dedupe(subparsers: Subparsers) -> None:
     )
     parser.add_argument("-o", "--output", metavar="GROUPS", type=Path, help="the groups as .csv or .json")
     parser.add_argument("--report", metavar="OUT.html", type=Path, help="one page with the pictures side by side")
-    parser.add_argument("--store", metavar="DIR", type=Path, help="keep features and scores here, not in your cache")
+    parser.add_argument("--store", metavar="DIR", type=_folder, help="keep features and scores here, not in your cache")
     _model(parser)
     acts = parser.add_argument_group("acts", "nothing is moved or deleted without one of these")
     act = acts.add_mutually_exclusive_group()
@@ -253,13 +256,13 @@ def _bench(subparsers: Subparsers) -> None:
 
 
 def _store(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--store", metavar="DIR", type=Path, required=True, help="the folder of the collection")
+    parser.add_argument("--store", metavar="DIR|URL", type=_place, required=True, help=_STORE)
 
 
 def _stores(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--store", metavar="DIR", type=Path, help="the folder of a collection")
-    which.add_argument("--collections", metavar="ROOT", type=Path, help="a folder with the folders of several")
+    which.add_argument("--store", metavar="DIR|URL", type=_place, help=_STORE)
+    which.add_argument("--collections", metavar="ROOT", type=_folder, help="a folder with the folders of several")
 
 
 def _urls(parser: argparse.ArgumentParser) -> None:
@@ -285,6 +288,20 @@ def _model(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--provider", choices=PROVIDERS, default="auto", help="(default: %(default)s)")
     parser.add_argument("--threads", type=_number(1), help="by default what this process may use")
+
+
+def _place(text: str) -> Path | Address:
+    try:
+        return place(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _folder(text: str) -> Path:
+    found = _place(text)
+    if isinstance(found, Address):
+        raise argparse.ArgumentTypeError(f"expected a folder, got {found}; on Milvus there is one, by --store")
+    return found
 
 
 def _number(least: int, most: int | None = None) -> Callable[[str], int]:

@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from diptych.durable import sync_folder
 from diptych.errors import StoreError
-from diptych.filters import EVERYTHING, Condition
+from diptych.filters import Filter, compiled
 from diptych.layout import KINDS, Kind
 from diptych.lock import WriterLock
 from diptych.records import COLUMNS, JOINED, Change, NewPicture, Record, checked, damaged, record
@@ -45,7 +45,7 @@ class Store:
         self._closed = False
 
     @classmethod
-    def open(cls, directory: str | Path, *, create: bool = False, read_only: bool = False) -> Store:
+    def open(cls, directory: str | Path, *, create: bool = False, read_only: bool = False) -> Self:
         """Open the collection in a folder, as its only writer or as one reader beside it.
 
         Raises StoreError if there is none (and `create` is not set), if another process writes to it, or if it is of
@@ -72,6 +72,16 @@ class Store:
             raise
         return store
 
+    @property
+    def name(self) -> str:
+        """The folder, as `--store` takes it."""
+        return str(self.directory)
+
+    @property
+    def folder(self) -> Path:
+        """The folder, in which other files may lie too."""
+        return self.directory
+
     def close(self) -> None:
         """Close the database and let the next writer in."""
         self._disconnect()
@@ -97,7 +107,7 @@ class Store:
         while self._idle:
             self._idle.pop().close()
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -216,18 +226,31 @@ class Store:
             found[id] = tokens, embedding
         return found
 
-    def page(self, limit: int, after: str | None = None, where: Condition = EVERYTHING) -> list[Record]:
-        """Up to `limit` records in the order they were added, beginning behind the picture `after`."""
-        text, values = where
+    def embeddings_of(self, ids: Sequence[str]) -> dict[str, bytes]:
+        """Embeddings float32, little-endian, by id; pictures that are not there are left out.
+
+        Raises StoreError if one is damaged.
+        """
+        query = f"SELECT row, id, p.embedding, d.embedding FROM {JOINED} WHERE id IN (SELECT value FROM json_each(?))"
+        found = {}
+        for row, id, *both in self._all(query, (json.dumps(list(ids)),)):
+            if not (whole := checked(*both)):
+                raise damaged(row, "embedding", _MEND)
+            found[id] = whole
+        return found
+
+    def page(self, limit: int, after: str | None = None, where: Filter | None = None) -> list[Record]:
+        """Up to `limit` records that meet a condition, in the order they were added, beginning behind `after`."""
+        text, values = compiled(where or {})
         query = (
             f"SELECT {COLUMNS} FROM {JOINED} WHERE row > coalesce((SELECT row FROM pictures WHERE id=?), 0)"
             f" AND {text} ORDER BY row LIMIT ?"
         )
         return [record(row) for row in self._all(query, (after, *values, limit))]
 
-    def rows(self, where: Condition) -> list[int]:
+    def rows(self, where: Filter) -> list[int]:
         """The row numbers of the pictures whose metadata meet a condition."""
-        text, values = where
+        text, values = compiled(where)
         return [row["row"] for row in self._all(f"SELECT row FROM pictures WHERE {text}", values)]
 
     def under(self, path: str) -> list[str]:
