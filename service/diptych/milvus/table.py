@@ -97,9 +97,9 @@ class Table:
             there |= {row["id"] for row in found}
         return there
 
-    def count(self, where: str = "") -> int:
+    def count(self, where: str = "", **options: Any) -> int:
         """How many rows meet an expression."""
-        return self.query(where, ["count(*)"])[0]["count(*)"]
+        return self.query(where, ["count(*)"], **options)[0]["count(*)"]
 
     def query(self, where: str, fields: Sequence[str], level: str = "", **options: Any) -> list[dict[str, Any]]:
         """Rows that meet an expression, in any order; those that matter to `scan` and `rows` are asked for there."""
