@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -27,6 +28,12 @@ server.server_proc.wait()
 """
 _PATIENCE = 90.0
 
+# For `params`: the names of fixtures, with what selects and skips them.
+SERVERS = [
+    pytest.param("lite", marks=pytest.mark.milvus),
+    pytest.param("real", marks=[pytest.mark.milvus, pytest.mark.slow]),
+]
+
 
 class MilvusServer:
     """A server on a free port with its data in a folder; `start` again after `kill` has what was acknowledged."""
@@ -38,6 +45,8 @@ class MilvusServer:
             pytest.importorskip("milvus_lite", reason="milvus-lite is not installed: pip install milvus-lite")
         elif not PYTHON.exists():
             pytest.skip(f"there is no Milvus at {PYTHON}; .ci/run installs it")
+        elif _taken(2380):
+            pytest.skip("another Milvus runs here: the port 2380 of its etcd cannot be moved")
         self.kind, self.folder, self.port = kind, folder, free_port()
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -49,7 +58,9 @@ class MilvusServer:
             "lite": [sys.executable, "-m", "milvus_lite", "server", "--host", "127.0.0.1", "--port", str(self.port)],
             "real": [str(PYTHON), "-c", _REAL, str(self.port), str(self.folder)],
         }[self.kind]
-        command += ["--data-dir", str(self.folder)] if self.kind == "lite" else []
+        if self.kind == "lite":
+            # One worker: several write its log at the same time, which is then damaged (milvus-lite 3.2.2).
+            command += ["--data-dir", str(self.folder), "--max-workers", "1"]
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         with (self.folder.parent / "milvus.log").open("ab") as log:
             self.process = subprocess.Popen(
@@ -74,7 +85,20 @@ class MilvusServer:
             self.process.wait()
             self.process = None
 
+    def __enter__(self) -> MilvusServer:
+        self.folder.mkdir()
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
     def place(self, collection: str, **options: object) -> str:
         """The address of a collection on it."""
         asked = "&".join(f"{name}={value}" for name, value in options.items())
         return f"milvus://127.0.0.1:{self.port}/{collection}" + (f"?{asked}" if asked else "")
+
+
+def _taken(port: int) -> bool:
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0

@@ -7,6 +7,7 @@ only ever says what pictures that meet the condition have for certain; who asks 
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any
 
@@ -16,6 +17,7 @@ FIELD = "facets"
 
 _PLAIN = re.compile(r"[A-Za-z0-9_ -]+(\.[A-Za-z0-9_ -]+)*")
 _SAFE = 2**53  # whole numbers to here are the same in all of Milvus's kinds of numbers
+_FAR = 1e300  # stands for those beyond, of which an expression only asks on which side they are
 _ORDER = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 _MISSING = object()
 
@@ -32,8 +34,10 @@ def facets(metadata: dict[str, Any]) -> dict[str, Any]:
                 continue
             if isinstance(value, dict):
                 level.append((f"{here}.", value))
-            elif _sayable(value):
+            elif isinstance(value, str | bool):
                 found[here] = value
+            elif isinstance(value, int | float):
+                found[here] = value if abs(value) <= _SAFE else math.copysign(_FAR, value)
     return found
 
 
@@ -81,7 +85,7 @@ def _joined(parts: list[str], by: str) -> str | None:
 
 
 def _sayable(value: Any) -> bool:
-    """Whether a value means the same in JSON, in an expression and in all versions of Milvus."""
+    """Whether a value means the same in an expression for all versions of Milvus."""
     if isinstance(value, str):
         return value.isprintable() and not set(value) & {'"', "\\", "{", "}"}
     if isinstance(value, bool):

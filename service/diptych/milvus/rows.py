@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.errors import StoreError
+from diptych.errors import ModelMismatchError, StoreError
 from diptych.milvus.conditions import FIELD, facets
 from diptych.records import NewPicture, Record
 from diptych_export.errors import PictureError
@@ -119,16 +119,26 @@ class Layout:
             tokens = b64decode("".join(row[part] for part in self.parts), validate=True)
         except (Base64Error, ValueError):
             tokens = b""
-        if zlib.crc32(tokens) != self.facts(row)["tokens_crc"] or len(tokens) != self.token_bytes:
+        if zlib.crc32(tokens) != self._made(row)["tokens_crc"] or len(tokens) != self.token_bytes:
             raise damaged(row["id"], "list of tokens", "`diptych index rebuild` embeds it anew")
         return tokens
 
     def embedding(self, row: Mapping[str, Any]) -> bytes:
         """The embedding in a row with `id`, `record` and `vector`. Raises StoreError like `record`."""
+        wanted = self._made(row)["embedding_crc"]
         embedding = np.asarray(row[self.vector], "<f4").tobytes()
-        if zlib.crc32(embedding) != self.facts(row)["embedding_crc"]:
+        if zlib.crc32(embedding) != wanted:
             raise damaged(row["id"], "embedding", "`diptych index rebuild` embeds it anew")
         return embedding
+
+    def _made(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The facts of a row whose features are of our model."""
+        facts = self.facts(row)
+        if facts["revision"] != self.revision:
+            raise ModelMismatchError(
+                f"the picture {row['id']} has features of another model ({facts['revision']}); start again with that one"
+            )
+        return facts
 
 
 def damaged(id: str, what: str, remedy: str) -> StoreError:

@@ -100,7 +100,7 @@ class Server:
 # What a server says while it starts, moves its data or has too much to do; it is over after a while.
 _PASSING = re.compile(
     "(?i)retry timeout|retry run out|unavailable|not ready|not available|not serving|offline|deadline|rate limit"
-    "|no available|not found in|initializ|abnormal|shut|closed"
+    "|no available|initializ|abnormal|shut|closed"
 )
 
 

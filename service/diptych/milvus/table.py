@@ -32,7 +32,8 @@ class Table:
 
     def check(self) -> None:
         """Raise UnreachableError if it does not answer within seconds, ModelMismatchError if its layout changed."""
-        self.query('id == ""', [self.layout.vector], limit=1, timeout=2.0)
+        self.query('id == ""', [], limit=1, timeout=2.0)
+        self._check_layout()
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Put rows in the place of those with their ids, in parts that Milvus takes; everyone finds them then."""
@@ -120,9 +121,12 @@ class Table:
                 raise UnreachableError(message, seconds=10.0) from None
             raise
         except RefusedError:
-            now = layout_of(self.server, self.name)
-            if now == self.layout:
-                raise
+            self._check_layout()
+            raise
+
+    def _check_layout(self) -> None:
+        now = layout_of(self.server, self.name)
+        if now != self.layout:
             message = f"was embedded anew by another model ({now.revision}); start again with that model"
             raise ModelMismatchError(f"{self.server.address} {message}") from None
 

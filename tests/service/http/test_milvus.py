@@ -9,29 +9,21 @@ from pathlib import Path
 
 import httpx
 import pytest
-from milvus_server import Kind, MilvusServer
+from milvus_server import SERVERS, MilvusServer
 
 from diptych.collection import Collection
-
-pytestmark = pytest.mark.milvus
 
 _NUMBERS = count()
 
 
-@pytest.fixture(scope="module", params=["lite", pytest.param("real", marks=pytest.mark.slow)])
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MilvusServer]:
-    kind: Kind = request.param
-    folder = tmp_path_factory.mktemp(kind) / "data"
-    folder.mkdir()
-    server = MilvusServer(kind, folder)
-    server.start()
-    yield server
-    server.kill()
+@pytest.fixture(params=SERVERS)
+def server(request: pytest.FixtureRequest) -> MilvusServer:
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture
 def milvus(server, running, scorer, tmp_path: Path) -> Iterator[httpx.Client]:
-    place = server.place(f"photos_{next(_NUMBERS)}", originals=tmp_path / "originals")
+    place = server.place(f"served_{next(_NUMBERS)}", originals=tmp_path / "originals")
     with Collection.open(place, scorer, create=True) as collection, running(collection, scorer) as client:
         ready(client)
         yield client
@@ -92,7 +84,7 @@ def test_pictures_are_added_found_listed_shown_compared_and_removed(milvus, phot
 
 
 def test_two_services_at_once_show_the_same(server, running, scorer, tmp_path, photo_bytes):
-    place = server.place("shared", originals=tmp_path)
+    place = server.place(f"served_{next(_NUMBERS)}", originals=tmp_path)
     with (
         Collection.open(place, scorer, create=True) as one,
         Collection.open(place, scorer, create=True) as two,
