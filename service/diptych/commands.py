@@ -238,6 +238,11 @@ def _bench(subparsers: Subparsers) -> None:
     collection.add_argument("--folder", metavar="DIR", type=Path, help="where to put them meanwhile: 12 KB a picture")
     collection.add_argument("--model", default="photo", help="a bundled model or an artifact (default: %(default)s)")
 
+    store = command(subjects, "store", "a folder or a Milvus server, with drawn features", _later("occupancy:run"))
+    _store(store)
+    store.add_argument("--count", type=_number(200), default=20_000, help="pictures (default: %(default)s)")
+    store.add_argument("--model", default="photo", help="whose sizes they have (default: %(default)s)")
+
     dedupe = command(subjects, "dedupe", "duplicates of known origin, beside hashes", _later("dedupe.bench:run"))
     dedupe.add_argument("photos", metavar="DIR", type=Path, help="photos, of which edited copies are made")
     dedupe.add_argument("--count", type=_number(12), default=20_000, help="pictures in all (default: %(default)s)")

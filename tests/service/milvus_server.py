@@ -52,7 +52,7 @@ class MilvusServer:
 
     def start(self) -> None:
         """Start and wait until it answers."""
-        from pymilvus import MilvusClient, MilvusException
+        from pymilvus import MilvusClient, MilvusException  # pyright: ignore[reportMissingImports]
 
         command = {
             "lite": [sys.executable, "-m", "milvus_lite", "server", "--host", "127.0.0.1", "--port", str(self.port)],

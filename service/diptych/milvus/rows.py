@@ -136,7 +136,7 @@ class Layout:
         facts = self.facts(row)
         if facts["revision"] != self.revision:
             raise ModelMismatchError(
-                f"the picture {row['id']} has features of another model ({facts['revision']}); start again with that one"
+                f"the picture {row['id']} is of another model ({facts['revision']}); start again with that one"
             )
         return facts
 

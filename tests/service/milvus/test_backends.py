@@ -13,7 +13,9 @@ import pytest
 from diptych import Collection, find_duplicates
 from diptych.archive import lines
 from diptych.errors import ModelMismatchError, StoreError, UnknownPictureError
+from diptych.intake import Arrival
 from diptych.scorer import Scorer
+from diptych_export.errors import PictureError
 
 COUNT = 37
 
@@ -27,8 +29,14 @@ def collection(place, scorer):
 @pytest.fixture
 def filled(collection, photo_bytes):
     """37 pictures with numbers, every third of a kind."""
-    for seed in range(COUNT):
-        collection.add(photo_bytes(seed), path=f"/shelf/{seed:02d}.jpg", metadata={"n": seed, "kind": "abc"[seed % 3]})
+    received = collection.receive([(photo_bytes(seed), None) for seed in range(COUNT)])
+    collection.commit(
+        [
+            Arrival(content, f"/shelf/{seed:02d}.jpg", {"n": seed, "kind": "abc"[seed % 3]})
+            for seed, content in enumerate(received)
+            if not isinstance(content, PictureError)
+        ]
+    )
     return collection
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
+from typing import Any
 
 import pytest
 from test_filters import drawn_condition, drawn_metadata, selected
 
 from diptych import Collection
+from diptych.intake import Arrival
 from diptych.milvus.conditions import facets, meets, necessary
+from diptych_export.errors import PictureError
 
-ODD = [
+ODD: list[dict[str, Any]] = [
     {"a": 2**70},
     {"a": -(2**63)},
     {"a": 1e300},
@@ -70,7 +73,13 @@ def test_a_server_finds_exactly_the_pictures_that_meet_a_condition(address, scor
     rng = random.Random(5)
     rows = [drawn_metadata(rng) for _ in range(40)] + ODD
     with Collection.open(address, scorer, create=True) as collection:
-        ids = [collection.add(photo_bytes(seed), metadata=metadata).id for seed, metadata in enumerate(rows)]
+        received = collection.receive([(photo_bytes(seed), None) for seed in range(len(rows))])
+        arrivals = [
+            Arrival(content, None, metadata)
+            for content, metadata in zip(received, rows, strict=True)
+            if not isinstance(content, PictureError)
+        ]
+        ids = [added.id for added in collection.commit(arrivals)]
         for number in range(60):
             condition = drawn_condition(rng)
             wanted = {id for id, metadata in zip(ids, rows, strict=True) if meets(condition, metadata)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ def test_a_host_that_is_not_there_is_said_within_seconds(port, diptych):
 
 
 def test_a_server_that_is_too_old_is_refused(address, monkeypatch):
-    from pymilvus import MilvusClient
+    from pymilvus import MilvusClient  # pyright: ignore[reportMissingImports]
 
     monkeypatch.setattr(MilvusClient, "get_server_version", lambda *_, **__: "v2.2.16")
     with pytest.raises(StoreError, match=r"is a Milvus v2\.2\.16; expected 2\.3 or newer"):
@@ -134,7 +135,7 @@ def test_a_rebuild_that_ends_while_the_names_change_is_taken_up_by_the_next(
     other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
     call, seen = Server.call, []
 
-    def broken(self: Server, method: str, *arguments: object, **options: object) -> object:
+    def broken(self: Server, method: str, *arguments: object, **options: Any) -> object:
         if method == at:
             seen.append(arguments)
             if len(seen) == (2 if at == "rename_collection" else 1):
