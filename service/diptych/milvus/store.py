@@ -24,7 +24,7 @@ from diptych.layout import Kind
 from diptych.milvus.conditions import meets, necessary
 from diptych.milvus.originals import Originals
 from diptych.milvus.rows import Layout
-from diptych.milvus.server import Server
+from diptych.milvus.server import SECONDS, Server
 from diptych.milvus.table import MOST, Table, layout_of, make
 from diptych.records import NewPicture, Record
 
@@ -81,7 +81,7 @@ class MilvusStore:
                     "that model"
                 )
             store = cls(server, found, address.collection, read_only=read_only)
-            store.check()
+            store.table.check(SECONDS)
             return store
         except BaseException:
             server.close()
@@ -106,7 +106,7 @@ class MilvusStore:
 
     def check(self) -> None:
         """Raise UnreachableError if the server does not answer within seconds, ModelMismatchError after a rebuild."""
-        self.table.check()
+        self.table.check(timeout=2.0)
 
     def insert(self, pictures: Sequence[NewPicture]) -> list[bool]:
         """Add pictures; says for each whether it is new. Of others only a path or kept bytes are filled in."""

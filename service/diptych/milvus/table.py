@@ -30,9 +30,9 @@ class Table:
         self.server, self.layout, self.name = server, layout, name
         self._level = "Strong" if server.address.strong else "Bounded"
 
-    def check(self) -> None:
-        """Raise UnreachableError if it does not answer within seconds, ModelMismatchError if its layout changed."""
-        self.query('id == ""', [], limit=1, timeout=2.0)
+    def check(self, timeout: float) -> None:
+        """Raise UnreachableError if it does not answer in time, ModelMismatchError if its layout changed."""
+        self.query('id == ""', [], limit=1, timeout=timeout)
         self._check_layout()
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:

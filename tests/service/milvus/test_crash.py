@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import numpy as np
 
-from diptych import Collection
-from diptych.errors import StoreError
+from diptych import Collection, Scorer
+from diptych.errors import StoreError, UnreachableError
 
 CYCLES, WRITERS = 3, 2
 
@@ -47,7 +48,7 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(server, scorer, 
         for thread in threads:
             thread.join(60)
         server.start()
-        with Collection.open(place, scorer) as collection:
+        with recovered(place, scorer) as collection:
             records = {record.id: record.metadata["seed"] for record in collection.list(100_000)}
             assert {id: records.get(id) for id in there} == there
             assert not removed & records.keys()
@@ -61,3 +62,13 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(server, scorer, 
                 assert np.array_equal(tokens, fresh.tokens[0].astype("<f2"))
                 assert np.array_equal(embedding, fresh.embeddings[0])
     assert len(there) >= 12 * CYCLES
+
+
+def recovered(place: str, scorer: Scorer) -> Collection:
+    """The collection, as soon as its server, which answers before that, has read its log."""
+    end = time.monotonic() + 120
+    while True:
+        try:
+            return Collection.open(place, scorer)
+        except UnreachableError:
+            assert time.monotonic() < end
