@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,9 +18,9 @@ from diptych.filters import Filter
 from diptych.index import CandidateIndex
 from diptych.layout import Kind
 from diptych.rebuild import Rebuilt, reembed
-from diptych.records import NewPicture, Record
+from diptych.records import JOINED, NewPicture, Record, checked, damaged
 from diptych.renewal import Renewal
-from diptych.store import Store, disk_bytes
+from diptych.store import MEND, Store, disk_bytes
 from diptych.verify import Verdict, verify
 
 if TYPE_CHECKING:
@@ -70,6 +71,16 @@ class Local(Store):
             self.renewal.consider()
 
     @property
+    def name(self) -> str:
+        """The folder, as `--store` takes it."""
+        return str(self.directory)
+
+    @property
+    def folder(self) -> Path:
+        """The folder, in which other files may lie too."""
+        return self.directory
+
+    @property
     def index(self) -> CandidateIndex:
         """The candidate index. Raises StoreError if the store was opened without a model."""
         if self._index is None:
@@ -97,6 +108,19 @@ class Local(Store):
         """As the store does, and the index follows."""
         with self._followed():
             return super().remove(ids)
+
+    def embeddings_of(self, ids: Sequence[str]) -> dict[str, bytes]:
+        """Embeddings float32, little-endian, by id; pictures that are not there are left out.
+
+        Raises StoreError if one is damaged.
+        """
+        query = f"SELECT row, id, p.embedding, d.embedding FROM {JOINED} WHERE id IN (SELECT value FROM json_each(?))"
+        found = {}
+        for row, id, *both in self._all(query, (json.dumps(list(ids)),)):
+            if not (whole := checked(*both)):
+                raise damaged(row, "embedding", MEND)
+            found[id] = whole
+        return found
 
     def nearest(self, embedding: np.ndarray, count: int, where: Filter | None) -> tuple[np.ndarray, np.ndarray]:
         """Rows int64 (n,) and cosines float32 (n,) of the n <= `count` nearest that meet a condition, nearest first."""

@@ -22,7 +22,7 @@ from diptych.lock import WriterLock
 from diptych.records import COLUMNS, JOINED, Change, NewPicture, Record, checked, damaged, record
 from diptych.schema import DATABASE, DIGESTS, FACTS, checksum, connect, missing, prepare
 
-_MEND = "`diptych index rebuild` embeds it anew"
+MEND = "`diptych index rebuild` embeds it anew"
 
 logger = logging.getLogger(__name__)
 
@@ -71,16 +71,6 @@ class Store:
             store.close()
             raise
         return store
-
-    @property
-    def name(self) -> str:
-        """The folder, as `--store` takes it."""
-        return str(self.directory)
-
-    @property
-    def folder(self) -> Path:
-        """The folder, in which other files may lie too."""
-        return self.directory
 
     def close(self) -> None:
         """Close the database and let the next writer in."""
@@ -207,7 +197,7 @@ class Store:
             if checksum(tokens) == digest:
                 whole[row] = tokens
             else:
-                self._left_out(damaged(row, "list of tokens", _MEND))
+                self._left_out(damaged(row, "list of tokens", MEND))
         return whole
 
     def panels(self, ids: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
@@ -222,21 +212,8 @@ class Store:
         found = {}
         for row, id, tokens, embedding, *digests in self._all(query, (json.dumps(list(ids)),)):
             if [checksum(tokens), checksum(embedding)] != digests:
-                raise damaged(row, "embedding or list of tokens", _MEND)
+                raise damaged(row, "embedding or list of tokens", MEND)
             found[id] = tokens, embedding
-        return found
-
-    def embeddings_of(self, ids: Sequence[str]) -> dict[str, bytes]:
-        """Embeddings float32, little-endian, by id; pictures that are not there are left out.
-
-        Raises StoreError if one is damaged.
-        """
-        query = f"SELECT row, id, p.embedding, d.embedding FROM {JOINED} WHERE id IN (SELECT value FROM json_each(?))"
-        found = {}
-        for row, id, *both in self._all(query, (json.dumps(list(ids)),)):
-            if not (whole := checked(*both)):
-                raise damaged(row, "embedding", _MEND)
-            found[id] = whole
         return found
 
     def page(self, limit: int, after: str | None = None, where: Filter | None = None) -> list[Record]:

@@ -130,7 +130,7 @@ def test_another_handle_finds_at_once_what_one_added_and_no_more_what_it_removed
             filled.remove(id)
             assert id not in [match.id for match in reader.search(photo_bytes(seed), top=COUNT, candidates=0).matches]
         with pytest.raises(StoreError, match="opened for reading only"):
-            reader.remove(id)
+            reader.remove(filled.list(1)[0].id)
 
 
 def test_who_opens_it_later_finds_everything(filled, place, scorer, photo_bytes):
