@@ -66,7 +66,7 @@ format: $(TOOLS)/installed ## put the code into its form
 
 lock: $(TOOLS)/installed ## take the newest releases of what the image installs into service/requirements-*.txt
 	@for extra in cpu gpu; do $(TOOLS)/bin/uv pip compile --quiet --universal --upgrade --generate-hashes --no-header \
-	--python-version 3.11 --no-emit-index-url --extra $$extra --extra telemetry pyproject.toml \
+	--python-version 3.11 --no-emit-index-url --extra $$extra --extra telemetry --extra milvus pyproject.toml \
 	--output-file service/requirements-$$extra.txt || exit 1; done
 
 audit: $(TOOLS)/installed ## look up known vulnerabilities of what the image installs; needs the internet

@@ -42,6 +42,7 @@ DISTRIBUTIONS = {
     "faiss": "faiss-cpu",
     "opentelemetry": "opentelemetry-api",
     "multipart": "python-multipart",
+    "grpc": "pymilvus",
     "starlette": "fastapi",
     "anyio": "fastapi",
     "pydantic_core": "pydantic",

@@ -13,6 +13,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from diptych.address import Address, place
+from diptych.cli import build_parser
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -84,7 +87,9 @@ def needed(extra: str) -> list[Requirement]:
 @pytest.mark.parametrize("extra", ["cpu", "gpu"])
 def test_the_lock_file_has_all_that_the_project_asks_for_in_versions_it_takes(extra) -> None:
     versions = locked(extra)
-    assert [r for r in needed(extra) if not r.specifier.contains(versions[canonicalize_name(r.name)])] == []
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    wanted = [*needed(extra), *map(Requirement, extras["milvus"])]
+    assert [r for r in wanted if not r.specifier.contains(versions[canonicalize_name(r.name)])] == []
     assert "torch" not in versions
 
 
@@ -142,3 +147,27 @@ def test_compose_keeps_the_collection_in_a_volume_and_the_port_on_this_machine()
     assert options["volumes"] == ["data:/data"]
     assert "data" in yaml.safe_load((ROOT / "docker-compose.yml").read_text())["volumes"]
     assert options["ports"] == ["127.0.0.1:8000:8000"]
+
+
+def test_the_profile_scale_has_three_services_over_one_collection_behind_a_balancer() -> None:
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    scaled = {name: one for name, one in compose["services"].items() if one.get("profiles") == ["scale"]}
+    replicas = {name: one for name, one in scaled.items() if one["image"] == "diptych"}
+    assert len(replicas) == 3
+    assert set(scaled) - set(replicas) == {"balancer", "milvus"}
+    for one in replicas.values():
+        found = place(one["command"][one["command"].index("--store") + 1])
+        assert isinstance(found, Address)
+        assert found.server == "http://milvus:19530"
+        assert any(volume.endswith(f":{found.originals}") for volume in one["volumes"])
+        assert build_parser().parse_args(one["command"][1:]).store == found
+        assert (one["read_only"], one["cap_drop"]) == (True, ["ALL"])
+    config = (ROOT / "service/scale/Caddyfile").read_text()
+    (upstreams,) = re.findall(r"reverse_proxy (.*) \{", config)
+    assert upstreams.split() == [f"{name}:8000" for name in replicas]
+    assert "health_uri /readyz" in config
+    for one in scaled.values():
+        assert all(port.startswith("127.0.0.1:") for port in one.get("ports", []))
+        for volume in one["volumes"]:
+            source = volume.split(":")[0]
+            assert (ROOT / source).exists() if source.startswith("./") else source in compose["volumes"]

@@ -10,9 +10,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from diptych.backend import Backend
 from diptych.durable import sync_folder
 from diptych.errors import StoreError
-from diptych.filters import EVERYTHING, Condition
+from diptych.filters import Filter
 from diptych.schema import DATABASE
 from diptych.store import Store
 
@@ -20,20 +21,20 @@ _STEP = 500
 _PAGES = 256  # of the database, copied before others get a turn
 
 
-def lines(store: Store, where: Condition = EVERYTHING, *, embeddings: bool = False) -> Iterator[dict[str, Any]]:
+def lines(store: Backend, where: Filter | None = None, *, embeddings: bool = False) -> Iterator[dict[str, Any]]:
     """A JSON object for every picture that meets a condition, in the order they were added.
 
     `embedding` is little-endian float32 in base64. What is added meanwhile may be among them.
     """
     after = None
     while found := store.page(_STEP, after, where):
-        panels = store.panels([record.id for record in found]) if embeddings else {}
+        vectors = store.embeddings_of([record.id for record in found]) if embeddings else {}
         for record in found:
             line = asdict(record)
             if embeddings:
-                if record.id not in panels:  # removed since
+                if record.id not in vectors:  # removed since
                     continue
-                line["embedding"] = b64encode(panels[record.id][1]).decode()
+                line["embedding"] = b64encode(vectors[record.id]).decode()
             yield line
         after = found[-1].id
 

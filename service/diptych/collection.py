@@ -1,4 +1,4 @@
-"""`Collection`: a folder that remembers pictures and finds those that show the same thing."""
+"""`Collection`: a place that remembers pictures and finds those that show the same thing."""
 
 from __future__ import annotations
 
@@ -7,28 +7,26 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from threading import Lock
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from diptych import search as stages
+from diptych.backend import Backend, Place, searchable
 from diptych.content import Content, thumbnail
-from diptych.errors import ModelMismatchError, UnknownPictureError
-from diptych.filters import compiled
+from diptych.errors import StoreError, UnknownPictureError
 from diptych.index import CandidateIndex
 from diptych.intake import Added, Arrival, Known, batches, checked_metadata, foreseen, full_path, receive, rows
 from diptych.layout import Kind
+from diptych.local import Local
 from diptych.originals import original
 from diptych.parallel import each
-from diptych.rebuild import Rebuilt, reembed
+from diptych.rebuild import Rebuilt
 from diptych.records import Record
-from diptych.renewal import Renewal
 from diptych.scorer import Scorer
 from diptych.search import SearchResult
-from diptych.store import Store
-from diptych.verify import Verdict, verify
+from diptych.verify import Verdict
 from diptych_export.errors import PictureError
 from diptych_export.pictures import PictureSource
 
@@ -37,72 +35,60 @@ Acknowledged = list[Added]
 Received = list[Content | Known | PictureError]
 Refusal = Callable[[Path, PictureError], None]
 
-_SAVE_AFTER = 1024
-
 logger = logging.getLogger(__name__)
 
 
 class Collection:
-    """Pictures, their features and a candidate index in one folder; may be used from several threads at once.
+    """Pictures and their features in a folder or on a Milvus server; may be used from several threads at once.
 
     >>> with Collection.open("store", Scorer.load(), create=True) as collection:
     ...     collection.add("cat.jpg")
     ...     collection.search("cat-cropped.jpg").matches
     """
 
-    def __init__(self, store: Store, scorer: Scorer, index: CandidateIndex) -> None:
-        """Prefer `Collection.open`; the three parts must belong together."""
-        self.store = store
+    def __init__(self, backend: Backend, scorer: Scorer) -> None:
+        """Prefer `Collection.open`; both must belong together."""
+        self.backend = backend
         self.scorer = scorer
-        self.index = index
-        self._writing = Lock()
-        self._renewal = Renewal(index, store, self._save)
 
     @classmethod
-    def open(
-        cls, directory: str | os.PathLike[str], scorer: Scorer, *, create: bool = False, read_only: bool = False
-    ) -> Collection:
-        """Open the collection in a folder; a damaged or stale index cache is repaired on the way.
+    def open(cls, where: Place, scorer: Scorer, *, create: bool = False, read_only: bool = False) -> Collection:
+        """Open the collection in a folder, or at an address like `milvus://host:19530/photos`.
 
-        One process may write, others may open it with `read_only=True` at the same time. Raises StoreError, and
-        ModelMismatchError if its pictures were embedded by another model.
+        One process may write to a folder, others may open it with `read_only=True` at the same time; a damaged or stale
+        index cache is repaired on the way. On Milvus all may write. Raises StoreError, ModelMismatchError if its
+        pictures were embedded by another model, and ValueError for an address that is none.
         """
-        store = Store.open(Path(directory), create=create, read_only=read_only)
-        try:
-            runtime = scorer.runtime
-            others = {revision: n for revision, n in store.revisions().items() if revision != runtime.revision}
-            if others:
-                raise ModelMismatchError(
-                    f"{sum(others.values())} of the {store.count()} pictures in {store.directory} were embedded by "
-                    f"another model ({', '.join(others)}) than {runtime.name} ({runtime.revision}); "
-                    f"embed them anew with `diptych index rebuild --store {store.directory}`, or name that model"
-                )
-            index = CandidateIndex.open(store, runtime.embedding_dim, runtime.revision)
-            collection = cls(store, scorer, index)
-            if not read_only:
-                if index.saved_generation != index.generation:
-                    collection._save()
-                collection._renewal.consider()
-        except BaseException:
-            store.close()
-            raise
-        return collection
+        return cls(searchable(where, scorer.runtime, create=create, read_only=read_only), scorer)
+
+    @property
+    def name(self) -> str:
+        """Where the collection is, as `--store` takes it."""
+        return self.backend.name
+
+    @property
+    def store(self) -> Local:
+        """The store of a collection in a folder. Raises StoreError for one elsewhere."""
+        if not isinstance(self.backend, Local):
+            raise StoreError(f"the collection {self.name} is not in a folder of this machine")
+        return self.backend
+
+    @property
+    def index(self) -> CandidateIndex:
+        """The candidate index of a collection in a folder. Raises StoreError for one elsewhere."""
+        return self.store.index
 
     @property
     def directory(self) -> Path:
-        """Where the collection is."""
+        """The folder of a collection in a folder. Raises StoreError for one elsewhere."""
         return self.store.directory
 
     def close(self) -> None:
-        """Write the index cache and let the next writer in. Nothing is lost without it; the next start takes longer.
+        """Let go of it; the writer of a folder writes the index cache and lets the next one in.
 
-        Waits for an index that is being made anew.
+        Nothing is lost without it; the next start takes longer. Waits for an index that is being made anew.
         """
-        self._renewal.close()
-        with self._writing:
-            if not self.store.read_only and self.index.saved_generation != self.index.generation:
-                self._save()
-            self.store.close()
+        self.backend.close()
 
     def __enter__(self) -> Collection:
         return self
@@ -113,7 +99,7 @@ class Collection:
         self.close()
 
     def __len__(self) -> int:
-        return self.store.count()
+        return self.backend.count()
 
     def add(
         self,
@@ -134,7 +120,9 @@ class Collection:
         name = path
         if path is None and isinstance(source, str | os.PathLike):
             name, path = os.fspath(source), full_path(source)
-        content = receive(source, self.store, self.scorer, name=name, keep=keep_bytes)
+        if keep_bytes:
+            self.backend.check_keeping()
+        content = receive(source, self.backend, self.scorer, name=name, keep=keep_bytes)
         arrivals = [Arrival(content, path, facts)]
         return (foreseen(arrivals, set()) if dry_run else self.commit(arrivals))[0]
 
@@ -165,10 +153,12 @@ class Collection:
     def receive(self, pictures: Sequence[tuple[PictureSource, str | None]], *, keep_bytes: bool = False) -> Received:
         """Read and check pictures, (source, name for its error) each, and write nothing; `commit` adds them.
 
-        Where one cannot be read, its error stands in its place.
+        Where one cannot be read, its error stands in its place. Raises NoOriginalsError if their bytes cannot be kept.
         """
+        if keep_bytes:
+            self.backend.check_keeping()
         return each(
-            lambda picture: receive(picture[0], self.store, self.scorer, name=picture[1], keep=keep_bytes),
+            lambda picture: receive(picture[0], self.backend, self.scorer, name=picture[1], keep=keep_bytes),
             pictures,
             self.scorer.runtime.threads,
         )
@@ -190,19 +180,18 @@ class Collection:
         range and for what is no condition.
         """
         return stages.search(
-            self.store,
-            self.index,
+            self.backend,
             self.scorer,
             query,
             top=top,
             candidates=candidates,
             enough=enough,
-            filter=None if filter is None else compiled(filter),
+            filter=filter,
         )
 
     def get(self, id: str) -> Record:
         """What is remembered about a picture. Raises UnknownPictureError."""
-        record = self.store.get(id)
+        record = self.backend.get(id)
         if record is None:
             raise self._unknown(id)
         return record
@@ -219,7 +208,7 @@ class Collection:
         shape = self.scorer.runtime.token_shape
         return {
             id: (np.frombuffer(tokens, "<f2").reshape(shape), np.frombuffer(embedding, "<f4"))
-            for id, (tokens, embedding) in self.store.panels(ids).items()
+            for id, (tokens, embedding) in self.backend.panels(ids).items()
         }
 
     def content(self, id: str) -> tuple[bytes, str]:
@@ -228,7 +217,7 @@ class Collection:
         Raises UnknownPictureError if there is no such picture, or if its file was not kept and is gone or changed.
         """
         record = self.get(id)
-        return original(self.store, record, self.scorer.limits), record.media_type
+        return original(self.backend, record, self.scorer.limits), record.media_type
 
     def thumbnail(self, id: str, side: int = 256) -> bytes:
         """A JPEG whose longer side has at most `side` pixels. Raises UnknownPictureError like `content`."""
@@ -242,11 +231,8 @@ class Collection:
         return self.remove_all([id]) == 1
 
     def remove_all(self, ids: Sequence[str]) -> int:
-        """Forget pictures like `remove`, all in one transaction; how many of them there were."""
-        with self._writing:
-            gone = self.store.remove(ids)
-            self._follow()
-        return sum(gone)
+        """Forget pictures like `remove`, all or none where that can be had; how many of them there were."""
+        return sum(self.backend.remove(ids))
 
     def list(self, limit: int = 100, after: str | None = None, *, filter: dict[str, Any] | None = None) -> Records:
         """Up to `limit` records in the order they were added, beginning behind the id `after`.
@@ -258,26 +244,20 @@ class Collection:
             raise ValueError(f"limit must be at least 1, got {limit}")
         if after is not None:
             self.get(after)
-        return self.store.page(limit, after, compiled(filter or {}))
+        return self.backend.page(limit, after, filter)
 
     def stats(self) -> dict[str, Any]:
         """Counts and sizes, the model and the state of the index, as JSON values."""
         runtime = self.scorer.runtime
         return {
-            **self.store.stats(),
+            **self.backend.stats(),
             "model": {"name": runtime.name, "revision": runtime.revision},
-            "index": {
-                "count": len(self.index),
-                "dimension": self.index.dimension,
-                "generation": self.index.generation,
-                "saved_generation": self.index.saved_generation,
-                **self.index.layout(),
-            },
+            "index": self.backend.index_facts(),
         }
 
     def verify(self) -> Verdict:
-        """Check the database, every stored feature and the index cache; slow on purpose, and changes nothing."""
-        return verify(self.store)
+        """Check every record, every stored feature and the index; slow on purpose, and changes nothing."""
+        return self.backend.verify()
 
     def rebuild(
         self,
@@ -287,17 +267,13 @@ class Collection:
         on_error: Callable[[Record, Exception], None] | None = None,
         on_progress: Callable[[int], None] | None = None,
     ) -> Rebuilt:
-        """Embed damaged pictures anew (with `everything`: all of them) and make the index from the database alone.
+        """Embed damaged pictures anew (with `everything`: all of them) and make the index from what is stored alone.
 
         `index` is its kind from now on: "exact", "ivf" (approximate), or "auto", by the number of pictures.
         """
-        with self._writing:
-            report = reembed(self.store, self.scorer, everything=everything, on_error=on_error, on_progress=on_progress)
-            if index is not None:
-                self.store.set_index_kind(index)
-            self.index.renew(self.store)
-            self._save()
-        return report
+        return self.backend.rebuild(
+            self.scorer, everything=everything, index=index, on_error=on_error, on_progress=on_progress
+        )
 
     def commit(self, arrivals: Sequence[Arrival]) -> Acknowledged:
         """Write pictures in one go and let the index follow; they are on the disk when this returns."""
@@ -307,11 +283,9 @@ class Collection:
             for arrival in arrivals
             if isinstance(arrival.content, Known)
         ]
-        with self._writing:
-            fresh = self.store.insert(new) if new else ()
-            if known:
-                self.store.complete(known)
-            self._follow()
+        fresh = self.backend.insert(new) if new else ()
+        if known:
+            self.backend.complete(known)
         first = {row.id for row, was_new in zip(new, fresh, strict=True) if was_new}
         added = []
         for arrival in arrivals:
@@ -320,22 +294,8 @@ class Collection:
             first.discard(id)
         return added
 
-    def _follow(self) -> None:
-        """Let the index take up what was just written; its cache is saved when enough has come together."""
-        self.index.catch_up(self.store)
-        if self.index.generation - self.index.saved_generation >= max(_SAVE_AFTER, len(self.index) // 8):
-            self._save()
-        self._renewal.consider()
-
     def _unknown(self, id: str) -> UnknownPictureError:
-        return UnknownPictureError(f"the collection {self.directory} has no picture {id[:64]!r}")
-
-    def _save(self) -> None:
-        try:
-            self.index.save(self.directory)
-        except OSError as error:
-            # Only time is lost: the database has everything, and the next start makes the cache again.
-            logger.warning("%s: the index cache was not written: %s", self.directory, error.strerror)
+        return UnknownPictureError(f"the collection {self.name} has no picture {id[:64]!r}")
 
 
 def _log_refusal(path: Path, error: PictureError) -> None:

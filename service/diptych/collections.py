@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 class _Place:
     """A collection, or, with a `fault`, why it could not be opened; `users` counts who is at it right now."""
 
-    directory: Path
+    name: str
     collection: Collection | None
     fault: str = ""
     users: int = 0
@@ -45,11 +45,11 @@ class _Place:
 
 @dataclass(frozen=True)
 class Summary:
-    """A collection in a few figures; a damaged one has a `fault` in their place."""
+    """A collection in a few figures, None where they are not to be known; a damaged one has a `fault` instead."""
 
     name: str
     pictures: int | None
-    disk_bytes: int
+    disk_bytes: int | None
     generation: int | None
     fault: str | None
 
@@ -76,7 +76,7 @@ class Collections:
         """These collections, or just this one under the name "default", which stays its owner's to close, or none."""
         if isinstance(stored, Collections):
             return stored
-        return cls({} if stored is None else {DEFAULT: _Place(stored.directory, stored)})
+        return cls({} if stored is None else {DEFAULT: _Place(stored.name, stored)})
 
     @classmethod
     def open(cls, root: str | os.PathLike[str], scorer: Scorer) -> Collections:
@@ -161,7 +161,7 @@ class Collections:
             if place.collection is None:
                 raise DamagedCollectionError(
                     f"the collection {name} could not be opened: {place.fault}. See what is damaged by `diptych index "
-                    f"verify --store {place.directory}`, mend it by `diptych index rebuild --store {place.directory}`, "
+                    f"verify --store {place.name}`, mend it by `diptych index rebuild --store {place.name}`, "
                     "and create it once more by its name, which opens it"
                 )
             place.users += 1
@@ -176,10 +176,10 @@ class Collections:
         """The figures of one collection. Raises UnknownCollectionError."""
         fault = self.damaged().get(name)
         if fault is not None:
-            return Summary(name, None, disk_bytes(self._places[name].directory), None, fault)
+            return Summary(name, None, disk_bytes(Path(self._places[name].name)), None, fault)
         with self.using(name) as collection:
-            size = disk_bytes(collection.directory)
-            return Summary(name, len(collection), size, collection.index.generation, None)
+            backend = collection.backend
+            return Summary(name, backend.count(), backend.disk_bytes(), backend.indexed()[1], None)
 
     def summaries(self) -> list[Summary]:
         """The figures of all."""
@@ -248,14 +248,14 @@ class Collections:
 
 def _opened(directory: Path, scorer: Scorer) -> _Place:
     try:
-        return _Place(directory, Collection.open(directory, scorer))
+        return _Place(str(directory), Collection.open(directory, scorer))
     except DiptychError as error:
         logger.error("the collection %s could not be opened: %s", directory.name, error)
-        return _Place(directory, None, str(error))
+        return _Place(str(directory), None, str(error))
     except Exception as error:
         # Whatever damage does to one of them, the others must open.
         logger.exception("the collection %s could not be opened", directory.name)
-        return _Place(directory, None, f"{type(error).__name__}: {error}")
+        return _Place(str(directory), None, f"{type(error).__name__}: {error}")
 
 
 def _check_count(name: str, collection: Collection, pictures: int) -> None:

@@ -15,12 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from diptych import cache
+from diptych.backend import Place, opened
 from diptych.indexing import laid_out, load
 from diptych.root import collections_in
 from diptych.scorer import Scorer
-from diptych.store import Store
-from diptych.verify import verify
 from diptych_export.commandline import emit
 from diptych_export.errors import ArtifactError, DiptychError
 from diptych_export.manifest import Manifest, bundled_models, find_artifact
@@ -127,14 +125,13 @@ def measure(scorer: Scorer) -> dict[str, Any]:
     }
 
 
-def inspect_store(directory: Path, problems: list[str]) -> dict[str, Any]:
+def inspect_store(where: Place, problems: list[str]) -> dict[str, Any]:
     """Counts and health of a collection; what is wrong is added to `problems`. Raises StoreError."""
-    with Store.open(directory, read_only=True) as store:
-        verdict = verify(store)
-        saved = cache.layout(store.directory) or {}
-        index = {"asked": store.index_kind(), **saved, "measured_recall": verdict.recall}
+    with opened(where, read_only=True) as store:
+        verdict = store.verify()
+        index = {**store.index_facts(), "measured_recall": verdict.recall}
         found = {**store.stats(), "index": index, "healthy": verdict.healthy, "remarks": verdict.remarks}
-    problems += [f"{directory}: {text}" for text in verdict.problems]
+    problems += [f"{where}: {text}" for text in verdict.problems]
     return found
 
 

@@ -23,6 +23,22 @@ class ModelMismatchError(StoreError):
     code = "model_mismatch"
 
 
+class UnreachableError(StoreError):
+    """A collection whose server does not answer; in some `seconds` it may."""
+
+    code = "unreachable"
+
+    def __init__(self, message: str, *, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+class NoOriginalsError(StoreError):
+    """A collection that has no place for the files of pictures."""
+
+    code = "no_originals"
+
+
 class UnknownCollectionError(StoreError):
     """No collection has this name, or there is none at all."""
 

@@ -56,11 +56,12 @@ SCHEMA = {
     "additionalProperties": False,
 }
 
+Filter = dict[str, Any]
 Condition = tuple[str, list[Any]]
 EVERYTHING: Condition = ("(1)", [])
 
 
-def compiled(condition: dict[str, Any]) -> Condition:
+def compiled(condition: Filter) -> Condition:
     """A condition as SQL over the column `metadata`, and the values it takes; an empty one is always true.
 
     Raises ValueError, which says where and what was expected, for what is no condition.

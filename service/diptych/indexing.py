@@ -7,25 +7,25 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from diptych import archive, cache
+from diptych import archive
+from diptych.address import Address
+from diptych.backend import Backend, Place, opened
 from diptych.collection import Collection
 from diptych.durable import replacing
-from diptych.errors import UnknownPictureError
-from diptych.filters import EVERYTHING, compiled
+from diptych.errors import StoreError, UnknownPictureError
 from diptych.intake import Added, can_be_kept, full_path
-from diptych.rebuild import rebuild
+from diptych.rebuild import Rebuilt, rebuild
 from diptych.records import Record
 from diptych.schema import DATABASE
 from diptych.scorer import Scorer
 from diptych.store import Store
-from diptych.verify import verify
 from diptych_export.commandline import emit, progress, read_bytes, remark
 from diptych_export.errors import PictureError
 from diptych_export.pictures import SUFFIXES
@@ -104,7 +104,7 @@ def add(args: argparse.Namespace) -> int:
 
 def remove(args: argparse.Namespace) -> int:
     """Run `diptych index remove`: 0 if everything named was there, 1 otherwise."""
-    with Store.open(args.store) as store:
+    with opened(args.store) as store:
         # All are looked up before any is removed: a folder and a file in it may be named together.
         named = {name: _named(store, name) for name in args.paths}
         removed = sum(store.remove([id for ids in named.values() for id in ids]))
@@ -118,16 +118,18 @@ def remove(args: argparse.Namespace) -> int:
 
 def stats(args: argparse.Namespace) -> int:
     """Run `diptych index stats`; works beside a running writer and needs no model."""
-    with Store.open(args.store, read_only=True) as store:
-        found = {**store.stats(), "index": {"asked": store.index_kind(), **(cache.layout(store.directory) or {})}}
+    with opened(args.store, read_only=True) as store:
+        found = {**store.stats(), "index": store.index_facts()}
     revisions = ", ".join(f"{revision} ({count:,})" for revision, count in found["revisions"].items()) or "none yet"
     lines = [
         f"{found['directory']}",
         f"  pictures  {found['pictures']:,} ({found['kept']:,} with their bytes)",
         f"  model     {revisions}",
-        f"  changes   {found['sequence']:,}",
+        *([f"  changes   {found['sequence']:,}"] if "sequence" in found else []),
         f"  index     {laid_out(found['index'])}",
-        f"  on disk   {found['disk_bytes'] / 1e6:,.1f} MB",
+        *([f"  on disk   {found['disk_bytes'] / 1e6:,.1f} MB"] if "disk_bytes" in found else []),
+        *([f"  server    {found['server']}"] if "server" in found else []),
+        *([f"  originals {found['originals'] or 'not kept'}"] if "originals" in found else []),
     ]
     emit(args, found, "\n".join(lines))
     return 0
@@ -137,8 +139,8 @@ def laid_out(index: Mapping[str, Any]) -> str:
     """In words, what `cache.layout` says beside the kind that was `asked` for."""
     if "kind" not in index:
         shown = "none saved yet"
-    elif index["kind"] == "exact":
-        shown = "exact"
+    elif index["kind"] in ("exact", "hnsw"):
+        shown = index["kind"]
     else:
         shown = f"ivf, {index['lists']:,} lists, {index['recall']:.1%} of the exact candidates when it was made"
     return shown if index["asked"] == "auto" else f"{shown} ({index['asked']} asked for)"
@@ -146,8 +148,8 @@ def laid_out(index: Mapping[str, Any]) -> str:
 
 def check(args: argparse.Namespace) -> int:
     """Run `diptych index verify`: 0 if all is well, 1 if something is damaged."""
-    with Store.open(args.store, read_only=True) as store:
-        verdict = verify(store)
+    with opened(args.store, read_only=True) as store:
+        verdict = store.verify()
     lines = [f"{len(verdict.problems)} problems in {verdict.pictures:,} pictures"] if verdict.problems else []
     lines += shortened([f"  {text}" for text in verdict.problems])
     lines += [] if verdict.problems else [f"all {verdict.pictures:,} pictures are whole"]
@@ -162,10 +164,9 @@ def check(args: argparse.Namespace) -> int:
 
 def export(args: argparse.Namespace) -> int:
     """Run `diptych index export`: a line of JSON for every picture."""
-    where = EVERYTHING if args.filter is None else compiled(args.filter)
-    with Store.open(args.store, read_only=True) as store:
+    with opened(args.store, read_only=True) as store:
         found = progress(
-            archive.lines(store, where, embeddings=args.embeddings), args, total=store.count(), unit="picture"
+            archive.lines(store, args.filter, embeddings=args.embeddings), args, total=store.count(), unit="picture"
         )
         text = (json.dumps(line, ensure_ascii=False) + "\n" for line in found)
         if args.output == "-":
@@ -182,6 +183,8 @@ def export(args: argparse.Namespace) -> int:
 
 def backup(args: argparse.Namespace) -> int:
     """Run `diptych index backup`; works beside a running writer."""
+    if isinstance(args.store, Address):
+        raise StoreError(f"{args.store} is backed up by Milvus's own tool; `diptych index export` writes the records")
     with Store.open(args.store, read_only=True) as store, progress((), args, unit="page", desc="copying") as bar:
 
         def tell(done: int, total: int) -> None:
@@ -203,7 +206,7 @@ def renew(args: argparse.Namespace) -> int:
 
     scorer = load(args)
     with progress((), args, unit="picture", desc="embedding") as bar:
-        report = rebuild(
+        report = _rebuilding(args.store)(
             args.store,
             scorer,
             everything=args.all,
@@ -224,7 +227,15 @@ def renew(args: argparse.Namespace) -> int:
     return 1 if failed and not args.drop_missing else 0
 
 
-def _named(store: Store, name: str) -> list[str]:
+def _rebuilding(where: Path | Address) -> Callable[..., Rebuilt]:
+    if isinstance(where, Address):
+        from diptych.milvus import rebuild as milvus
+
+        return milvus.rebuild
+    return rebuild
+
+
+def _named(store: Backend, name: str) -> list[str]:
     if not can_be_kept(name):
         return []
     return [name] if _ID.fullmatch(name) and store.known([name]) else list(store.under(full_path(name)))
@@ -234,7 +245,7 @@ def _named(store: Store, name: str) -> list[str]:
 def to_add_to(args: argparse.Namespace, scorer: Scorer) -> Iterator[Collection]:
     """The collection of `--store`; for a dry run to be read only, or an empty one elsewhere where there is none."""
     with TemporaryDirectory() as elsewhere:
-        there = not args.dry_run or (args.store / DATABASE).is_file()
+        there = not args.dry_run or isinstance(args.store, Address) or (args.store / DATABASE).is_file()
         reading = args.dry_run and there
         with Collection.open(
             args.store if there else elsewhere, scorer, create=not reading, read_only=reading
@@ -242,10 +253,10 @@ def to_add_to(args: argparse.Namespace, scorer: Scorer) -> Iterator[Collection]:
             yield collection
 
 
-def _added_text(counts: dict[str, int], refused: list[dict[str, str]], total: int, directory: Path, would: str) -> str:
+def _added_text(counts: dict[str, int], refused: list[dict[str, str]], total: int, where: Place, would: str) -> str:
     lines = [f"{counts['added']:,} {would}added, {counts['already']:,} already there, {len(refused):,} {would}refused"]
     lines += shortened([f"  {entry['reason']}" for entry in refused])
-    return "\n".join([*lines, f"{total:,} pictures in {directory}"])
+    return "\n".join([*lines, f"{total:,} pictures in {where}"])
 
 
 def shortened(lines: list[str]) -> list[str]:

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from diptych.backend import Backend
 from diptych.content import Content, describe, picture_id, read_bytes
 from diptych.records import NewPicture
 from diptych.scorer import Scorer
-from diptych.store import Store
 from diptych_export.errors import PictureError
 from diptych_export.pictures import PictureSource
 
@@ -74,7 +74,7 @@ def full_path(path: str | os.PathLike[str]) -> str:
     return os.path.abspath(path)  # noqa: PTH100 - Path.resolve would follow links
 
 
-def receive(source: PictureSource, store: Store, scorer: Scorer, *, name: str | None, keep: bool) -> Content | Known:
+def receive(source: PictureSource, store: Backend, scorer: Scorer, *, name: str | None, keep: bool) -> Content | Known:
     """Read and check a picture, unless its content is there already; its bytes are let go if nobody keeps them.
 
     Raises PictureError, also for a file whose name is not UTF-8: the database could not keep it.

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Protocol
 
 from diptych.content import read_bytes
 from diptych.errors import UnknownPictureError
 from diptych.records import Record
-from diptych.store import Store
 from diptych_export.errors import PictureError
 from diptych_export.pictures import PictureLimits
 
 
-def original(store: Store, record: Record, limits: PictureLimits) -> bytes:
+class Keeper(Protocol):
+    """What may have kept the file of a picture."""
+
+    def data(self, id: str) -> bytes | None:
+        """The kept bytes of a picture, unchecked, or None."""
+        ...
+
+
+def original(store: Keeper, record: Record, limits: PictureLimits) -> bytes:
     """The bytes of a picture's file exactly as they were added; never those of another file in its place.
 
     Raises UnknownPictureError if they were kept and are damaged, or were not and the file is gone or has changed.

@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from diptych.errors import StoreError, UnknownPictureError
 from diptych.index import CandidateIndex
 from diptych.intake import BATCH, features
 from diptych.layout import Kind
-from diptych.originals import original
+from diptych.originals import Keeper, original
 from diptych.parallel import each
 from diptych.records import Record
 from diptych.scorer import Scorer
@@ -78,7 +80,7 @@ def reembed(
     while found := store.outdated(revision, sizes, after, BATCH):
         after = found[-1][0]
         records = [record for _, record in found]
-        contents = each(lambda record: _content(store, record, scorer), records, runtime.threads)
+        contents = each(lambda record: pixels_of(store, record, scorer), records, runtime.threads)
         good = []
         for record, content in zip(records, contents, strict=True):
             if isinstance(content, PictureError):
@@ -120,7 +122,8 @@ def _mended(store: Store) -> bool:
     return True
 
 
-def _content(store: Store, record: Record, scorer: Scorer):
+def pixels_of(store: Keeper, record: Record, scorer: Scorer) -> np.ndarray:
+    """A stored picture as the network sees it, from its file. Raises PictureError if there is none any more."""
     try:
         data = original(store, record, scorer.limits)
     except UnknownPictureError as error:

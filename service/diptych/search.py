@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from diptych.filters import Condition
-from diptych.index import CandidateIndex
+from diptych.backend import Backend
+from diptych.filters import Filter
 from diptych.records import Record
 from diptych.scorer import Scorer, best_first
-from diptych.store import Store
 from diptych.tracing import span
 from diptych_export.pictures import PictureSource
 
@@ -76,15 +75,14 @@ def permuted(logits: np.ndarray, total: int) -> np.ndarray:
 
 
 def search(
-    store: Store,
-    index: CandidateIndex,
+    backend: Backend,
     scorer: Scorer,
     query: PictureSource,
     *,
     top: int,
     candidates: int,
     enough: float | None = None,
-    filter: Condition | None = None,
+    filter: Filter | None = None,
 ) -> SearchResult:
     """Retrieve `max(top, candidates)` pictures, re-rank the first `candidates` and answer `top` of both orders.
 
@@ -101,46 +99,43 @@ def search(
     with watch("panel"):
         panel = scorer.encode_pixels(pixels[None])
     with watch("retrieve"):
-        if store.read_only:
-            index.catch_up(store)
-        among = None if filter is None else store.rows(filter)
-        rows, cosines = index.search(panel.embeddings[0], max(top, candidates), among)
-    logits, gone = _pair_logits(store, scorer, panel.tokens, rows[:candidates], watch, enough, top)
+        keys, cosines = backend.nearest(panel.embeddings[0], max(top, candidates), filter)
+    logits, gone = _pair_logits(backend, scorer, panel.tokens, keys[:candidates], watch, enough, top)
     if gone.any():  # removed by someone else since the index answered
-        kept = np.concatenate([~gone, np.ones(len(rows) - len(gone), bool)])
-        rows, cosines = rows[kept], cosines[kept]
-    order = permuted(logits, len(rows))
+        kept = np.concatenate([~gone, np.ones(len(keys) - len(gone), bool)])
+        keys, cosines = keys[kept], cosines[kept]
+    order = permuted(logits, len(keys))
     with watch("retrieve"):
-        records = store.records([*{*rows[order[:top]].tolist(), *rows[:top].tolist()}])
-    ranks = np.empty(len(rows), np.int64)
-    ranks[order] = np.arange(len(rows))
-    found = _Found(rows, cosines, logits, scorer.relevance(logits), ranks, records)
-    first = found.matches(np.arange(len(rows))[:top])
+        records = backend.records([*{*keys[order[:top]].tolist(), *keys[:top].tolist()}])
+    ranks = np.empty(len(keys), np.int64)
+    ranks[order] = np.arange(len(keys))
+    found = _Found(keys, cosines, logits, scorer.relevance(logits), ranks, records)
+    first = found.matches(np.arange(len(keys))[:top])
     return SearchResult(found.matches(order[:top]), first, len(logits), watch.seconds)
 
 
 def _pair_logits(
-    store: Store,
+    backend: Backend,
     scorer: Scorer,
     query: np.ndarray,
-    rows: np.ndarray,
+    keys: np.ndarray,
     watch: Stopwatch,
     enough: float | None,
     wanted: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Logits float32 of the rows still there, and a mask bool (K,) of those that are gone; memory for one batch.
+    """Logits float32 of the keys still there, and a mask bool (K,) of those that are gone; memory for one batch.
 
-    With `enough`, only up to the row that is the `wanted`th to have that relevance.
+    With `enough`, only up to the key that is the `wanted`th to have that relevance.
     """
     parts = [np.empty(0, np.float32)]
-    gone = np.zeros(len(rows), bool)
+    gone = np.zeros(len(keys), bool)
     step = PAIR_BATCH if enough is None else scorer.runtime.workers * scorer.runtime.pair_chunk
-    for start in range(0, len(rows), step):
-        batch = rows[start : start + step].tolist()
+    for start in range(0, len(keys), step):
+        batch = keys[start : start + step].tolist()
         with watch("retrieve"):
-            blobs = store.tokens(batch)
-        gone[start : start + len(batch)] = [row not in blobs for row in batch]
-        present = [np.frombuffer(blobs[row], "<f2").reshape(query.shape[1:]) for row in batch if row in blobs]
+            blobs = backend.tokens(batch)
+        gone[start : start + len(batch)] = [key not in blobs for key in batch]
+        present = [np.frombuffer(blobs[key], "<f2").reshape(query.shape[1:]) for key in batch if key in blobs]
         if present:
             with watch("pair"):
                 parts.append(scorer.logits(query, np.stack(present)))
@@ -155,17 +150,17 @@ def _pair_logits(
 class _Found:
     """A first-stage list as arrays, turned into matches where it is asked for."""
 
-    rows: np.ndarray
+    keys: np.ndarray
     cosines: np.ndarray
     logits: np.ndarray
     relevance: np.ndarray
     ranks: np.ndarray
-    records: Mapping[int, Record]
+    records: Mapping[Any, Record]
 
     def matches(self, places: np.ndarray) -> list[Match]:
         made = []
         for place in places.tolist():
-            record = self.records.get(int(self.rows[place]))
+            record = self.records.get(self.keys[place].item())
             if record is None:
                 continue
             scored = place < len(self.logits)

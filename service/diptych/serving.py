@@ -55,7 +55,7 @@ def serve(args: argparse.Namespace) -> int:
         elif args.collections is not None:
             stored = stack.enter_context(Collections.open(args.collections, scorer))
         for name, one in Collections.of(stored).opened().items():
-            remark(args, f"{name}: {len(one):,} pictures in {one.directory}")
+            remark(args, f"{name}: {len(one):,} pictures in {one.name}")
         remark(args, f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {runtime.threads} threads")
         remark(args, f"attention by {runtime.attention_path}")
         who = ", ".join(f"{key.name} ({key.role})" for key in settings.keys)

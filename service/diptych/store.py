@@ -12,17 +12,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from diptych.durable import sync_folder
 from diptych.errors import StoreError
-from diptych.filters import EVERYTHING, Condition
+from diptych.filters import Filter, compiled
 from diptych.layout import KINDS, Kind
 from diptych.lock import WriterLock
 from diptych.records import COLUMNS, JOINED, Change, NewPicture, Record, checked, damaged, record
 from diptych.schema import DATABASE, DIGESTS, FACTS, checksum, connect, missing, prepare
 
-_MEND = "`diptych index rebuild` embeds it anew"
+MEND = "`diptych index rebuild` embeds it anew"
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class Store:
         self._closed = False
 
     @classmethod
-    def open(cls, directory: str | Path, *, create: bool = False, read_only: bool = False) -> Store:
+    def open(cls, directory: str | Path, *, create: bool = False, read_only: bool = False) -> Self:
         """Open the collection in a folder, as its only writer or as one reader beside it.
 
         Raises StoreError if there is none (and `create` is not set), if another process writes to it, or if it is of
@@ -97,7 +97,7 @@ class Store:
         while self._idle:
             self._idle.pop().close()
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -197,7 +197,7 @@ class Store:
             if checksum(tokens) == digest:
                 whole[row] = tokens
             else:
-                self._left_out(damaged(row, "list of tokens", _MEND))
+                self._left_out(damaged(row, "list of tokens", MEND))
         return whole
 
     def panels(self, ids: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
@@ -212,22 +212,22 @@ class Store:
         found = {}
         for row, id, tokens, embedding, *digests in self._all(query, (json.dumps(list(ids)),)):
             if [checksum(tokens), checksum(embedding)] != digests:
-                raise damaged(row, "embedding or list of tokens", _MEND)
+                raise damaged(row, "embedding or list of tokens", MEND)
             found[id] = tokens, embedding
         return found
 
-    def page(self, limit: int, after: str | None = None, where: Condition = EVERYTHING) -> list[Record]:
-        """Up to `limit` records in the order they were added, beginning behind the picture `after`."""
-        text, values = where
+    def page(self, limit: int, after: str | None = None, where: Filter | None = None) -> list[Record]:
+        """Up to `limit` records that meet a condition, in the order they were added, beginning behind `after`."""
+        text, values = compiled(where or {})
         query = (
             f"SELECT {COLUMNS} FROM {JOINED} WHERE row > coalesce((SELECT row FROM pictures WHERE id=?), 0)"
             f" AND {text} ORDER BY row LIMIT ?"
         )
         return [record(row) for row in self._all(query, (after, *values, limit))]
 
-    def rows(self, where: Condition) -> list[int]:
+    def rows(self, where: Filter) -> list[int]:
         """The row numbers of the pictures whose metadata meet a condition."""
-        text, values = where
+        text, values = compiled(where)
         return [row["row"] for row in self._all(f"SELECT row FROM pictures WHERE {text}", values)]
 
     def relocate(self, places: Iterable[tuple[str, str]]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from answering import Answer, Routes, Server
+from milvus_server import MilvusServer
 from started import free_port
 
 from diptych import Collection, Scorer
@@ -162,6 +163,20 @@ def routed(monkeypatch: pytest.MonkeyPatch) -> Routes:
     routes = Routes()
     monkeypatch.setattr(socket, "create_connection", routes.create_connection)
     return routes
+
+
+@pytest.fixture(scope="session")
+def lite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MilvusServer]:
+    """The light Milvus server, for all tests; one that kills it starts it again."""
+    with MilvusServer("lite", tmp_path_factory.mktemp("lite") / "data") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MilvusServer]:
+    """The real Milvus server, for all tests; there cannot be two on one machine."""
+    with MilvusServer("real", tmp_path_factory.mktemp("real") / "data") as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

@@ -236,7 +236,7 @@ def test_a_write_to_one_collection_waits_for_none_to_another(collections, photo_
     held, go = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with collections.using("shoes") as shoes, shoes._writing:
+        with collections.using("shoes") as shoes, shoes.store.changing:
             held.set()
             go.wait(20)
 

@@ -128,7 +128,7 @@ def test_a_collection_lays_its_index_out_by_itself_and_keeps_that(collection, sc
     collection.close()
     for _ in range(2):
         with Collection.open(collection.directory, scorer) as again:
-            again._renewal.close()
+            again.store.renewal.close()
             assert again.stats()["index"]["kind"] == "ivf"
             (match,) = again.search(gallery / "01.jpg", top=1, candidates=0).matches
             assert match.path == str(gallery / "01.jpg")

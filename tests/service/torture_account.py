@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from torture_work import EVERYTHING, Job, draw, id_of, where, work
 
 from diptych import Collection, Scorer
-from diptych import search as stages
 from diptych.errors import UnknownPictureError
 from diptych.index import CandidateIndex
 from diptych.layout import Kind
@@ -148,7 +148,7 @@ class Torture:
                 for number in self.held:
                     self.inspect(collection, number)
                 self.compare_index(collection)
-                collection._renewal.close()  # or else it may save while the cache is looked at
+                collection.store.renewal.close()  # or else it may save while the cache is looked at
                 if self.index == "ivf" and len(self.held) > 1 and collection.index.lists == 1:
                     tally.wrong.append("the index is exact although another kind was asked for")
                 verdict = collection.verify()
@@ -193,9 +193,9 @@ class Torture:
             self.tally.wrong.append("the index has other embeddings than the database")
         fresh = CandidateIndex.rebuilt(store, runtime.embedding_dim, runtime.revision)
         query = draw(self.random.randrange(100))
-        here, anew = (
-            stages.search(store, one, self.scorer, query, top=EVERYTHING, candidates=8) for one in (index, fresh)
-        )
+        here = collection.search(query, top=EVERYTHING, candidates=8)
+        with patch.object(store, "_index", fresh):
+            anew = collection.search(query, top=EVERYTHING, candidates=8)
         if {match.id: match.similarity for match in here.matches} != {m.id: m.similarity for m in anew.matches}:
             self.tally.wrong.append("a search gives other results than on an index made from nothing")
 

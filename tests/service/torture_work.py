@@ -20,7 +20,7 @@ import numpy as np
 import onnxruntime  # noqa: F401 - so that no child has to import it
 from PIL import Image
 
-import diptych.collection
+import diptych.local
 import diptych.store
 from diptych import Collection, Scorer
 from diptych.content import picture_id
@@ -72,7 +72,7 @@ def work(job: Job, out: Connection) -> None:
     """
     logging.disable()
     scorer = Scorer.load(job.model, provider="cpu", threads=1)
-    diptych.collection._SAVE_AFTER = 5  # so that the index is saved on the way, too
+    diptych.local._SAVE_AFTER = 5  # so that the index is saved on the way, too
     if job.as_nobody and os.geteuid() == 0:
         os.setgid(NOBODY)
         os.setuid(NOBODY)

@@ -127,11 +127,11 @@ def store_of(roots: Sequence[Path], scorer: Scorer) -> Path:
 def _tidy(collection: Collection, present: set[str]) -> None:
     """Let go of features that no file has any more, in a collection that is ours alone."""
     after, old = None, []
-    while records := collection.store.page(1000, after):
+    while records := collection.backend.page(1000, after):
         after = records[-1].id
         old += [record.id for record in records if record.id not in present]
     if old:
-        collection.store.remove(old)
+        collection.backend.remove(old)
 
 
 def _act(args: argparse.Namespace, plan: Plan, lines: list[str]) -> Outcome:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -18,9 +17,9 @@ from diptych.dedupe.picture import Picture, of_record
 from diptych.dedupe.scores import PairScores
 from diptych.dedupe.threshold import automatic, most_lenient
 from diptych.errors import UnknownPictureError
-from diptych.records import JOINED, checked, damaged
 
-_STEP = 500
+_STEP = 500  # records read at once
+_VECTORS = 4096
 
 
 @dataclass(frozen=True)
@@ -152,18 +151,14 @@ def _named(
 
 def _embeddings(collection: Collection, ids: Sequence[str]) -> np.ndarray:
     """The stored embeddings float32 (n, e) of these pictures. Raises StoreError if one is damaged."""
-    query = f"SELECT row, id, p.embedding, d.embedding FROM {JOINED} WHERE id IN (SELECT value FROM json_each(?))"
     place = {id: number for number, id in enumerate(ids)}
     found = np.empty((len(ids), collection.scorer.runtime.embedding_dim), np.float32)
-    with collection.store.reading() as connection:
-        for row, id, *embedding in connection.execute(query, (json.dumps(list(ids)),)):
-            whole = checked(*embedding)
-            if not whole:
-                raise damaged(row, "embedding", f"`diptych index rebuild --store {collection.directory}` mends it")
-            found[place.pop(id)] = np.frombuffer(whole, "<f4")
+    for start in range(0, len(ids), _VECTORS):
+        for id, embedding in collection.backend.embeddings_of(ids[start : start + _VECTORS]).items():
+            found[place.pop(id)] = np.frombuffer(embedding, "<f4")
     if place:
         raise UnknownPictureError(
-            f"{len(place):,} of the pictures are not in {collection.directory}, {next(iter(place))} for one; "
+            f"{len(place):,} of the pictures are not in {collection.name}, {next(iter(place))} for one; "
             "add them with `diptych index add`"
         )
     return found
@@ -171,6 +166,6 @@ def _embeddings(collection: Collection, ids: Sequence[str]) -> np.ndarray:
 
 def _everything(collection: Collection) -> Iterator[Picture]:
     after = None
-    while page := collection.store.page(_STEP, after):
+    while page := collection.backend.page(_STEP, after):
         yield from map(of_record, page)
         after = page[-1].id

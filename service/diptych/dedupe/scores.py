@@ -79,7 +79,7 @@ class PairScores:
         for place in wanted:
             if self.ids[place] not in found:
                 raise UnknownPictureError(
-                    f"the picture {self.ids[place]} was removed from {self.collection.directory} meanwhile; start again"
+                    f"the picture {self.ids[place]} was removed from {self.collection.name} meanwhile; start again"
                 )
             self._tokens[place] = found[self.ids[place]][0]
         for place in places:

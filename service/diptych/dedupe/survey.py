@@ -90,7 +90,7 @@ def survey(
     read goes to `refuse` with a reason. Stop at any time: the next call takes up the rest.
     """
     known = ledger.files(map(str, roots))
-    stored = collection.store.known(sorted({picture.id for picture in known.values()}))
+    stored = collection.backend.known(sorted({picture.id for picture in known.values()}))
     pictures, fresh = [], {}
     for file in files:
         old = known.get(file.path)

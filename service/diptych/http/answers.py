@@ -244,7 +244,7 @@ class CollectionItem(BaseModel):
     name: str
     object: Literal["collection"] = "collection"
     pictures: int | None = Field(description="null if it is damaged, like the generation.")
-    disk_bytes: int
+    disk_bytes: int | None = Field(description="null where that is not to be known.")
     model: str = Field(description="The served model, by which its pictures are embedded.")
     revision: str
     generation: int | None = Field(description="Changes in its index.")

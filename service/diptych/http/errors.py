@@ -20,9 +20,12 @@ from diptych.errors import (
     CollectionNameError,
     DamagedCollectionError,
     DeadlineError,
+    ModelMismatchError,
+    NoOriginalsError,
     OverloadedError,
     UnknownCollectionError,
     UnknownPictureError,
+    UnreachableError,
 )
 from diptych_export.errors import DiptychError, PictureError
 
@@ -42,6 +45,8 @@ _COLLECTIONS = {
     CollectionKeptError: 409,
     CollectionNameError: 422,
     DamagedCollectionError: 503,
+    ModelMismatchError: 503,  # it was embedded anew while it was served
+    NoOriginalsError: 501,
 }
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "overloaded_error"}
 
@@ -139,6 +144,9 @@ async def _diptych_error(request: Request, error: Exception) -> Response:
     if isinstance(error, OverloadedError):
         headers = {"Retry-After": str(math.ceil(error.seconds))}
         return envelope(_id(request), 429, error.code, str(error), headers=headers)
+    if isinstance(error, UnreachableError):
+        headers = {"Retry-After": str(math.ceil(error.seconds))}
+        return envelope(_id(request), 503, error.code, str(error), param="collection", headers=headers)
     if isinstance(error, DeadlineError):
         return envelope(_id(request), 504, error.code, str(error))
     if (status := _COLLECTIONS.get(type(error))) is not None:

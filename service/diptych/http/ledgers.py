@@ -41,8 +41,9 @@ class Ledgers:
     def of(self, collection: Collection) -> Iterator[Ledger]:
         """The ledger of a collection, for whose turn it is. Raises DedupeError."""
         revision = collection.scorer.runtime.revision
-        if not collection.store.read_only:
-            with Ledger(collection.directory / LEDGER, revision) as ledger:
+        folder = collection.backend.folder
+        if folder is not None and not collection.backend.read_only:
+            with Ledger(folder / LEDGER, revision) as ledger:
                 yield ledger
             return
         if collection not in self._memory:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, generate_latest
@@ -12,6 +12,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from diptych.collections import Collections
+from diptych.errors import StoreError
 from diptych.scorer import Scorer
 from diptych.tracing import span
 
@@ -110,8 +111,11 @@ class _Indexes(Collector):
         pictures = GaugeMetricFamily("diptych_collection_pictures", "Pictures in the index.", labels=("collection",))
         generation = GaugeMetricFamily("diptych_index_generation", "Changes in the index.", labels=("collection",))
         for name, collection in self._collections.opened().items():
-            pictures.add_metric((name,), len(collection.index))
-            generation.add_metric((name,), collection.index.generation)
+            with suppress(StoreError):  # one that cannot be asked right now has no figures
+                count, changes = collection.backend.indexed()
+                pictures.add_metric((name,), count)
+                if changes is not None:
+                    generation.add_metric((name,), changes)
         damaged = len(self._collections.damaged())
         yield pictures
         yield generation

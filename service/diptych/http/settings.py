@@ -19,8 +19,8 @@ from diptych.errors import SettingsError
 from diptych.http.keys import Key, parse_key
 
 PREFIX = "DIPTYCH_"
-# Read elsewhere: by the kernel, the runtime, the trainer, and below.
-_OTHERS = frozenset({"KERNEL", "GPU_MEMORY", "DATA", "CONFIG"})
+# Read elsewhere: by the kernel, the runtime, the trainer, the store, and below.
+_OTHERS = frozenset({"KERNEL", "GPU_MEMORY", "DATA", "MILVUS_TOKEN", "CONFIG"})
 
 
 class Settings(BaseSettings):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from diptych.collections import Collections
-from diptych.errors import StoreError
+from diptych.errors import StoreError, UnreachableError
 from diptych.scorer import Scorer
 
 logger = logging.getLogger(__name__)
@@ -51,6 +51,8 @@ def warm_up(scorer: Scorer, collections: Collections) -> WarmUp:
             try:
                 with collections.using(name) as collection:
                     collection.search(picture, top=1, candidates=1)
+            except UnreachableError as error:
+                logger.warning("the collection %s was not searched: %s", name, error)  # /readyz asks it every time
             except StoreError:
                 if collections.fixed:
                     raise

@@ -85,8 +85,11 @@ function cards(info, ready) {
     collection
       ? card(info.collections.length > 1 ? `Collection ${current(info)?.name}` : "Collection",
         fact("pictures", number(collection.pictures)), fact("kept with their file", number(collection.kept)),
-        fact("on the disk", bytes(collection.disk_bytes)), fact("in the index", number(collection.index.count)),
-        fact("changes so far", number(collection.sequence)), fact("folder", collection.directory, "wide"))
+        fact("in the index", number(collection.index.count)),
+        ...(collection.server
+          ? [fact("server", collection.server), fact("address", collection.directory, "wide")]
+          : [fact("on the disk", bytes(collection.disk_bytes)), fact("changes so far", number(collection.sequence)),
+            fact("folder", collection.directory, "wide")]))
       : card("Collection", fact("none", noneBecause(info)[0])),
     card("Limits",
       fact("a request", `${plural(limits.pictures, "picture")}, ${bytes(limits.body_bytes)}`),

@@ -14,7 +14,6 @@ from starlette.convertors import StringConvertor, register_url_convertor
 from diptych.archive import lines
 from diptych.collection import Collection
 from diptych.errors import UnknownPictureError
-from diptych.filters import EVERYTHING, compiled
 from diptych.http.answers import AddAnswer, AddedItem, Deleted, DryRunAnswer, Fault, ForeseenItem, ImageItem, ImageList
 from diptych.http.bodies import body_schema, read_body
 from diptych.http.context import Context, Here, MayChange, Stored, refused
@@ -126,8 +125,8 @@ def export(
     filter: FilterText = None,
 ) -> StreamingResponse:
     """Every picture of the collection as a line of JSON, in the order they were added."""
-    where = EVERYTHING if filter is None else compiled(read_filter(filter))
-    records = lines(collection.store, where, embeddings=embeddings)
+    where = None if filter is None else read_filter(filter)
+    records = lines(collection.backend, where, embeddings=embeddings)
     # The first is read before the answer begins: after that nothing can be refused any more.
     first = list(islice(records, 1))
     found = (json.dumps(record, ensure_ascii=False) + "\n" for record in chain(first, records))

@@ -7,9 +7,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.concurrency import run_in_threadpool
 
+from diptych.backend import Backend
 from diptych.collections import Collections
-from diptych.errors import CollectionNameError, DamagedCollectionError, UnknownCollectionError
+from diptych.errors import CollectionNameError, DamagedCollectionError, StoreError, UnknownCollectionError
 from diptych.http.answers import Health, Info, Limits, ModelItem, ModelList, Ready
 from diptych.http.context import Here
 from diptych.http.errors import RequestError, documented
@@ -99,7 +101,8 @@ async def alive() -> Health:
 async def ready(here: Here) -> Ready:
     """200 once a golden pair was scored as it should be and while nothing is stuck; else 503 with the reason.
 
-    Of several collections some may be damaged: the others answer, so the service is ready, and they are named.
+    Of several collections some may be damaged: the others answer, so the service is ready, and they are named. A
+    collection on a Milvus server is asked for, and the service is unready while it does not answer.
     """
     done, oldest = here.warm_up, here.work.oldest()
     if here.work.draining:
@@ -112,5 +115,15 @@ async def ready(here: Here) -> Ready:
         raise RequestError(503, "not_ready", f"Not ready: {done.fault}.")
     if oldest > here.settings.stuck_seconds:
         raise RequestError(503, "stuck", f"A computation has been running for {oldest:.0f} s.")
+    for collection in here.collections.opened().values():
+        if collection.backend.folder is None:  # on a server, which may be away for a while
+            await run_in_threadpool(_reach, collection.backend)
     damaged = list(here.collections.damaged())
     return Ready(warm_up_seconds=done.seconds, same=done.same, other=done.other, damaged=damaged)
+
+
+def _reach(backend: Backend) -> None:
+    try:
+        backend.check()
+    except StoreError as error:
+        raise RequestError(503, "not_ready", f"Not ready: {error}.", headers={"Retry-After": "5"}) from None

@@ -1,0 +1,72 @@
+"""Where a Milvus collection is: `milvus://user:password@host:port/collection?originals=DIR`, or a folder."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+SCHEMES = {"milvus": "http", "milvuss": "https", "milvus+tls": "https"}
+PORT = 19530
+TOKEN = "DIPTYCH_MILVUS_TOKEN"
+_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]{0,199}")
+
+
+@dataclass(frozen=True)
+class Address:
+    """A collection on a Milvus server; as text it has no password.
+
+    `originals` is the folder in which the files of pictures are kept, the same for all who use the collection; with
+    `strong` every reading waits for all that was written before it, also on servers with replicas in memory.
+    """
+
+    server: str
+    collection: str
+    text: str
+    token: str = field(repr=False)
+    originals: Path | None = None
+    strong: bool = False
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def place(where: str | os.PathLike[str] | Address) -> Path | Address:
+    """The Milvus collection or the folder that is meant. Raises ValueError for an address that is none."""
+    if isinstance(where, Address):
+        return where
+    text = os.fspath(where)
+    # A Path makes one slash of two.
+    scheme, separator, rest = text.partition(":/")
+    return _address(scheme, rest.lstrip("/")) if separator and scheme in SCHEMES else Path(text)
+
+
+def _address(scheme: str, rest: str) -> Address:
+    form = f"expected {scheme}://[USER:PASSWORD@]HOST[:PORT]/COLLECTION[?originals=DIR]"
+    parts = urlsplit(f"{scheme}://{rest}")
+    try:
+        host, port = parts.hostname, parts.port or PORT
+    except ValueError:
+        raise ValueError(f"{form}, with a port from 1 to 65535") from None
+    name = parts.path.strip("/")
+    options = parse_qs(parts.query, keep_blank_values=True)
+    if not host or not _NAME.fullmatch(name) or parts.fragment:
+        raise ValueError(f"{form}; COLLECTION has letters, digits and _, and no digit first")
+    if unknown := options.keys() - {"originals", "consistency"}:
+        raise ValueError(f"{form}; {min(unknown)!r} is none of its options, originals and consistency are")
+    consistency = options.get("consistency", ["bounded"])[-1]
+    if consistency not in ("bounded", "strong"):
+        raise ValueError(f"{form}; consistency is bounded or strong, got {consistency[:40]!r}")
+    originals = options.get("originals", [""])[-1]
+    shown = f"[{host}]" if ":" in host else host
+    own = parts.username and f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return Address(
+        server=f"{SCHEMES[scheme]}://{shown}:{port}",
+        collection=name,
+        text=f"{scheme}://{shown}:{port}/{name}" + (f"?{parts.query}" if parts.query else ""),
+        token=own or os.environ.get(TOKEN, ""),
+        originals=Path(originals).absolute() if originals else None,
+        strong=consistency == "strong",
+    )

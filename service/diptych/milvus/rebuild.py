@@ -1,0 +1,168 @@
+"""Embedding the pictures of a Milvus collection anew: the damaged ones in their place, or all of them beside it.
+
+For another model a second collection grows under `NAME_rebuilding`, while services go on with the first. That one is
+then called `NAME_replaced`, so that nobody can add to it any more, what came last is embedded too, and the second gets
+the name. The names always say what is left to do, so that a rebuild that was interrupted goes on when it is run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from diptych.address import Address
+from diptych.errors import StoreError
+from diptych.intake import BATCH, features
+from diptych.layout import Kind
+from diptych.milvus.check import feature_faults
+from diptych.milvus.rows import Layout
+from diptych.milvus.server import SLOW, Server
+from diptych.milvus.store import MilvusStore
+from diptych.milvus.table import layout_of, make
+from diptych.parallel import each
+from diptych.rebuild import Failure, Rebuilt, pixels_of
+from diptych.records import NewPicture, Record
+from diptych.scorer import Scorer
+from diptych_export.errors import PictureError
+
+
+def rebuild(
+    address: Address,
+    scorer: Scorer,
+    *,
+    everything: bool = False,
+    drop: bool = False,
+    index: Kind | None = None,
+    on_error: Failure | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> Rebuilt:
+    """Bring a collection to the scorer's model and mend what is damaged; may be interrupted and run again.
+
+    With `drop`, pictures that cannot be read any more are removed; without it they keep a collection from changing its
+    model. Raises StoreError.
+    """
+    if index is not None:
+        raise StoreError(f"{address} has the index that Milvus keeps; leave --index out")
+    server = Server(address)
+    try:
+        work = _Work(server, scorer, drop, on_error or (lambda record, error: None), on_progress or (lambda done: None))
+        _tidy(server, address.collection)
+        found = layout_of(server, address.collection)
+        if everything or found != Layout.of(scorer.runtime):
+            work.replace(address.collection)
+        else:
+            work.mend(MilvusStore(server, found, address.collection))
+        count = MilvusStore(server, layout_of(server, address.collection), address.collection).count()
+        return Rebuilt(count, work.embedded, work.failed)
+    finally:
+        server.close()
+
+
+def _tidy(server: Server, name: str) -> None:
+    """Take back, or take to its end, the change of names that was going on when the last rebuild ended."""
+    names, old = server.names(), f"{name}_replaced"
+    if old in names and name in names:
+        server.call("drop_collection", old, timeout=SLOW)
+    elif old in names:
+        server.call("rename_collection", old, name, timeout=SLOW)
+
+
+@dataclass
+class _Work:
+    """One rebuild and how far it is."""
+
+    server: Server
+    scorer: Scorer
+    drop: bool
+    on_error: Failure
+    on_progress: Callable[[int], None]
+    embedded: int = 0
+    failed: int = 0
+
+    def mend(self, store: MilvusStore) -> None:
+        """Give the damaged pictures of a collection their features again."""
+        rows = (row for row in store.table.scan(store.layout.fields) if self._readable(store, row))
+        damaged = (store.layout.record(row) for row in rows if feature_faults(store, row))
+        while records := list(islice(damaged, BATCH)):
+            self._embed(store, store, records)
+
+    def replace(self, name: str) -> None:
+        """Put a collection of the scorer's model in the place of another; the old one goes last."""
+        new, old, wanted = f"{name}_rebuilding", f"{name}_replaced", Layout.of(self.scorer.runtime)
+        if new in self.server.names() and layout_of(self.server, new) != wanted:
+            self.server.call("drop_collection", new, timeout=SLOW)
+        make(self.server, new, wanted)
+        target = MilvusStore(self.server, wanted, new)
+        source = MilvusStore(self.server, layout_of(self.server, name), name)
+        self._fill(source, target)
+        if self.failed and not self.drop:
+            return
+        self.server.call("rename_collection", name, old, timeout=SLOW)
+        source.table.name = old
+        self._fill(source, target)
+        if self.failed and not self.drop:
+            self.server.call("rename_collection", old, name, timeout=SLOW)
+            return
+        self._forget(source, target)
+        self.server.call("rename_collection", new, name, timeout=SLOW)
+        self.server.call("load_collection", name, timeout=SLOW)
+        self.server.call("drop_collection", old, timeout=SLOW)
+
+    def _fill(self, source: MilvusStore, target: MilvusStore) -> None:
+        """Embed what the source has and the target has not."""
+        rows = (row for row in source.table.scan(["record"], step=4 * BATCH) if self._readable(source, row))
+        records = map(source.layout.record, rows)
+        while batch := list(islice(records, BATCH)):
+            there = target.known([record.id for record in batch])
+            self._embed(source, target, [record for record in batch if record.id not in there])
+
+    def _forget(self, source: MilvusStore, target: MilvusStore) -> None:
+        """Remove from the target what was removed from the source meanwhile."""
+        ids = (row["id"] for row in target.table.scan([], step=4096))
+        while batch := list(islice(ids, 1000)):
+            there = source.known(batch)
+            target.remove([id for id in batch if id not in there])
+
+    def _embed(self, source: MilvusStore, target: MilvusStore, records: list[Record]) -> None:
+        contents = each(lambda record: pixels_of(source, record, self.scorer), records, self.scorer.runtime.threads)
+        good = []
+        for record, content in zip(records, contents, strict=True):
+            if isinstance(content, PictureError):
+                self._refuse(source, record, content)
+            else:
+                good.append((record, content))
+        made = features([pixels for _, pixels in good], self.scorer)
+        target.table.write([self._row(target, record, *pair) for (record, _), pair in zip(good, made, strict=True)])
+        self.embedded += len(good)
+        self.on_progress(len(records))
+
+    def _row(self, target: MilvusStore, record: Record, embedding: bytes, tokens: bytes) -> dict[str, Any]:
+        facts = {name: getattr(record, name) for name in ("id", "sha256", "path", "media_type", "width", "height")}
+        data = b"" if record.bytes_kept else None  # that there are some is all a row says of them
+        picture = NewPicture(
+            **facts,
+            metadata=record.metadata,
+            revision=target.layout.revision,
+            embedding=embedding,
+            tokens=tokens,
+            data=data,
+        )
+        return target.layout.row(picture, record.added)
+
+    def _readable(self, store: MilvusStore, row: dict[str, Any]) -> bool:
+        """Whether a record is whole; one that is not cannot be mended, only removed."""
+        try:
+            store.layout.record(row)
+        except StoreError as fault:
+            nameless = Record(row["id"], None, {}, 0, 0, False, "", "", "", "")
+            self._refuse(store, nameless, fault)
+            return False
+        return True
+
+    def _refuse(self, store: MilvusStore, record: Record, error: Exception) -> None:
+        self.failed += 1
+        self.on_error(record, error)
+        if self.drop:
+            store.remove([record.id])
