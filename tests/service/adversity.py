@@ -57,7 +57,7 @@ ROWS = (
     Row("index sync {in}/photos --store {out}/store", "diptych.store:Store.relocate", store=True, writes=("store",)),
     Row("index remove {in}/photos/0.jpg --store {out}/store", "diptych.store:Store.remove", writes=("store",), **_COLLECTION),
     Row("index stats --store {out}/store", "diptych.store:Store.stats", **_COLLECTION),
-    Row("index verify --store {out}/store", "diptych.indexing:verify", **_COLLECTION),
+    Row("index verify --store {out}/store", "diptych.local:verify", **_COLLECTION),
     Row("index export --store {out}/store -o {out}/list.jsonl", "diptych.store:Store.page", writes=("list.jsonl",), often=True, **_COLLECTION),
     Row("index backup --store {out}/store {out}/copy", "diptych.archive:backup", writes=("copy",), **_COLLECTION),
     Row("index rebuild --store {out}/store --all", "diptych.rebuild:features", writes=("store",), store=True),
