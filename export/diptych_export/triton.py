@@ -69,7 +69,8 @@ def write_repository(model: str | os.PathLike[str], directory: str | os.PathLike
 def _place(target: Path, files: Mapping[str, bytes | str], models: Sequence[str]) -> None:
     """Every model in one move, the one that needs the others last: a server that looks on meets whole ones only."""
     target.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as temporary:
+    # Within the repository: it may be a mount, which no rename leaves.
+    with tempfile.TemporaryDirectory(dir=target, prefix=".diptych-") as temporary:
         for file, data in files.items():
             path = Path(temporary, file)
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -65,8 +65,10 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     """A connection that may wander between threads; every acknowledged write is on the disk (WAL, synchronous=FULL)."""
     mode = "?mode=rwc"
     if read_only:
-        # SQLite's log needs a file beside it even to read, which a read-only disk does not take; nobody writes there.
-        nobody = path.exists() and os.statvfs(path).f_flag & os.ST_RDONLY and not _log(path)
+        # SQLite's log needs files beside it even to read, which a read-only disk does not take. Where there are none,
+        # nobody is writing, who could do so through another mount.
+        log = [path.with_name(f"{path.name}-{part}") for part in ("wal", "shm")]
+        nobody = path.exists() and os.statvfs(path).f_flag & os.ST_RDONLY and not any(map(Path.exists, log))
         mode = "?mode=ro&immutable=1" if nobody else "?mode=ro"
     connection = sqlite3.connect(
         path.resolve().as_uri() + mode,
@@ -91,12 +93,6 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
             raise
         raise sqlite3.OperationalError(f"{error}, as the disk is full") from error
     return connection
-
-
-def _log(path: Path) -> int:
-    """Bytes of the log of a database, which has what is not in its file yet."""
-    log = path.with_name(f"{path.name}-wal")
-    return log.stat().st_size if log.exists() else 0
 
 
 def checksum(*values: bytes | str | int | None) -> int:

@@ -8,7 +8,7 @@ answer more queries.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,8 +21,9 @@ MEMORY_SHARE = 0.7  # of a machine's memory that vectors may take
 PRECISIONS = {"float16": 2, "int8": 1}  # bytes of a token's number
 
 _BUSY = 0.95  # no simulation is needed to see that more than this will not do
-_SIMULATED = 10_000
-_MOST = 256  # shards, and groups
+_SIMULATED, _NUMBERS = 10_000, 20_000_000  # queries, and numbers that a simulation holds at a time
+_SHARDS = 10_000
+_MOST = 256  # shards, beyond which more do not make a query faster
 _NOBODY = 1e12  # groups, among which no query meets another
 
 
@@ -83,14 +84,17 @@ class Plan:
 
 
 def planned(figures: Figures, load: Load, machine: Machine) -> Plan:
-    """The fewest machines that hold the pictures and answer in time. Raises ValueError if no number of them does."""
+    """Machines that hold the pictures and answer in time, about as few as possible. Raises ValueError if none do."""
     count = load.pictures
+    load = replace(load, candidates=min(load.candidates, count))
     vector_bytes = count * (4.0 * figures.embedding_dim + INDEX_OVERHEAD)
     # In 8 bits every patch has a scale of its own, in 16.
     numbers, patches = count * figures.token_count * float(figures.token_width), count * float(figures.token_count)
     token_bytes = {"float16": 2 * numbers, "int8": numbers + 2 * patches}
     record_bytes = count * figures.record_bytes
     held = max(1, math.ceil(vector_bytes / (MEMORY_SHARE * machine.memory * 2**30)))
+    if held > _SHARDS:
+        raise ValueError(f"{held:,} shards would be needed, and more than {_SHARDS:,} are none; name larger machines")
     shards, groups, p50, p99 = _fewest(figures, load, machine, held)
     lists, looked_at = _looked_at(count / shards)
     stages = _stages(figures, load, shards)
@@ -137,41 +141,41 @@ def _stages(figures: Figures, load: Load, shards: int) -> dict[str, float]:
     }
 
 
-def _fewest(figures: Figures, load: Load, machine: Machine, shards: int) -> tuple[int, int, float, float]:
-    """Shards from so many on, groups, and the p50 and p99 that they come to."""
-    while shards <= _MOST:
-        work = sum(_stages(figures, load, shards).values())
-        groups = max(1, math.ceil(load.queries * work / (_BUSY * shards * machine.cores)))
-        if simulated(figures, load, machine, shards, _NOBODY)[1] > load.seconds:
-            shards *= 2  # too slow even with nobody else there: each has fewer pairs to score
-            continue
-        while groups <= _MOST:
-            p50, p99 = simulated(figures, load, machine, shards, groups)
-            if p99 <= load.seconds:
-                return shards, groups, p50, p99
-            groups = math.ceil(1.1 * groups + 0.1)
-        break
-    raise ValueError(f"no number of such machines answers 99 of 100 queries within {load.seconds:g} s; allow more time")
+def _fewest(figures: Figures, load: Load, machine: Machine, held: int) -> tuple[int, int, float, float]:
+    """Shards, of which there have to be `held`, groups, and the p50 and p99 that they come to."""
+    shards = held
+    while simulated(figures, load, machine, shards, _NOBODY)[1] > load.seconds:
+        # Too slow even with nobody else there: with more shards each has fewer pairs to score.
+        if shards > _MOST:
+            raise ValueError(
+                f"no number of such machines answers 99 of 100 queries within {load.seconds:g} s; allow more time"
+            )
+        shards *= 2
+    work = sum(_stages(figures, load, shards).values())
+    groups = max(1, math.ceil(load.queries * work / (_BUSY * shards * machine.cores)))
+    while (times := simulated(figures, load, machine, shards, groups))[1] > load.seconds:
+        groups = math.ceil(1.05 * groups + 0.1)
+    return shards, groups, *times
 
 
 def simulated(
     figures: Figures, load: Load, machine: Machine, shards: int, groups: float, seed: int = 0
 ) -> tuple[float, float]:
-    """p50 and p99 in seconds of 10,000 queries that come at random (Poisson) to one of the groups.
+    """p50 and p99 in seconds of 10,000 queries, fewer for many shards, that come at random (Poisson) to a group.
 
     A shard serves them in their order. It is taken up by a query for its work over all cores; one core alone encodes it
     and looks for candidates, all of them score its share of the candidates, which is drawn. The slowest shard counts.
     """
-    random = np.random.default_rng(seed)
-    between = random.exponential(groups / load.queries, _SIMULATED)
-    share = random.multinomial(load.candidates, np.full(shards, 1 / shards), _SIMULATED)
-    alone = np.full((_SIMULATED, shards), _looked_at(load.pictures / shards)[1] * figures.vector_seconds)
-    alone[np.arange(_SIMULATED), random.integers(shards, size=_SIMULATED)] += figures.picture_seconds
+    random, queries = np.random.default_rng(seed), min(_SIMULATED, max(1000, _NUMBERS // shards))
+    between = random.exponential(groups / load.queries, queries)
+    share = random.multinomial(load.candidates, np.full(shards, 1 / shards), queries)
+    alone = np.full((queries, shards), _looked_at(load.pictures / shards)[1] * figures.vector_seconds)
+    alone[np.arange(queries), random.integers(shards, size=queries)] += figures.picture_seconds
     together = share * (figures.pair_seconds + figures.fetch_seconds) / machine.cores
     taken = alone / machine.cores + together
     waited = np.zeros(shards)
-    answered = np.empty(_SIMULATED)
-    for query in range(_SIMULATED):
+    answered = np.empty(queries)
+    for query in range(queries):
         # Lindley: who comes waits for what was left when the last one came, less the time since.
         if query:
             waited = np.maximum(0.0, waited + taken[query - 1] - between[query])

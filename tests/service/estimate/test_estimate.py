@@ -75,6 +75,20 @@ def test_reads_beyond_the_free_ones_are_paid():
     assert plan.dollars["reads"] == pytest.approx(plan.machines * (plan.reads - 1000) * 0.005)
 
 
+def test_no_more_candidates_are_looked_at_than_there_are_pictures():
+    plan = planned(FIGURES, replace(LOAD, pictures=10), MACHINE)
+    assert plan.core_seconds["scoring pairs"] == pytest.approx(10 * FIGURES.pair_seconds)
+    assert plan.reads == 10 * 10
+
+
+def test_very_many_pictures_and_queries_only_take_more_machines():
+    plan = planned(FIGURES, replace(LOAD, pictures=50_000_000_000), MACHINE)
+    assert plan.shards == math.ceil(plan.vector_bytes / (0.7 * 64 * 2**30)) > 500
+    assert planned(FIGURES, replace(LOAD, queries=200_000.0), MACHINE).groups > 500
+    with pytest.raises(ValueError, match="shards would be needed.*larger machines"):
+        planned(FIGURES, replace(LOAD, pictures=1_000_000_000_000), replace(MACHINE, memory=1.0))
+
+
 def test_one_query_too_slow_for_a_machine_is_spread_over_more():
     slow = replace(FIGURES, pair_seconds=0.3)
     plan = planned(slow, replace(LOAD, pictures=1000, queries=0.01), MACHINE)
