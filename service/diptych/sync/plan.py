@@ -50,6 +50,16 @@ def planned(
     return Plan(unchanged, plan.moved, plan.changed, plan.removed)
 
 
+def going(plan: Plan, before: Mapping[str, str], at: Mapping[str, str]) -> dict[str, str]:
+    """The pictures that would go with none in their place, as path by id.
+
+    A changed file has another picture, but that of many files may be the same: then it stands in for one of them.
+    """
+    replaced = {at[path]: id for id, path in plan.changed.items() if before.get(at[path], path) == path}
+    spared = set(replaced.values())
+    return {id: path for id, path in (plan.changed | plan.removed).items() if id not in spared}
+
+
 def objection(
     removed: Mapping[str, str], before: Mapping[str, str], there: Collection[str], roots: Sequence[str]
 ) -> str | None:
