@@ -189,8 +189,8 @@ class Run:
         outcome.objection = None if self.allow_removal else self._objection(going(plan, outcome.before, self._at))
         if not self.dry_run:
             self._stop_at(outcome.objection)
-            self.collection.store.relocate(plan.moved.items())
-            self.collection.remove_all([*plan.changed, *plan.removed])
+            new = plan.moved | dict.fromkeys(plan.changed | plan.removed)
+            self.collection.store.relocate((id, outcome.before[id], path) for id, path in new.items())
             self.ledger.note(dict.fromkeys(gone))
         outcome.plan = plan
 
