@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path, PurePath
 
 from diptych.errors import SyncError
 
@@ -75,6 +77,17 @@ def objection(
             return f"{names} has no picture any more, and {had:,} of the collection lay there"
         if gone > LEAST and 2 * gone > had:
             return f"{gone:,} of the {had:,} pictures that lay in {names} would be removed"
+    return _emptied(removed, there, roots)
+
+
+def _emptied(removed: Mapping[str, str], there: Collection[str], roots: Sequence[str]) -> str | None:
+    """Why not, of a folder below the roots that is still there and has become empty: a disk may be mounted there."""
+    below = tuple(root.rstrip("/") + "/" for root in roots)
+    lost = Counter(str(folder) for path in removed.values() for folder in PurePath(path).parents)
+    for folder, gone in sorted(lost.items()):
+        asked = gone > LEAST and folder.startswith(below) and Path(folder).is_dir()
+        if asked and not any(path.startswith(folder + "/") for path in there):
+            return f"{folder} has no picture any more, and {gone:,} that lay there would be removed"
     return None
 
 

@@ -75,6 +75,19 @@ def test_an_empty_folder_is_objected_to_however_little_lay_there_and_only_if_som
     assert objection({"a": "/pq/a"}, {"a": "/pq/a"}, ["/pq/b"], ["/p", "/pq"]) is None, "/pq is not in /p"
 
 
+def test_a_folder_below_that_is_still_there_and_empty_is_objected_to_and_one_that_was_deleted_is_not(tmp_path):
+    (tmp_path / "nas").mkdir()
+    (tmp_path / "few").mkdir()
+    kept = pictures(f"{tmp_path}", 0, 100)
+    for name, number, objected in (("nas", 21, True), ("few", 20, False), ("deleted", 21, False)):
+        gone = pictures(f"{tmp_path}/{name}/year", 0, number)
+        found = objection(gone, kept | gone, set(kept.values()), [str(tmp_path)])
+        said = f"{tmp_path}/{name} has no picture any more, and {number} that lay there would be removed"
+        assert found == (said if objected else None)
+    gone = pictures(f"{tmp_path}/nas", 0, 21)
+    assert objection(gone, kept | gone, {*kept.values(), f"{tmp_path}/nas/one"}, [str(tmp_path)]) is None
+
+
 def test_the_refusal_says_what_to_do():
     with pytest.raises(SyncError, match=re.escape("many; none was removed. Mount the disk if it is not, or say that")):
         refuse("many")
