@@ -228,11 +228,7 @@ class Collection:
 
     def remove(self, id: str) -> bool:
         """Forget a picture (its file is left alone); no later search returns it. False if there was none."""
-        return self.remove_all([id]) == 1
-
-    def remove_all(self, ids: Sequence[str]) -> int:
-        """Forget pictures like `remove`, all or none where that can be had; how many of them there were."""
-        return sum(self.backend.remove(ids))
+        return self.backend.remove([id])[0]
 
     def list(self, limit: int = 100, after: str | None = None, *, filter: dict[str, Any] | None = None) -> Records:
         """Up to `limit` records in the order they were added, beginning behind the id `after`.

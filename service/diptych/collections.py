@@ -13,6 +13,7 @@ from threading import Condition, Lock
 from types import TracebackType
 
 from diptych.collection import Collection
+from diptych.durable import disk_bytes
 from diptych.errors import (
     CollectionKeptError,
     CollectionNameError,
@@ -22,7 +23,6 @@ from diptych.errors import (
 )
 from diptych.root import Root, check_name, collections_in
 from diptych.scorer import Scorer
-from diptych.store import disk_bytes
 from diptych_export.errors import DiptychError
 
 DEFAULT = "default"

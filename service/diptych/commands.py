@@ -68,7 +68,9 @@ def _index(subparsers: Subparsers) -> None:
     options.model(add)
 
     sync = command(actions, "sync", "keep a collection in step with folders", _later("sync.commands:sync"))
-    options.store(sync)
+    sync.add_argument(
+        "--store", metavar="DIR", type=options.a_folder, required=True, help="the folder of the collection"
+    )
     sync.add_argument(
         "folders", nargs="+", type=Path, metavar="FOLDER", help="whose pictures the collection is to have"
     )

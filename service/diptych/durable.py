@@ -1,10 +1,10 @@
-"""Files that are either wholly there or not there at all, whatever happens to the power."""
+"""Files that are either wholly there or not there at all, whatever happens to the power, and the room they take."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -42,3 +42,13 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def disk_bytes(folder: Path) -> int:
+    """How many bytes the files in a folder have; 0 if somebody took it away."""
+    total = 0
+    with suppress(FileNotFoundError):
+        for file in folder.iterdir():
+            with suppress(FileNotFoundError):  # what grows under another name may have got its own meanwhile
+                total += file.stat().st_size
+    return total

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from diptych import cache
+from diptych.durable import disk_bytes
 from diptych.errors import ModelMismatchError, StoreError
 from diptych.filters import Filter
 from diptych.index import CandidateIndex
@@ -20,7 +21,7 @@ from diptych.layout import Kind
 from diptych.rebuild import Rebuilt, reembed
 from diptych.records import JOINED, NewPicture, Record, checked, damaged
 from diptych.renewal import Renewal
-from diptych.store import MEND, Store, disk_bytes
+from diptych.store import MEND, Store
 from diptych.verify import Verdict, verify
 
 if TYPE_CHECKING:
@@ -108,6 +109,11 @@ class Local(Store):
         """As the store does, and the index follows."""
         with self._followed():
             return super().remove(ids)
+
+    def relocate(self, places: Iterable[tuple[str, str, str | None]]) -> None:
+        """As the store does, and the index follows."""
+        with self._followed():
+            super().relocate(places)
 
     def embeddings_of(self, ids: Sequence[str]) -> dict[str, bytes]:
         """Embeddings float32, little-endian, by id; pictures that are not there are left out.

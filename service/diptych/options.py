@@ -68,7 +68,7 @@ def a_folder(text: str) -> Path:
     """A folder, and no address."""
     found = a_place(text)
     if isinstance(found, Address):
-        raise argparse.ArgumentTypeError(f"expected a folder, got {found}; on Milvus there is one, by --store")
+        raise argparse.ArgumentTypeError(f"expected a folder of this machine, got {found}, which is on Milvus")
     return found
 
 

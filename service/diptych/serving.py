@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from diptych.address import Address
 from diptych.collection import Collection
 from diptych.collections import Collections
 from diptych.decoding import Workers
@@ -40,6 +41,8 @@ def serve(args: argparse.Namespace) -> int:
 
     if args.sync and args.store is None:
         args.usage_error("--sync follows folders for the collection of --store; name that too")
+    if args.sync and isinstance(args.store, Address):
+        args.usage_error(f"--sync needs a collection in a folder; expected a folder for --store, got {args.store}")
     settings = Settings.load(args.config)
     log(settings.log, quiet=args.quiet)
     runtime = load(args).runtime

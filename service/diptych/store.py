@@ -7,14 +7,14 @@ import logging
 import sqlite3
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
 from typing import Any, Self
 
-from diptych.durable import sync_folder
+from diptych.durable import disk_bytes, sync_folder
 from diptych.errors import StoreError
 from diptych.filters import Filter, compiled
 from diptych.layout import KINDS, Kind
@@ -161,6 +161,23 @@ class Store:
                 gone.append(connection.execute("DELETE FROM pictures WHERE id=?", (id,)).rowcount == 1)
         return gone
 
+    def relocate(self, places: Iterable[tuple[str, str, str | None]]) -> None:
+        """Let pictures follow their files, all in one transaction: (id, path, new path) each.
+
+        Where there is no new path the picture is removed, or if its bytes are kept, only its path. One that is not at
+        that path any more is left alone.
+        """
+        here = "FROM pictures WHERE id=? AND path=?"
+        lone = f"{here} AND bytes IS NULL"
+        with self._transaction() as connection:
+            for id, path, new in places:
+                if new is None:
+                    connection.execute(f"INSERT INTO changes (row) SELECT row {lone}", (id, path))
+                    connection.execute(f"DELETE FROM digests WHERE row=(SELECT row {lone})", (id, path))
+                    connection.execute(f"DELETE {lone}", (id, path))
+                connection.execute(f"UPDATE digests SET path=crc32(?) WHERE row=(SELECT row {here})", (new, id, path))
+                connection.execute("UPDATE pictures SET path=? WHERE id=? AND path=?", (new, id, path))
+
     def get(self, id: str) -> Record | None:
         """The record of a picture, or None."""
         found = self._all(f"SELECT {COLUMNS} FROM {JOINED} WHERE id=?", (id,))
@@ -229,14 +246,6 @@ class Store:
         """The row numbers of the pictures whose metadata meet a condition."""
         text, values = compiled(where)
         return [row["row"] for row in self._all(f"SELECT row FROM pictures WHERE {text}", values)]
-
-    def relocate(self, places: Iterable[tuple[str, str]]) -> None:
-        """Give pictures another path, all in one transaction: (id, path) each."""
-        moved = [(path, id) for id, path in places]
-        with self._transaction() as connection:
-            connection.executemany("UPDATE pictures SET path=? WHERE id=?", moved)
-            digests = "UPDATE digests SET path=crc32(?) WHERE row=(SELECT row FROM pictures WHERE id=?)"
-            connection.executemany(digests, moved)
 
     def under(self, path: str) -> dict[str, str]:
         """Id and path of the pictures whose path is `path` or lies in the folder `path`."""
@@ -375,16 +384,6 @@ class Store:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
-
-
-def disk_bytes(directory: Path) -> int:
-    """How many bytes the files of a collection have; 0 if somebody took its folder away."""
-    total = 0
-    with suppress(FileNotFoundError):
-        for file in directory.iterdir():
-            with suppress(FileNotFoundError):  # what grows under another name may have got its own meanwhile
-                total += file.stat().st_size
-    return total
 
 
 def _fill_in(connection: sqlite3.Connection, id: str, path: str | None, data: bytes | None) -> None:

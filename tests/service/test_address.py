@@ -61,5 +61,8 @@ def test_the_command_line_refuses_a_wrong_address_and_one_where_a_folder_must_be
     assert (found.code, "expected milvus://" in found.err) == (2, True)
     found = diptych("serve", "--collections", "milvus://host/photos")
     assert (found.code, "expected a folder" in found.err) == (2, True)
+    for words in (("index", "sync", "photos"), ("serve", "--sync", "photos"), ("dedupe", "photos")):
+        found = diptych(*words, "--store", "milvus://host/photos")
+        assert (found.code, "expected a folder" in found.err) == (2, True)
     found = diptych("index", "backup", "--store", "milvus://host/photos", "copy")
     assert (found.code, "backed up by Milvus's own tool" in found.err) == (1, True)

@@ -68,7 +68,7 @@ class Place:
             with Store.open(self.out / "store") as store:
                 was = store.under(str(self.template))
                 store.relocate(
-                    (id, path.replace(str(self.template / "in"), str(self.inputs))) for id, path in was.items()
+                    (id, path, path.replace(str(self.template / "in"), str(self.inputs))) for id, path in was.items()
                 )
 
     def path(self, name: str) -> Path:

@@ -91,12 +91,24 @@ def test_a_folder_names_what_lies_beneath_it_and_nothing_beside_it(store):
 
 
 def test_a_picture_that_was_relocated_is_whole_and_has_all_but_its_path_as_before(store):
-    store.insert([new(1, path="/a/1.jpg", metadata={"a": 1}), new(2, path=None)])
+    store.insert([new(1, path="/a/1.jpg", metadata={"a": 1}), new(2, path=None), new(4, path="/a/4.jpg")])
     before = store.get(new(1).id)
-    store.relocate([(new(1).id, "/b/1.jpg"), (new(3).id, "/b/3.jpg")])
+    store.relocate((new(number).id, f"/a/{number}.jpg", f"/b/{number}.jpg") for number in (1, 2, 3))
+    store.relocate([(new(4).id, "/a/other.jpg", "/b/4.jpg")])
     assert store.get(new(1).id) == replace(before, path="/b/1.jpg")
-    assert store.get(new(2).id).path is None
-    assert store.sequence() == 2
+    assert [store.get(new(number).id).path for number in (2, 4)] == [None, "/a/4.jpg"]
+    assert store.sequence() == 3
+
+
+def test_with_its_file_a_picture_goes_only_from_the_path_it_had_and_kept_bytes_stay_without_one(store):
+    pictures = [new(1), new(2, path=None), new(3, path="/other"), new(4, data=b"kept")]
+    store.insert(pictures)
+    kept = store.get(new(4).id)
+    store.relocate((new(number).id, f"/pictures/{number}.jpg", None) for number in range(1, 6))
+    assert [record.path for record in store.page(10)] == [None, "/other", None]
+    assert store.get(new(4).id) == replace(kept, path=None)
+    assert store.data(new(4).id) == b"kept"
+    assert [(change.row, change.embedding is None) for change in store.changes(4, 10)] == [(1, True)]
 
 
 def damage(store, column, value):

@@ -15,6 +15,8 @@ from diptych.sync.telling import changes, line
 from diptych.sync.tree import checked
 from diptych_export.errors import DiptychError
 
+_PATIENCE = 10.0  # seconds; a network disk that is away may let a read hang for ever
+
 logger = logging.getLogger(__name__)
 
 Tell = Callable[[Outcome, list[str]], object]
@@ -58,9 +60,12 @@ class Follower:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Wait for the batch that is being added; nothing is lost, and the next start takes up the rest."""
+        """Wait a while for the batch that is being added; nothing is lost, and the next start takes up the rest."""
         self._over.set()
-        self._thread.join()
+        self._thread.join(_PATIENCE)
+        if self._thread.is_alive():
+            where = ", ".join(self.folders)
+            logger.warning("sync: %s gave no answer for %g s; ending without, nothing is lost", where, _PATIENCE)
 
     def _run(self) -> None:
         try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path, PurePath
 
 from diptych.errors import SyncError
 
@@ -50,6 +52,16 @@ def planned(
     return Plan(unchanged, plan.moved, plan.changed, plan.removed)
 
 
+def going(plan: Plan, before: Mapping[str, str], at: Mapping[str, str]) -> dict[str, str]:
+    """The pictures that would go with none in their place, as path by id.
+
+    A changed file has another picture, but that of many files may be the same: then it stands in for one of them.
+    """
+    replaced = {at[path]: id for id, path in plan.changed.items() if before.get(at[path], path) == path}
+    spared = set(replaced.values())
+    return {id: path for id, path in (plan.changed | plan.removed).items() if id not in spared}
+
+
 def objection(
     removed: Mapping[str, str], before: Mapping[str, str], there: Collection[str], roots: Sequence[str]
 ) -> str | None:
@@ -65,6 +77,17 @@ def objection(
             return f"{names} has no picture any more, and {had:,} of the collection lay there"
         if gone > LEAST and 2 * gone > had:
             return f"{gone:,} of the {had:,} pictures that lay in {names} would be removed"
+    return _emptied(removed, there, roots)
+
+
+def _emptied(removed: Mapping[str, str], there: Collection[str], roots: Sequence[str]) -> str | None:
+    """Why not, of a folder below the roots that is still there and has become empty: a disk may be mounted there."""
+    below = tuple(root.rstrip("/") + "/" for root in roots)
+    lost = Counter(str(folder) for path in removed.values() for folder in PurePath(path).parents)
+    for folder, gone in sorted(lost.items()):
+        asked = gone > LEAST and folder.startswith(below) and Path(folder).is_dir()
+        if asked and not any(path.startswith(folder + "/") for path in there):
+            return f"{folder} has no picture any more, and {gone:,} that lay there would be removed"
     return None
 
 

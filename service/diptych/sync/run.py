@@ -19,7 +19,7 @@ from diptych.content import Content, picture_id
 from diptych.intake import Added, Arrival, batches, foreseen
 from diptych.parallel import each
 from diptych.sync.ledger import Ledger, Seen
-from diptych.sync.plan import Plan, objection, planned, refuse
+from diptych.sync.plan import Plan, going, objection, planned, refuse
 from diptych.sync.tree import Tree, checked, listed
 from diptych_export.errors import PictureError
 from diptych_export.pictures import PictureLimits
@@ -186,11 +186,11 @@ class Run:
         plan = planned(outcome.before, self._at, self._tree.hides, self._elsewhere)
         place = outcome.before | plan.moved | outcome.added
         outcome.copies = sum(place.get(id) != path for path, id in self._at.items())
-        outcome.objection = None if self.allow_removal else self._objection(plan.removed)
+        outcome.objection = None if self.allow_removal else self._objection(going(plan, outcome.before, self._at))
         if not self.dry_run:
             self._stop_at(outcome.objection)
-            self.collection.store.relocate(plan.moved.items())
-            self.collection.remove_all([*plan.changed, *plan.removed])
+            new = plan.moved | dict.fromkeys(plan.changed | plan.removed)
+            self.collection.store.relocate((id, outcome.before[id], path) for id, path in new.items())
             self.ledger.note(dict.fromkeys(gone))
         outcome.plan = plan
 

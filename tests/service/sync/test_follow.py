@@ -94,3 +94,22 @@ def test_it_ends_in_the_middle_of_a_run_and_a_missing_folder_is_an_error_at_once
         with pytest.raises(SyncError, match="does not exist"):
             Follower(collection, [folder / "none"], 1)
     assert len(names(store, folder)) < 8
+
+
+def test_a_read_that_hangs_does_not_keep_the_service_from_ending(scorer, store, folder, monkeypatch, caplog):
+    monkeypatch.setattr("diptych.sync.follow._PATIENCE", 0.2)
+    begun, go = Event(), Event()
+
+    def hanging(path, limits):
+        begun.set()
+        go.wait(60)
+
+    monkeypatch.setattr("diptych.sync.run._read", hanging)
+    with Collection.open(store, scorer, create=True) as collection, Follower(collection, [folder], 0.05) as follower:
+        assert begun.wait(30)
+    assert follower._thread.is_alive()
+    assert f"sync: {folder} gave no answer for 0.2 s; ending without" in caplog.text
+    go.set()
+    follower._thread.join(30)
+    assert not follower._thread.is_alive()
+    assert names(store, folder) == []

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from diptych.errors import SyncError
-from diptych.sync.plan import Plan, objection, planned, refuse
+from diptych.sync.plan import Plan, going, objection, planned, refuse
 
 
 def plan(before, at, hidden=(), elsewhere=None):
@@ -27,6 +27,19 @@ def test_a_file_outside_is_the_last_resort():
 
 def test_what_was_added_beside_the_old_content_before_a_kill_is_no_reason_to_keep_the_old():
     assert plan({"old": "/p/a", "new": "/p/a"}, {"/p/a": "new"}) == Plan(1, {}, {"old": "/p/a"}, {})
+
+
+def test_a_new_picture_stands_in_for_one_of_the_files_that_have_it_and_one_from_elsewhere_for_none():
+    before = {"a": "/p/a", "b": "/p/b", "c": "/p/c", "d": "/p/d", "e": "/p/e"}
+    at = {"/p/a": "new", "/p/b": "new", "/p/c": "newer", "/p/d": "e", "/p/e": "e"}
+    found = plan(before, at)
+    assert found.changed.keys() == set("abcd")
+    assert going(found, before, at).keys() == {"a", "d"}
+
+
+def test_of_a_run_that_was_killed_a_picture_that_was_added_stands_in_as_if_it_were_new():
+    before, at = {"a": "/p/a", "b": "/p/b", "new": "/p/a"}, {"/p/a": "new", "/p/b": "new"}
+    assert going(plan(before, at), before, at) == {"b": "/p/b"}
 
 
 def pictures(folder: str, first: int, last: int) -> dict[str, str]:
@@ -60,6 +73,19 @@ def test_an_empty_folder_is_objected_to_however_little_lay_there_and_only_if_som
     )
     assert objection({}, one, [], ["/p"]) is None
     assert objection({"a": "/pq/a"}, {"a": "/pq/a"}, ["/pq/b"], ["/p", "/pq"]) is None, "/pq is not in /p"
+
+
+def test_a_folder_below_that_is_still_there_and_empty_is_objected_to_and_one_that_was_deleted_is_not(tmp_path):
+    (tmp_path / "nas").mkdir()
+    (tmp_path / "few").mkdir()
+    kept = pictures(f"{tmp_path}", 0, 100)
+    for name, number, objected in (("nas", 21, True), ("few", 20, False), ("deleted", 21, False)):
+        gone = pictures(f"{tmp_path}/{name}/year", 0, number)
+        found = objection(gone, kept | gone, set(kept.values()), [str(tmp_path)])
+        said = f"{tmp_path}/{name} has no picture any more, and {number} that lay there would be removed"
+        assert found == (said if objected else None)
+    gone = pictures(f"{tmp_path}/nas", 0, 21)
+    assert objection(gone, kept | gone, {*kept.values(), f"{tmp_path}/nas/one"}, [str(tmp_path)]) is None
 
 
 def test_the_refusal_says_what_to_do():

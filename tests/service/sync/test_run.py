@@ -6,7 +6,7 @@ from folders import counts, held, names, put
 
 from diptych import Collection
 from diptych.sync import run, tree
-from diptych.sync.ledger import LEDGER
+from diptych.sync.ledger import LEDGER, Ledger
 
 ALL = sorted(["1.jpg", "2.jpg", "3.jpg", "5.jpg", "6.jpg", "7.jpg", "more/0.jpg", "more/4.jpg"])
 
@@ -107,6 +107,38 @@ def test_pictures_that_were_added_otherwise_stay_as_they_are(sync, store, folder
     (folder / "named.dat").unlink()
     assert counts(sync(folder)) == {"removed": 1, "unchanged": 7}
     assert names(store, folder) == sorted(["", str(other), *ALL[1:]])
+
+
+def test_what_was_sent_to_be_kept_outlives_the_file_it_was_found_in(sync, store, folder, scorer, photo_bytes):
+    sync(folder)
+    with Collection.open(store, scorer) as collection:
+        ids = [collection.add(photo_bytes(seed), keep_bytes=True).id for seed in (1, 2)]
+    (folder / "1.jpg").unlink()
+    put(folder / "2.jpg", photo_bytes(22))
+    sync(folder)
+    assert names(store, folder) == sorted(["", "", *ALL[1:]])
+    with Collection.open(store, scorer, read_only=True) as collection:
+        assert [collection.content(id)[0] for id in ids] == [photo_bytes(1), photo_bytes(2)]
+        assert {*ids} < {match.id for match in collection.search(photo_bytes(1), top=20).matches}
+        assert collection.verify().healthy
+    assert counts(sync(folder)) == {"unchanged": 7}
+
+
+def test_what_a_client_removes_and_sends_again_during_a_run_stays_and_has_no_path(store, folder, scorer, photo_bytes):
+    with Collection.open(store, scorer, create=True) as collection, Ledger(store, scorer.limits) as ledger:
+        run.Run(collection, ledger, [folder]).go()
+        moved, gone = (collection.add(photo_bytes(seed)).id for seed in (1, 2))
+        (folder / "1.jpg").rename(folder / "one.jpg")
+        (folder / "2.jpg").unlink()
+
+        def meanwhile(files):
+            for seed, id in ((1, moved), (2, gone)):
+                collection.remove(id)
+                collection.add(photo_bytes(seed))
+
+        run.Run(collection, ledger, [folder]).go(tick=meanwhile)
+        assert [collection.get(id).path for id in (moved, gone)] == [None, None]
+        assert len(collection.search(photo_bytes(2), top=20).matches) == 8
 
 
 def test_of_two_folders_synced_one_after_the_other_a_copy_in_the_second_keeps_the_picture(
