@@ -71,7 +71,7 @@ class MilvusServer:
             assert self.process.poll() is None, (self.folder.parent / "milvus.log").read_text(errors="replace")
             try:
                 client = MilvusClient(f"http://127.0.0.1:{self.port}", timeout=2, dedicated=True)
-                client.list_collections(timeout=2)
+                client.list_collections(timeout=2)  # pyright: ignore[reportUnusedCoroutine]
                 client.close()
                 return
             except MilvusException:
