@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 SCHEMES = {"milvus": "http", "milvuss": "https", "milvus+tls": "https"}
 PORT = 19530
+OWN = REBUILDING, REPLACED = "_rebuilding", "_replaced"  # what a rebuild's names for collections end in
 TOKEN = "DIPTYCH_MILVUS_TOKEN"
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]{0,199}")
 _SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]+://")  # of two letters at least: one is a drive
@@ -61,6 +62,8 @@ def _address(scheme: str, rest: str) -> Address:
     options = parse_qs(parts.query, keep_blank_values=True)
     if not host or not _NAME.fullmatch(name) or parts.fragment:
         raise ValueError(f"{form}; COLLECTION has letters, digits and _, and no digit first")
+    if name.endswith(OWN):
+        raise ValueError(f"{form}; names that end in {' or '.join(OWN)} belong to `diptych index rebuild`")
     if unknown := options.keys() - {"originals", "consistency"}:
         raise ValueError(f"{form}; {min(unknown)!r} is none of its options, originals and consistency are")
     consistency = options.get("consistency", ["bounded"])[-1]

@@ -44,6 +44,8 @@ def test_an_address_has_options_and_no_others():
         ("milvus://host/a/b", "letters, digits and _"),
         ("milvus://host/1st", "no digit first"),
         ("milvus://host:none/photos", "a port from 1 to 65535"),
+        ("milvus://host/photos_rebuilding", "belong to `diptych index rebuild`"),
+        ("milvus://host/photos_replaced", "belong to `diptych index rebuild`"),
     ]:
         with pytest.raises(ValueError, match=said):
             place(wrong)

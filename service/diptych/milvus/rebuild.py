@@ -3,6 +3,7 @@
 For another model a second collection grows under `NAME_rebuilding`, while services go on with the first. That one is
 then called `NAME_replaced`, so that nobody can add to it any more, what came last is embedded too, and the second gets
 the name. The names always say what is left to do, so that a rebuild that was interrupted goes on when it is run again.
+Both carry the property `diptych.rebuild`; what has such a name without it is somebody else's, and is left alone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from diptych.address import Address
+from diptych.address import REBUILDING, REPLACED, Address
 from diptych.errors import StoreError
 from diptych.intake import BATCH, features
 from diptych.layout import Kind
@@ -20,12 +21,14 @@ from diptych.milvus.check import feature_faults
 from diptych.milvus.rows import Layout
 from diptych.milvus.server import SLOW, Server
 from diptych.milvus.store import MilvusStore
-from diptych.milvus.table import layout_of, make
+from diptych.milvus.table import layout_of, make, properties_of
 from diptych.parallel import each
 from diptych.rebuild import Failure, Rebuilt, pixels_of
 from diptych.records import NewPicture, Record
 from diptych.scorer import Scorer
 from diptych_export.errors import PictureError
+
+_MARK = "diptych.rebuild"  # the property, which says what collection it is about
 
 
 def rebuild(
@@ -62,7 +65,13 @@ def rebuild(
 
 def _tidy(server: Server, name: str) -> None:
     """Take back, or take to its end, the change of names that was going on when the last rebuild ended."""
-    names, old = server.names(), f"{name}_replaced"
+    names, old = server.names(), f"{name}{REPLACED}"
+    for other in names:
+        if other in (old, f"{name}{REBUILDING}") and properties_of(server, other).get(_MARK) != name:
+            raise StoreError(
+                f"expected {other} on the server of {server.address} to be left by a rebuild, and it is something "
+                "else; give it another name, as a rebuild needs this one"
+            )
     if old in names and name in names:
         server.call("drop_collection", old, timeout=SLOW)
     elif old in names:
@@ -90,15 +99,16 @@ class _Work:
 
     def replace(self, name: str) -> None:
         """Put a collection of the scorer's model in the place of another; the old one goes last."""
-        new, old, wanted = f"{name}_rebuilding", f"{name}_replaced", Layout.of(self.scorer.runtime)
+        new, old, wanted = f"{name}{REBUILDING}", f"{name}{REPLACED}", Layout.of(self.scorer.runtime)
         if new in self.server.names() and layout_of(self.server, new) != wanted:
             self.server.call("drop_collection", new, timeout=SLOW)
-        make(self.server, new, wanted)
+        make(self.server, new, wanted, {_MARK: name})
         target = MilvusStore(self.server, wanted, new)
         source = MilvusStore(self.server, layout_of(self.server, name), name)
         self._fill(source, target)
         if self.failed and not self.drop:
             return
+        self.server.call("alter_collection_properties", name, {**source.layout.properties(), _MARK: name})
         self.server.call("rename_collection", name, old, timeout=SLOW)
         source.table.name = old
         self._fill(source, target)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from diptych.address import Address
+from diptych.address import REPLACED, Address
 from diptych.errors import ModelMismatchError, NoOriginalsError, StoreError
 from diptych.filters import Filter, compiled
 from diptych.layout import Kind
@@ -66,7 +66,7 @@ class MilvusStore:
             wanted = Layout.of(runtime)
             if create:
                 names = server.names()
-                if address.collection not in names and (half := f"{address.collection}_replaced") in names:
+                if address.collection not in names and (half := f"{address.collection}{REPLACED}") in names:
                     raise StoreError(
                         f"{address} was being embedded anew, and {half} waits for that; finish it with "
                         f"`diptych index rebuild --store {address}`"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from diptych.address import REPLACED
 from diptych.errors import ModelMismatchError, UnreachableError
 from diptych.milvus.conditions import FIELD
 from diptych.milvus.rows import TEXT, Layout
@@ -116,7 +117,7 @@ class Table:
         try:
             return self.server.ask(method, self.name, *arguments, **options)
         except MissingError:
-            if f"{self.name}_replaced" in self.server.names():
+            if f"{self.name}{REPLACED}" in self.server.names():
                 message = f"{self.server.address} is being embedded anew; wait for that"
                 raise UnreachableError(message, seconds=10.0) from None
             raise
@@ -131,7 +132,7 @@ class Table:
             raise ModelMismatchError(f"{self.server.address} {message}") from None
 
 
-def make(server: Server, name: str, layout: Layout) -> None:
+def make(server: Server, name: str, layout: Layout, properties: Mapping[str, str] | None = None) -> None:
     """Make an empty collection, or make one ready that is there without its index; others may do the same."""
     from pymilvus import DataType  # pyright: ignore[reportMissingImports]
 
@@ -146,7 +147,8 @@ def make(server: Server, name: str, layout: Layout) -> None:
     index.add_index(layout.vector, index_type="HNSW", metric_type="IP", params=_HNSW)
     if name not in server.names():
         try:
-            server.call("create_collection", name, schema=schema, properties=layout.properties(), timeout=SLOW)
+            every = {**layout.properties(), **(properties or {})}
+            server.call("create_collection", name, schema=schema, properties=every, timeout=SLOW)
         except RefusedError:
             if name not in server.names():
                 raise
@@ -158,9 +160,14 @@ def make(server: Server, name: str, layout: Layout) -> None:
 def layout_of(server: Server, name: str) -> Layout:
     """The layout of a collection. Raises MissingError, and StoreError for one that is not ours to read."""
     try:
-        found = server.call("describe_collection", name)
+        found = properties_of(server, name)
     except MissingError:
         raise MissingError(
             f"{server.address} holds no collection; make one with `diptych index add --store {server.address} PICTURES`"
         ) from None
-    return Layout.read(str(server.address), found["properties"])
+    return Layout.read(str(server.address), found)
+
+
+def properties_of(server: Server, name: str) -> dict[str, str]:
+    """What a collection was given beside its fields. Raises MissingError."""
+    return server.call("describe_collection", name)["properties"]

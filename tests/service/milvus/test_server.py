@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from diptych import Collection
-from diptych.address import place
+from diptych.address import Address, place
 from diptych.errors import ModelMismatchError, StoreError, UnreachableError
 from diptych.milvus.server import Server
 from diptych.scorer import Scorer
@@ -153,6 +153,28 @@ def test_a_rebuild_that_ends_while_the_names_change_is_taken_up_by_the_next(
     assert (report.pictures, report.embedded, report.failed) == (count, 0, 0)
     with Collection.open(address, other) as collection:
         assert len(collection) == count
+
+
+@pytest.mark.parametrize("ending", ["_rebuilding", "_replaced"])
+def test_a_rebuild_touches_no_collection_that_only_has_a_name_of_its_own(
+    address, scorer, photo_bytes, other_artifact, ending
+):
+    from diptych.milvus.rebuild import rebuild
+    from diptych.milvus.table import layout_of, make
+
+    found = place(address)
+    assert isinstance(found, Address)
+    with Collection.open(address, scorer, create=True) as collection:
+        collection.add(photo_bytes(0), keep_bytes=True)
+    server, name = Server(found), f"{found.collection}{ending}"
+    make(server, name, layout_of(server, found.collection))
+    other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
+    with pytest.raises(StoreError, match=f"expected {name} .* to be left by a rebuild"):
+        rebuild(found, other)
+    assert name in server.names()
+    server.call("drop_collection", name)
+    assert rebuild(found, other).embedded == 1
+    server.close()
 
 
 def test_metadata_that_milvus_cannot_hold_are_refused_with_their_size(address, scorer, photo_bytes):
