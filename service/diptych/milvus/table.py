@@ -41,13 +41,13 @@ class Table:
         step = max(1, _SENT // (2 * self.layout.token_bytes + 4 * self.layout.dimension + 1024))
         for start in range(0, len(rows), step):
             self._ask("upsert", list(rows[start : start + step]))
-        self._settled([row["id"] for row in rows])
+        self.settled([row["id"] for row in rows])
 
-    def delete(self, ids: Sequence[str]) -> set[str]:
-        """Take rows away; nobody finds them then. Gives the ids that somebody else put there again."""
+    def delete(self, ids: Sequence[str]) -> None:
+        """Take rows away; nobody finds them then."""
         for start in range(0, len(ids), _NAMED):
             self._ask("delete", ids=list(ids[start : start + _NAMED]))
-        return self._settled(ids)
+        self.settled(ids)
 
     def rows(self, ids: Sequence[str], fields: Sequence[str]) -> Iterator[dict[str, Any]]:
         """The rows with these ids, in any order; those that are not there are left out."""
@@ -91,7 +91,7 @@ class Table:
         )
         return list(hits)
 
-    def _settled(self, ids: Sequence[str]) -> set[str]:
+    def settled(self, ids: Sequence[str]) -> set[str]:
         """Wait until every reader sees what was written to these ids; those that are there then."""
         there = set()
         for start in range(0, len(ids), _NAMED):

@@ -13,6 +13,7 @@ from diptych import Collection
 from diptych.address import Address, place
 from diptych.errors import ModelMismatchError, StoreError, UnreachableError
 from diptych.milvus.server import Server
+from diptych.milvus.store import MilvusStore
 from diptych.scorer import Scorer
 
 
@@ -177,14 +178,46 @@ def test_a_rebuild_touches_no_collection_that_only_has_a_name_of_its_own(
     server.close()
 
 
-def test_metadata_that_milvus_cannot_hold_are_refused_with_their_size(address, scorer, photo_bytes):
+def test_metadata_that_milvus_cannot_hold_are_refused_with_their_size(address, scorer, photo_bytes, tmp_path):
     from diptych_export.errors import PictureError
 
     with Collection.open(address, scorer, create=True) as collection:
         collection.add(photo_bytes(0), metadata={"text": "x" * 60_000})
         with pytest.raises(PictureError, match="Milvus holds 65,535"):
             collection.add(photo_bytes(1), metadata={"text": "x" * 70_000})
+        with pytest.raises(PictureError, match="Milvus holds 65,535"):
+            collection.add(photo_bytes(2), metadata={"text": "x" * 70_000}, keep_bytes=True)
         assert len(collection) == 1
+        assert not [path for path in Path(tmp_path, "originals").rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_file_stays_if_its_picture_is_added_again_while_it_is_removed(
+    address, scorer, photo_bytes, monkeypatch, late
+):
+    """One adds it just before the other looks at the files, or just before it drops them."""
+    with Collection.open(address, scorer, create=True) as collection, Collection.open(address, scorer) as other:
+        id = collection.add(photo_bytes(0), keep_bytes=True).id
+        store = collection.backend
+        assert isinstance(store, MilvusStore)
+        assert store.originals is not None
+        owner, name = (store.table, "settled") if late else (store.originals, "drop")
+        step, seen = getattr(owner, name), []
+
+        def meanwhile(*arguments: Any) -> Any:
+            seen.append(arguments)
+            if len(seen) == 1 + late:  # the first time that is asked, the row has just been taken away
+                assert other.add(photo_bytes(0), keep_bytes=True).created
+            return step(*arguments)
+
+        monkeypatch.setattr(owner, name, meanwhile)
+        assert collection.remove(id)
+        assert len(seen) == 1 + late
+        assert collection.content(id) == (photo_bytes(0), "image/jpeg")
+        assert [path.name for path in store.originals.folder.rglob("*") if path.is_file()] == [id]
+        monkeypatch.undo()
+        assert collection.remove(id)
+        assert not [path for path in store.originals.folder.rglob("*") if path.is_file()]
 
 
 def test_kept_files_that_are_gone_or_changed_are_said_by_verify(address, scorer, photo_bytes, tmp_path):
