@@ -9,7 +9,7 @@ Both carry the property `diptych.rebuild`; what has such a name without it is so
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -110,7 +110,7 @@ class _Work:
             return
         self.server.call("alter_collection_properties", name, {**source.layout.properties(), _MARK: name})
         self.server.call("rename_collection", name, old, timeout=SLOW)
-        source.table.name = old
+        source.table.name, source.table.level = old, "Strong"  # with all that was written before it had this name
         self._fill(source, target)
         if self.failed and not self.drop:
             self.server.call("rename_collection", old, name, timeout=SLOW)
@@ -121,12 +121,20 @@ class _Work:
         self.server.call("drop_collection", old, timeout=SLOW)
 
     def _fill(self, source: MilvusStore, target: MilvusStore) -> None:
-        """Embed what the source has and the target has not."""
+        """Embed what the source has and the target has not, and say of the others what the source says now."""
         rows = (row for row in source.table.scan(["record"], step=4 * BATCH) if self._readable(source, row))
         records = map(source.layout.record, rows)
         while batch := list(islice(records, BATCH)):
-            there = target.known([record.id for record in batch])
+            there = target.records([record.id for record in batch])  # without damaged ones, which are embedded anew
             self._embed(source, target, [record for record in batch if record.id not in there])
+            old = target.layout.revision
+            self._correct(target, [r for r in batch if r.id in there and there[r.id] != replace(r, revision=old)])
+
+    def _correct(self, target: MilvusStore, records: list[Record]) -> None:
+        """Write records anew beside the features, which are the same: an id is a digest of the content."""
+        now = {record.id: record for record in records}
+        rows = target.table.rows(list(now), target.layout.fields)
+        target.table.write([target.layout.changed(row, **_facts(now[row["id"]])) for row in rows])
 
     def _forget(self, source: MilvusStore, target: MilvusStore) -> None:
         """Remove from the target what was removed from the source meanwhile."""
@@ -149,16 +157,10 @@ class _Work:
         self.on_progress(len(records))
 
     def _row(self, target: MilvusStore, record: Record, embedding: bytes, tokens: bytes) -> dict[str, Any]:
-        facts = {name: getattr(record, name) for name in ("id", "sha256", "path", "media_type", "width", "height")}
+        facts = {name: value for name, value in _facts(record).items() if name not in ("added", "kept")}
         data = b"" if record.bytes_kept else None  # that there are some is all a row says of them
-        picture = NewPicture(
-            **facts,
-            metadata=record.metadata,
-            revision=target.layout.revision,
-            embedding=embedding,
-            tokens=tokens,
-            data=data,
-        )
+        revision = target.layout.revision
+        picture = NewPicture(**facts, revision=revision, embedding=embedding, tokens=tokens, data=data)
         return target.layout.row(picture, record.added)
 
     def _readable(self, store: MilvusStore, row: dict[str, Any]) -> bool:
@@ -176,3 +178,9 @@ class _Work:
         self.on_error(record, error)
         if self.drop:
             store.remove([record.id])
+
+
+def _facts(record: Record) -> dict[str, Any]:
+    """What a row says of a picture beside its features."""
+    names = ("id", "sha256", "path", "media_type", "width", "height", "metadata", "added")
+    return {**{name: getattr(record, name) for name in names}, "kept": record.bytes_kept}

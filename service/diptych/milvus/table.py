@@ -13,7 +13,7 @@ from diptych.address import REPLACED
 from diptych.errors import ModelMismatchError, UnreachableError
 from diptych.milvus.conditions import FIELD
 from diptych.milvus.rows import TEXT, Layout
-from diptych.milvus.server import SLOW, MissingError, RefusedError, Server
+from diptych.milvus.server import SECONDS, SLOW, MissingError, RefusedError, Server
 
 MOST = 16_384  # rows that Milvus gives at once
 _NAMED = 1000  # ids in one expression
@@ -29,19 +29,25 @@ class Table:
     def __init__(self, server: Server, layout: Layout, name: str) -> None:
         """The collection called `name`, which may be another one than that of the server's address, for a rebuild."""
         self.server, self.layout, self.name = server, layout, name
-        self._level = "Strong" if server.address.strong else "Bounded"
+        self.level = "Strong" if server.address.strong else "Bounded"
 
     def check(self, timeout: float) -> None:
         """Raise UnreachableError if it does not answer in time, ModelMismatchError if its layout changed."""
         self.query('id == ""', [], limit=1, timeout=timeout)
-        self._check_layout()
+        self._check_layout(timeout)
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Put rows in the place of those with their ids, in parts that Milvus takes; everyone finds them then."""
+        """Put rows in the place of those with their ids, in parts that Milvus takes; everyone finds them then.
+
+        Raises UnreachableError if some are not there afterwards: lost, or removed meanwhile.
+        """
         step = max(1, _SENT // (2 * self.layout.token_bytes + 4 * self.layout.dimension + 1024))
         for start in range(0, len(rows), step):
             self._ask("upsert", list(rows[start : start + step]))
-        self.settled([row["id"] for row in rows])
+        ids = {row["id"] for row in rows}
+        if missing := ids - self.settled(sorted(ids)):
+            message = f"took {len(ids)} pictures and has {len(missing)} of them not ({min(missing)}); try again"
+            raise UnreachableError(f"{self.server.address} {message}", seconds=1.0)
 
     def delete(self, ids: Sequence[str]) -> None:
         """Take rows away; nobody finds them then."""
@@ -87,7 +93,7 @@ class Table:
             limit=count,
             output_fields=["id", "record"] if with_facts else ["id"],
             search_params={"metric_type": "IP", "params": {"ef": max(2 * count, 256)}},
-            consistency_level=self._level,
+            consistency_level=self.level,
         )
         return list(hits)
 
@@ -108,7 +114,7 @@ class Table:
         fields = fields if "count(*)" in fields else ["id", *fields]
         return list(
             self._ask(
-                "query", filter=where, output_fields=list(fields), consistency_level=level or self._level, **options
+                "query", filter=where, output_fields=list(fields), consistency_level=level or self.level, **options
             )
         )
 
@@ -122,11 +128,11 @@ class Table:
                 raise UnreachableError(message, seconds=10.0) from None
             raise
         except RefusedError:
-            self._check_layout()
+            self._check_layout(options.get("timeout", SECONDS))
             raise
 
-    def _check_layout(self) -> None:
-        now = layout_of(self.server, self.name)
+    def _check_layout(self, timeout: float) -> None:
+        now = layout_of(self.server, self.name, timeout)
         if now != self.layout:
             message = f"was embedded anew by another model ({now.revision}); start again with that model"
             raise ModelMismatchError(f"{self.server.address} {message}") from None
@@ -157,10 +163,10 @@ def make(server: Server, name: str, layout: Layout, properties: Mapping[str, str
     server.call("load_collection", name, timeout=SLOW)
 
 
-def layout_of(server: Server, name: str) -> Layout:
+def layout_of(server: Server, name: str, timeout: float = SECONDS) -> Layout:
     """The layout of a collection. Raises MissingError, and StoreError for one that is not ours to read."""
     try:
-        found = properties_of(server, name)
+        found = properties_of(server, name, timeout)
     except MissingError:
         raise MissingError(
             f"{server.address} holds no collection; make one with `diptych index add --store {server.address} PICTURES`"
@@ -168,6 +174,6 @@ def layout_of(server: Server, name: str) -> Layout:
     return Layout.read(str(server.address), found)
 
 
-def properties_of(server: Server, name: str) -> dict[str, str]:
+def properties_of(server: Server, name: str, timeout: float = SECONDS) -> dict[str, str]:
     """What a collection was given beside its fields. Raises MissingError."""
-    return server.call("describe_collection", name)["properties"]
+    return server.call("describe_collection", name, timeout=timeout)["properties"]

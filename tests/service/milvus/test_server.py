@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from diptych import Collection
@@ -176,6 +177,75 @@ def test_a_rebuild_touches_no_collection_that_only_has_a_name_of_its_own(
     server.call("drop_collection", name)
     assert rebuild(found, other).embedded == 1
     server.close()
+
+
+@pytest.mark.parametrize("ends_between", [False, True])
+def test_what_changes_while_all_is_embedded_anew_is_as_it_was_last(
+    address, scorer, photo_bytes, other_artifact, monkeypatch, ends_between
+):
+    """Removed and added again, completed, added and removed, between the first filling and the change of names."""
+    from diptych.milvus.rebuild import rebuild
+
+    found = place(address)
+    assert isinstance(found, Address)
+    other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
+    with Collection.open(address, scorer, create=True) as collection:
+        ids = [collection.add(photo_bytes(n), metadata={"n": n}, keep_bytes=True).id for n in range(4)]
+        call, changed = Server.call, []
+
+        def meanwhile(self: Server, method: str, *arguments: Any, **options: Any) -> Any:
+            if method == "rename_collection" and not changed:
+                changed.append(arguments)
+                collection.remove(ids[0])
+                collection.add(photo_bytes(0), metadata={"n": 100}, keep_bytes=True)
+                collection.add(photo_bytes(1), path="/later.jpg")
+                collection.add(photo_bytes(9), metadata={"n": 9}, keep_bytes=True)
+                collection.remove(ids[2])
+                if ends_between:
+                    raise UnreachableError("the line is cut", seconds=1)
+            return call(self, method, *arguments, **options)
+
+        monkeypatch.setattr(Server, "call", meanwhile)
+        if ends_between:
+            with pytest.raises(UnreachableError, match="the line is cut"):
+                rebuild(found, other)
+        report = rebuild(found, other)
+        assert (report.pictures, report.embedded, report.failed) == (4, 1 if ends_between else 5, 0)
+    with Collection.open(address, other) as collection:
+        records = {record.metadata["n"]: record for record in collection.list(10)}
+        assert {n: record.path for n, record in records.items()} == {100: None, 1: "/later.jpg", 3: None, 9: None}
+        tokens, embedding = collection.panel(records[100].id)
+        fresh = other.encode([photo_bytes(0)])
+        assert np.array_equal(tokens, fresh.tokens[0].astype("<f2"))
+        assert np.array_equal(embedding, fresh.embeddings[0])
+        assert collection.verify().healthy
+
+
+def test_what_the_server_took_and_has_not_is_no_success(address, scorer, photo_bytes, monkeypatch):
+    with Collection.open(address, scorer, create=True) as collection:
+        call = Server.call
+
+        def lossy(self: Server, method: str, *arguments: Any, **options: Any) -> Any:
+            return None if method == "upsert" else call(self, method, *arguments, **options)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Server, "call", lossy)
+            with pytest.raises(UnreachableError, match=r"took 1 pictures and has 1 of them not .*; try again"):
+                collection.add(photo_bytes(0))
+        assert collection.add(photo_bytes(0)).created
+
+
+def test_every_call_of_a_check_is_bounded(address, scorer, monkeypatch):
+    with Collection.open(address, scorer, create=True) as collection:
+        call, given = Server.call, {}
+
+        def watched(self: Server, method: str, *arguments: Any, **options: Any) -> Any:
+            given[method] = options.get("timeout")
+            return call(self, method, *arguments, **options)
+
+        monkeypatch.setattr(Server, "call", watched)
+        collection.backend.check()
+        assert given == {"query": 2.0, "describe_collection": 2.0}
 
 
 def test_metadata_that_milvus_cannot_hold_are_refused_with_their_size(address, scorer, photo_bytes, tmp_path):
