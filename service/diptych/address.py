@@ -10,8 +10,10 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 SCHEMES = {"milvus": "http", "milvuss": "https", "milvus+tls": "https"}
 PORT = 19530
+OWN = REBUILDING, REPLACED = "_rebuilding", "_replaced"  # what a rebuild's names for collections end in
 TOKEN = "DIPTYCH_MILVUS_TOKEN"
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]{0,199}")
+_SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]+://")  # of two letters at least: one is a drive
 
 
 @dataclass(frozen=True)
@@ -40,20 +42,28 @@ def place(where: str | os.PathLike[str] | Address) -> Path | Address:
     text = os.fspath(where)
     # A Path makes one slash of two.
     scheme, separator, rest = text.partition(":/")
-    return _address(scheme, rest.lstrip("/")) if separator and scheme in SCHEMES else Path(text)
+    if separator and scheme.lower() in SCHEMES:
+        return _address(scheme.lower(), rest.lstrip("/"))
+    if _SCHEME.match(text):  # it may have a password, so it is not repeated
+        raise ValueError(f"expected a folder, or an address that begins with {'://, '.join(SCHEMES)}://")
+    return Path(text)
 
 
 def _address(scheme: str, rest: str) -> Address:
     form = f"expected {scheme}://[USER:PASSWORD@]HOST[:PORT]/COLLECTION[?originals=DIR]"
-    parts = urlsplit(f"{scheme}://{rest}")
     try:
+        parts = urlsplit(f"{scheme}://{rest}")
         host, port = parts.hostname, parts.port or PORT
-    except ValueError:
-        raise ValueError(f"{form}, with a port from 1 to 65535") from None
+    except ValueError:  # says all of it, with the password
+        raise ValueError(
+            f"{form}, with a port from 1 to 65535; in USER and PASSWORD write all but letters and digits as %XX"
+        ) from None
     name = parts.path.strip("/")
     options = parse_qs(parts.query, keep_blank_values=True)
     if not host or not _NAME.fullmatch(name) or parts.fragment:
         raise ValueError(f"{form}; COLLECTION has letters, digits and _, and no digit first")
+    if name.endswith(OWN):
+        raise ValueError(f"{form}; names that end in {' or '.join(OWN)} belong to `diptych index rebuild`")
     if unknown := options.keys() - {"originals", "consistency"}:
         raise ValueError(f"{form}; {min(unknown)!r} is none of its options, originals and consistency are")
     consistency = options.get("consistency", ["bounded"])[-1]

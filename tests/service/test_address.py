@@ -10,7 +10,8 @@ from diptych.address import Address, place
 def test_whatever_is_no_address_is_a_folder():
     assert place("store") == Path("store")
     assert place(Path("/a/b")) == Path("/a/b")
-    assert place("milvus/x") == Path("milvus/x")
+    for odd in ("milvus/x", "C:/pictures", "C://pictures", "a:/b", "here/ab://c", "1a://b", "éa://b"):
+        assert place(odd) == Path(odd)
 
 
 @pytest.mark.parametrize(
@@ -20,6 +21,8 @@ def test_whatever_is_no_address_is_a_folder():
         ("milvus://host:99/photos", "http://host:99"),
         ("milvuss://host/photos", "https://host:19530"),
         ("milvus+tls://[::1]:1/photos", "https://[::1]:1"),
+        ("Milvus://host/photos", "http://host:19530"),
+        (Path("MILVUSS://host/photos"), "https://host:19530"),
     ],
 )
 def test_an_address_names_its_server(text, server):
@@ -41,6 +44,8 @@ def test_an_address_has_options_and_no_others():
         ("milvus://host/a/b", "letters, digits and _"),
         ("milvus://host/1st", "no digit first"),
         ("milvus://host:none/photos", "a port from 1 to 65535"),
+        ("milvus://host/photos_rebuilding", "belong to `diptych index rebuild`"),
+        ("milvus://host/photos_replaced", "belong to `diptych index rebuild`"),
     ]:
         with pytest.raises(ValueError, match=said):
             place(wrong)
@@ -54,6 +59,26 @@ def test_a_password_is_used_and_never_shown(monkeypatch):
     monkeypatch.setenv("DIPTYCH_MILVUS_TOKEN", "from outside")
     assert place("milvus://host/photos").token == "from outside"  # pyright: ignore[reportAttributeAccessIssue]
     assert found.token == place("milvus://me:s%40cret@host/photos").token  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "milvus://root:s3℀cret@host/photos",
+        "milvus://root:s3cret@[host/photos",
+        "milvus://root:s3cret@host:none/photos",
+        "milvsu://root:s3cret@host/photos",
+        "http://root:s3cret@host:19530/photos",
+    ],
+)
+def test_a_wrong_address_is_refused_without_its_password_and_makes_no_folder(text, diptych, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"expected .*milvus://") as caught:
+        place(text)
+    assert "s3" not in str(caught.value)
+    found = diptych("index", "add", "--store", text, tmp_path)
+    assert (found.code, "milvus://" in found.err, "s3" in found.out + found.err) == (2, True, False)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_command_line_refuses_a_wrong_address_and_one_where_a_folder_must_be(diptych):

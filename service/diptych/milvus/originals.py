@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
@@ -35,10 +36,25 @@ class Originals:
         except OSError:
             return None
 
-    def drop(self, id: str) -> None:
-        """Remove a file, if it is there."""
-        with suppress(OSError):
-            self._path(id).unlink()
+    def drop(self, ids: Sequence[str], wanted: Callable[[Sequence[str]], set[str]]) -> None:
+        """Remove files, but for those whose ids are `wanted` when it is asked, with the files out of their place.
+
+        Who adds a picture writes its file again after its row: either they find it gone, or the row is seen here.
+        """
+        aside = {}
+        for id in ids:
+            away = self._path(id).with_name(f".{id}.{uuid4().hex}")
+            with suppress(OSError):
+                self._path(id).rename(away)
+                aside[id] = away
+        back = set(aside)  # all of them, if nobody answers
+        try:
+            if aside:
+                back = wanted(list(aside))
+        finally:
+            for id, away in aside.items():
+                with suppress(OSError):
+                    away.replace(self._path(id)) if id in back else away.unlink()
 
     def _path(self, id: str) -> Path:
         return self.folder / id[:2] / id

@@ -3,16 +3,17 @@
 For another model a second collection grows under `NAME_rebuilding`, while services go on with the first. That one is
 then called `NAME_replaced`, so that nobody can add to it any more, what came last is embedded too, and the second gets
 the name. The names always say what is left to do, so that a rebuild that was interrupted goes on when it is run again.
+Both carry the property `diptych.rebuild`; what has such a name without it is somebody else's, and is left alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from diptych.address import Address
+from diptych.address import REBUILDING, REPLACED, Address
 from diptych.errors import StoreError
 from diptych.intake import BATCH, features
 from diptych.layout import Kind
@@ -20,12 +21,14 @@ from diptych.milvus.check import feature_faults
 from diptych.milvus.rows import Layout
 from diptych.milvus.server import SLOW, Server
 from diptych.milvus.store import MilvusStore
-from diptych.milvus.table import layout_of, make
+from diptych.milvus.table import layout_of, make, properties_of
 from diptych.parallel import each
 from diptych.rebuild import Failure, Rebuilt, pixels_of
 from diptych.records import NewPicture, Record
 from diptych.scorer import Scorer
 from diptych_export.errors import PictureError
+
+_MARK = "diptych.rebuild"  # the property, which says what collection it is about
 
 
 def rebuild(
@@ -62,7 +65,13 @@ def rebuild(
 
 def _tidy(server: Server, name: str) -> None:
     """Take back, or take to its end, the change of names that was going on when the last rebuild ended."""
-    names, old = server.names(), f"{name}_replaced"
+    names, old = server.names(), f"{name}{REPLACED}"
+    for other in names:
+        if other in (old, f"{name}{REBUILDING}") and properties_of(server, other).get(_MARK) != name:
+            raise StoreError(
+                f"expected {other} on the server of {server.address} to be left by a rebuild, and it is something "
+                "else; give it another name, as a rebuild needs this one"
+            )
     if old in names and name in names:
         server.call("drop_collection", old, timeout=SLOW)
     elif old in names:
@@ -90,17 +99,18 @@ class _Work:
 
     def replace(self, name: str) -> None:
         """Put a collection of the scorer's model in the place of another; the old one goes last."""
-        new, old, wanted = f"{name}_rebuilding", f"{name}_replaced", Layout.of(self.scorer.runtime)
+        new, old, wanted = f"{name}{REBUILDING}", f"{name}{REPLACED}", Layout.of(self.scorer.runtime)
         if new in self.server.names() and layout_of(self.server, new) != wanted:
             self.server.call("drop_collection", new, timeout=SLOW)
-        make(self.server, new, wanted)
+        make(self.server, new, wanted, {_MARK: name})
         target = MilvusStore(self.server, wanted, new)
         source = MilvusStore(self.server, layout_of(self.server, name), name)
         self._fill(source, target)
         if self.failed and not self.drop:
             return
+        self.server.call("alter_collection_properties", name, {**source.layout.properties(), _MARK: name})
         self.server.call("rename_collection", name, old, timeout=SLOW)
-        source.table.name = old
+        source.table.name, source.table.level = old, "Strong"  # with all that was written before it had this name
         self._fill(source, target)
         if self.failed and not self.drop:
             self.server.call("rename_collection", old, name, timeout=SLOW)
@@ -111,12 +121,20 @@ class _Work:
         self.server.call("drop_collection", old, timeout=SLOW)
 
     def _fill(self, source: MilvusStore, target: MilvusStore) -> None:
-        """Embed what the source has and the target has not."""
+        """Embed what the source has and the target has not, and say of the others what the source says now."""
         rows = (row for row in source.table.scan(["record"], step=4 * BATCH) if self._readable(source, row))
         records = map(source.layout.record, rows)
         while batch := list(islice(records, BATCH)):
-            there = target.known([record.id for record in batch])
+            there = target.records([record.id for record in batch])  # without damaged ones, which are embedded anew
             self._embed(source, target, [record for record in batch if record.id not in there])
+            old = target.layout.revision
+            self._correct(target, [r for r in batch if r.id in there and there[r.id] != replace(r, revision=old)])
+
+    def _correct(self, target: MilvusStore, records: list[Record]) -> None:
+        """Write records anew beside the features, which are the same: an id is a digest of the content."""
+        now = {record.id: record for record in records}
+        rows = target.table.rows(list(now), target.layout.fields)
+        target.table.write([target.layout.changed(row, **_facts(now[row["id"]])) for row in rows])
 
     def _forget(self, source: MilvusStore, target: MilvusStore) -> None:
         """Remove from the target what was removed from the source meanwhile."""
@@ -139,16 +157,10 @@ class _Work:
         self.on_progress(len(records))
 
     def _row(self, target: MilvusStore, record: Record, embedding: bytes, tokens: bytes) -> dict[str, Any]:
-        facts = {name: getattr(record, name) for name in ("id", "sha256", "path", "media_type", "width", "height")}
+        facts = {name: value for name, value in _facts(record).items() if name not in ("added", "kept")}
         data = b"" if record.bytes_kept else None  # that there are some is all a row says of them
-        picture = NewPicture(
-            **facts,
-            metadata=record.metadata,
-            revision=target.layout.revision,
-            embedding=embedding,
-            tokens=tokens,
-            data=data,
-        )
+        revision = target.layout.revision
+        picture = NewPicture(**facts, revision=revision, embedding=embedding, tokens=tokens, data=data)
         return target.layout.row(picture, record.added)
 
     def _readable(self, store: MilvusStore, row: dict[str, Any]) -> bool:
@@ -166,3 +178,9 @@ class _Work:
         self.on_error(record, error)
         if self.drop:
             store.remove([record.id])
+
+
+def _facts(record: Record) -> dict[str, Any]:
+    """What a row says of a picture beside its features."""
+    names = ("id", "sha256", "path", "media_type", "width", "height", "metadata", "added")
+    return {**{name: getattr(record, name) for name in names}, "kept": record.bytes_kept}

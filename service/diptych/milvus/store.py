@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from diptych.address import Address
+from diptych.address import REPLACED, Address
 from diptych.errors import ModelMismatchError, NoOriginalsError, StoreError
 from diptych.filters import Filter, compiled
 from diptych.layout import Kind
@@ -66,7 +66,7 @@ class MilvusStore:
             wanted = Layout.of(runtime)
             if create:
                 names = server.names()
-                if address.collection not in names and (half := f"{address.collection}_replaced") in names:
+                if address.collection not in names and (half := f"{address.collection}{REPLACED}") in names:
                     raise StoreError(
                         f"{address} was being embedded anew, and {half} waits for that; finish it with "
                         f"`diptych index rebuild --store {address}`"
@@ -115,9 +115,11 @@ class MilvusStore:
         there = self.known(list(new))
         fresh = [picture for id, picture in reversed(new.items()) if id not in there]
         added = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._keep(fresh)
-        self.table.write([self.layout.row(picture, added) for picture in fresh])
-        self._keep(fresh)  # again: who removed the same picture meanwhile has taken its file away
+        rows = [self.layout.row(picture, added) for picture in fresh]  # before a file is kept, as it may refuse
+        files = {picture.id: picture.data for picture in fresh if picture.data is not None}
+        self._keep(files)
+        self.table.write(rows)
+        self._keep(files)  # again: who removed the same picture meanwhile has taken its file away
         first = {picture.id for picture in fresh}
         self.complete((p.id, p.path, p.data) for p in pictures if p.id in there or new[p.id] is not p)
         return [picture.id in first and new[picture.id] is picture for picture in pictures]
@@ -129,13 +131,14 @@ class MilvusStore:
         for id, path, data in known:
             before = wanted.get(id, (None, None))
             wanted[id] = (path if before[0] is None else before[0], data if before[1] is None else before[1])
-        lacking = []
+        lacking, files = [], {}
         for id, record in self.records(list(wanted)).items():
             path, data = wanted[id]
             if data is not None and not record.bytes_kept:
-                self._originals().keep(id, data)
-            if (path is not None and record.path is None) or (data is not None and not record.bytes_kept):
+                files[id] = data
+            if (path is not None and record.path is None) or id in files:
                 lacking.append(id)
+        self._keep(files)
         changed = []
         for row in self.table.rows(lacking, self.layout.fields):
             path, data = wanted[row["id"]]
@@ -143,16 +146,15 @@ class MilvusStore:
             kept = facts["kept"] or data is not None
             changed.append(self.layout.changed(row, path=path if facts["path"] is None else facts["path"], kept=kept))
         self.table.write(changed)
+        self._keep({row["id"]: files[row["id"]] for row in changed if row["id"] in files})  # again, as in `insert`
 
     def remove(self, ids: Sequence[str]) -> list[bool]:
         """Remove pictures; says for each whether it was there. Files that were kept of them go too."""
         self._check_writing()
         there = sorted(self.known(ids))
-        again = self.table.delete(there)
+        self.table.delete(there)
         if self.originals is not None:
-            for id in there:
-                if id not in again:
-                    self.originals.drop(id)
+            self.originals.drop(there, self.table.settled)
         return [id in there for id in ids]
 
     def get(self, id: str) -> Record | None:
@@ -300,10 +302,9 @@ class MilvusStore:
                 self._left_out(fault)
         return whole
 
-    def _keep(self, pictures: Sequence[NewPicture]) -> None:
-        for picture in pictures:
-            if picture.data is not None:
-                self._originals().keep(picture.id, picture.data)
+    def _keep(self, files: Mapping[str, bytes]) -> None:
+        for id, data in files.items():
+            self._originals().keep(id, data)
 
     def _originals(self) -> Originals:
         if self.originals is None:

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from diptych.address import REPLACED
 from diptych.errors import ModelMismatchError, UnreachableError
 from diptych.milvus.conditions import FIELD
 from diptych.milvus.rows import TEXT, Layout
-from diptych.milvus.server import SLOW, MissingError, RefusedError, Server
+from diptych.milvus.server import SECONDS, SLOW, MissingError, RefusedError, Server
 
 MOST = 16_384  # rows that Milvus gives at once
 _NAMED = 1000  # ids in one expression
@@ -28,25 +29,31 @@ class Table:
     def __init__(self, server: Server, layout: Layout, name: str) -> None:
         """The collection called `name`, which may be another one than that of the server's address, for a rebuild."""
         self.server, self.layout, self.name = server, layout, name
-        self._level = "Strong" if server.address.strong else "Bounded"
+        self.level = "Strong" if server.address.strong else "Bounded"
 
     def check(self, timeout: float) -> None:
         """Raise UnreachableError if it does not answer in time, ModelMismatchError if its layout changed."""
         self.query('id == ""', [], limit=1, timeout=timeout)
-        self._check_layout()
+        self._check_layout(timeout)
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Put rows in the place of those with their ids, in parts that Milvus takes; everyone finds them then."""
+        """Put rows in the place of those with their ids, in parts that Milvus takes; everyone finds them then.
+
+        Raises UnreachableError if some are not there afterwards: lost, or removed meanwhile.
+        """
         step = max(1, _SENT // (2 * self.layout.token_bytes + 4 * self.layout.dimension + 1024))
         for start in range(0, len(rows), step):
             self._ask("upsert", list(rows[start : start + step]))
-        self._settled([row["id"] for row in rows])
+        ids = {row["id"] for row in rows}
+        if missing := ids - self.settled(sorted(ids)):
+            message = f"took {len(ids)} pictures and has {len(missing)} of them not ({min(missing)}); try again"
+            raise UnreachableError(f"{self.server.address} {message}", seconds=1.0)
 
-    def delete(self, ids: Sequence[str]) -> set[str]:
-        """Take rows away; nobody finds them then. Gives the ids that somebody else put there again."""
+    def delete(self, ids: Sequence[str]) -> None:
+        """Take rows away; nobody finds them then."""
         for start in range(0, len(ids), _NAMED):
             self._ask("delete", ids=list(ids[start : start + _NAMED]))
-        return self._settled(ids)
+        self.settled(ids)
 
     def rows(self, ids: Sequence[str], fields: Sequence[str]) -> Iterator[dict[str, Any]]:
         """The rows with these ids, in any order; those that are not there are left out."""
@@ -86,11 +93,11 @@ class Table:
             limit=count,
             output_fields=["id", "record"] if with_facts else ["id"],
             search_params={"metric_type": "IP", "params": {"ef": max(2 * count, 256)}},
-            consistency_level=self._level,
+            consistency_level=self.level,
         )
         return list(hits)
 
-    def _settled(self, ids: Sequence[str]) -> set[str]:
+    def settled(self, ids: Sequence[str]) -> set[str]:
         """Wait until every reader sees what was written to these ids; those that are there then."""
         there = set()
         for start in range(0, len(ids), _NAMED):
@@ -107,7 +114,7 @@ class Table:
         fields = fields if "count(*)" in fields else ["id", *fields]
         return list(
             self._ask(
-                "query", filter=where, output_fields=list(fields), consistency_level=level or self._level, **options
+                "query", filter=where, output_fields=list(fields), consistency_level=level or self.level, **options
             )
         )
 
@@ -116,22 +123,22 @@ class Table:
         try:
             return self.server.ask(method, self.name, *arguments, **options)
         except MissingError:
-            if f"{self.name}_replaced" in self.server.names():
+            if f"{self.name}{REPLACED}" in self.server.names():
                 message = f"{self.server.address} is being embedded anew; wait for that"
                 raise UnreachableError(message, seconds=10.0) from None
             raise
         except RefusedError:
-            self._check_layout()
+            self._check_layout(options.get("timeout", SECONDS))
             raise
 
-    def _check_layout(self) -> None:
-        now = layout_of(self.server, self.name)
+    def _check_layout(self, timeout: float) -> None:
+        now = layout_of(self.server, self.name, timeout)
         if now != self.layout:
             message = f"was embedded anew by another model ({now.revision}); start again with that model"
             raise ModelMismatchError(f"{self.server.address} {message}") from None
 
 
-def make(server: Server, name: str, layout: Layout) -> None:
+def make(server: Server, name: str, layout: Layout, properties: Mapping[str, str] | None = None) -> None:
     """Make an empty collection, or make one ready that is there without its index; others may do the same."""
     from pymilvus import DataType  # pyright: ignore[reportMissingImports]
 
@@ -146,7 +153,8 @@ def make(server: Server, name: str, layout: Layout) -> None:
     index.add_index(layout.vector, index_type="HNSW", metric_type="IP", params=_HNSW)
     if name not in server.names():
         try:
-            server.call("create_collection", name, schema=schema, properties=layout.properties(), timeout=SLOW)
+            every = {**layout.properties(), **(properties or {})}
+            server.call("create_collection", name, schema=schema, properties=every, timeout=SLOW)
         except RefusedError:
             if name not in server.names():
                 raise
@@ -155,12 +163,17 @@ def make(server: Server, name: str, layout: Layout) -> None:
     server.call("load_collection", name, timeout=SLOW)
 
 
-def layout_of(server: Server, name: str) -> Layout:
+def layout_of(server: Server, name: str, timeout: float = SECONDS) -> Layout:
     """The layout of a collection. Raises MissingError, and StoreError for one that is not ours to read."""
     try:
-        found = server.call("describe_collection", name)
+        found = properties_of(server, name, timeout)
     except MissingError:
         raise MissingError(
             f"{server.address} holds no collection; make one with `diptych index add --store {server.address} PICTURES`"
         ) from None
-    return Layout.read(str(server.address), found["properties"])
+    return Layout.read(str(server.address), found)
+
+
+def properties_of(server: Server, name: str, timeout: float = SECONDS) -> dict[str, str]:
+    """What a collection was given beside its fields. Raises MissingError."""
+    return server.call("describe_collection", name, timeout=timeout)["properties"]

@@ -7,12 +7,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from diptych import Collection
-from diptych.address import place
+from diptych.address import Address, place
 from diptych.errors import ModelMismatchError, StoreError, UnreachableError
 from diptych.milvus.server import Server
+from diptych.milvus.store import MilvusStore
 from diptych.scorer import Scorer
 
 
@@ -155,14 +157,137 @@ def test_a_rebuild_that_ends_while_the_names_change_is_taken_up_by_the_next(
         assert len(collection) == count
 
 
-def test_metadata_that_milvus_cannot_hold_are_refused_with_their_size(address, scorer, photo_bytes):
+@pytest.mark.parametrize("ending", ["_rebuilding", "_replaced"])
+def test_a_rebuild_touches_no_collection_that_only_has_a_name_of_its_own(
+    address, scorer, photo_bytes, other_artifact, ending
+):
+    from diptych.milvus.rebuild import rebuild
+    from diptych.milvus.table import layout_of, make
+
+    found = place(address)
+    assert isinstance(found, Address)
+    with Collection.open(address, scorer, create=True) as collection:
+        collection.add(photo_bytes(0), keep_bytes=True)
+    server, name = Server(found), f"{found.collection}{ending}"
+    make(server, name, layout_of(server, found.collection))
+    other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
+    with pytest.raises(StoreError, match=f"expected {name} .* to be left by a rebuild"):
+        rebuild(found, other)
+    assert name in server.names()
+    server.call("drop_collection", name)
+    assert rebuild(found, other).embedded == 1
+    server.close()
+
+
+@pytest.mark.parametrize("ends_between", [False, True])
+def test_what_changes_while_all_is_embedded_anew_is_as_it_was_last(
+    address, scorer, photo_bytes, other_artifact, monkeypatch, ends_between
+):
+    """Removed and added again, completed, added and removed, between the first filling and the change of names."""
+    from diptych.milvus.rebuild import rebuild
+
+    found = place(address)
+    assert isinstance(found, Address)
+    other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
+    with Collection.open(address, scorer, create=True) as collection:
+        ids = [collection.add(photo_bytes(n), metadata={"n": n}, keep_bytes=True).id for n in range(4)]
+        call, changed = Server.call, []
+
+        def meanwhile(self: Server, method: str, *arguments: Any, **options: Any) -> Any:
+            if method == "rename_collection" and not changed:
+                changed.append(arguments)
+                collection.remove(ids[0])
+                collection.add(photo_bytes(0), metadata={"n": 100}, keep_bytes=True)
+                collection.add(photo_bytes(1), path="/later.jpg")
+                collection.add(photo_bytes(9), metadata={"n": 9}, keep_bytes=True)
+                collection.remove(ids[2])
+                if ends_between:
+                    raise UnreachableError("the line is cut", seconds=1)
+            return call(self, method, *arguments, **options)
+
+        monkeypatch.setattr(Server, "call", meanwhile)
+        if ends_between:
+            with pytest.raises(UnreachableError, match="the line is cut"):
+                rebuild(found, other)
+        report = rebuild(found, other)
+        assert (report.pictures, report.embedded, report.failed) == (4, 1 if ends_between else 5, 0)
+    with Collection.open(address, other) as collection:
+        records = {record.metadata["n"]: record for record in collection.list(10)}
+        assert {n: record.path for n, record in records.items()} == {100: None, 1: "/later.jpg", 3: None, 9: None}
+        tokens, embedding = collection.panel(records[100].id)
+        fresh = other.encode([photo_bytes(0)])
+        assert np.array_equal(tokens, fresh.tokens[0].astype("<f2"))
+        assert np.array_equal(embedding, fresh.embeddings[0])
+        assert collection.verify().healthy
+
+
+def test_what_the_server_took_and_has_not_is_no_success(address, scorer, photo_bytes, monkeypatch):
+    with Collection.open(address, scorer, create=True) as collection:
+        call = Server.call
+
+        def lossy(self: Server, method: str, *arguments: Any, **options: Any) -> Any:
+            return None if method == "upsert" else call(self, method, *arguments, **options)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Server, "call", lossy)
+            with pytest.raises(UnreachableError, match=r"took 1 pictures and has 1 of them not .*; try again"):
+                collection.add(photo_bytes(0))
+        assert collection.add(photo_bytes(0)).created
+
+
+def test_every_call_of_a_check_is_bounded(address, scorer, monkeypatch):
+    with Collection.open(address, scorer, create=True) as collection:
+        call, given = Server.call, {}
+
+        def watched(self: Server, method: str, *arguments: Any, **options: Any) -> Any:
+            given[method] = options.get("timeout")
+            return call(self, method, *arguments, **options)
+
+        monkeypatch.setattr(Server, "call", watched)
+        collection.backend.check()
+        assert given == {"query": 2.0, "describe_collection": 2.0}
+
+
+def test_metadata_that_milvus_cannot_hold_are_refused_with_their_size(address, scorer, photo_bytes, tmp_path):
     from diptych_export.errors import PictureError
 
     with Collection.open(address, scorer, create=True) as collection:
         collection.add(photo_bytes(0), metadata={"text": "x" * 60_000})
         with pytest.raises(PictureError, match="Milvus holds 65,535"):
             collection.add(photo_bytes(1), metadata={"text": "x" * 70_000})
+        with pytest.raises(PictureError, match="Milvus holds 65,535"):
+            collection.add(photo_bytes(2), metadata={"text": "x" * 70_000}, keep_bytes=True)
         assert len(collection) == 1
+        assert not [path for path in Path(tmp_path, "originals").rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_file_stays_if_its_picture_is_added_again_while_it_is_removed(
+    address, scorer, photo_bytes, monkeypatch, late
+):
+    """One adds it just before the other looks at the files, or just before it drops them."""
+    with Collection.open(address, scorer, create=True) as collection, Collection.open(address, scorer) as other:
+        id = collection.add(photo_bytes(0), keep_bytes=True).id
+        store = collection.backend
+        assert isinstance(store, MilvusStore)
+        assert store.originals is not None
+        owner, name = (store.table, "settled") if late else (store.originals, "drop")
+        step, seen = getattr(owner, name), []
+
+        def meanwhile(*arguments: Any) -> Any:
+            seen.append(arguments)
+            if len(seen) == 1 + late:  # the first time that is asked, the row has just been taken away
+                assert other.add(photo_bytes(0), keep_bytes=True).created
+            return step(*arguments)
+
+        monkeypatch.setattr(owner, name, meanwhile)
+        assert collection.remove(id)
+        assert len(seen) == 1 + late
+        assert collection.content(id) == (photo_bytes(0), "image/jpeg")
+        assert [path.name for path in store.originals.folder.rglob("*") if path.is_file()] == [id]
+        monkeypatch.undo()
+        assert collection.remove(id)
+        assert not [path for path in store.originals.folder.rglob("*") if path.is_file()]
 
 
 def test_kept_files_that_are_gone_or_changed_are_said_by_verify(address, scorer, photo_bytes, tmp_path):
