@@ -31,7 +31,14 @@ _PATIENCE = 90.0
 # For `params`: the names of fixtures, with what selects and skips them.
 SERVERS = [
     pytest.param("lite", marks=pytest.mark.milvus),
-    pytest.param("real", marks=[pytest.mark.milvus, pytest.mark.slow]),
+    pytest.param(
+        "real",
+        marks=[
+            pytest.mark.milvus,
+            pytest.mark.slow,
+            pytest.mark.skipif(not PYTHON.exists(), reason=f"there is no Milvus at {PYTHON}; .ci/run installs it"),
+        ],
+    ),
 ]
 
 
@@ -43,8 +50,6 @@ class MilvusServer:
         pytest.importorskip("pymilvus", reason="pymilvus is not installed: pip install 'diptych[milvus]'")
         if kind == "lite":
             pytest.importorskip("milvus_lite", reason="milvus-lite is not installed: pip install milvus-lite")
-        elif not PYTHON.exists():
-            pytest.skip(f"there is no Milvus at {PYTHON}; .ci/run installs it")
         elif _taken(2380):
             pytest.skip("another Milvus runs here: the port 2380 of its etcd cannot be moved")
         self.kind, self.folder, self.port = kind, folder, free_port()
