@@ -16,7 +16,7 @@ from diptych.layout import Kind
 from diptych.records import NewPicture, Record
 
 if TYPE_CHECKING:
-    from diptych.rebuild import Rebuilt
+    from diptych.rebuild import Failure, Rebuilt
     from diptych.scorer import Scorer
     from diptych.verify import Verdict
     from diptych_export.runtime import Runtime
@@ -142,7 +142,7 @@ class Backend(Protocol):
         *,
         everything: bool = False,
         index: Kind | None = None,
-        on_error: Callable[[Record, Exception], None] | None = None,
+        on_error: Failure | None = None,
         on_progress: Callable[[int], None] | None = None,
     ) -> Rebuilt:
         """Embed damaged pictures (with `everything`: all of them) anew, and make the index from the pictures alone."""

@@ -22,7 +22,7 @@ from diptych.layout import Kind
 from diptych.local import Local
 from diptych.originals import original
 from diptych.parallel import each
-from diptych.rebuild import Rebuilt
+from diptych.rebuild import Failure, Rebuilt
 from diptych.records import Record
 from diptych.scorer import Scorer
 from diptych.search import SearchResult
@@ -260,7 +260,7 @@ class Collection:
         *,
         everything: bool = False,
         index: Kind | None = None,
-        on_error: Callable[[Record, Exception], None] | None = None,
+        on_error: Failure | None = None,
         on_progress: Callable[[int], None] | None = None,
     ) -> Rebuilt:
         """Embed damaged pictures anew (with `everything`: all of them) and make the index from what is stored alone.

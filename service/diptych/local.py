@@ -18,8 +18,8 @@ from diptych.errors import ModelMismatchError, StoreError
 from diptych.filters import Filter
 from diptych.index import CandidateIndex
 from diptych.layout import Kind
-from diptych.rebuild import Rebuilt, reembed
-from diptych.records import JOINED, NewPicture, Record, checked, damaged
+from diptych.rebuild import Failure, Rebuilt, reembed
+from diptych.records import JOINED, NewPicture, checked, damaged
 from diptych.renewal import Renewal
 from diptych.store import MEND, Store
 from diptych.verify import Verdict, verify
@@ -170,7 +170,7 @@ class Local(Store):
         *,
         everything: bool = False,
         index: Kind | None = None,
-        on_error: Callable[[Record, Exception], None] | None = None,
+        on_error: Failure | None = None,
         on_progress: Callable[[int], None] | None = None,
     ) -> Rebuilt:
         """Embed damaged pictures (with `everything`: all of them) anew, and make the index from the database alone."""

@@ -29,7 +29,7 @@ from diptych.milvus.table import MOST, Table, layout_of, make
 from diptych.records import NewPicture, Record
 
 if TYPE_CHECKING:
-    from diptych.rebuild import Rebuilt
+    from diptych.rebuild import Failure, Rebuilt
     from diptych.scorer import Scorer
     from diptych.verify import Verdict
     from diptych_export.runtime import Runtime
@@ -268,7 +268,7 @@ class MilvusStore:
         *,
         everything: bool = False,
         index: Kind | None = None,
-        on_error: Callable[[Record, Exception], None] | None = None,
+        on_error: Failure | None = None,
         on_progress: Callable[[int], None] | None = None,
     ) -> Rebuilt:
         """Embed damaged pictures (with `everything`: all of them) anew."""
