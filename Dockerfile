@@ -1,4 +1,4 @@
-# The service without torch: docker build -t diptych .  Only /data (and /tmp) is ever written.
+# The service without torch: docker build -t diptych .  Only /data, /originals (and /tmp) are ever written.
 FROM python:3.12-slim AS build
 ARG EXTRA=cpu
 WORKDIR /source
@@ -19,7 +19,7 @@ RUN python -m venv /opt/diptych \
 FROM python:3.12-slim
 RUN groupadd --gid 10001 diptych \
  && useradd --uid 10001 --gid diptych --no-create-home --shell /usr/sbin/nologin diptych \
- && install --directory --owner=diptych --group=diptych /data
+ && install --directory --owner=diptych --group=diptych /data /originals
 COPY --from=build /opt/diptych /opt/diptych
 ENV PATH=/opt/diptych/bin:$PATH \
     HOME=/tmp \

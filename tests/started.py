@@ -1,17 +1,23 @@
 """A service that was started in a process of its own."""
 
+import random
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+    """A port of this machine that nobody listens on.
+
+    It is below those that outgoing connections get, so that none takes it while who listens there is started anew.
+    """
+    while True:
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", random.randint(20_000, 32_000)))
+            return free.getsockname()[1]
 
 
 def until_ready(address: str, process: subprocess.Popen[str]) -> None:

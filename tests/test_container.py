@@ -3,6 +3,8 @@
 import json
 import re
 import shlex
+import shutil
+import subprocess
 import tomllib
 from importlib.metadata import distribution
 from pathlib import Path
@@ -15,6 +17,7 @@ from packaging.version import Version
 
 from diptych.address import Address, place
 from diptych.cli import build_parser
+from diptych.http.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 
@@ -41,6 +44,17 @@ def service() -> dict:
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
     assert [name for name, one in compose["services"].items() if "profiles" not in one] == ["diptych"]
     return compose["services"]["diptych"]
+
+
+@pytest.mark.parametrize("profile", [[], ["--profile", "observe"], ["--profile", "scale"]], ids=" ".join)
+def test_docker_compose_takes_the_file(profile) -> None:
+    docker = shutil.which("docker")
+    if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:
+        pytest.skip("docker compose is not installed")
+    command = [docker, "compose", *profile, "config", "--quiet"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
 
 
 def test_the_service_runs_as_an_ordinary_user_who_owns_only_the_volume() -> None:
@@ -160,6 +174,14 @@ def test_the_profile_scale_has_three_services_over_one_collection_behind_a_balan
         assert isinstance(found, Address)
         assert found.server == "http://milvus:19530"
         assert any(volume.endswith(f":{found.originals}") for volume in one["volumes"])
+        # A new volume has the owner that its place has in the image; without one it would be root's.
+        owned = re.search(
+            r"install --directory --owner=diptych --group=diptych (.*)", (ROOT / "Dockerfile").read_text()
+        )
+        assert owned is not None
+        assert str(found.originals) in owned[1].split()
+        drain = float(one["environment"]["DIPTYCH_DRAIN_SECONDS"])
+        assert float(one["stop_grace_period"].removesuffix("s")) > drain + Settings().seconds
         assert build_parser().parse_args(one["command"][1:]).store == found
         assert (one["read_only"], one["cap_drop"]) == (True, ["ALL"])
     config = (ROOT / "service/scale/Caddyfile").read_text()

@@ -18,6 +18,7 @@ from PIL.PngImagePlugin import PngImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
+from diptych_export.colours import to_srgb
 from diptych_export.errors import PictureError
 
 PictureSource = bytes | str | os.PathLike[str] | Image.Image | np.ndarray
@@ -77,10 +78,11 @@ def open_picture(
 ) -> Image.Image:
     """Decode a picture to RGB: `open_picture("cat.jpg").size`.
 
-    A string or path is a file. The first frame of an animation counts; the EXIF orientation is applied, transparency is
-    laid on white and 16-bit grey is scaled to 8 bits. `name` stands in error texts in place of the path. With `least` a
-    JPEG may come smaller than it is, with at least so many pixels on each side, which is several times faster.
-    Raises PictureError for everything that cannot be read as a picture within the limits.
+    A string or path is a file. The first frame of an animation counts; the EXIF orientation is applied, colours with an
+    ICC profile become sRGB, transparency is laid on white and 16-bit grey is scaled to 8 bits. `name` stands in error
+    texts in place of the path. With `least` a JPEG may come smaller than it is, with at least so many pixels on each
+    side, which is several times faster. Raises PictureError for everything that cannot be read as a picture within the
+    limits.
     """
     return _decode(source, limits, name, least)
 
@@ -195,11 +197,11 @@ def _to_rgb(picture: Image.Image) -> Image.Image:
     if picture.mode in ("I", "F"):
         raise ValueError(f"32-bit pixels (mode {picture.mode}) have no agreed white; save it with 8 or 16 bits")
     if picture.has_transparency_data:
-        layer = picture.convert("RGBA")
-        white = Image.new("RGB", layer.size, (255, 255, 255))
-        white.paste(layer, mask=layer.getchannel("A"))
+        opacity = (picture if picture.mode == "RGBA" else picture.convert("RGBA")).getchannel("A")
+        white = Image.new("RGB", picture.size, (255, 255, 255))
+        white.paste(to_srgb(picture), mask=opacity)
         return white
-    return picture.copy() if picture.mode == "RGB" else picture.convert("RGB")
+    return to_srgb(picture)
 
 
 def _upright(rgb: Image.Image, original: Image.Image) -> Image.Image:

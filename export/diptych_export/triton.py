@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -67,7 +69,10 @@ def write_repository(model: str | os.PathLike[str], directory: str | os.PathLike
 
 
 def _place(target: Path, files: Mapping[str, bytes | str], models: Sequence[str]) -> None:
-    """Every model in one move, the one that needs the others last: a server that looks on meets whole ones only."""
+    """Every model in one move, the one that needs the others last: a server that looks on meets whole ones only.
+
+    All of them or none.
+    """
     target.mkdir(parents=True, exist_ok=True)
     # Within the repository: it may be a mount, which no rename leaves.
     with tempfile.TemporaryDirectory(dir=target, prefix=".diptych-") as temporary:
@@ -75,8 +80,11 @@ def _place(target: Path, files: Mapping[str, bytes | str], models: Sequence[str]
             path = Path(temporary, file)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data.encode() if isinstance(data, str) else data)
-        for model in models:
-            Path(temporary, model).rename(target / model)
+        with ExitStack() as undo:
+            for model in models:
+                Path(temporary, model).rename(target / model)
+                undo.callback(shutil.rmtree, target / model, ignore_errors=True)
+            undo.pop_all()
 
 
 def _panel_graph(graph: bytes) -> bytes:

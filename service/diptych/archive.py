@@ -26,8 +26,7 @@ def lines(store: Backend, where: Filter | None = None, *, embeddings: bool = Fal
 
     `embedding` is little-endian float32 in base64. What is added meanwhile may be among them.
     """
-    after = None
-    while found := store.page(_STEP, after, where):
+    for found in store.pages(_STEP, where):
         vectors = store.embeddings_of([record.id for record in found]) if embeddings else {}
         for record in found:
             line = asdict(record)
@@ -36,7 +35,6 @@ def lines(store: Backend, where: Filter | None = None, *, embeddings: bool = Fal
                     continue
                 line["embedding"] = b64encode(vectors[record.id]).decode()
             yield line
-        after = found[-1].id
 
 
 def backup(store: Store, target: Path, progress: Callable[[int, int], None] = lambda done, total: None) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from diptych import explanation
@@ -78,7 +79,7 @@ def explain(args: argparse.Namespace) -> int:
     sides = pictures(args, [args.a, args.b])
     found = explanation.explain(scorer, *scorer.encode(sides).tokens, links=args.links)
     if args.output:
-        opened = (open_picture(side, scorer.limits) for side in sides)
+        opened = (scorer.decoder.run(partial(open_picture, side, scorer.limits)) for side in sides)
         write_durably(Path(args.output), explanation.overlay(found, *opened))
     links = [(found.place(link.first), found.place(link.second), link.share) for link in found.links]
     rows = [("{},{}".format(*a), "{},{}".format(*b), f"{share:.4f}") for a, b, share in links]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
@@ -48,9 +47,7 @@ class Backend(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
     def check(self) -> None:
         """Raise UnreachableError if it cannot be asked right now."""
@@ -93,7 +90,14 @@ class Backend(Protocol):
         ...
 
     def page(self, limit: int, after: str | None = None, where: Filter | None = None) -> list[Record]:
-        """Up to `limit` records that meet a condition, in a fixed order, beginning behind the picture `after`."""
+        """Up to `limit` records that meet a condition, in a fixed order, beginning behind the picture `after`.
+
+        Raises UnknownPictureError if that is not there and its place cannot be known.
+        """
+        ...
+
+    def pages(self, size: int, where: Filter | None = None) -> Iterator[list[Record]]:
+        """All that `page` gives, page by page, whatever is removed meanwhile."""
         ...
 
     def under(self, path: str) -> dict[str, str]:

@@ -65,7 +65,9 @@ def _index(subparsers: Subparsers) -> None:
     add.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="a picture, or a folder to search through")
     add.add_argument("--keep-bytes", action="store_true", help="keep the files themselves in the collection")
     add.add_argument("--dry-run", action="store_true", help="check everything and write nothing")
+    options.engine(add)
     options.model(add)
+    add.set_defaults(usage_error=add.error)
 
     sync = command(actions, "sync", "keep a collection in step with folders", _later("sync.commands:sync"))
     sync.add_argument(
@@ -165,10 +167,7 @@ def _score(subparsers: Subparsers) -> None:
         metavar="N",
         help="processes that share the threads (default: this one alone)",
     )
-    parser.add_argument(
-        "--engine", choices=("local", "ray"), default="local", help="who computes (default: %(default)s)"
-    )
-    parser.add_argument("--address", metavar="HOST:PORT", help="the Ray cluster (default: one of this machine alone)")
+    options.engine(parser)
     options.urls(parser)
     options.model(parser)
     parser.set_defaults(usage_error=parser.error)
@@ -226,6 +225,7 @@ def _dedupe(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--store", metavar="DIR", type=options.a_folder, help="keep features and scores here, not in your cache"
     )
+    options.engine(parser)
     options.model(parser)
     acts = parser.add_argument_group("acts", "nothing is moved or deleted without one of these")
     act = acts.add_mutually_exclusive_group()
@@ -290,7 +290,8 @@ def _bench(subparsers: Subparsers) -> None:
     service.add_argument(
         "--clients", nargs="+", type=options.number(1, 1000), default=[1, 8, 64], metavar="N", help="(default: 1 8 64)"
     )
-    service.add_argument("--seconds", type=options.number(1), default=20, help="a round (default: %(default)s)")
+    service.add_argument("--seconds", type=options.number(1), default=10, help="a round (default: %(default)s)")
+    service.add_argument("--rounds", type=options.number(1), default=3, help="(default: %(default)s)")
     options.model(service)
 
     collection = command(subjects, "collection", "fill, open and search a large collection", _later("scale:run"))

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from diptych.errors import DecoderEndedError, DecodingMemoryError, DecodingTimeError
 from diptych.parallel import each
+from diptych.patience import patience
 from diptych_export.errors import PictureError
 
 if TYPE_CHECKING:
@@ -79,8 +80,9 @@ class Workers:
     process began with (on Linux alone; the default suffices for every format at the 64 megapixels of `PictureLimits`).
     One that takes more, or that ends its process, gets a PictureError of its own, which calls it by the argument
     `name`; the next one gets a new process. Where libjpeg and libwebp meet the bound of memory by themselves, they call
-    the picture damaged. Calls and their values must pickle. Who asks waits for a free process. A script that makes a
-    pool needs the usual `if __name__ == "__main__":`.
+    the picture damaged. Calls and their values must pickle. Who asks waits for a free process, and gets a DeadlineError
+    in place of what is to be begun when its `Patience` is over. A script that makes a pool needs the usual
+    `if __name__ == "__main__":`.
     """
 
     def __init__(self, processes: int, *, seconds: float = 10.0, memory: int = 2 * 1024**3) -> None:
@@ -123,6 +125,7 @@ class Workers:
 
     def _ask(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
         """The values or errors of the calls, in order, up to and with the first that ended its process."""
+        patience().check("this picture")
         worker, kept = self._idle.get(), None
         if self._closed:
             self._idle.put(worker)

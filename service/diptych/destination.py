@@ -55,7 +55,7 @@ class RemoteLimits:
                 f"got {self.bytes}, {self.seconds:g} and {self.redirects}"
             )
         for host in self.hosts:
-            if not _is_host(host.removeprefix(".")):
+            if not is_host(host.removeprefix(".")):
                 raise ValueError(f'expected hosts like "example.org" or ".example.org", in lower case, got {host!r}')
 
 
@@ -119,7 +119,8 @@ def _covers(allowed: str, host: str) -> bool:
     return host == allowed or (allowed.startswith(".") and f".{host}".endswith(allowed))
 
 
-def _is_host(text: str) -> bool:
+def is_host(text: str) -> bool:
+    """Whether this is a host's name or address as it is compared: in lower case, an address in its usual spelling."""
     try:
         return str(_literal(text) or text) == text
     except RemoteRefusedError:

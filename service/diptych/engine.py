@@ -6,46 +6,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
 from diptych.errors import DeadlineError, OverloadedError
+from diptych.patience import patience
+from diptych.running import Running
 
 CAPACITY = 50_000
 _CHUNKS = 4  # of the runtime, that a thread takes at once: what it does between two of them, the others wait for
 _STEP = 0.05  # seconds after which a waiting caller looks at its clock, and at Ctrl-C
-
-
-@dataclass(eq=False)
-class Patience:
-    """How long somebody waits: until `deadline`, by the monotonic clock, or until `given_up`."""
-
-    deadline: float = float("inf")
-    given_up: bool = False
-
-    def check(self, what: str) -> None:
-        """Raise DeadlineError if nobody waits for `what` any more."""
-        if self.given_up:
-            raise DeadlineError(f"nobody waits for {what} any more")
-        if time.monotonic() >= self.deadline:
-            raise DeadlineError(f"{what} was not done within the time it was given; ask for less, or allow more time")
-
-
-_patience: ContextVar[Patience] = ContextVar("patience", default=Patience())  # noqa: B039 - nobody changes this one
-
-
-@contextmanager
-def waiting_for(patience: Patience) -> Iterator[None]:
-    """What is scored inside, on this thread, is only begun while somebody waits for it."""
-    token = _patience.set(patience)
-    try:
-        yield
-    finally:
-        _patience.reset(token)
 
 
 class Related(Protocol):
@@ -104,6 +76,7 @@ class Engine:
         self._lock = threading.Lock()
         self._working = 0
         self._in_flight = 0
+        self._chunks = Running()
         self._seconds = 0.0  # of one pair on one thread, a running mean
 
     @property
@@ -117,6 +90,10 @@ class Engine:
         """Pairs that are being looked at."""
         return self._in_flight
 
+    def oldest(self) -> float:
+        """Seconds since the longest-running chunk began; 0.0 when none runs."""
+        return self._chunks.oldest()
+
     def logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray, *, seconds: float | None = None) -> np.ndarray:
         """Raw scores float32 (P,), as `Runtime.pair_logits`; one side may have one row for the other's many.
 
@@ -125,8 +102,8 @@ class Engine:
         computed.
         """
         tokens_a, tokens_b = self.runtime.paired(tokens_a, tokens_b)
-        patience = _patience.get()
-        deadline = patience.deadline if seconds is None else min(patience.deadline, time.monotonic() + seconds)
+        waited = patience()
+        deadline = waited.deadline if seconds is None else min(waited.deadline, time.monotonic() + seconds)
         job = _Job(tokens_a, tokens_b, np.empty(len(tokens_a), np.float32), len(tokens_a))
         if not len(tokens_a):
             return job.logits
@@ -138,7 +115,7 @@ class Engine:
                         f"{job.missing:,} of {len(job.logits):,} pairs were not scored within the time that was "
                         "given; ask for fewer, or allow more time"
                     )
-                patience.check("these pairs")
+                waited.check("these pairs")
         finally:
             with self._lock:
                 if job in self._jobs:
@@ -168,10 +145,11 @@ class Engine:
         while pieces := self._take():
             began = time.perf_counter()
             try:
-                logits = self.runtime.logits_here(
-                    np.concatenate([job.tokens_a[rows] for job, rows in pieces]),
-                    np.concatenate([job.tokens_b[rows] for job, rows in pieces]),
-                )
+                with self._chunks:
+                    logits = self.runtime.logits_here(
+                        np.concatenate([job.tokens_a[rows] for job, rows in pieces]),
+                        np.concatenate([job.tokens_b[rows] for job, rows in pieces]),
+                    )
             except Exception as error:  # whatever it is, those who wait must hear of it
                 for job, _ in pieces:
                     job.end(error)

@@ -17,10 +17,14 @@ from typing import Any
 from diptych import archive
 from diptych.address import Address
 from diptych.backend import Backend, Place, opened
+from diptych.batch.embedding import add_files
+from diptych.batch.engines import check_choice
+from diptych.batch.sharing import hired
 from diptych.collection import Collection
 from diptych.durable import replacing
 from diptych.errors import StoreError, UnknownPictureError
 from diptych.intake import Added, can_be_kept, full_path
+from diptych.naming import decoder
 from diptych.rebuild import Rebuilt, rebuild
 from diptych.records import Record
 from diptych.schema import DATABASE
@@ -29,14 +33,16 @@ from diptych.store import Store
 from diptych_export.commandline import emit, progress, read_bytes, remark
 from diptych_export.errors import PictureError
 from diptych_export.pictures import SUFFIXES
+from diptych_export.runtime import Runtime
 
 _SHOWN = 20
 _ID = re.compile(r"[0-9a-f]{32}")
 
 
 def load(args: argparse.Namespace) -> Scorer:
-    """The scorer that `--model`, `--provider` and `--threads` name."""
-    return Scorer.load(args.model, provider=args.provider, threads=args.threads)
+    """The scorer that `--model`, `--provider` and `--threads` name, fit for strangers' pictures where `--urls` is."""
+    runtime = Runtime.open(args.model, provider=args.provider, threads=args.threads)
+    return Scorer(runtime, decoder=decoder(args.urls, runtime.threads) if "urls" in args else None)
 
 
 def pictures_in(paths: Iterable[Path]) -> Iterator[Path]:
@@ -52,6 +58,14 @@ def pictures_in(paths: Iterable[Path]) -> Iterator[Path]:
 
 def add(args: argparse.Namespace) -> int:
     """Run `diptych index add`: 0 if every file is in the collection now, 1 if some were refused."""
+    check_choice(args)
+    if args.engine == "ray" and args.dry_run:
+        args.usage_error("--dry-run looks at the pictures here; leave --engine ray out")
+    if args.engine == "ray" and isinstance(args.store, Address):
+        args.usage_error(
+            "on Milvus every machine may write: run the command on each, with its share of the pictures and without "
+            "--engine ray"
+        )
     scorer = load(args)
     counts = {"added": 0, "already": 0}
     refused: list[dict[str, str]] = []
@@ -68,12 +82,15 @@ def add(args: argparse.Namespace) -> int:
         refused.append({"path": str(path), "reason": str(error)})
         bar.update()
 
-    with to_add_to(args, scorer) as collection:
+    with hired(args) as crew, to_add_to(args, scorer) as collection:
         files = list(pictures_in(path for path in args.paths if str(path) != "-"))
         with progress((), args, total=len(files), unit="picture", desc="adding") as bar:
             try:
-                for added in collection.add_files(
-                    files, on_error=refuse, keep_bytes=args.keep_bytes, dry_run=args.dry_run
+                options = {"on_error": refuse, "keep_bytes": args.keep_bytes}
+                for added in (
+                    collection.add_files(files, **options, dry_run=args.dry_run)
+                    if args.dry_run or isinstance(args.store, Address)
+                    else add_files(collection, files, crew, **options)
                 ):
                     note(added)
                     bar.update()

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from diptych.backend import Backend
 from diptych.content import Content, describe, picture_id, read_bytes
 from diptych.records import NewPicture
 from diptych.scorer import Scorer
@@ -26,6 +25,14 @@ BATCH_BYTES = 64 * 1024 * 1024
 METADATA_DEPTH = 100
 
 
+class Holder(Protocol):
+    """What knows which pictures there are already."""
+
+    def known(self, ids: Sequence[str]) -> set[str]:
+        """Those of the ids that are there."""
+        ...
+
+
 @dataclass(frozen=True)
 class Known:
     """A picture that the collection holds already; `data` are its bytes if they are to be kept."""
@@ -35,10 +42,34 @@ class Known:
 
 
 @dataclass(frozen=True)
+class Encoded:
+    """A checked picture of which a worker has made the features: `embedding` float32, `tokens` float16, as stored."""
+
+    sha256: str
+    media_type: str
+    width: int
+    height: int
+    embedding: bytes
+    tokens: bytes
+    data: bytes | None = None
+
+    @classmethod
+    def of(cls, content: Content, embedding: bytes, tokens: bytes) -> Encoded:
+        """A content with its features in place of its pixels."""
+        facts = content.sha256, content.media_type, content.width, content.height
+        return cls(*facts, embedding, tokens, content.data)
+
+    @property
+    def id(self) -> str:
+        """The picture's name in every collection, like `Content.id`."""
+        return picture_id(self.sha256)
+
+
+@dataclass(frozen=True)
 class Arrival:
     """A picture to be added, with what is to be remembered beside it."""
 
-    content: Content | Known
+    content: Content | Encoded | Known
     path: str | None
     metadata: dict[str, Any]
 
@@ -74,16 +105,16 @@ def full_path(path: str | os.PathLike[str]) -> str:
     return os.path.abspath(path)  # noqa: PTH100 - Path.resolve would follow links
 
 
-def receive(source: PictureSource, store: Backend, scorer: Scorer, *, name: str | None, keep: bool) -> Content | Known:
+def receive(source: PictureSource, holder: Holder, scorer: Scorer, *, name: str | None, keep: bool) -> Content | Known:
     """Read and check a picture, unless its content is there already; its bytes are let go if nobody keeps them.
 
     Raises PictureError, also for a file whose name is not UTF-8: the database could not keep it.
     """
     if isinstance(source, str | os.PathLike):
-        _check_name(full_path(source))
+        check_name(full_path(source))
     data = read_bytes(source, scorer.limits, name=name)
     id = picture_id(hashlib.sha256(data).hexdigest())
-    if store.known([id]):
+    if holder.known([id]):
         return Known(id, data if keep else None)
     content = scorer.decoder.run(partial(describe, data, scorer.runtime.panel_size, scorer.limits, name=name))
     return replace(content, data=data) if keep else content
@@ -91,8 +122,13 @@ def receive(source: PictureSource, store: Backend, scorer: Scorer, *, name: str 
 
 def rows(arrivals: Sequence[Arrival], scorer: Scorer) -> list[NewPicture]:
     """Encode the new ones among the pictures and make the rows that go into the database."""
-    fresh = [(arrival, arrival.content) for arrival in arrivals if isinstance(arrival.content, Content)]
-    made = features([content.pixels for _, content in fresh], scorer)
+    unmade = [arrival.content for arrival in arrivals if isinstance(arrival.content, Content)]
+    made = iter(features([content.pixels for content in unmade], scorer))
+    fresh = [
+        (arrival, Encoded.of(content, *next(made)) if isinstance(content, Content) else content)
+        for arrival in arrivals
+        if not isinstance(content := arrival.content, Known)
+    ]
     return [
         NewPicture(
             id=content.id,
@@ -103,11 +139,11 @@ def rows(arrivals: Sequence[Arrival], scorer: Scorer) -> list[NewPicture]:
             height=content.height,
             metadata=arrival.metadata,
             revision=scorer.runtime.revision,
-            embedding=embedding,
-            tokens=tokens,
+            embedding=content.embedding,
+            tokens=content.tokens,
             data=content.data,
         )
-        for (arrival, content), (embedding, tokens) in zip(fresh, made, strict=True)
+        for arrival, content in fresh
     ]
 
 
@@ -116,7 +152,7 @@ def foreseen(arrivals: Sequence[Arrival], met: set[str]) -> list[Added]:
     found = []
     for arrival in arrivals:
         id = arrival.content.id
-        found.append(Added(id, isinstance(arrival.content, Content) and id not in met))
+        found.append(Added(id, not isinstance(arrival.content, Known) and id not in met))
         met.add(id)
     return found
 
@@ -170,7 +206,8 @@ def can_be_kept(name: str) -> bool:
     return True
 
 
-def _check_name(path: str) -> None:
+def check_name(path: str) -> None:
+    """Raise PictureError for a name that the database cannot hold."""
     if not can_be_kept(path):
         shown = path.encode("utf-8", "backslashreplace").decode()
         raise PictureError(f"{shown} has a name that is not UTF-8; rename it")

@@ -1,7 +1,9 @@
 """`diptych bench load`: requests and pairs a second of the service under many clients, beside the bare engine.
 
-The service runs in a process of its own, as `diptych serve` starts it; engine and library are measured between its
-rounds, with one caller and with several, and the better of these is what the service is held to.
+The service runs in a process of its own, as `diptych serve` starts it. Each of its rounds is held to engine and library
+measured right before and right after: a machine that is now faster and now slower must not be taken for the service.
+They are asked by as many callers as are best for them, one or several but never more than there are clients, which is
+found out first: the better of two measurements would be too good. Of several rounds the median counts.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from diptych.indexing import load
 from diptych.scorer import Scorer
 from diptych_export.commandline import emit, progress, table
 
-CALLERS = (1, 4)
+CALLERS = 4  # at most; with more of them the bare engine does no more
 _WARM = 1.0  # seconds before anything counts
 _START = 120.0
 
@@ -47,6 +49,12 @@ class Tally:
     seconds: list[float] = field(default_factory=list)
     refused: int = 0
     elapsed: float = 0.0
+
+    @classmethod
+    def together(cls, tallies: Sequence[Tally], elapsed: float) -> Tally:
+        """Several clients, or several rounds, as one."""
+        seconds = [one for tally in tallies for one in tally.seconds]
+        return cls(seconds, sum(tally.refused for tally in tallies), elapsed)
 
     @property
     def rate(self) -> float:
@@ -67,15 +75,15 @@ class Tally:
 def bench(args: argparse.Namespace) -> int:
     """Run `diptych bench load`."""
     scorer = load(args)
-    rounds = len(args.clients) + 1
-    with progress((), args, total=2 * rounds, unit="round") as bar:
-        result = measure(scorer, args.clients, args.seconds, args.model, bar.update)
+    total = 2 * len(args.clients) * (args.rounds + 1)
+    with progress((), args, total=total, unit="round") as bar:
+        result = measure(scorer, args.clients, args.seconds, args.model, bar.update, rounds=args.rounds)
     emit(args, result, text(result))
     return 0
 
 
 def measure(
-    scorer: Scorer, clients: Sequence[int], seconds: float, model: str, tick: Call = lambda: None
+    scorer: Scorer, clients: Sequence[int], seconds: float, model: str, tick: Call = lambda: None, *, rounds: int = 1
 ) -> dict[str, Any]:
     """What is in `text`. `seconds` a round; raises BenchError if the service does not start or answers an error."""
     with tempfile.TemporaryDirectory() as folder:
@@ -94,51 +102,35 @@ def measure(
                 "rerank": lambda: scorer.logits(tokens[:1], tokens[1:]),
                 "search": lambda: collection.search(photo, candidates=CANDIDATES),
             }
-            kinds = {}
-            for kind, ask in asks.items():
-                alone, served = [_alone(bare[kind], seconds)], {}
-                tick()
-                for count in clients:
-                    served[str(count)] = _served(port, ask, count, seconds)
-                    alone.append(_alone(bare[kind], seconds))
-                    tick()
-                best = float(np.median(alone))
-                kinds[kind] = {
-                    "alone_per_second": round(best * CANDIDATES, 1),
-                    "alone_spread": [round(rate * CANDIDATES, 1) for rate in (min(alone), max(alone))],
-                    "clients": {
-                        count: {**tally.summary(), "share": round(tally.rate / best, 3)}
-                        for count, tally in served.items()
-                    },
-                }
+            kinds = {
+                kind: {str(count): _held(port, ask, bare[kind], count, seconds, rounds, tick) for count in clients}
+                for kind, ask in asks.items()
+            }
     return {"model": scorer.runtime.name, "threads": scorer.runtime.threads, "candidates": CANDIDATES, **kinds}
 
 
 def text(result: dict[str, Any]) -> str:
     """The figures as tables for people."""
     names = {
-        "rerank": ("/v1/rerank, 100 stored pictures", "the engine"),
+        "rerank": ("/v1/rerank, 100 stored pictures", "engine"),
         "search": ("/v1/search with a JPEG", "library"),
     }
     lines = []
-    for kind, (name, alone) in names.items():
+    for kind, (name, bare) in names.items():
         rows = [
             (
                 count,
                 f"{one['requests_per_second']:.1f}",
                 f"{one['pairs_per_second']:,.0f}",
-                f"{one['share']:.0%}",
+                f"{one['alone']['pairs_per_second']:,.0f} ({one['alone']['callers']})",
+                f"{one['share']:.0%} ({one['shares'][0]:.0%} to {one['shares'][-1]:.0%})",
                 *(f"{one[share]:.0f}" for share in ("p50", "p95", "p99")),
                 one["refused"],
             )
-            for count, one in result[kind]["clients"].items()
+            for count, one in result[kind].items()
         ]
-        header = ("clients", "requests/s", "pairs/s", f"of {alone}", "p50 ms", "p95 ms", "p99 ms", "429")
-        low, high = result[kind]["alone_spread"]
-        lines += [
-            f"{name}; {alone} alone {result[kind]['alone_per_second']:,.0f} pairs/s ({low:,.0f} to {high:,.0f})",
-            table(header, rows),
-        ]
+        header = ("clients", "requests/s", "pairs/s", f"{bare} alone (callers)", "share", "p50 ms", "p95 ms", "p99 ms")
+        lines += [name, table((*header, "429"), rows)]
     return "\n".join(lines)
 
 
@@ -168,6 +160,30 @@ def _post(path: str, body: bytes, type: str) -> Ask:
     return ask
 
 
+def _held(port: int, ask: Ask, call: Call, clients: int, seconds: float, rounds: int, tick: Call) -> dict[str, Any]:
+    """Rounds of so many clients of the service, each held to the bare `call` before and after it."""
+    callers = max({1, min(CALLERS, clients)}, key=lambda count: _alone(call, count, seconds))
+    alone = [_alone(call, callers, seconds)]
+    tick()
+    tallies: list[Tally] = []
+    shares: list[float] = []
+    for _ in range(rounds):
+        tallies.append(_served(port, ask, clients, seconds))
+        alone.append(_alone(call, callers, seconds))
+        shares.append(tallies[-1].rate / float(np.mean(alone[-2:])))
+        tick()
+    return {
+        **Tally.together(tallies, sum(tally.elapsed for tally in tallies)).summary(),
+        "share": round(float(np.median(shares)), 3),
+        "shares": [round(share, 3) for share in sorted(shares)],
+        "alone": {
+            "callers": callers,
+            "pairs_per_second": round(float(np.median(alone)) * CANDIDATES, 1),
+            "spread": [round(rate * CANDIDATES, 1) for rate in (min(alone), max(alone))],
+        },
+    }
+
+
 def _served(port: int, ask: Ask, clients: int, seconds: float) -> Tally:
     """`clients` that ask, each again as soon as it has its answer; who is told to come back later does."""
 
@@ -190,8 +206,8 @@ def _served(port: int, ask: Ask, clients: int, seconds: float) -> Tally:
     return _crowd(client, clients, seconds)
 
 
-def _alone(call: Call, seconds: float) -> float:
-    """Calls a second without any HTTP: with one caller or with several, whichever is more."""
+def _alone(call: Call, callers: int, seconds: float) -> float:
+    """Calls a second without any HTTP."""
 
     def caller(tally: Tally, begin: float, end: float) -> None:
         while perf_counter() < end:
@@ -200,7 +216,7 @@ def _alone(call: Call, seconds: float) -> float:
             if begin <= (done := perf_counter()) < end:
                 tally.seconds.append(done - began)
 
-    return max(_crowd(caller, callers, seconds / len(CALLERS)).rate for callers in CALLERS)
+    return _crowd(caller, callers, seconds).rate
 
 
 def _crowd(work: Callable[[Tally, float, float], None], count: int, seconds: float) -> Tally:
@@ -223,12 +239,12 @@ def _crowd(work: Callable[[Tally, float, float], None], count: int, seconds: flo
         thread.start()
     for thread in threads:
         thread.join()
-    times = [one for tally in tallies for one in tally.seconds]
     if faults:
         raise faults[0]
-    if not times:
+    crowd = Tally.together(tallies, seconds)
+    if not crowd.seconds:
         raise BenchError(f"nothing was done within {seconds:g} s; measure for longer")
-    return Tally(times, sum(tally.refused for tally in tallies), seconds)
+    return crowd
 
 
 @contextmanager

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
+from diptych.decoding import Decoder, Threads, Workers
 from diptych.errors import RemoteRefusedError
 from diptych_export.commandline import read_bytes
+
+if TYPE_CHECKING:
+    from diptych.http.settings import Settings
 
 Fetch = Callable[[str], bytes]
 
@@ -30,13 +37,32 @@ def fetcher(urls: bool) -> Fetch:
 
     @cache
     def allowed() -> Fetch:
-        from diptych.http.settings import Settings
         from diptych.remote import Remote
 
-        settings = Settings.load()
-        return Remote(settings.remote_limits).fetch if urls or settings.urls else refused
+        settings = _fetching(urls)
+        return refused if settings is None else Remote(settings.remote_limits).fetch
 
     return lambda url: allowed()(url)
+
+
+def decoder(urls: bool, threads: int) -> Decoder:
+    """What decodes pictures: where some may be fetched, which are strangers', processes with the bounds of the service
+    (DIPTYCH_DECODE_*), else threads. A batch's worker is such a process already, which may have no others.
+    """
+    settings = None if multiprocessing.current_process().daemon else _fetching(urls)
+    if settings is None:
+        return Threads(threads)
+    return Workers(threads, seconds=settings.decode_seconds, memory=settings.decode_memory)
+
+
+def _fetching(urls: bool) -> Settings | None:
+    """The settings where pictures may be fetched: by `urls`, or by the settings themselves; else None."""
+    if not urls and not {"DIPTYCH_URLS", "DIPTYCH_CONFIG"} & os.environ.keys():
+        return None  # without a look at them, which takes a tenth of a second
+    from diptych.http.settings import Settings
+
+    settings = Settings.load()
+    return settings if urls or settings.urls else None
 
 
 def pictures(args: argparse.Namespace, names: Sequence[str]) -> list[str | bytes]:

@@ -56,6 +56,14 @@ def model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=number(1), help="by default what this process may use")
 
 
+def engine(parser: argparse.ArgumentParser) -> None:
+    """Add `--engine` and `--address`."""
+    parser.add_argument(
+        "--engine", choices=("local", "ray"), default="local", help="who computes (default: %(default)s)"
+    )
+    parser.add_argument("--address", metavar="HOST:PORT", help="the Ray cluster (default: one of this machine alone)")
+
+
 def a_place(text: str) -> Path | Address:
     """A folder, or an address on Milvus."""
     try:

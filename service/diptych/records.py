@@ -14,6 +14,11 @@ COLUMNS = (
     "row, id, sha256, p.path, media_type, width, height, metadata, p.revision, added, bytes IS NOT NULL AS kept,"
     f" d.facts IS {FACTS} AND d.path IS crc32(p.path) AND d.revision IS crc32(p.revision) AS whole"
 )
+FEATURES = (
+    f"row, id, sha256, p.path, p.embedding, p.tokens, bytes, d.facts IS {FACTS} AND d.path IS crc32(p.path)"
+    " AND d.revision IS crc32(p.revision) AS record_whole,"
+    " d.embedding IS crc32(p.embedding) AND d.tokens IS crc32(p.tokens) AS features_whole"
+)
 JOINED = "pictures p LEFT JOIN digests d USING (row)"
 
 

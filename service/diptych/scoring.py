@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from diptych.batch.arrow import import_arrow
-from diptych.batch.cluster import Cluster
-from diptych.batch.job import Engine, Job, Serial
-from diptych.batch.pool import Pool
+from diptych.batch.engines import check_choice, chosen
+from diptych.batch.job import Job
 from diptych.batch.scores import shortest
 from diptych.batch.stream import score_stream
 from diptych.batch.tables import kind_of
-from diptych.batch.work import Means
 from diptych.batch.writers import standard_output
 from diptych.durable import replacing
 from diptych.errors import BatchError
 from diptych.indexing import load
 from diptych.naming import fetcher, pictures
 from diptych_export.commandline import emit, progress, remark
-from diptych_export.manifest import bundled_models
-from diptych_export.threads import thread_count
 
 _STEPS = {
     ("row", True): "reading",
@@ -76,10 +72,7 @@ def _score_table(args: argparse.Namespace, table: str, format: str) -> int:
             "--resume, --workers and --engine ray need a table in a file and an output file; standard input and output "
             "cannot be resumed or shared out"
         )
-    if args.address and args.engine != "ray":
-        args.usage_error("--address names a Ray cluster; it needs --engine ray")
-    if args.workers and args.engine == "ray":
-        args.usage_error("--workers are processes here; a Ray cluster says itself what it has")
+    check_choice(args)
     if format == "parquet":
         import_arrow()
         if args.output == "-":
@@ -122,16 +115,13 @@ def _job(args: argparse.Namespace, table: Path, format: str) -> dict[str, Any]:
     output = Path(args.output)
     if output.exists() and table.exists() and output.samefile(table):
         raise BatchError(f"{output} is the table itself; name another file for the result")
-    engine, threads = _engine(args)
+    engine, means = chosen(args)
 
     @contextmanager
     def bar(unit: str, count: int | None, done: int) -> Iterator[Callable[[int], object]]:
         with progress((), args, total=count, initial=done, unit=unit, desc=_STEPS[unit, count is None]) as shown:
             yield shown.update
 
-    # A worker need not have this one's working directory.
-    model = args.model if args.model in bundled_models() else str(Path(args.model).absolute())
-    means = Means(model, args.provider, threads, args.urls)
     job = Job(table, output, format, means, tuple(args.columns), bar, lambda text: remark(args, text))
     report = job.run(engine, resume=args.resume, force=args.force)
     return {
@@ -143,16 +133,6 @@ def _job(args: argparse.Namespace, table: Path, format: str) -> dict[str, Any]:
         "encoded": report.encoded,
         "steps": {name: round(seconds, 3) for name, seconds in report.seconds.items()},
     }
-
-
-def _engine(args: argparse.Namespace) -> tuple[AbstractContextManager[Engine], int | None]:
-    """Who does the parts, and on how many threads each."""
-    if args.engine == "ray":
-        threads = args.threads or 1
-        return Cluster(args.address, threads=threads), threads
-    if args.workers:
-        return Pool(args.workers), max(1, (args.threads or thread_count()) // args.workers)
-    return Serial(), args.threads
 
 
 def _format(args: argparse.Namespace) -> str:

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -48,8 +49,9 @@ def serve(args: argparse.Namespace) -> int:
         args.usage_error(f"--sync needs a collection in a folder; expected a folder for --store, got {args.store}")
     settings = Settings.load(args.config)
     log(settings.log, quiet=args.quiet)
-    runtime = load(args).runtime
     with ExitStack() as stack:
+        sockets = [stack.enter_context(one) for one in bound(args.host, args.port)]
+        runtime = load(args).runtime
         # Two at least: a picture that hangs must not hold up all others.
         workers = stack.enter_context(
             Workers(max(2, runtime.threads), seconds=settings.decode_seconds, memory=settings.decode_memory)
@@ -67,11 +69,11 @@ def serve(args: argparse.Namespace) -> int:
         who = ", ".join(f"{key.name} ({key.role})" for key in settings.keys)
         remark(args, f"keys: {who}" if who else "no keys: whoever reaches the port may use it")
         host = f"[{args.host}]" if ":" in args.host else args.host
-        remark(args, f"http://{host}:{args.port}/")
+        remark(args, f"http://{host}:{sockets[0].getsockname()[1]}/")
         if isinstance(stored, Collection) and args.sync:
             remark(args, f"following {', '.join(map(str, args.sync))} every {args.sync_every:g} s")
             stack.enter_context(Follower(stored, args.sync, args.sync_every))
-        run(create_app(stored, scorer, settings=settings), args.host, args.port, settings)
+        run(create_app(stored, scorer, settings=settings), sockets, settings)
     return 0
 
 
@@ -115,7 +117,33 @@ def log(form: str, *, quiet: bool = False) -> None:
     root.setLevel(logging.WARNING if quiet else logging.INFO)
 
 
-def run(app: FastAPI, host: str, port: int, settings: Settings) -> None:
+def bound(host: str, port: int) -> list[socket.socket]:
+    """Sockets with this port, 0 for any that is free, on all addresses of a host; nobody is answered there yet.
+
+    Raises SettingsError, before anything is loaded, where that is not possible.
+    """
+    sockets: list[socket.socket] = []
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+        for family, kind, protocol, _, (address, _, *scope) in found:
+            # asyncio answers without a delay (TCP_NODELAY) only where the protocol is named: without it every answer on
+            # a connection that is kept would come 40 ms late.
+            one = socket.socket(family, kind, protocol)
+            sockets.append(one)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            one.bind((address, port, *scope))
+            port = one.getsockname()[1]
+    except OSError as error:
+        for one in sockets:
+            one.close()
+        reason = f"nothing can be served at {host}, port {port}: {error.strerror}"
+        raise SettingsError(f"{reason}; name another with --host or --port") from None
+    return sockets
+
+
+def run(app: FastAPI, sockets: list[socket.socket], settings: Settings) -> None:
     """Serve until SIGINT or SIGTERM; what is being answered then is answered."""
     import uvicorn
 
@@ -133,11 +161,11 @@ def run(app: FastAPI, host: str, port: int, settings: Settings) -> None:
     sys.setswitchinterval(SWITCH)
     # Uvicorn ends by giving itself the signal again: the collection must be closed then, and the exit code be 0.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    config = uvicorn.Config(app, host=host, port=port, log_config=None, access_log=False, server_header=False)
+    config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False)
     config.timeout_graceful_shutdown = round(settings.seconds)
     watch = threading.Thread(target=_end_when_stuck, args=(app, settings.stuck_seconds), daemon=True)
     watch.start()
-    Server(config).run()
+    Server(config).run(sockets)
 
 
 def _end_when_stuck(app: FastAPI, seconds: float) -> None:
@@ -147,7 +175,7 @@ def _end_when_stuck(app: FastAPI, seconds: float) -> None:
     """
     while True:
         time.sleep(min(1.0, seconds / 10))
-        oldest = app.state.context.work.oldest()
+        oldest = app.state.context.oldest()
         if oldest > 1.1 * seconds:
             logger.critical("a computation has been running for %.0f s; ending with code %d", oldest, STUCK)
             logging.shutdown()

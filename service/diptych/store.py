@@ -11,16 +11,15 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
 from typing import Any, Self
 
 from diptych.durable import disk_bytes, sync_folder
-from diptych.errors import StoreError
+from diptych.errors import StoreError, UnknownPictureError
 from diptych.filters import Filter, compiled
 from diptych.layout import KINDS, Kind
 from diptych.lock import WriterLock
-from diptych.records import COLUMNS, JOINED, Change, NewPicture, Record, checked, damaged, record
-from diptych.schema import DATABASE, DIGESTS, FACTS, checksum, connect, missing, prepare
+from diptych.records import COLUMNS, FEATURES, JOINED, Change, NewPicture, Record, checked, damaged, record
+from diptych.schema import DATABASE, DIGESTS, checksum, connect, missing, prepare
 
 MEND = "`diptych index rebuild` embeds it anew"
 
@@ -100,9 +99,7 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def insert(self, pictures: Sequence[NewPicture]) -> list[bool]:
@@ -188,9 +185,9 @@ class Store:
         found = self._all("SELECT bytes FROM pictures WHERE id=?", (id,))
         return found[0]["bytes"] if found else None
 
-    def known(self, ids: Sequence[str]) -> set[str]:
-        """Those of the ids that are in the collection."""
-        query = "SELECT id FROM pictures WHERE id IN (SELECT value FROM json_each(?))"
+    def known(self, ids: Sequence[str], *, kept: bool = False) -> set[str]:
+        """Those of the ids that are in the collection; if asked, with their bytes."""
+        query = f"SELECT id FROM pictures WHERE id IN (SELECT value FROM json_each(?)) {kept * 'AND bytes IS NOT NULL'}"
         return {row["id"] for row in self._all(query, (json.dumps(list(ids)),))}
 
     def records(self, rows: Sequence[int]) -> dict[int, Record]:
@@ -234,13 +231,23 @@ class Store:
         return found
 
     def page(self, limit: int, after: str | None = None, where: Filter | None = None) -> list[Record]:
-        """Up to `limit` records that meet a condition, in the order they were added, beginning behind `after`."""
+        """Up to `limit` records that meet a condition, in the order they were added, beginning behind `after`.
+
+        Raises UnknownPictureError if that is not there.
+        """
+        return next(self.pages(limit, where, after), [])
+
+    def pages(self, size: int, where: Filter | None = None, after: str | None = None) -> Iterator[list[Record]]:
+        """All that `page` gives, page by page, whatever is removed meanwhile."""
         text, values = compiled(where or {})
-        query = (
-            f"SELECT {COLUMNS} FROM {JOINED} WHERE row > coalesce((SELECT row FROM pictures WHERE id=?), 0)"
-            f" AND {text} ORDER BY row LIMIT ?"
-        )
-        return [record(row) for row in self._all(query, (after, *values, limit))]
+        query = f"SELECT {COLUMNS} FROM {JOINED} WHERE row > ? AND {text} ORDER BY row LIMIT ?"
+        behind = [] if after is None else self._all("SELECT row FROM pictures WHERE id=?", (after,))
+        if after is not None and not behind:
+            raise UnknownPictureError(f"the picture {after} is not there any more; begin with the first page")
+        last = behind[0]["row"] if behind else 0
+        while rows := self._all(query, (last, *values, size)):
+            yield [record(row) for row in rows]
+            last = rows[-1]["row"]
 
     def rows(self, where: Filter) -> list[int]:
         """The row numbers of the pictures whose metadata meet a condition."""
@@ -296,13 +303,7 @@ class Store:
 
         `record_whole` and `features_whole` say whether they have their checksums.
         """
-        query = (
-            "SELECT row, id, sha256, p.path, p.embedding, p.tokens, bytes, d.facts IS"
-            f" {FACTS} AND d.path IS crc32(p.path) AND d.revision IS crc32(p.revision) AS record_whole,"
-            " d.embedding IS crc32(p.embedding) AND d.tokens IS crc32(p.tokens) AS features_whole"
-            f" FROM {JOINED} WHERE row > ? ORDER BY row LIMIT ?"
-        )
-        return self._all(query, (after, limit))
+        return self._all(f"SELECT {FEATURES} FROM {JOINED} WHERE row > ? ORDER BY row LIMIT ?", (after, limit))
 
     def damage(self) -> list[str]:
         """What SQLite's own integrity check finds wrong; empty if all is well."""

@@ -3,6 +3,7 @@ import importlib.resources
 import importlib.util
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -190,6 +191,21 @@ def test_a_place_that_takes_nothing_is_an_error(artifact, tmp_path):
     with pytest.raises(ArtifactError, match="cannot be written"):
         write_repository(artifact, tmp_path / "file" / "models")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_command_that_is_stopped_leaves_no_model_in_the_way_of_the_next(artifact, tmp_path, monkeypatch):
+    rename, done = Path.rename, []
+
+    def stopped(self, target):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(rename(self, target))
+
+    monkeypatch.setattr(Path, "rename", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        write_repository(artifact, tmp_path)
+    assert len(done) == 2
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_only_an_export_can_change_needs_an_output(capsys):

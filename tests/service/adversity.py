@@ -1,6 +1,7 @@
 """Every command of Diptych with what it reads, what it writes, and a place in its middle."""
 # ruff: noqa: E501 - a table
 
+import json
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -12,7 +13,9 @@ import tomli_w
 from archives import write_archives, write_omniglot
 from small import SMALL
 
-SCORER = "diptych.scorer:Scorer.load"
+from diptych.dedupe.survey import TRASH
+
+MODEL = "diptych_export.runtime:Runtime.open"
 MEASURED = "diptych_training.evaluation.models:open_model"
 
 
@@ -21,13 +24,15 @@ class Row:
     """A command: `{in}` is a folder of inputs, `{out}` the one it writes to, with a collection in it if it needs one.
 
     `reads` vanishes; `hook` is called in its middle; `writes` are the names that it makes in `{out}`. What only reads a
-    collection has none, and neither have studies, which write after minutes of training. `often` is run by default. `again` is False where going on to the end takes minutes.
+    collection has none, and neither have studies, which write after minutes of training. `reports` is what it says of
+    single pictures in place of an error. `often` is run by default. `again` is False where going on to the end takes minutes.
     """
 
     words: str
     hook: str
     reads: str | None = "{in}/photos"
     writes: tuple[str, ...] = ()
+    reports: tuple[str, ...] = ()
     store: bool = False
     often: bool = False
     again: bool = True
@@ -53,24 +58,32 @@ ROWS = (
     Row("serve --store {out}/new --port 0", "diptych.serving:run", "{in}/model", ("new",), again=False),
     Row("key --read-only alice", "diptych.http.keys:new_key", None, model=False),
     Row("index add {in}/photos --store {out}/new", "diptych.intake:features", writes=("new",), often=True),
+    Row("index add {in}/photos --store {out}/new --engine ray", "diptych.batch.cluster:Cluster.run", writes=("new",), reports=("does not exist",)),
     Row("index sync {in}/photos --store {out}/new", "diptych.intake:features", writes=("new",), often=True),
     Row("index sync {in}/photos --store {out}/store", "diptych.store:Store.relocate", store=True, writes=("store",)),
     Row("index remove {in}/photos/0.jpg --store {out}/store", "diptych.store:Store.remove", writes=("store",), **_COLLECTION),
     Row("index stats --store {out}/store", "diptych.store:Store.stats", **_COLLECTION),
     Row("index verify --store {out}/store", "diptych.local:verify", **_COLLECTION),
-    Row("index export --store {out}/store -o {out}/list.jsonl", "diptych.store:Store.page", writes=("list.jsonl",), often=True, **_COLLECTION),
+    Row("index export --store {out}/store -o {out}/list.jsonl", "diptych.store:Store.pages", writes=("list.jsonl",), often=True, **_COLLECTION),
     Row("index backup --store {out}/store {out}/copy", "diptych.archive:backup", writes=("copy",), **_COLLECTION),
     Row("index rebuild --store {out}/store --all", "diptych.rebuild:features", writes=("store",), store=True),
     Row("search {in}/photos/0.jpg --store {out}/store", "diptych.scorer:Scorer.encode_pixels", store=True),
     Row("score {in}/photos/0.jpg {in}/photos/1.jpg", "diptych.scorer:Scorer.logits"),
     Row("score {in}/pairs.csv -o {out}/scores.csv --resume", "diptych.batch.work:_score", "{in}/pairs.csv", writes=("scores.csv",), often=True),
+    Row("score {in}/pairs.csv -o {out}/scores.csv --resume --workers 2", "diptych.batch.pool:Pool.run", "{in}/pairs.csv", writes=("scores.csv",)),
+    Row("score {in}/pairs.csv -o {out}/scores.csv --resume --engine ray", "diptych.batch.cluster:Cluster.run", "{in}/pairs.csv", writes=("scores.csv",)),
     Row("rerank {in}/photos/0.jpg {in}/photos/1.jpg", "diptych.scorer:Scorer.logits"),
     Row("explain {in}/photos/0.jpg {in}/photos/1.jpg -o {out}/why.png", "diptych.explanation:overlay", writes=("why.png",)),
     Row("dedupe {in}/photos --store {out}/kept --report {out}/page.html -o {out}/groups.csv", "diptych.intake:features", writes=("page.html", "groups.csv", "kept")),
+    Row("dedupe {in}/photos --store {out}/kept -o {out}/groups.csv --engine ray", "diptych.batch.cluster:Cluster.run", writes=("groups.csv", "kept")),
     Row("dedupe {in}/photos --store {in}/kept --move-to {out}/moved", "diptych.dedupe.commands:carry_out", writes=("moved",)),
+    Row("dedupe {in}/photos --store {in}/kept --delete", "diptych.dedupe.commands:carry_out"),
+    Row("dedupe --undo {in}/moved.jsonl", "diptych.dedupe.journal:move", "{in}/moved.jsonl"),
+    Row("dedupe --undo {in}/elsewhere.jsonl", "diptych.dedupe.journal:move", "{in}/elsewhere.jsonl", ("9.jpg",), ("cannot be put back",)),
+    Row("dedupe --empty {in}/trash.jsonl", "diptych.dedupe.journal:_clear", "{in}/trash.jsonl"),
     Row("doctor --store {out}/store", "diptych.doctor:run", store=True, reads=None),
-    Row("bench --rounds 3", SCORER, again=False, **_COMPUTED),
-    Row("bench load --clients 1 --seconds 1", SCORER, again=False, **_COMPUTED),
+    Row("bench --rounds 3", MODEL, again=False, **_COMPUTED),
+    Row("bench load --clients 1 --seconds 1", MODEL, again=False, **_COMPUTED),
     Row("bench collection --count 100 --folder {out}", "diptych.scale:cuts", writes=("bench",), again=False, **_COMPUTED, threads=False),
     Row("bench dedupe {in}/photos --count 12 --folder {out}", "diptych.dedupe.bench:_make", writes=("bench",), again=False, threads=False),
     Row("bench score --pairs 1000 --pictures 4 --folder {out}", "diptych.batch.bench:draw", writes=("bench",), again=False, **_COMPUTED, threads=False),
@@ -80,6 +93,7 @@ ROWS = (
     Row("bench resnets", "diptych_training.bench.resnets:compare_with_paper", None, model=False),
     Row("demo {out}/demo --count 6", "diptych.demo:_draw", None, ("demo",), model=False, often=True),
     Row("export -o {out}/artifact --no-check photo", "diptych_export.artifact:export_checkpoint", None, ("artifact",), model=False, again=False),
+    Row("export --triton {out}/triton {in}/model", "diptych_export.triton:_place", "{in}/model", ("triton/tiny_panel/config.pbtxt", "triton/tiny/config.pbtxt"), model=False),
     Row("study mixers --steps 1 --episodes 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.study.pairs:study", "{in}/omniglot.zip", model=False, again=False),
     Row("study ablation --steps 1 --episodes 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.study.pairs:study", "{in}/omniglot.zip", model=False, again=False),
     Row("study shapes --steps 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.study.shapes:study_shapes", "{in}/clothing.zip", model=False, again=False),
@@ -103,6 +117,19 @@ def write_inputs(folder: Path, model: Path, photo_bytes: Callable[..., bytes]) -
             (folder / place / f"{seed}.jpg").write_bytes(photo_bytes(seed))
     shutil.copy(folder / "photos/0.jpg", folder / "photos/copy.jpg")
     shutil.copytree(model, folder / "model")
+    for name, act, away, source, seed in (
+        ("moved.jsonl", "move", "away", "photos/7.jpg", 7),
+        ("elsewhere.jsonl", "move", "elsewhere", "../out/9.jpg", 9),
+        ("trash.jsonl", "delete", TRASH, "photos/8.jpg", 8),
+    ):
+        (folder / away).mkdir()
+        target = Path(away, Path(source).name)
+        (folder / target).write_bytes(photo_bytes(seed))
+        lines = (
+            {"journal": 1, "act": act, "folders": [away]},
+            {"source": source, "target": str(target), "id": str(seed)},
+        )
+        (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
     write_archives(folder, photo_bytes)
     write_omniglot(folder)
     with zipfile.ZipFile(folder / "omniglot.zip") as archive:

@@ -1,6 +1,8 @@
 """What the service's tests share: a scorer on the small artifact, folders of pictures, and the command line."""
 
+import itertools
 import json
+import logging
 import os
 import socket
 import subprocess
@@ -18,6 +20,7 @@ from started import free_port
 
 from diptych import Collection, Scorer
 from diptych.cli import main
+from diptych.picture import Picture
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -104,16 +107,35 @@ def diptych(capfd: pytest.CaptureFixture[str]) -> Callable[..., Any]:
 
     def run(*arguments: object) -> Any:
         capfd.readouterr()
+        root = logging.getLogger()
+        handlers, level = root.handlers[:], root.level
         try:
             code = main([str(argument) for argument in arguments])
         except SystemExit as stop:
             code = stop.code
+        finally:  # `serve` sets up the log of its process
+            root.handlers[:] = handlers
+            root.setLevel(level)
         out, err = capfd.readouterr()
         return SimpleNamespace(
             code=code, out=out, err=err, json=json.loads(out) if "--json" in arguments and out else None
         )
 
     return run
+
+
+@pytest.fixture
+def picture() -> Callable[..., Picture]:
+    """`picture(width=640)` is a record, each with another path and id unless they are given."""
+    numbers = itertools.count()
+
+    def make(**facts) -> Picture:
+        number = next(numbers)
+        made = {"id": f"{number:032x}", "path": f"/photos/{number:03d}.jpg", "bytes": 1000, "modified": 10**18}
+        made |= {"width": 640, "height": 480, "format": "JPEG"}
+        return Picture(**(made | facts))
+
+    return make
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 from diptych.store import Store
 
-NAMES = ("new", "changed", "moved", "removed", "refused", "closed")
+NAMES = ("new", "changed", "moved", "removed", "unplaced", "refused", "closed")
 
 
 def put(path: Path, data: bytes, age: float = 3600) -> Path:

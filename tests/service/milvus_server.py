@@ -19,9 +19,20 @@ Kind = Literal["lite", "real"]
 # The real server has an environment of its own, as it needs older packages; .ci/run makes it.
 PYTHON = Path(__file__).parents[2] / ".venv-milvus/bin/python"
 _REAL = """
-import sys
+import socket, sys
 from milvus import MilvusServer
+
+def bound(port):  # as Milvus itself listens: where connections of the server that was killed are still being ended
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        one.bind(("127.0.0.1", port))
+    except OSError:
+        return one.close()
+    return one
+
 server = MilvusServer()
+server.config.try_bind_port = bound
 server.config.update(proxy_port=int(sys.argv[1]), data_dir=sys.argv[2])
 server.start()
 server.server_proc.wait()
@@ -67,6 +78,7 @@ class MilvusServer:
             # One worker: several write its log at the same time, which is then damaged (milvus-lite 3.2.2).
             command += ["--data-dir", str(self.folder), "--max-workers", "1"]
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        environment["ROOTCOORD_DMLCHANNELNUM"] = "64"  # where collections share channels, a kill loses rows (2.3.5)
         with (self.folder.parent / "milvus.log").open("ab") as log:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=log, env=environment, start_new_session=True, cwd=self.folder.parent

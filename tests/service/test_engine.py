@@ -5,8 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from diptych.engine import Engine, Patience, waiting_for
+from diptych.engine import Engine
 from diptych.errors import DeadlineError, OverloadedError
+from diptych.patience import Patience, waiting_for
 from diptych_export.errors import ArtifactError
 
 
@@ -207,3 +208,18 @@ def test_an_error_reaches_all_who_share_the_chunk_and_the_engine_goes_on(pool):
 def test_a_capacity_of_nothing_is_refused():
     with pytest.raises(ValueError, match="capacity must be at least 1 pair, got 0"):
         Engine(Slow(), capacity=0)
+
+
+def test_a_chunk_that_does_not_come_back_grows_old(pool):
+    runtime = Slow()
+    engine = Engine(runtime)
+    assert engine.oldest() == 0
+    first = held(pool, runtime, engine)
+    time.sleep(0.05)
+    assert 0.05 <= engine.oldest() < 5
+    runtime.open()
+    first.result(5)
+    deadline = time.monotonic() + 5
+    while engine.oldest() and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert engine.oldest() == 0

@@ -1,13 +1,16 @@
 import argparse
 import csv
 import io
+import multiprocessing
 import sys
 from types import SimpleNamespace
 
 import pytest
 from answering import PUBLIC, whole
 
-from diptych.naming import pictures
+from diptych.decoding import Threads, Workers
+from diptych.indexing import load
+from diptych.naming import decoder, pictures
 
 ADDRESS = f"http://{PUBLIC}/photo.jpg"
 
@@ -53,6 +56,37 @@ def test_the_limits_of_the_service_hold_on_the_command_line(photo, artifact, rou
     monkeypatch.setenv("DIPTYCH_URL_BYTES", "100")
     assert "100" in diptych("score", photo, ADDRESS, "--urls", "--model", artifact).err
     assert all(address == (PUBLIC, 80) for address in routed.tried)
+
+
+def test_pictures_of_strangers_are_decoded_within_the_bounds_of_the_service(
+    photo, artifact, diptych, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("DIPTYCH_DECODE_SECONDS", "0.000001")
+    answer = diptych("score", photo, ADDRESS, "--urls", "--model", artifact)
+    assert answer.code == 1
+    assert "took more than 1e-06 s to decode" in answer.err
+    table, out = tmp_path / "pairs.csv", tmp_path / "out.csv"
+    table.write_text(f"image_a,image_b\nphoto.jpg,{ADDRESS}\n")
+    assert diptych("score", table, "-o", out, "--urls", "--model", artifact).code == 1
+    assert "took more than 1e-06 s to decode" in out.read_text()
+    assert diptych("score", photo, photo, "--model", artifact).code == 0, "one's own are not bounded"
+
+
+def test_a_command_that_fetches_nothing_starts_no_processes_for_strangers(artifact, monkeypatch):
+    monkeypatch.setenv("DIPTYCH_URLS", "1")
+    args = argparse.Namespace(model=str(artifact), provider="cpu", threads=1)
+    assert isinstance(load(args).decoder, Threads)
+    guarded = load(argparse.Namespace(**vars(args), urls=False)).decoder
+    assert isinstance(guarded, Workers)
+    guarded.close()
+
+
+def test_a_worker_of_a_batch_which_may_start_no_process_decodes_itself(monkeypatch):
+    assert isinstance(decoder(False, 3), Threads)
+    monkeypatch.setattr(multiprocessing, "current_process", lambda: SimpleNamespace(daemon=True))
+    alone = decoder(True, 3)
+    assert isinstance(alone, Threads)
+    assert alone.threads == 3
 
 
 def test_a_table_may_name_web_addresses_and_one_that_fails_costs_its_row(photo, artifact, diptych, tmp_path):

@@ -4,6 +4,7 @@ import time
 import pytest
 
 from diptych.parallel import each
+from diptych.patience import Patience, patience, waiting_for
 from diptych_export.errors import PictureError
 
 
@@ -56,3 +57,10 @@ def test_one_item_or_one_thread_needs_no_other_thread():
     assert each(lambda _: threading.current_thread(), [1], 8) == [here]
     assert each(lambda _: threading.current_thread(), [1, 2], 1) == [here, here]
     assert each(lambda _: threading.current_thread(), [], 8) == []
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_callers_context_is_that_of_every_item(threads):
+    asked = Patience(deadline=5.0)
+    with waiting_for(asked):
+        assert each(lambda _: patience(), range(4), threads) == [asked] * 4

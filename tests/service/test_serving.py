@@ -1,12 +1,15 @@
+import asyncio
 import base64
 import hashlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
-from urllib.error import HTTPError, URLError
+from concurrent.futures import ThreadPoolExecutor
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
@@ -15,7 +18,9 @@ from started import until_ready
 
 from diptych import serving
 from diptych.decoding import Workers
+from diptych.errors import SettingsError
 from diptych.http.keys import new_key, parse_key, written
+from diptych.serving import bound
 
 
 def test_serve_answers_over_a_collection_it_makes_and_ends_when_it_is_told(artifact, port, spawn, tmp_path, diptych):
@@ -110,35 +115,59 @@ def test_after_sigterm_it_says_that_it_will_end_and_answers_until_then(artifact,
 
 STUCK = """
 import sys, threading, time
-from diptych import scorer
 from diptych.cli import main
+from diptych_export.runtime import Runtime
 gate = threading.Event()
-real = scorer.Scorer.logits
-def logits(self, a, b):
+real = Runtime.logits_here
+def logits_here(self, a, b):
     if len(b) == 4:
         gate.wait()
     return real(self, a, b)
-scorer.Scorer.logits = logits
+Runtime.logits_here = logits_here
 sys.exit(main())
 """
 
 
+SLOW = STUCK.replace("gate.wait()", "print('begun', flush=True), gate.wait(2)")
+
+
+def of_four_pairs(address: str, photo: bytes) -> Request:
+    uri = base64.b64encode(photo).decode()
+    body = json.dumps({"queries": uri, "documents": [uri] * 4}).encode()
+    return Request(f"{address}/v1/score", body, {"Content-Type": "application/json"})
+
+
 def test_a_computation_that_hangs_makes_it_unready_and_then_ends_the_process(artifact, port, environment, photo_bytes):
-    environment |= {"DIPTYCH_STUCK_SECONDS": "2", "DIPTYCH_LOG": "json"}
+    # The request itself is given up long before.
+    environment |= {"DIPTYCH_STUCK_SECONDS": "2", "DIPTYCH_SECONDS": "0.5", "DIPTYCH_LOG": "json"}
     command = [sys.executable, "-c", STUCK, "serve", "--port", str(port), "--model", str(artifact), "--threads", "1"]
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
         address = f"http://127.0.0.1:{port}"
         until_ready(address, process)
-        uri = base64.b64encode(photo_bytes(1)).decode()
-        body = json.dumps({"queries": uri, "documents": [uri] * 4}).encode()
-        asked = Request(f"{address}/v1/score", body, {"Content-Type": "application/json", "X-Request-ID": "hanging"})
-        with pytest.raises((URLError, ConnectionError)):
-            urlopen(asked, timeout=30)
+        with pytest.raises(HTTPError) as late:
+            urlopen(of_four_pairs(address, photo_bytes(1)), timeout=30)
+        assert late.value.code == 504
+        late.value.close()
         assert process.wait(timeout=30) == 70
         said = process.communicate()[1]
     lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
     (end,) = [line for line in lines if line["level"] == "CRITICAL"]
     assert "has been running for 2 s; ending with code 70" in end["message"]
+
+
+def test_what_is_being_scored_when_it_is_told_to_end_is_answered_first(artifact, port, environment, photo_bytes):
+    command = [sys.executable, "-c", SLOW, "serve", "--port", str(port), "--model", str(artifact), "--threads", "1"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        address = f"http://127.0.0.1:{port}"
+        until_ready(address, process)
+        asked = of_four_pairs(address, photo_bytes(1))
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(lambda: json.load(urlopen(asked, timeout=30)))
+            assert process.stdout is not None
+            assert process.stdout.readline() == "begun\n"
+            process.send_signal(signal.SIGTERM)
+            assert [item["index"] for item in answer.result()["data"]] == [0, 1, 2, 3]
+        assert process.wait(timeout=30) == 0
 
 
 def test_the_log_has_a_line_for_every_answer_with_its_id_and_key(artifact, port, spawn, environment):
@@ -188,6 +217,50 @@ def test_wrong_settings_end_it_before_anything_is_opened(diptych, tmp_path):
     assert not (tmp_path / "store").exists()
 
 
+def test_a_port_that_is_taken_is_said_before_anything_is_opened(diptych, artifact, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = diptych("serve", "--port", port, "--store", tmp_path / "store", "--model", artifact)
+    assert refused.code == 1
+    assert f"at 127.0.0.1, port {port}: Address already in use; name another with --host or --port" in refused.err
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_host_that_is_no_address_of_this_machine_is_said():
+    for host, reason in (("nowhere.invalid", "known|resolution"), ("203.0.113.5", "Cannot assign")):
+        with pytest.raises(SettingsError, match=f"at {host}, port 8000: .*({reason})"):
+            bound(host, 8000)
+
+
+def test_answers_leave_at_once_and_do_not_wait_for_more_to_send():
+    """Linux puts off what it acknowledges by 40 ms: an answer in two pieces would wait for that after each request."""
+
+    async def accepted() -> int:
+        delays: asyncio.Queue[int] = asyncio.Queue()
+
+        def asked(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            there = writer.get_extra_info("socket")
+            delays.put_nowait(there.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        (listening,) = bound("127.0.0.1", 0)
+        async with await asyncio.start_server(asked, sock=listening):
+            _, writer = await asyncio.open_connection(*listening.getsockname())
+            found = await delays.get()
+            writer.close()
+            await writer.wait_closed()
+        return found
+
+    assert asyncio.run(accepted()) != 0
+
+
+def test_the_address_that_is_said_has_the_port_that_was_free(artifact, spawn):
+    process = spawn("serve", "--port", 0, "--model", artifact, "--threads", 1)
+    address = next(line for line in process.stderr if line.startswith("http://127.0.0.1:")).strip().rstrip("/")
+    assert not address.endswith(":0")
+    until_ready(address, process)
+
+
 @pytest.mark.parametrize(("threads", "processes"), [(1, 2), (3, 3)])
 def test_serve_decodes_in_processes_of_its_own_as_many_as_threads_and_two_at_least(
     artifact, diptych, monkeypatch, threads, processes
@@ -198,11 +271,13 @@ def test_serve_decodes_in_processes_of_its_own_as_many_as_threads_and_two_at_lea
         pools.append(app.state.context.scorer.decoder)
         assert pools[0].run(os.getpid) != os.getpid()
 
+    monkeypatch.setenv("DIPTYCH_DECODE_SECONDS", "7.5")
+    monkeypatch.setenv("DIPTYCH_DECODE_MEMORY", str(2**29))
     monkeypatch.setattr(serving, "run", run)
     monkeypatch.setattr(serving, "log", lambda *_, **__: None)
     assert diptych("serve", "--model", artifact, "--threads", threads).code == 0
     (pool,) = pools
     assert isinstance(pool, Workers)
-    assert pool.processes == processes
+    assert (pool.processes, pool.seconds, pool.memory) == (processes, 7.5, 2**29)
     with pytest.raises(RuntimeError, match="closed"):
         pool.run(os.getpid)

@@ -39,6 +39,7 @@ def test_mixed_traffic_is_answered_rightly_while_processes_are_killed(kill, arti
     assert set(figures(done.stdout)) == {"rerank", "search", "score", "add", "read", "remove", "bad", "look"}
 
 
+@pytest.mark.slow
 def test_a_service_that_answers_other_scores_is_found_out(artifact, monkeypatch):
     found = soak.Truth.found
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from diptych.errors import StoreError
+from diptych.errors import StoreError, UnknownPictureError
 from diptych.records import NewPicture
 from diptych.store import Store
 
@@ -80,6 +80,16 @@ def test_pages_follow_each_other_without_gap_or_overlap(store):
     second = store.page(3, first[-1].id)
     third = store.page(3, second[-1].id)
     assert [record.id for record in first + second + third] == [new(number).id for number in range(7)]
+
+
+def test_pages_go_on_where_pictures_are_removed_meanwhile(store):
+    store.insert([new(number) for number in range(7)])
+    pages = store.pages(3)
+    first = next(pages)
+    store.remove([record.id for record in first])
+    assert [record.id for page in pages for record in page] == [new(number).id for number in range(3, 7)]
+    with pytest.raises(UnknownPictureError, match="is not there any more; begin with the first page"):
+        store.page(3, first[-1].id)
 
 
 def test_a_folder_names_what_lies_beneath_it_and_nothing_beside_it(store):

@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from torture_account import Child, Tally, Torture
-from torture_work import EVERYTHING, NOBODY, draw
+from torture_work import EVERYTHING, NOBODY, copies, draw
 
 from diptych import Collection, Scorer
 from diptych.cache import CACHE, MANIFEST
@@ -49,6 +49,14 @@ def kill(steps: dict[str, int], longest: float = 0.25) -> Callable[[Torture], No
         torture.reckon()
 
     return cycle
+
+
+def kill_backups(torture: Torture) -> None:
+    """kill -9 while backups are made: each is whole, or is no collection."""
+    kill({"add": 2, "remove": 1, "backup": 3})(torture)
+    for copy in sorted(copies(torture.directory).glob("*")):
+        torture.reckon_copy(copy)
+    shutil.rmtree(copies(torture.directory), ignore_errors=True)
 
 
 def kill_repairs(torture: Torture) -> None:
@@ -266,6 +274,7 @@ FAULTS: dict[str, tuple[str, Callable[[Torture], None]]] = {
     "kill-removes": ("kill -9 while adding and removing", kill({"add": 3, "remove": 2, "search": 1})),
     "kill-saves": ("kill -9 while saving the index", kill({"add": 1, "remove": 1, "save": 4})),
     "kill-rebuilds": ("kill -9 while rebuilding", kill({"add": 2, "remove": 1, "rebuild": 2}, 0.5)),
+    "kill-backups": ("kill -9 while backing up", kill_backups),
     "kill-repairs": ("kill -9 while repairing the index", kill_repairs),
     "half-written": ("kill -9, then a file cut short or with a torn end", half_written),
     "full-disk": ("a disk that is full for a while", full_disk),

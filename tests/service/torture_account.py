@@ -21,6 +21,7 @@ from diptych.errors import UnknownPictureError
 from diptych.index import CandidateIndex
 from diptych.layout import Kind
 from diptych.records import Record
+from diptych.schema import DATABASE
 from diptych.store import Store
 from diptych.verify import verify
 from diptych_export.errors import DiptychError
@@ -76,6 +77,7 @@ class Torture:
         self.ordered = True  # whether pictures are listed in the order in which they were acknowledged
         self.held: list[int] = []  # acknowledged, in that order
         self.doubtful: set[int] = set()  # begun and not acknowledged: may have happened or not
+        self.begun: dict[str, int] = {}  # all that were ever begun to be added, by their ids
         self.warnings = Warnings(logging.WARNING)
         logging.getLogger("diptych").addHandler(self.warnings)
         self.truth: dict[int, tuple[bytes, bytes]] = {}  # (embedding, tokens)
@@ -101,6 +103,7 @@ class Torture:
         match words:
             case ("begin", "add" | "remove", numbers):
                 self.doubtful.update(numbers)
+                self.begun |= {id_of(number): number for number in numbers}
             case ("done", "add", numbers):
                 self.tally.acknowledged += 1
                 self.doubtful.difference_update(numbers)
@@ -159,6 +162,19 @@ class Torture:
         tally.noticed += bool(self.warnings.texts)
         # A cache that has its checksum is right: it was not written from an index that differed from the database.
         tally.wrong += [text for text in self.warnings.texts if "after the replay" in text]
+
+    def reckon_copy(self, folder: Path) -> None:
+        """A backup has pictures that were added at some time, each of them as it was, or no name of its own yet."""
+        if not (folder / DATABASE).exists():
+            return
+        with Store.open(folder, read_only=True) as copy:
+            ids = [record.id for record in copy.page(EVERYTHING)]
+            self.tally.wrong += [f"backup: {text}" for text in verify(copy).problems]
+            self.tally.false += [f"backup: {id} was never sent" for id in set(ids) - self.begun.keys()]
+            sent = [id for id in ids if id in self.begun]
+            self.tally.false += [
+                f"backup: {id} has other bytes" for id in sent if copy.data(id) != draw(self.begun[id])
+            ]
 
     def settle(self, listed: list[str]) -> None:
         """What was doubtful is now known."""

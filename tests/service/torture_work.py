@@ -23,6 +23,7 @@ from PIL import Image
 import diptych.local
 import diptych.store
 from diptych import Collection, Scorer
+from diptych.archive import backup
 from diptych.content import picture_id
 from diptych.errors import StoreError
 from diptych_export.errors import DiptychError
@@ -147,10 +148,19 @@ class Worker:
         """Embed everything anew and make the index."""
         self.collection.rebuild(everything=True)
 
+    def backup(self) -> None:
+        """Copy the collection into a new folder."""
+        backup(self.collection.store, copies(self.collection.directory) / f"{self.random.randrange(10**9)}")
+
     def search(self) -> None:
         """Say what a search finds that asks for everything."""
         result = self.collection.search(draw(0), top=EVERYTHING, candidates=8)
         self.out.send(("served", [match.id for match in result.matches]))
+
+
+def copies(directory: Path) -> Path:
+    """Where the backups of a tortured collection are."""
+    return directory.with_name("copies")
 
 
 def where(number: int) -> str:

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from diptych_training.errors import DataError
 from diptych_training.whole import whole_file, whole_folder
 
 
@@ -30,3 +31,12 @@ def test_a_folder_takes_its_place_in_the_end_and_nothing_is_left_of_it_if_it_fai
         (fresh / "a").write_text("a")
     assert (path / "a").read_text() == "a"
     assert list((tmp_path / "deep").iterdir()) == [path]
+
+
+def test_a_folder_whose_place_cannot_be_taken_is_refused_before_the_work() -> None:
+    mounted = Path("/proc")
+    with (
+        pytest.raises(DataError, match=r"/proc is where a disk is mounted, .*; name a folder in it"),
+        whole_folder(mounted),
+    ):
+        pytest.fail("it began")

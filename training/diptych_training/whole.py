@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from diptych_training.errors import DataError
+
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
@@ -22,8 +24,13 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """A new folder beside `path`, which is not there or empty, and whose place it takes if all goes well."""
+    """A new folder beside `path`, which is not there or empty, and whose place it takes if all goes well.
+
+    Raises DataError where nothing can take the place of `path`, as a disk is mounted there.
+    """
     path = path.resolve()
+    if path.is_mount():
+        raise DataError(f"{path} is where a disk is mounted, and is filled whole or not at all; name a folder in it")
     path.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as temporary:
         fresh = Path(temporary, "fresh")

@@ -19,7 +19,7 @@ class Attempts:
     def __init__(self, numbers: Iterable[int], describe: Describe, say: Say) -> None:
         self._waiting = deque(numbers)
         self._lost: Counter[int] = Counter()
-        self._describe, self._say = describe, say
+        self._describe, self.say = describe, say
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -36,5 +36,5 @@ class Attempts:
                 f"{self._describe(number)} could not be done: {MOST} workers in turn were lost over them, the last one "
                 f"{why}; look at these, or give the workers more memory"
             )
-        self._say(f"a worker was lost ({why}); {self._describe(number)} are done again")
+        self.say(f"a worker was lost ({why}); {self._describe(number)} are done again")
         self._waiting.appendleft(number)

@@ -55,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
             with _cluster(nodes) as address:
                 rest = [*options, "--address", address] if address else options
                 runs[label] = _scored(pairs, folder / "out.csv", ["--model", args.model, *rest])
+            remark(args, f"... {runs[label]['seconds']:,.1f} s")
         remark(args, "killed half-way, and resumed ...")
         runs["killed and resumed"] = _killed(pairs, folder / "out.csv", ["--model", args.model])
     result["same_bytes"] = len({each.pop("sha256") for each in runs.values()}) == 1

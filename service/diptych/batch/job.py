@@ -2,51 +2,27 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Protocol
 
 import numpy as np
 
 from diptych.batch.assembly import Outcome, assemble, assembled
 from diptych.batch.attempts import Attempts, Say
+from diptych.batch.disk import check_room, explained, size
+from diptych.batch.engines import Engine
 from diptych.batch.journal import Bar, Order, folder_of, opened, remove
 from diptych.batch.manifest import NAMES, Manifest, Step
-from diptych.batch.names import names_between
+from diptych.batch.names import describe
 from diptych.batch.tables import SIDES, schema_of
-from diptych.batch.work import Means, PartWork, Work, encode, let_go, score
+from diptych.batch.work import Means, PartWork, encode, score
 from diptych.errors import BatchError
 
 _TOLD = 2**30  # bytes of disk that are announced
 _ROW = 48  # bytes that the results add to a row of the output, about
-
-
-class Engine(Protocol):
-    """Who does the parts: `Serial`, `Pool` or `Cluster`."""
-
-    def run(self, work: Work, attempts: Attempts) -> Iterator[int]:
-        """How many items each part had, as soon as it is done, in any order."""
-        ...
-
-
-class Serial:
-    """Does the parts in this process, one after the other, each with all threads."""
-
-    def run(self, work: Work, attempts: Attempts) -> Iterator[int]:
-        """How many items each part had."""
-        while attempts:
-            yield work(attempts.take())
-
-    def __enter__(self) -> Serial:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        let_go()
 
 
 @dataclass(frozen=True)
@@ -88,7 +64,10 @@ class Job:
         began = perf_counter()
         order = Order.of(self.table, self.means.model, self.sides)
         schema = schema_of(str(self.table), self.sides) if self.format == "parquet" else None
-        with opened(order, self.output, resume=resume, force=force, bar=self.bar) as manifest, self._explained():
+        with (
+            opened(order, self.output, resume=resume, force=force, bar=self.bar) as manifest,
+            explained(folder_of(self.output), "go on with the same command and --resume"),
+        ):
             seconds = {"reading": perf_counter() - began}
             self._check_room(manifest)
             with engine as workers:
@@ -112,19 +91,14 @@ class Job:
         if left:
             attempts = Attempts(left, partial(self._rows, step), self.say)
             with self.bar(step.name[:-1], step.count, step.items(there)) as tick:
-                for done in workers.run(partial(function, folder=str(folder), means=self.means), attempts):
+                for number in workers.run(partial(function, folder=str(folder), means=self.means), attempts):
+                    done = step.items({number})
                     count += done
                     tick(done)
         return count, perf_counter() - began
 
     def _rows(self, step: Step, number: int) -> str:
-        first, stop = step.bounds(number)
-        text = f"the {step.name} {first + 1:,} to {stop:,}"
-        if step.name == "pictures":
-            path = folder_of(self.output) / NAMES
-            one, other = (names_between(path, place, place + 1)[0] for place in (first, stop - 1))
-            text += f" ({one} to {other})"
-        return text
+        return describe(step, number, folder_of(self.output) / NAMES if step.name == "pictures" else None)
 
     def _check_room(self, manifest: Manifest) -> None:
         """Say how much disk it takes; raises BatchError if there is less."""
@@ -133,27 +107,7 @@ class Job:
         pairs = manifest.rows - manifest.scoring.items(manifest.scoring.done(folder))
         tokens = 2 * int(np.prod(manifest.token_shape))
         needed = pictures * tokens + pairs * 8 + self.table.stat().st_size + manifest.rows * _ROW
-        free = shutil.disk_usage(folder).free
-        if needed > free:
-            raise BatchError(
-                f"{folder} needs about {_size(needed)} of disk for the tokens of {pictures:,} pictures and the scores "
-                f"of {pairs:,} pairs, and {_size(free)} are free; make room and go on with --resume, or name an output "
-                "on another disk"
-            )
+        what = f"the tokens of {pictures:,} pictures and the scores of {pairs:,} pairs"
+        check_room(folder, needed, what, "make room and go on with --resume, or name an output on another disk")
         if needed >= _TOLD:
-            self.say(f"{manifest.rows:,} pairs of {manifest.pictures:,} pictures take about {_size(needed)} of disk")
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """What the system refuses, as an error that says what to do."""
-        try:
-            yield
-        except OSError as error:
-            raise BatchError(
-                f"{error.filename or folder_of(self.output)}: {error.strerror or error}; what is done is kept, so mend "
-                "that and go on with the same command and --resume"
-            ) from None
-
-
-def _size(count: float) -> str:
-    return f"{count / 1e9:,.1f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"
+            self.say(f"{manifest.rows:,} pairs of {manifest.pictures:,} pictures take about {size(needed)} of disk")

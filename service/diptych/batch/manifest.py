@@ -34,6 +34,11 @@ class Step:
         """The items [first, stop) of a part."""
         return number * self.size, min((number + 1) * self.size, self.count)
 
+    def describe(self, number: int) -> str:
+        """The items of a part, for people."""
+        first, stop = self.bounds(number)
+        return f"the {self.name} {first + 1:,} to {stop:,}"
+
     def file(self, number: int) -> str:
         """The file that is there once the part is done."""
         return f"{self.name}-{number:06d}.part"

@@ -18,7 +18,7 @@ from diptych.errors import BatchError
 
 
 class Pool:
-    """`with Pool(2) as pool: for count in pool.run(work, attempts): ...`; a process is replaced when it is lost."""
+    """`with Pool(2) as pool: for number in pool.run(work, attempts): ...`; a process is replaced when it is lost."""
 
     def __init__(self, processes: int) -> None:
         if processes < 1:
@@ -27,7 +27,7 @@ class Pool:
         self._workers: list[_Worker] = []
 
     def run(self, work: Work, attempts: Attempts) -> Iterator[int]:
-        """How many items each part had, as soon as it is done. Raises what the work raises, and BatchError."""
+        """The number of each part as soon as it is done. Raises what the work raises, and BatchError."""
         busy: dict[Connection, tuple[_Worker, int]] = {}
         idle = list(self._workers)
         while attempts or busy:
@@ -37,15 +37,16 @@ class Pool:
                 worker.ask(work, number)
             for pipe in wait(list(busy)):
                 worker, number = busy.pop(pipe)  # pyright: ignore[reportArgumentType] - of these connections alone
-                answer = worker.answer()
-                if isinstance(answer, Exception):
-                    raise answer
-                if answer is None:
+                try:
+                    error = worker.answer()
+                except (EOFError, OSError):
                     self._workers.remove(worker)
                     attempts.lost(number, named(worker.end()))
-                else:
-                    idle.append(worker)
-                    yield answer
+                    continue
+                if error is not None:
+                    raise error
+                idle.append(worker)
+                yield number
 
     def _start(self) -> _Worker:
         self._workers.append(_Worker())
@@ -83,12 +84,9 @@ class _Worker:
         except OSError:
             return  # it is lost, which `answer` will say
 
-    def answer(self) -> int | Exception | None:
-        """What came of it; None if the process ended."""
-        try:
-            return self.pipe.recv()
-        except (EOFError, OSError):
-            return None
+    def answer(self) -> Exception | None:
+        """The error that it raised, if it did. Raises EOFError or OSError if the process ended."""
+        return self.pipe.recv()
 
     def end(self) -> int | None:
         """Close the pipe, by which the process ends, and give its exit status (negative: the signal)."""
@@ -107,12 +105,13 @@ def _work(pipe: Connection) -> None:
         return
 
 
-def _attempt(work: Work, number: int) -> int | Exception:
+def _attempt(work: Work, number: int) -> Exception | None:
     try:
-        return work(number)
+        work(number)
     except Exception as error:
         try:
             pickle.loads(pickle.dumps(error))
         except Exception:
             return BatchError(f"{type(error).__name__}: {error}")
         return error
+    return None

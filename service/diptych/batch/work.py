@@ -21,13 +21,14 @@ from diptych.batch.panels import Encoder, pair_errors, score_pairs
 from diptych.batch.scores import Scores
 from diptych.batch.tokens import Tokens
 from diptych.errors import BatchError
-from diptych.naming import fetcher
+from diptych.naming import decoder, fetcher
 from diptych.scorer import Scorer
+from diptych_export.runtime import Runtime
 
 AT_A_TIME = 512  # pairs whose tokens are in memory
 
-Work = Callable[[int], int]  # of a part's number; gives how many items the part has
-PartWork = Callable[..., int]  # `encode` or `score`
+Work = Callable[[int], object]  # of a part's number
+PartWork = Callable[..., object]  # `encode` or `score`
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class _Desk:
     pairs: np.ndarray
 
 
-def encode(number: int, *, folder: str, means: Means) -> int:
+def encode(number: int, *, folder: str, means: Means) -> None:
     """Turn the pictures of a part into tokens. Raises OSError if the table and its folder are gone meanwhile."""
     desk = _open(Path(folder), means)
     manifest = desk.manifest
@@ -61,17 +62,15 @@ def encode(number: int, *, folder: str, means: Means) -> int:
         # A disk that was pulled out is not a table full of missing pictures.
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), manifest.folder)
     desk.tokens.write(number, tokens, errors)
-    return len(names)
 
 
-def score(number: int, *, folder: str, means: Means) -> int:
+def score(number: int, *, folder: str, means: Means) -> None:
     """Score the pairs of a part, whose pictures all have been encoded."""
     desk = _open(Path(folder), means)
     step = desk.manifest.scoring
     pairs = np.asarray(desk.pairs[slice(*step.bounds(number))])
     done = [_score(desk, pairs[start : start + AT_A_TIME]) for start in range(0, len(pairs), AT_A_TIME)]
     write_part(Path(folder, step.file(number)), Scores.joined(done).to_bytes())
-    return len(pairs)
 
 
 def let_go() -> None:
@@ -92,25 +91,37 @@ def _open(folder: Path, means: Means) -> _Desk:
     try:
         manifest = Manifest.load(folder)
     except FileNotFoundError:
-        raise BatchError(
-            f"{folder / MANIFEST} is not to be seen on {os.uname().nodename}; every worker has to see the folder of "
-            "the output and that of the pictures under the same paths"
-        ) from None
+        raise unseen(folder / MANIFEST, "the output") from None
     return _desk(folder, manifest, means)
 
 
 @lru_cache(1)
 def _desk(folder: Path, manifest: Manifest, means: Means) -> _Desk:
-    scorer = _scorer(means)
-    if scorer.runtime.revision != manifest.model:
-        raise BatchError(
-            f"the model {means.model} is {scorer.runtime.revision} on {os.uname().nodename}, and the job began with "
-            f"{manifest.model}; every worker needs that one"
-        )
+    scorer = scorer_of(means, manifest.model)
     tokens = Tokens(folder, manifest.encoding, manifest.token_shape)
     return _Desk(manifest, scorer, tokens, np.memmap(folder / PAIRS, np.uint32, "r", shape=(manifest.rows, 2)))
 
 
+def unseen(path: Path, whose: str) -> BatchError:
+    """The error of a worker that does not see what begins a job, in the folder of `whose`."""
+    return BatchError(
+        f"{path} is not to be seen on {os.uname().nodename}; every worker has to see the folder of {whose} and that of "
+        "the pictures under the same paths"
+    )
+
+
+def scorer_of(means: Means, revision: str) -> Scorer:
+    """The model that a job began with, kept for the next part. Raises BatchError if it is another one here."""
+    scorer = _scorer(means)
+    if scorer.runtime.revision != revision:
+        raise BatchError(
+            f"the model {means.model} is {scorer.runtime.revision} on {os.uname().nodename}, and the job began with "
+            f"{revision}; every worker needs that one"
+        )
+    return scorer
+
+
 @lru_cache(1)
 def _scorer(means: Means) -> Scorer:
-    return Scorer.load(means.model, provider=means.provider, threads=means.threads)
+    runtime = Runtime.open(means.model, provider=means.provider, threads=means.threads)
+    return Scorer(runtime, decoder=decoder(means.urls, runtime.threads))

@@ -10,6 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from diptych.batch.engines import check_choice
+from diptych.batch.sharing import hired
 from diptych.collection import Collection
 from diptych.dedupe import journal, listing
 from diptych.dedupe.duplicates import Duplicates, find_duplicates
@@ -18,6 +20,7 @@ from diptych.dedupe.keeper import checked_rules
 from diptych.dedupe.ledger import LEDGER, Ledger
 from diptych.dedupe.plan import Plan, carry_out, planned
 from diptych.dedupe.report import page
+from diptych.dedupe.sharing import recover
 from diptych.dedupe.survey import File, Survey, listed, resolved, survey
 from diptych.errors import DedupeError
 from diptych.indexing import load
@@ -70,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Refuse what would only fail after the work is done."""
+    check_choice(args)
     args.keep = checked_rules(args.keep)
     if args.dry_run and not (args.move_to or args.delete):
         args.usage_error("--dry-run says what --move-to or --delete would do; name one of them")
@@ -88,11 +92,13 @@ def _find(
     own = args.store is None
     store = store_of(roots, scorer) if own else args.store
     with (
+        hired(args) as crew,
         Collection.open(store, scorer, create=True) as collection,
         Ledger(collection.directory / LEDGER, scorer.runtime.revision) as ledger,
     ):
+        recover(collection, ledger)
         with progress((), args, total=len(files), unit="picture", desc="reading") as bar:
-            seen = survey(roots, files, collection, ledger, refuse=_into(refused), tick=bar.update)
+            seen = survey(roots, files, collection, ledger, refuse=_into(refused), tick=bar.update, crew=crew)
         resolved(roots)  # one that is gone by now would look as if it had become empty
         if not seen.pictures:
             raise DedupeError(f"none of the {len(files):,} pictures could be read: {refused[0]['reason']}")
@@ -112,6 +118,7 @@ def _find(
                 candidates=args.candidates,
                 ledger=ledger,
                 on_pairs=begin,
+                crew=crew,
             )
     return found, seen
 
@@ -126,10 +133,8 @@ def store_of(roots: Sequence[Path], scorer: Scorer) -> Path:
 
 def _tidy(collection: Collection, present: set[str]) -> None:
     """Let go of features that no file has any more, in a collection that is ours alone."""
-    after, old = None, []
-    while records := collection.backend.page(1000, after):
-        after = records[-1].id
-        old += [record.id for record in records if record.id not in present]
+    pages = collection.backend.pages(1000)
+    old = [record.id for records in pages for record in records if record.id not in present]
     if old:
         collection.backend.remove(old)
 

@@ -8,15 +8,16 @@ from typing import Literal
 
 import numpy as np
 
+from diptych.batch.sharing import Crew
 from diptych.collection import Collection
 from diptych.dedupe.candidates import CANDIDATES, candidate_pairs
 from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.keeper import DEFAULT, preference
 from diptych.dedupe.ledger import Ledger
-from diptych.dedupe.picture import Picture, of_record
 from diptych.dedupe.scores import PairScores
 from diptych.dedupe.threshold import automatic, most_lenient
 from diptych.errors import UnknownPictureError
+from diptych.picture import Picture, of_record
 
 _STEP = 500  # records read at once
 _VECTORS = 4096
@@ -67,6 +68,7 @@ def find_duplicates(
     bound: float | None = None,
     ledger: Ledger | None = None,
     on_pairs: Callable[[int, int], Callable[[int], object]] = lambda missing, known: lambda done: None,
+    crew: Crew | None = None,
 ) -> Duplicates:
     """Group the pictures of a collection, by default all of it, by what they show.
 
@@ -78,8 +80,8 @@ def find_duplicates(
     picture is compared with its `candidates` nearest; the pairs answered reach down to `bound`, by default the most
     lenient threshold that the model states. The `ledger` keeps scores for the next time; `on_pairs` is told
     how many have to be computed and how many are known, and gives what is told how many more were; what that raises
-    ends the search, and what was computed is in the ledger. The same pictures give the same groups, in whatever order
-    they come and whatever the ledger knows.
+    ends the search, and what was computed is in the ledger. A `crew` computes instead of this process. The same
+    pictures give the same groups, in whatever order they come and whatever the ledger knows.
 
     Raises ValueError, DedupeError for unknown rules and a model without calibration, and StoreError.
     """
@@ -93,7 +95,7 @@ def find_duplicates(
     order = preference(found, keep)
     place = {id: number for number, id in enumerate(ids)}
     contents = list(dict.fromkeys(place[found[number].id] for number in order))
-    scores = PairScores(collection, ids, ledger or Ledger(None, collection.scorer.runtime.revision))
+    scores = PairScores(collection, ids, ledger or Ledger(None, collection.scorer.runtime.revision), crew=crew)
     pairs = candidate_pairs(_embeddings(collection, ids), candidates, collection.scorer.runtime.threads)
     missing = scores.missing(pairs)
     scores.tick = on_pairs(missing, len(pairs) - missing)
@@ -165,7 +167,5 @@ def _embeddings(collection: Collection, ids: Sequence[str]) -> np.ndarray:
 
 
 def _everything(collection: Collection) -> Iterator[Picture]:
-    after = None
-    while page := collection.backend.page(_STEP, after):
+    for page in collection.backend.pages(_STEP):
         yield from map(of_record, page)
-        after = page[-1].id

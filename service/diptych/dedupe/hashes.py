@@ -11,9 +11,9 @@ import numpy as np
 
 from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.keeper import preference
-from diptych.dedupe.picture import Picture
 from diptych.errors import BenchError
 from diptych.parallel import each
+from diptych.picture import Picture
 from diptych_export.errors import PictureError
 from diptych_export.pictures import open_picture
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from diptych.dedupe.picture import Picture
 from diptych.errors import DedupeError
+from diptych.picture import Picture
 
 DEFAULT = ("resolution", "format", "exif", "oldest")
 

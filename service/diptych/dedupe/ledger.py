@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from diptych.dedupe.picture import Picture
 from diptych.errors import DedupeError
+from diptych.picture import Picture
 
 LEDGER = "dedupe.sqlite"
 _VERSION = 1

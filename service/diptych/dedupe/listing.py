@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from diptych.dedupe.duplicates import Duplicates, Group
-from diptych.dedupe.picture import Picture
 from diptych.durable import replacing
 from diptych.errors import DedupeError
+from diptych.picture import Picture
 
 COLUMNS = (
     "group",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from diptych.batch.sharing import Crew
 from diptych.collection import Collection
 from diptych.dedupe.ledger import Ledger
-from diptych.errors import UnknownPictureError
+from diptych.dedupe.sharing import shared, tokens_of
 
+_WORTH = 4096  # pairs, from which on it pays to hand them out
 BATCH = 1024  # pairs, after each of which the ledger has them
 _KEPT = 8192  # pictures whose tokens stay in memory, 8 KB each
 
@@ -22,10 +24,15 @@ class PairScores:
     """
 
     def __init__(
-        self, collection: Collection, ids: Sequence[str], ledger: Ledger, tick: Callable[[int], object] = lambda n: None
+        self,
+        collection: Collection,
+        ids: Sequence[str],
+        ledger: Ledger,
+        tick: Callable[[int], object] = lambda n: None,
+        crew: Crew | None = None,
     ) -> None:
-        """`tick` is told how many were computed, each time some were."""
-        self.collection, self.ids, self.ledger, self.tick = collection, ids, ledger, tick
+        """`tick` is told how many were computed, each time some were; a `crew` computes where there are many."""
+        self.collection, self.ids, self.ledger, self.tick, self.crew = collection, ids, ledger, tick, crew
         self.computed = 0
         self._asked = np.empty(0, np.int64)
         self._keys, self._logits = ledger.scores(ids)
@@ -56,32 +63,31 @@ class PairScores:
         return pairs.min(1, initial=len(self.ids)) * len(self.ids) + pairs.max(1, initial=0)
 
     def _compute(self, keys: np.ndarray) -> None:
-        ids, made = list(self.ids), [self._logits]
-        for start in range(0, len(keys), BATCH):
-            batch = keys[start : start + BATCH]
-            first, second = (places.tolist() for places in np.divmod(batch, len(self.ids)))
-            self._load({*first, *second})
-            logits = self.collection.scorer.logits(
-                np.stack([self._tokens[place] for place in first]), np.stack([self._tokens[place] for place in second])
-            )
-            self.ledger.add_scores([(ids[a], ids[b]) for a, b in zip(first, second, strict=True)], logits)
-            made.append(logits)
+        ids, pairs = list(self.ids), np.stack(np.divmod(keys, len(self.ids)), 1)
+        logits = [self._logits]
+        crew = self.crew if len(pairs) >= _WORTH else None
+        for batch, made in shared(self.collection, ids, pairs, crew) if crew else self._here(pairs):
+            self.ledger.add_scores([(ids[a], ids[b]) for a, b in batch.tolist()], made)
+            logits.append(made)
             self.computed += len(batch)
             self.tick(len(batch))
-        every = np.concatenate([self._keys, keys])
-        order = np.argsort(every)
-        self._keys, self._logits = every[order], np.concatenate(made)[order]
+        found = np.concatenate([self._keys, keys])
+        order = np.argsort(found)
+        self._keys, self._logits = found[order], np.concatenate(logits)[order]
+
+    def _here(self, pairs: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The pairs batch by batch with their logits, computed by this process."""
+        for start in range(0, len(pairs), BATCH):
+            batch = pairs[start : start + BATCH]
+            self._load(set(batch.ravel().tolist()))
+            first, second = (np.stack([self._tokens[place] for place in side]) for side in batch.T.tolist())
+            yield batch, self.collection.scorer.logits(first, second)
 
     def _load(self, places: set[int]) -> None:
         """Have the tokens of these pictures in memory, and forget those that were not asked for longest."""
         wanted = sorted(places - self._tokens.keys())
-        found = self.collection.panels([self.ids[place] for place in wanted])
-        for place in wanted:
-            if self.ids[place] not in found:
-                raise UnknownPictureError(
-                    f"the picture {self.ids[place]} was removed from {self.collection.name} meanwhile; start again"
-                )
-            self._tokens[place] = found[self.ids[place]][0]
+        found = tokens_of(self.collection, [self.ids[place] for place in wanted])
+        self._tokens.update({place: found[self.ids[place]] for place in wanted})
         for place in places:
             self._tokens.move_to_end(place)
         while len(self._tokens) > max(_KEPT, len(places)):

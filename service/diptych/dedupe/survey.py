@@ -5,20 +5,22 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from diptych.batch.embedding import Found, embedded
+from diptych.batch.sharing import Crew
 from diptych.collection import Collection
-from diptych.content import Content, picture_id, read_bytes
+from diptych.content import picture_id
 from diptych.dedupe.ledger import Ledger
-from diptych.dedupe.picture import Picture, read_facts
 from diptych.errors import DedupeError
-from diptych.intake import Arrival, Known, batches, can_be_kept
+from diptych.intake import Arrival, batches, can_be_kept
 from diptych.parallel import each
+from diptych.picture import Picture, picture_of, read_file
 from diptych_export.errors import PictureError
-from diptych_export.pictures import SUFFIXES, PictureLimits
+from diptych_export.pictures import SUFFIXES
 
 TRASH = ".diptych-trash"
 
@@ -83,15 +85,19 @@ def survey(
     *,
     refuse: Refuse,
     tick: Callable[[int], object] = lambda done: None,
+    crew: Crew | None = None,
 ) -> Survey:
     """The pictures of the files below the roots; their features are in the collection when this returns.
+
+    With a `crew` its workers make them.
 
     Files that the ledger knows with their size and time are not read, and a content is decoded once. What cannot be
     read goes to `refuse` with a reason. Stop at any time: the next call takes up the rest.
     """
     known = ledger.files(map(str, roots))
     stored = collection.backend.known(sorted({picture.id for picture in known.values()}))
-    pictures, fresh = [], {}
+    pictures: list[Picture] = []
+    fresh: dict[str, File] = {}
     for file in files:
         old = known.get(file.path)
         if old is not None and (old.bytes, old.modified) == (file.bytes, file.modified) and old.id in stored:
@@ -99,23 +105,32 @@ def survey(
             tick(1)
         else:
             fresh[file.path] = file
-    bad: dict[str, str] = {}
-    for batch in batches(map(Path, fresh)):
-        read = each(partial(_read, limits=collection.scorer.limits), batch, collection.scorer.runtime.threads)
-        whole: list[tuple[Picture, bytes]] = []
-        for path, result in zip(map(str, batch), read, strict=True):
-            if isinstance(result, PictureError):
-                refuse(path, str(result))
-            else:
-                whole.append((replace(result[0], root=fresh[path].root), result[1]))
-        _add(whole, collection, bad)
-        good = [picture for picture, _ in whole if picture.id not in bad]
-        for picture, _ in whole:
-            if picture.id in bad:
-                refuse(picture.path, bad[picture.id])
+
+    def take(results: Mapping[str, Found]) -> None:
+        arrivals: dict[str, Arrival] = {}
+        for path, one in results.items():
+            arrivals.setdefault(one.picture.id, Arrival(one.content, path, {}))
+        collection.commit(list(arrivals.values()))
+        good = [replace(one.picture, root=fresh[path].root) for path, one in results.items()]
         ledger.add_files(good)
-        pictures += good
-        tick(len(batch))
+        pictures.extend(good)
+        tick(len(results))
+
+    unread: list[str] = []
+    for part in embedded(collection, fresh, crew):
+        unread += [path for path, one in part.items() if one is None]
+        if done := {path: one for path, one in part.items() if one is not None}:
+            take(done)
+    blind = 0
+    for results in _looked_at(unread, collection):
+        refused = {path: one for path, one in results.items() if isinstance(one, PictureError)}
+        for path, error in refused.items():
+            refuse(path, str(error))
+        take({path: one for path, one in results.items() if not isinstance(one, PictureError)})
+        blind += len(results) - len(refused)
+        tick(len(refused))
+    if crew:
+        crew.say_blind(blind)
     kept = {picture.path for picture in pictures}
     ledger.forget_files(sorted(known.keys() - kept))
     new = len(kept - known.keys())
@@ -147,30 +162,28 @@ def _regular(root: Path, refuse: Refuse) -> Iterator[tuple[str, os.stat_result]]
                 refuse(path.encode("utf-8", "backslashreplace").decode(), "its name is not UTF-8; rename it")
 
 
-def _read(path: Path, limits: PictureLimits) -> tuple[Picture, bytes]:
-    """A file as a picture, its size and time from before it was read, and its bytes."""
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise PictureError(f"{path} cannot be read: {error.strerror}") from None
-    data = read_bytes(path, limits)
-    id = picture_id(hashlib.sha256(data).hexdigest())
-    facts = read_facts(data, str(path))
-    return Picture(id, str(path), status.st_size, status.st_mtime_ns, *facts), data
-
-
-def _add(pictures: Sequence[tuple[Picture, bytes]], collection: Collection, bad: dict[str, str]) -> None:
-    """Decode each new content once and put its features into the collection; `bad` gets those that cannot be."""
-    first: dict[str, tuple[Picture, bytes]] = {}
-    for picture, data in pictures:
-        if picture.id not in bad:
-            first.setdefault(picture.id, (picture, data))
-    received = collection.receive([(data, picture.path) for picture, data in first.values()])
-    arrivals = []
-    for (picture, _), content in zip(first.values(), received, strict=True):
-        if isinstance(content, PictureError):
-            bad[picture.id] = str(content)
-        elif isinstance(content, Content | Known):
-            arrivals.append(Arrival(content, picture.path, {}))
-    if arrivals:
-        collection.commit(arrivals)
+def _looked_at(paths: Sequence[str], collection: Collection) -> Iterator[dict[str, Found | PictureError]]:
+    """Batch by batch, what is in files; a content is decoded once in each, unless it is broken."""
+    limits, threads = collection.scorer.limits, collection.scorer.runtime.threads
+    for batch in batches(map(Path, paths)):
+        results: dict[str, Found | PictureError] = {}
+        read: dict[Path, tuple[os.stat_result, bytes]] = {}
+        for path, one in zip(batch, each(partial(read_file, limits=limits), batch, threads), strict=True):
+            if isinstance(one, PictureError):
+                results[str(path)] = one
+            else:
+                read[path] = one
+        ids = {path: picture_id(hashlib.sha256(data).hexdigest()) for path, (_, data) in read.items()}
+        first: dict[str, Path] = {}
+        for path, id in ids.items():
+            first.setdefault(id, path)
+        received = collection.receive([(read[path][1], str(path)) for path in first.values()])
+        contents = dict(zip(first, received, strict=True))
+        for path, (status, data) in read.items():
+            id, content = ids[path], contents[ids[path]]
+            if isinstance(content, PictureError) and path != first[id]:
+                (content,) = collection.receive([(data, str(path))])  # whose error calls it by its own name
+            if not isinstance(content, PictureError):
+                content = Found(picture_of(id, path, status, data), content)
+            results[str(path)] = content
+        yield results

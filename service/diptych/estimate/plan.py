@@ -150,7 +150,7 @@ def _fewest(figures: Figures, load: Load, machine: Machine, held: int) -> tuple[
             raise ValueError(
                 f"no number of such machines answers 99 of 100 queries within {load.seconds:g} s; allow more time"
             )
-        shards *= 2
+        shards = math.ceil(1.2 * shards)
     work = sum(_stages(figures, load, shards).values())
     groups = max(1, math.ceil(load.queries * work / (_BUSY * shards * machine.cores)))
     while (times := simulated(figures, load, machine, shards, groups))[1] > load.seconds:

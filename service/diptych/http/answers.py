@@ -288,6 +288,8 @@ class Limits(BaseModel):
     """What one request may ask for."""
 
     body_bytes: int
+    body_seconds: float = Field(description="How long a body may take to arrive.")
+    bodies_bytes: int = Field(description="Bytes of the bodies of all requests that are being answered.")
     pictures: int
     pairs: int = Field(description="How many may wait to be scored.")
     seconds: float = Field(description="How long a request may take.")
@@ -295,6 +297,13 @@ class Limits(BaseModel):
     candidates: int
     workers: int
     waiting: int
+    decode_seconds: float = Field(description="How long decoding a picture may take.")
+    decode_memory: int = Field(description="Bytes of memory that decoding one may take.")
+    urls: bool = Field(description="Whether pictures may be named by web address.")
+    url_bytes: int = Field(description="Bytes of a picture behind a web address.")
+    url_seconds: float = Field(description="How long fetching one may take.")
+    duplicates_pictures: int = Field(description="The largest collection that /v1/duplicates searches.")
+    duplicates_pairs: int = Field(description="The most pairs that it answers.")
     picture_bytes: int
     picture_pixels: int
     picture_side: int = Field(description="The shortest side that is still taken, in pixels.")

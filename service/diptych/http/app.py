@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 
 from fastapi import FastAPI
@@ -14,9 +15,11 @@ from diptych.collection import Collection
 from diptych.collections import Collections
 from diptych.http.context import Context
 from diptych.http.edge import OPEN, Edge
-from diptych.http.errors import install_handlers
+from diptych.http.errors import RequestError, install_handlers
+from diptych.http.inlet import Inlet
 from diptych.http.metrics import Metrics
 from diptych.http.openapi import complete_openapi
+from diptych.http.readiness import is_ready
 from diptych.http.routes import collections, duplicates, images, pairs, search, status
 from diptych.http.routes.page import install_page
 from diptych.http.settings import Settings
@@ -24,6 +27,8 @@ from diptych.http.warmup import warm_up
 from diptych.http.work import Work
 from diptych.remote import Remote
 from diptych.scorer import Scorer
+
+WARM_AGAIN = 30.0  # seconds after a warm-up that failed and may succeed
 
 _ABOUT = "Scores how alike two pictures are by looking at both at once."
 
@@ -49,18 +54,32 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
     scorer.engine.capacity = settings.pairs
     metrics = Metrics(scorer, kept)
     work = Work(settings.workers, settings.waiting, settings.seconds, lambda waited: metrics.stage("queue", waited))
-    # A thumbnail decodes a whole picture, which may be large: more than a few at once would cost too much memory.
+    # What asks no model. A thumbnail decodes a whole picture, which may be large: more than a few at once would cost
+    # too much memory.
     reads = Work(workers=4, waiting=1024, seconds=settings.seconds)
     remote = None if settings.remote is None else Remote(settings.remote)
     context = Context(scorer, kept, settings, work, reads, metrics, fetch=remote and remote.fetch)
+    inlet = Inlet(settings.body_bytes, settings.bodies_bytes, settings.body_seconds)
+    metrics.live("diptych_ready", "1 if the service can answer, as /readyz says, else 0.", lambda: is_ready(context))
+    metrics.live("diptych_body_bytes", "Bytes of the bodies of requests being answered.", lambda: inlet.held)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        ending = asyncio.Event()
+
         async def warm() -> None:
-            context.warm_up = await context.work.run(lambda: warm_up(scorer, kept))
+            while not ending.is_set():
+                with suppress(RequestError):  # no room for it just now
+                    # However long it takes: what is not ready at the deadline of a request may be so a little later.
+                    context.warm_up = await work.run(lambda: warm_up(scorer, kept), seconds=math.inf)
+                if context.warm_up is not None and not context.warm_up.passing:
+                    return
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(ending.wait(), WARM_AGAIN)
 
         warming = asyncio.create_task(warm())
         yield
+        ending.set()
         if remote is not None:
             remote.close()
         await warming
@@ -76,7 +95,7 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
         telemetry=_TELEMETRY,
     )
     app.state.context = context
-    app.add_middleware(Edge, body_bytes=settings.body_bytes, keys=settings.keys, metrics=metrics)
+    app.add_middleware(Edge, inlet=inlet, keys=settings.keys, hosts=settings.hosts, metrics=metrics)
     install_handlers(app)
     for part in (pairs, search, duplicates, images, collections, status):
         app.include_router(part.router)

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import models_json_schema
+from starlette.exceptions import HTTPException
 
 from diptych.http.errors import RequestError
+from diptych.http.references import Upload
 
 JsonModel = TypeVar("JsonModel", bound=BaseModel)
 FormModel = TypeVar("FormModel", bound=BaseModel)
 
 _JSON, _FORM = "application/json", "multipart/form-data"
-
-
-class Upload(NamedTuple):
-    """A file of a form."""
-
-    filename: str
-    data: bytes
 
 
 async def require_json(request: Request) -> None:
@@ -32,40 +27,49 @@ async def require_json(request: Request) -> None:
 
 async def read_body(
     request: Request, from_json: type[JsonModel], from_form: type[FormModel], files: int
-) -> JsonModel | tuple[FormModel, list[Upload]]:
-    """The checked body: a `from_json`, or a `from_form` with its 1 to `files` files, all in the field `image`."""
+) -> JsonModel | FormModel:
+    """The checked body: a `from_json`, or a `from_form` of the fields and at most `files` files of a form.
+
+    What a form must have are its files.
+    """
     if _declared(request, _JSON, _FORM) == _JSON:
         try:
             value = json.loads(await request.body())
         except (ValueError, RecursionError) as error:  # also a number or a nesting that Python refuses to read
             raise RequestError(400, "invalid_json", f"The body is not JSON: {error}.") from None
         return _checked(from_json, value)
-    uploads: list[Upload] = []
-    fields: dict[str, str] = {}
-    async with request.form(max_files=files, max_fields=16) as form:
-        for key, value in form.multi_items():
-            if isinstance(value, str):
-                fields[key] = value
-            elif key == "image":
-                uploads.append(Upload(value.filename or "", await value.read()))
-            else:
-                raise _no_image(f'a file is called "{key}"')
-    if not uploads:
-        raise _no_image("there is none")
-    return _checked(from_form, fields), uploads
+    pictures = [name for name, field in from_form.model_fields.items() if field.is_required()]
+    fields: dict[str, str | list[Upload]] = {}
+    try:
+        async with request.form(max_files=files, max_fields=16) as form:
+            for key, value in form.multi_items():
+                if isinstance(value, str):
+                    fields[key] = value
+                    continue
+                if key not in pictures:
+                    raise _misnamed(pictures, pictures[0], f'one is called "{key}"')
+                uploads = fields.setdefault(key, [])
+                if isinstance(uploads, list):
+                    uploads.append(Upload(value.filename or "", await value.read()))
+    except HTTPException as error:
+        if not error.detail.startswith("Too many files"):
+            raise
+        message = f"Too many files: at most {files} fit in this form. Split it into several."
+        raise RequestError(422, "too_many_pictures", message) from None
+    for name in pictures:
+        if name not in fields:
+            raise _misnamed(pictures, name, f'none is called "{name}"')
+    return _checked(from_form, fields)
 
 
-def body_schema(from_json: type[BaseModel], from_form: type[BaseModel], *, several: bool) -> dict[str, object]:
+def body_schema(from_json: type[BaseModel], from_form: type[BaseModel]) -> dict[str, object]:
     """The `openapi_extra` of a route that uses `read_body`."""
-    file = {"type": "string", "format": "binary"}
-    image = {"type": "array", "items": file, "minItems": 1} if several else file
     _, found = models_json_schema([(from_form, "validation")])
-    written = found["$defs"][from_form.__name__].get("properties", {})
-    fields = {name: _named(field) for name, field in written.items()}
+    written = found["$defs"][from_form.__name__]
     form = {
         "type": "object",
-        "properties": {"image": image, **fields},
-        "required": ["image"],
+        "properties": {name: _named(field) for name, field in written["properties"].items()},
+        "required": written["required"],
         "additionalProperties": False,
     }
     reference = {"$ref": f"#/components/schemas/{from_json.__name__}"}
@@ -81,9 +85,9 @@ def _named(field: dict[str, Any]) -> dict[str, Any]:
     return {**{key: value for key, value in field.items() if key not in ("anyOf", "default")}, **kind}
 
 
-def _no_image(came: str) -> RequestError:
-    message = f"A form brings its pictures in file fields called image; {came}."
-    return RequestError(422, "invalid_request", message, param="image")
+def _misnamed(pictures: list[str], param: str, came: str) -> RequestError:
+    message = f"A form brings its pictures as files called {' and '.join(pictures)}; {came}."
+    return RequestError(422, "invalid_request", message, param=param)
 
 
 def _declared(request: Request, *expected: str) -> str:

@@ -21,7 +21,7 @@ from diptych.errors import UnknownPictureError
 from diptych.http.errors import RequestError
 from diptych.http.ledgers import Ledgers
 from diptych.http.metrics import Metrics
-from diptych.http.references import Fetch, Picture, reference
+from diptych.http.references import Fetch, Picture, Upload, reference
 from diptych.http.requests import Request as Asked
 from diptych.http.settings import Settings
 from diptych.http.warmup import WarmUp
@@ -56,6 +56,10 @@ class Context:
             raise RequestError(501, "no_collection", message)
         return self.collections.using(name)
 
+    def oldest(self) -> float:
+        """Seconds since the longest-running computation began, in a request or behind it; 0.0 when none runs."""
+        return max(self.work.oldest(), self.reads.oldest(), self.scorer.engine.oldest())
+
     def link(self, collection: Collection, id: str, part: str) -> str:
         """Where a "content" or "thumbnail" of a stored picture is."""
         path = f"/v1/images/{id}/{part}"
@@ -75,7 +79,7 @@ class Context:
             with self.using(body.collection):
                 pass
 
-    def picture_bytes(self, picture: Picture, position: str, collection: str | None) -> bytes:
+    def picture_bytes(self, picture: Picture | Upload, position: str, collection: str | None) -> bytes:
         """The file behind a picture of a request; 422 with its position if there is none."""
         position, found = reference(picture, position, self.fetch)
         if isinstance(found, bytes):
@@ -83,14 +87,14 @@ class Context:
         with self.using(collection) as stored, known(position):
             return stored.content(found)[0]
 
-    def picture(self, picture: Picture, position: str, collection: str | None, side: int) -> Image.Image:
+    def picture(self, picture: Picture | Upload, position: str, collection: str | None, side: int) -> Image.Image:
         """A picture of a request, no side longer than `side`; 422 with its position if it cannot be decoded."""
         data = self.picture_bytes(picture, position, collection)
         with positioned(position):
             small = self.scorer.decoder.run(partial(thumbnail, data, side, self.scorer.limits, name=position))
         return open_picture(small)
 
-    def panels(self, pictures: Sequence[tuple[str, Picture]], collection: str | None) -> Panels:
+    def panels(self, pictures: Sequence[tuple[str, Picture | Upload]], collection: str | None) -> Panels:
         """Tokens and embeddings of pictures, in order: of stored ones as they are in the collection of this name, of
         those sent along computed.
 
@@ -106,8 +110,10 @@ class Context:
             with self.using(collection) as holder:
                 kept = holder.panels([id for *_, id in stored])
                 for place, position, id in stored:
-                    with known(position):
-                        tokens[place], embeddings[place] = kept.get(id) or holder.panel(id)
+                    if id not in kept:
+                        with known(position):
+                            kept[id] = holder.panel(id)
+                    tokens[place], embeddings[place] = kept[id]
         if sent:
             places = [place for place, _, _ in sent]
             with self.metrics.timed("decode"):
@@ -124,7 +130,7 @@ class Context:
         self.metrics.done("pairs", len(logits))
         return logits
 
-    def _found(self, pictures: Sequence[tuple[str, Picture]]) -> list[tuple[str, bytes | str]]:
+    def _found(self, pictures: Sequence[tuple[str, Picture | Upload]]) -> list[tuple[str, bytes | str]]:
         if self.fetch is None:
             return [reference(picture, position) for position, picture in pictures]
         # Fetching is waiting.

@@ -1,5 +1,5 @@
-"""What every request passes first and every answer last: its id, its key, the size cap, the safety headers, a line in
-the log, and the last resort.
+"""What every request passes first and every answer last: its id, its key, where it came from, what it may bring, the
+safety headers, a line in the log, and the last resort.
 """
 
 from __future__ import annotations
@@ -8,16 +8,18 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from urllib.parse import quote
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from diptych.http.errors import ERROR_CODE, envelope, internal_error
+from diptych.http.inlet import Inlet
 from diptych.http.keys import CHALLENGES, Key, find_key
 from diptych.http.metrics import Metrics
+from diptych.http.origin import foreign_name, foreign_page
 from diptych.tracing import note_request, trace_id
 
 logger = logging.getLogger(__name__)
@@ -43,16 +45,23 @@ _SAFETY = {
 class Edge:
     """ASGI middleware around the whole app.
 
-    Takes X-Request-ID from the caller or makes one; refuses who brings none of the `keys`, if there are any, on every
-    route but `OPEN`; refuses a body of more than `body_bytes` while it arrives; refuses writes that a foreign web page
-    makes through a visitor's browser; turns what nobody caught into the envelope; counts and logs what was answered.
+    Takes X-Request-ID from the caller or makes one; refuses who brings none of the `keys`, on every route but `OPEN`,
+    or, where there are none, who asks under a name that is none of `hosts`; refuses writes that a foreign web page
+    makes through a visitor's browser; bounds bodies by the `inlet`; turns what nobody caught into the envelope; counts
+    and logs what was answered.
     """
 
     def __init__(
-        self, app: ASGIApp, *, body_bytes: int, keys: Sequence[Key] = (), metrics: Metrics | None = None
+        self,
+        app: ASGIApp,
+        *,
+        inlet: Inlet,
+        keys: Sequence[Key] = (),
+        hosts: Collection[str] = (),
+        metrics: Metrics | None = None,
     ) -> None:
         self.app = app
-        self.body_bytes, self.keys, self.metrics = body_bytes, keys, metrics
+        self.inlet, self.keys, self.hosts, self.metrics = inlet, keys, hosts, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request, as ASGI calls it."""
@@ -78,7 +87,22 @@ class Edge:
                     outgoing.setdefault(name, value)
             await send(message)
 
-        if self.keys and scope["path"] not in OPEN:
+        if scope["path"] not in OPEN and (refusal := self._refusal(scope, headers)) is not None:
+            await refusal(scope, receive, send_marked)
+            return
+        try:
+            with self.inlet.bounded(headers, receive) as bounded:
+                await self.app(scope, bounded, send_marked)
+        except Exception:
+            logger.exception("request %s failed", request_id)
+            if started:
+                raise
+            await internal_error(request_id)(scope, receive, send_marked)
+
+    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        """The answer to who may not ask, or not from where the request came; sets the key of who may."""
+        state = scope["state"]
+        if self.keys:
             state["key"] = find_key(self.keys, headers)
             if state["key"] is None:
                 text = (
@@ -86,24 +110,23 @@ class Edge:
                     if not ({"authorization", "x-api-key"} & set(headers))
                     else "This key is not known here."
                 )
-                refusal = envelope(request_id, 401, "unauthorized", text)
+                refusal = envelope(state["request_id"], 401, "unauthorized", text)
                 for challenge in CHALLENGES:
                     refusal.headers.append("WWW-Authenticate", challenge)
-                await refusal(scope, receive, send_marked)
-                return
-        if scope["method"] not in ("GET", "HEAD", "OPTIONS") and headers.get("sec-fetch-site") == "cross-site":
+                return refusal
+        elif foreign_name(headers, self.hosts):
             text = (
-                "This request came from a web page of another site; pages may only talk to the service they came from."
+                "This service has no keys and does not know the name it was asked under, which may be a foreign web "
+                "page's; if it is yours, name it in DIPTYCH_HOSTS, or set keys."
             )
-            await envelope(request_id, 403, "cross_site_request", text)(scope, receive, send_marked)
-            return
-        try:
-            await self.app(scope, self._capped(headers, receive), send_marked)
-        except Exception:
-            logger.exception("request %s failed", request_id)
-            if started:
-                raise
-            await internal_error(request_id)(scope, receive, send_marked)
+            return envelope(state["request_id"], 403, "unknown_host", text)
+        if foreign_page(scope["method"], headers, self.hosts):
+            text = (
+                "This request came from a web page of another site; pages may only talk to the service they came from. "
+                "If it is yours, behind a proxy that asks under another name, name its host in DIPTYCH_HOSTS."
+            )
+            return envelope(state["request_id"], 403, "cross_site_request", text)
+        return None
 
     def _note(self, scope: Scope, status: int, reason: str | None, seconds: float) -> None:
         """Count and log an answer whose head is about to be sent."""
@@ -127,27 +150,6 @@ class Edge:
             "trace_id": trace_id(),
         }
         level = logging.DEBUG if scope["path"] in OPEN else logging.INFO
-        access.log(level, "%s %s %d in %.1f ms", method, path, status, seconds * 1000, extra=fields)
-
-    def _capped(self, headers: Headers, receive: Receive) -> Receive:
-        announced = headers.get("content-length", "")
-        total = 0
-
-        async def receive_capped() -> Message:
-            nonlocal total
-            if announced.isdecimal() and int(announced) > self.body_bytes:
-                raise self._too_large(f"{int(announced):,} bytes")
-            message = await receive()
-            total += len(message.get("body", b""))
-            if total > self.body_bytes:
-                raise self._too_large(f"more than {total - 1:,} bytes")
-            return message
-
-        return receive_capped
-
-    def _too_large(self, size: str) -> HTTPException:
-        return HTTPException(
-            413,
-            f"The body has {size}; at most {self.body_bytes:,} are allowed. Send fewer or smaller pictures.",
-            headers={"Connection": "close"},
-        )
+        said = {"request": fields["request_id"], "key": fields["key"], "error": reason}
+        text = ", ".join(f"{name} {value}" for name, value in said.items() if value is not None)
+        access.log(level, "%s %s %d in %.1f ms, %s", method, path, status, seconds * 1000, text, extra=fields)

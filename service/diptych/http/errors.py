@@ -37,8 +37,10 @@ _CODES = {
     400: "bad_request",
     404: "not_found",
     405: "method_not_allowed",
+    408: "body_too_slow",
     413: "body_too_large",
     415: "unsupported_media_type",
+    429: "overloaded",
 }
 _COLLECTIONS = {
     UnknownCollectionError: 404,

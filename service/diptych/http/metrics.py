@@ -22,8 +22,8 @@ _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 3
 class Metrics:
     """The figures of one service; every name begins with `diptych_`.
 
-    Stages of a request: "queue" until a worker takes it, "decode", "panel", "retrieve", "pair" (with "turn", the wait
-    for the engine's turn, in it).
+    Stages of a request: "queue" until a worker takes it, "decode", "panel" (where pictures are added, until they are on
+    the disk), "retrieve", "pair" (with "turn", the wait for the engine's turn, in it).
     """
 
     def __init__(self, scorer: Scorer, collections: Collections) -> None:
@@ -56,8 +56,8 @@ class Metrics:
                 "attention_path": runtime.attention_path,
             }
         )
-        self._live("diptych_pairs_waiting", "Pairs that nobody has begun with.", lambda: engine.waiting)
-        self._live("diptych_pairs_in_flight", "Pairs being looked at.", lambda: engine.in_flight)
+        self.live("diptych_pairs_waiting", "Pairs that nobody has begun with.", lambda: engine.waiting)
+        self.live("diptych_pairs_in_flight", "Pairs being looked at.", lambda: engine.in_flight)
         self.registry.register(_Indexes(collections))
         engine.waited = lambda seconds: self.stage("turn", seconds)
 
@@ -96,7 +96,8 @@ class Metrics:
         finally:
             self.stage(stage, time.perf_counter() - began)
 
-    def _live(self, name: str, about: str, value: Callable[[], float]) -> None:
+    def live(self, name: str, about: str, value: Callable[[], float]) -> None:
+        """A figure that is asked for when somebody looks."""
         Gauge(name, about, registry=self.registry).set_function(value)
 
 

@@ -9,9 +9,17 @@ from pydantic.json_schema import models_json_schema
 
 from diptych.filters import SCHEMA as FILTER
 from diptych.http.edge import OPEN
-from diptych.http.requests import AddRequest, SearchRequest
+from diptych.http.requests import (
+    AddRequest,
+    EmbeddingRequest,
+    ExplainRequest,
+    RerankRequest,
+    ScoreRequest,
+    SearchRequest,
+)
 from diptych.http.settings import Settings
 
+_BODIES = (AddRequest, EmbeddingRequest, ExplainRequest, RerankRequest, ScoreRequest, SearchRequest)
 _WAYS = {
     "bearer": {"type": "http", "scheme": "bearer"},
     "basic": {"type": "http", "scheme": "basic", "description": "Any user; the key is the password."},
@@ -30,7 +38,7 @@ def complete_openapi(app: FastAPI, settings: Settings) -> None:
         schemas = document["components"]["schemas"]
         if SearchRequest.__name__ not in schemas:
             _, extra = models_json_schema(
-                [(SearchRequest, "validation"), (AddRequest, "validation")],
+                [(body, "validation") for body in _BODIES],
                 ref_template="#/components/schemas/{model}",
             )
             for name, schema in extra["$defs"].items():

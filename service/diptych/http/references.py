@@ -1,7 +1,7 @@
 """Pictures as requests name them, and their way to bytes.
 
-A picture is a data URI, bare base64, an OpenAI content part, `{"image": ...}` or `{"id": ...}` of a stored one; a web
-address only where the service is set to fetch any. No file is opened because a request says so.
+A picture is a data URI, bare base64, an OpenAI content part, `{"image": ...}` or `{"id": ...}` of a stored one, or a
+file of a form; a web address only where the service is set to fetch any. No file is opened because a request says so.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import base64
 import binascii
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 from pydantic.config import JsonDict
@@ -30,6 +30,13 @@ _EXPECTED = (
 # Formats of our own in the document: a string alone would promise that any is a picture, and any id a stored one's.
 IMAGE: JsonDict = {"format": "image"}
 IMAGE_ID: JsonDict = {"format": "image-id"}
+
+
+class Upload(NamedTuple):
+    """A file of a form."""
+
+    filename: str
+    data: bytes
 
 
 class ImageUrl(Strict):
@@ -109,9 +116,11 @@ Pictures = Annotated[
 ]
 
 
-def listed(value: Pictures | Picture, field: str, limit: int) -> list[tuple[str, Picture]]:
+def listed(
+    value: Pictures | Picture | Upload | list[Upload], field: str, limit: int
+) -> list[tuple[str, Picture | Upload]]:
     """The pictures of a field with their positions: [("documents[0]", ...), ...]; 422 for more than `limit`."""
-    found: list[tuple[str, Picture]]
+    found: list[tuple[str, Picture | Upload]]
     if isinstance(value, list):
         found = [(f"{field}[{index}]", picture) for index, picture in enumerate(value)]
     elif isinstance(value, Content | Contents):
@@ -158,9 +167,11 @@ def inline_bytes(text: str, position: str, fetch: Fetch | None = None) -> bytes:
         raise _not_base64(position, f"this is neither a data URI nor base64 ({error})") from None
 
 
-def reference(picture: Picture, position: str, fetch: Fetch | None = None) -> tuple[str, bytes | str]:
+def reference(picture: Picture | Upload, position: str, fetch: Fetch | None = None) -> tuple[str, bytes | str]:
     """(position, bytes) of a picture sent along or fetched, or (position, id) of a stored one."""
     match picture:
+        case Upload():
+            return position, picture.data
         case str():
             return position, inline_bytes(picture, position, fetch)
         case ImagePart():

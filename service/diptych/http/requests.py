@@ -11,15 +11,17 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    InstanceOf,
     Json,
     TypeAdapter,
     ValidationError,
     WithJsonSchema,
 )
+from pydantic_core import PydanticCustomError
 
 from diptych.filters import compiled
 from diptych.http.errors import RequestError
-from diptych.http.references import Picture, Pictures
+from diptych.http.references import Picture, Pictures, Upload
 from diptych.http.strict import Strict
 from diptych.intake import checked_metadata
 from diptych.root import NAME
@@ -35,6 +37,26 @@ def _flag(value: Any) -> Any:
     return {"true": True, "false": False}.get(value, value)
 
 
+def _files(value: Any) -> Any:
+    if not isinstance(value, list):
+        raise PydanticCustomError("not_a_file", "expected a file, and not text")
+    return value
+
+
+def _file(value: Any) -> Any:
+    if len(_files(value)) != 1:
+        raise PydanticCustomError("several_files", "expected one file, got {count}", {"count": len(value)})
+    return value[0]
+
+
+_FILE = {"type": "string", "format": "binary"}
+# Of a form, where every field of files comes as a list of them.
+File = Annotated[InstanceOf[Upload], BeforeValidator(_file), WithJsonSchema(_FILE)]
+Files = Annotated[
+    list[InstanceOf[Upload]],
+    BeforeValidator(_files),
+    WithJsonSchema({"type": "array", "items": _FILE, "minItems": 1}),
+]
 Count = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
 Positive = Annotated[int, Field(ge=1), BeforeValidator(_whole)]
 Flag = Annotated[bool, BeforeValidator(_flag), Field(strict=True)]
@@ -57,39 +79,105 @@ class Request(Strict):
     user: str | None = Field(None, description="Taken for compatibility and ignored.")
 
 
-class ScoreRequest(Request):
+class Form(Strict):
+    """What comes as a form, all of which but the files is text."""
+
+    model_config = ConfigDict(strict=False)
+
+
+_IGNORED = Field(None, description="Taken for compatibility and ignored: every picture is seen whole.")
+
+
+class PairOptions(Request):
+    """What the clients of vLLM, Cohere and Jina may say of texts."""
+
+    truncate_prompt_tokens: int | None = _IGNORED
+    max_tokens_per_doc: int | None = _IGNORED
+    max_chunks_per_doc: int | None = _IGNORED
+    priority: int | None = Field(None, description="Taken for compatibility and ignored: requests take turns.")
+
+
+class ScoreRequest(PairOptions):
     """Pairs to score: one query with one document, one with many, or as many with as many, paired in order."""
 
     queries: Pictures = Field(validation_alias=AliasChoices("queries", "text_1"), description="Also as `text_1`.")
     documents: Pictures = Field(validation_alias=AliasChoices("documents", "text_2"), description="Also as `text_2`.")
 
 
-class RerankRequest(Request):
+class ScoreForm(PairOptions, Form):
+    """One picture to score with one or more, as files of a form."""
+
+    queries: File
+    documents: Files
+
+
+class RerankOptions(PairOptions):
+    """How to rerank."""
+
+    top_n: Positive | None = Field(None, description="Answer only the best; all of them if not given.")
+
+
+class RerankRequest(RerankOptions):
     """Documents to order by how alike they are to the query."""
 
     query: Picture
     documents: Pictures
-    top_n: Positive | None = Field(None, description="Answer only the best; all of them if not given.")
     return_documents: bool = Field(False, description="Send each document back with its score.")
 
 
-class ExplainRequest(Request):
+class RerankForm(RerankOptions, Form):
+    """A query and documents as files of a form."""
+
+    query: File
+    documents: Files
+
+
+Matrix = Field(False, description="Answer the whole attention too, patch by patch.")
+Overlay = Field(False, description="Answer both pictures with the links drawn over them, as a PNG.")
+
+
+class ExplainOptions(Request):
+    """How to explain."""
+
+    links: Count = Field(24, le=1024, description="How many of the strongest links to answer.")
+
+
+class ExplainRequest(ExplainOptions):
     """A pair whose score is to be explained."""
 
     query: Picture
     document: Picture
-    links: Count = Field(24, le=1024, description="How many of the strongest links to answer.")
-    matrix: bool = Field(False, description="Answer the whole attention too, patch by patch.")
-    overlay: bool = Field(False, description="Answer both pictures with the links drawn over them, as a PNG.")
+    matrix: bool = Matrix
+    overlay: bool = Overlay
 
 
-class EmbeddingRequest(Request):
-    """Pictures to embed."""
+class ExplainForm(ExplainOptions, Form):
+    """A pair to explain, as files of a form."""
 
-    input: Pictures
+    query: File
+    document: File
+    matrix: Flag = Matrix
+    overlay: Flag = Overlay
+
+
+class EmbeddingOptions(Request):
+    """How to embed."""
+
     encoding_format: Literal["float", "base64"] = Field(
         "float", description="`base64` is little-endian float32, as OpenAI's client asks for."
     )
+
+
+class EmbeddingRequest(EmbeddingOptions):
+    """Pictures to embed."""
+
+    input: Pictures
+
+
+class EmbeddingForm(EmbeddingOptions, Form):
+    """Pictures to embed, as files of a form."""
+
+    input: Files
 
 
 def _read(value: Any) -> Any:
@@ -146,10 +234,10 @@ class SearchRequest(SearchOptions):
     image: Picture = Field(validation_alias=AliasChoices("image", "query"), description="Also as `query`.")
 
 
-class SearchForm(SearchOptions):
-    """The fields of a search sent as a form; the picture is the file `image`."""
+class SearchForm(SearchOptions, Form):
+    """A search sent as a form."""
 
-    model_config = ConfigDict(strict=False)  # all of a form is text
+    image: File
 
 
 Rule = Literal["resolution", "format", "oldest", "newest", "shortest"]
@@ -180,11 +268,10 @@ class AddRequest(Strict):
     dry_run: bool = DryRun
 
 
-class AddForm(Strict):
-    """The fields of an addition sent as a form; the pictures are the files `image`."""
+class AddForm(Form):
+    """Pictures to add, sent as a form."""
 
-    model_config = ConfigDict(strict=False)
-
+    image: Files
     metadata: Json[Metadata] | None = Field(None, description="A JSON object, kept with each picture.")
     collection: str | None = CollectionName
     dry_run: Flag = DryRun

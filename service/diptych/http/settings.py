@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from diptych.destination import RemoteLimits
+from diptych.destination import RemoteLimits, is_host
 from diptych.errors import SettingsError
 from diptych.http.keys import Key, parse_key
 
@@ -24,15 +24,25 @@ _OTHERS = frozenset({"KERNEL", "GPU_MEMORY", "DATA", "MILVUS_TOKEN", "CONFIG"})
 
 
 class Settings(BaseSettings):
-    """Limits, keys and logs of the HTTP face; the limits are shown under `limits` of `/info`."""
+    """Limits, keys and logs of the HTTP face; those that a request can meet are shown under `limits` of `/info`."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, env_ignore_empty=True)
 
     keys: Annotated[tuple[Key, ...], NoDecode] = Field(
         default=(), description="who may ask, as lines of `diptych key`; with none, whoever reaches the port"
     )
+    hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="its host names: those with a dot it has to know while there are no keys, and behind some proxies",
+    )
     body_bytes: int = Field(
         default=64 * 1024 * 1024, gt=0, description="bytes of a request's body, counted while it arrives"
+    )
+    body_seconds: float = Field(default=120.0, gt=0, description="how long a body may take before 408 is answered")
+    bodies_bytes: int = Field(
+        default=512 * 1024 * 1024,
+        gt=0,
+        description="bytes of the bodies of all requests being answered before 429 is answered; one always finds room",
     )
     pictures: int = Field(default=256, gt=0, description="pictures in one request")
     top: int = Field(default=1000, gt=0, description="matches that a search may ask for")
@@ -69,12 +79,25 @@ class Settings(BaseSettings):
         lines = value.split() if isinstance(value, str) else value
         return [parse_key(line) if isinstance(line, str) else line for line in lines]
 
-    @field_validator("url_hosts", mode="before")
+    @field_validator("hosts", "url_hosts", mode="before")
     @classmethod
-    def _hosts(cls, value: Any) -> Any:
-        hosts = tuple(value.split() if isinstance(value, str) else value)
-        RemoteLimits(hosts=hosts)
-        return hosts
+    def _words(cls, value: Any) -> Any:
+        return tuple(value.split() if isinstance(value, str) else value)
+
+    @field_validator("hosts")
+    @classmethod
+    def _names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        names = tuple(name.lower().rstrip(".") for name in value)
+        for name in names:
+            if not is_host(name):
+                raise ValueError(f"expected names like pictures.example.org, with spaces between, and not {name[:200]}")
+        return names
+
+    @field_validator("url_hosts")
+    @classmethod
+    def _hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        RemoteLimits(hosts=value)
+        return value
 
     @property
     def remote(self) -> RemoteLimits | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from diptych.collections import Collections
-from diptych.errors import StoreError, UnreachableError
+from diptych.errors import UnreachableError
 from diptych.scorer import Scorer
 
 logger = logging.getLogger(__name__)
@@ -17,12 +17,18 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class WarmUp:
-    """How the warm-up went: raw scores of a picture with itself and another one; `fault` is None if all is well."""
+    """How the warm-up went: raw scores of a picture with itself and another one; `fault` is None if all is well.
+
+    `proven` says that the model scored as it should, whatever else is the matter, and `passing` that the fault may
+    pass: then another warm-up is worth while.
+    """
 
     seconds: float
     same: float
     other: float
     fault: str | None
+    proven: bool
+    passing: bool = False
 
 
 def golden_pictures(side: int = 64) -> tuple[np.ndarray, np.ndarray]:
@@ -41,26 +47,35 @@ def warm_up(scorer: Scorer, collections: Collections) -> WarmUp:
     Where there are several collections, one that cannot be searched is no fault of the service: it is logged.
     """
     began = time.monotonic()
+    picture, another = golden_pictures()
     try:
-        picture, another = golden_pictures()
-        same, other, turned = (
-            float(score)
-            for score in scorer.predict([(picture, picture), (picture, another), (another, picture)], activation=False)
-        )
-        for name in collections.opened():
-            try:
-                with collections.using(name) as collection:
-                    collection.search(picture, top=1, candidates=1)
-            except UnreachableError as error:
-                logger.warning("the collection %s was not searched: %s", name, error)  # /readyz asks it every time
-            except StoreError:
-                if collections.fixed:
-                    raise
-                logger.exception("the collection %s cannot be searched", name)
-    except Exception as error:
-        logger.exception("the warm-up failed")
-        return WarmUp(time.monotonic() - began, np.nan, np.nan, f"the warm-up failed: {error}")
-    return WarmUp(time.monotonic() - began, same, other, _fault(same, other, turned))
+        pairs = [(picture, picture), (picture, another), (another, picture)]
+        same, other, turned = map(float, scorer.predict(pairs, activation=False))
+    except Exception:
+        logger.exception("the golden pair could not be scored")
+        fault = "the golden pair could not be scored; the log has the reason"
+        return WarmUp(time.monotonic() - began, np.nan, np.nan, fault, proven=False, passing=True)
+    fault = _fault(same, other, turned)
+    if fault is not None:
+        return WarmUp(time.monotonic() - began, same, other, fault, proven=False)
+    fault = _unsearched(collections, picture)
+    return WarmUp(time.monotonic() - began, same, other, fault, proven=True, passing=fault is not None)
+
+
+def _unsearched(collections: Collections, picture: np.ndarray) -> str | None:
+    """Search every collection; why the service is not ready, if so."""
+    fault = None
+    for name in collections.opened():
+        try:
+            with collections.using(name) as collection:
+                collection.search(picture, top=1, candidates=1)
+        except UnreachableError as error:
+            logger.warning("the collection %s was not searched: %s", name, error)  # /readyz asks it every time
+        except Exception:
+            logger.exception("the collection %s cannot be searched", name)
+            if collections.fixed:
+                fault = f"the collection {name} cannot be searched; the log has the reason"
+    return fault
 
 
 def _fault(same: float, other: float, turned: float) -> str | None:

@@ -13,9 +13,10 @@ import anyio
 import anyio.to_thread
 from starlette.requests import Request
 
-from diptych.engine import Patience, waiting_for
 from diptych.errors import DeadlineError
 from diptych.http.errors import RequestError
+from diptych.patience import Patience, waiting_for
+from diptych.running import Running
 
 T = TypeVar("T")
 
@@ -39,33 +40,36 @@ class Work:
         self._queued = queued
         self._limiter = anyio.CapacityLimiter(workers)
         self._admitted = 0
-        self._running: dict[object, float] = {}
+        self._running = Running()
         self._mean = 1.0
 
-    async def run(self, function: Callable[[], T], request: Request | None = None) -> T:
+    async def run(
+        self, function: Callable[[], T], request: Request | None = None, *, seconds: float | None = None
+    ) -> T:
         """The function's value, computed in a thread; a `request` whose body is read is watched for its caller.
 
-        Raises RequestError, 429, when the queue is full, and DeadlineError.
+        It has `seconds`, if they are given, in place of those of all. Raises RequestError, 429, when the queue is full,
+        and DeadlineError.
         """
         if self._admitted >= self.workers + self.waiting:
-            seconds = min(60, math.ceil(self._mean * self._admitted / self.workers))
+            pause = min(60, math.ceil(self._mean * self._admitted / self.workers))
             raise RequestError(
                 429,
                 "overloaded",
-                f"{self._admitted} requests are being worked on or waiting; try again in {seconds} s.",
-                headers={"Retry-After": str(seconds)},
+                f"{self._admitted} requests are being worked on or waiting; try again in {pause} s.",
+                headers={"Retry-After": str(pause)},
             )
-        asked = time.monotonic()
-        patience = Patience(asked + self.seconds)
+        asked, seconds = time.monotonic(), self.seconds if seconds is None else seconds
+        patience = Patience(asked + seconds)
         watching = None if request is None else asyncio.create_task(_watch(request, patience))
         self._admitted += 1
         try:
             # Only waiting for a thread is broken off here: what runs looks at its patience itself.
-            with anyio.fail_after(None if math.isinf(self.seconds) else self.seconds):
+            with anyio.fail_after(None if math.isinf(seconds) else seconds):
                 return await anyio.to_thread.run_sync(self._timed, function, patience, asked, limiter=self._limiter)
         except TimeoutError:
             raise DeadlineError(
-                f"the request was not begun within {self.seconds:g} s; try again later, or ask for less"
+                f"the request was not begun within {seconds:g} s; try again later, or ask for less"
             ) from None
         finally:
             self._admitted -= 1
@@ -76,19 +80,16 @@ class Work:
 
     def oldest(self) -> float:
         """Seconds since the longest-running function began; 0.0 when none runs."""
-        began = list(self._running.values())
-        return time.monotonic() - min(began) if began else 0.0
+        return self._running.oldest()
 
     def _timed(self, function: Callable[[], T], patience: Patience, asked: float) -> T:
-        token, began = object(), time.monotonic()
+        began = time.monotonic()
         self._queued(began - asked)
-        self._running[token] = began
         try:
             patience.check("the request")
-            with waiting_for(patience):
+            with self._running, waiting_for(patience):
                 return function()
         finally:
-            del self._running[token]
             self._mean = 0.8 * self._mean + 0.2 * (time.monotonic() - began)
 
 

@@ -9,10 +9,9 @@ waits until a strong reading sees it, and only then acknowledges; so readers, of
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -99,9 +98,7 @@ class MilvusStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def check(self) -> None:
@@ -200,6 +197,13 @@ class MilvusStore:
             self.layout.record(row) for row in self.table.scan(["record"], necessary(_checked(where)), after, limit)
         )
         return list(islice((record for record in found if meets(where or {}, record.metadata)), limit))
+
+    def pages(self, size: int, where: Filter | None = None) -> Iterator[list[Record]]:
+        """All that `page` gives, page by page, whatever is removed meanwhile."""
+        after = None
+        while found := self.page(size, after, where):
+            yield found
+            after = found[-1].id
 
     def under(self, path: str) -> dict[str, str]:
         """Id and path of the pictures whose path is `path` or lies in the folder `path`."""

@@ -30,6 +30,7 @@ class Table:
         """The collection called `name`, which may be another one than that of the server's address, for a rebuild."""
         self.server, self.layout, self.name = server, layout, name
         self.level = "Strong" if server.address.strong else "Bounded"
+        self._away = True  # the server may have been, since the last reading that waited for all that was written
 
     def check(self, timeout: float) -> None:
         """Raise UnreachableError if it does not answer in time, ModelMismatchError if its layout changed."""
@@ -119,9 +120,19 @@ class Table:
         )
 
     def _ask(self, method: str, *arguments: Any, **options: Any) -> Any:
-        """A call about this collection. What it refuses after a rebuild is a ModelMismatchError."""
+        """A call about this collection. What it refuses after a rebuild is a ModelMismatchError.
+
+        A server that was started anew has yet to read its log: the first reading waits for that.
+        """
+        if self._away and "consistency_level" in options:
+            options["consistency_level"] = "Strong"
         try:
-            return self.server.ask(method, self.name, *arguments, **options)
+            answer = self.server.ask(method, self.name, *arguments, **options)
+            self._away = self._away and options.get("consistency_level") != "Strong"
+            return answer
+        except UnreachableError:
+            self._away = True
+            raise
         except MissingError:
             if f"{self.name}{REPLACED}" in self.server.names():
                 message = f"{self.server.address} is being embedded anew; wait for that"

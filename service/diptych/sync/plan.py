@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
 from diptych.errors import SyncError
@@ -15,13 +15,25 @@ LEAST = 20  # so many may always go
 @dataclass(frozen=True)
 class Plan:
     """Of the pictures that lay below the folders: `moved` gives the new path by id. Those whose file holds another
-    picture now are `changed`, those whose file is gone or is no picture any more are `removed`; both give the old path.
+    picture now are `changed`, those whose file is gone or is no picture any more are `removed`, and `unplaced` are
+    those of either that stay, as their bytes are kept, without a path; all give the old path.
     """
 
     unchanged: int = 0
     moved: dict[str, str] = field(default_factory=dict)
     changed: dict[str, str] = field(default_factory=dict)
     removed: dict[str, str] = field(default_factory=dict)
+    unplaced: dict[str, str] = field(default_factory=dict)
+
+    def sparing(self, kept: Collection[str]) -> Plan:
+        """The same, but those whose ids are `kept` stay without a path."""
+        changed, removed = self.changed, self.removed
+        return replace(
+            self,
+            changed={id: path for id, path in changed.items() if id not in kept},
+            removed={id: path for id, path in removed.items() if id not in kept},
+            unplaced={id: path for id, path in (changed | removed).items() if id in kept},
+        )
 
 
 def planned(
@@ -53,19 +65,20 @@ def planned(
 
 
 def going(plan: Plan, before: Mapping[str, str], at: Mapping[str, str]) -> dict[str, str]:
-    """The pictures that would go with none in their place, as path by id.
+    """The pictures that would go, or lose their path, with none in their place, as path by id.
 
     A changed file has another picture, but that of many files may be the same: then it stands in for one of them.
     """
-    replaced = {at[path]: id for id, path in plan.changed.items() if before.get(at[path], path) == path}
+    lost = plan.changed | plan.removed | plan.unplaced
+    replaced = {at[path]: id for id, path in lost.items() if path in at and before.get(at[path], path) == path}
     spared = set(replaced.values())
-    return {id: path for id, path in (plan.changed | plan.removed).items() if id not in spared}
+    return {id: path for id, path in lost.items() if id not in spared}
 
 
 def objection(
     removed: Mapping[str, str], before: Mapping[str, str], there: Collection[str], roots: Sequence[str]
 ) -> str | None:
-    """Why nobody may remove so many unasked, if so: a disk that is not mounted looks like an empty folder.
+    """Why so many may not go unasked, nor lose their path, if so: a disk that is not there looks like an empty folder.
 
     Pictures are paths by id; `there` are the paths of all files.
     """
@@ -76,7 +89,7 @@ def objection(
         if gone and not any(path.startswith(within) for path in there):
             return f"{names} has no picture any more, and {had:,} of the collection lay there"
         if gone > LEAST and 2 * gone > had:
-            return f"{gone:,} of the {had:,} pictures that lay in {names} would be removed"
+            return f"{gone:,} of the {had:,} pictures that lay in {names} are not there any more"
     return _emptied(removed, there, roots)
 
 
@@ -87,7 +100,7 @@ def _emptied(removed: Mapping[str, str], there: Collection[str], roots: Sequence
     for folder, gone in sorted(lost.items()):
         asked = gone > LEAST and folder.startswith(below) and Path(folder).is_dir()
         if asked and not any(path.startswith(folder + "/") for path in there):
-            return f"{folder} has no picture any more, and {gone:,} that lay there would be removed"
+            return f"{folder} has no picture any more, and {gone:,} of the collection lay there"
     return None
 
 

@@ -180,16 +180,17 @@ class Run:
         return foreseen(arrivals, self._met) if self.dry_run else self.collection.commit(arrivals)
 
     def _conclude(self, gone: Sequence[str]) -> None:
-        """Let pictures follow their files, and remove those that have none."""
+        """Let pictures follow their files, and remove those that have none and need one."""
         checked(self.roots)  # one that is gone by now would look as if it had become empty
         outcome = self.outcome
         plan = planned(outcome.before, self._at, self._tree.hides, self._elsewhere)
+        plan = plan.sparing(self.collection.store.known([*plan.changed, *plan.removed], kept=True))
         place = outcome.before | plan.moved | outcome.added
         outcome.copies = sum(place.get(id) != path for path, id in self._at.items())
         outcome.objection = None if self.allow_removal else self._objection(going(plan, outcome.before, self._at))
         if not self.dry_run:
             self._stop_at(outcome.objection)
-            new = plan.moved | dict.fromkeys(plan.changed | plan.removed)
+            new = plan.moved | dict.fromkeys(plan.changed | plan.removed | plan.unplaced)
             self.collection.store.relocate((id, outcome.before[id], path) for id, path in new.items())
             self.ledger.note(dict.fromkeys(gone))
         outcome.plan = plan

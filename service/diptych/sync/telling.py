@@ -11,7 +11,7 @@ _NAMES = ("new", "changed", "moved", "removed")
 
 
 def lists(outcome: Outcome) -> dict[str, list[dict[str, str]]]:
-    """Pictures that are new, changed (with the id there `was` at this path), moved and removed, one by one.
+    """Pictures that are new, changed (with the id there `was` at this path), moved, removed and unplaced, one by one.
 
     Where a run was cut short, what followed or went is empty.
     """
@@ -23,6 +23,7 @@ def lists(outcome: Outcome) -> dict[str, list[dict[str, str]]]:
         "changed": [{"id": now.get(path, ""), "path": path, "was": id} for path, id in was.items()],
         "moved": [{"id": id, "from": outcome.before[id], "to": path} for id, path in plan.moved.items()],
         "removed": [{"id": id, "path": path} for id, path in plan.removed.items()],
+        "unplaced": [{"id": id, "path": path} for id, path in plan.unplaced.items()],
     }
 
 
@@ -43,16 +44,18 @@ def data(outcome: Outcome, total: int) -> dict[str, Any]:
 
 def changes(outcome: Outcome) -> bool:
     """Whether the collection is another one by this run."""
-    return bool(outcome.added or outcome.plan.moved or outcome.plan.changed or outcome.plan.removed)
+    plan = outcome.plan
+    return bool(outcome.added or plan.moved or plan.changed or plan.removed or plan.unplaced)
 
 
 def line(outcome: Outcome, total: int, *, would: bool = False) -> str:
     """The counts of a run."""
     found = lists(outcome)
     counts = ", ".join(f"{len(found[name]):,} {name}" for name in _NAMES)
+    unplaced = f"{len(found['unplaced']):,} without a file, " if found["unplaced"] else ""
     copies = f" (and {outcome.copies:,} more files of theirs)" if outcome.copies else ""
     return (
-        f"{'would be: ' if would else ''}{counts}, {outcome.plan.unchanged:,} unchanged{copies}, "
+        f"{'would be: ' if would else ''}{counts}, {unplaced}{outcome.plan.unchanged:,} unchanged{copies}, "
         f"{len(outcome.refused):,} refused; {total:,} pictures in all"
     )
 

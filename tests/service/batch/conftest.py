@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from diptych.batch.job import Job, Serial
+from diptych.batch.engines import Serial
+from diptych.batch.job import Job
 from diptych.batch.work import Means
 
 LABELS = ("plain", 'with "quotes", commas', "zwölf\nlines")

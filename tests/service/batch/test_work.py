@@ -1,6 +1,5 @@
 import dataclasses
 from contextlib import nullcontext
-from functools import partial
 
 import numpy as np
 import pytest
@@ -26,8 +25,10 @@ def test_a_part_done_again_by_others_has_the_same_bytes(begun, means):
 
     def everything(**changed):
         options = {"folder": str(folder), "means": dataclasses.replace(means, **changed)}
-        assert sum(map(partial(encode, **options), range(manifest.encoding.parts))) == 15
-        assert sum(map(partial(score, **options), range(manifest.scoring.parts))) == 1000
+        for number in range(manifest.encoding.parts):
+            encode(number, **options)
+        for number in range(manifest.scoring.parts):
+            score(number, **options)
         return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "lock"}
 
     first = everything()

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from diptych.dedupe.picture import Picture
 
 COPIES = {"a/1.jpg": 1, "a/2.jpg": 2, "a/3.jpg": 3, "b/1 again.jpg": 1, "b/c/1 once more.jpg": 1, "b/2.jpg": 2}
 
@@ -37,20 +34,6 @@ def dedupe(diptych, artifact, tmp_path) -> Callable:
         )
 
     return run
-
-
-@pytest.fixture
-def picture() -> Callable[..., Picture]:
-    """`picture(width=640)` is a record, each with another path and id unless they are given."""
-    numbers = itertools.count()
-
-    def make(**facts) -> Picture:
-        number = next(numbers)
-        made = {"id": f"{number:032x}", "path": f"/photos/{number:03d}.jpg", "bytes": 1000, "modified": 10**18}
-        made |= {"width": 640, "height": 480, "format": "JPEG"}
-        return Picture(**(made | facts))
-
-    return make
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import pytest
 from diptych import Collection, Scorer, find_duplicates
 from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.ledger import Ledger
-from diptych.dedupe.picture import of_record
 from diptych.demo import draw_collection
 from diptych.errors import DedupeError, UnknownPictureError
+from diptych.picture import of_record
 
 
 @pytest.fixture(scope="module")

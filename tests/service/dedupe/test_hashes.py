@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from diptych.dedupe import hashes
-from diptych.dedupe.picture import Picture
+from diptych.picture import Picture
 
 
 @pytest.mark.parametrize("words", [1, 4])

@@ -55,7 +55,7 @@ def test_files_are_listed_by_path_and_a_content_is_decoded_once(photos, look, de
 
 def test_what_is_unchanged_is_not_even_read_again(photos, look, monkeypatch):
     first, _ = look(photos)
-    monkeypatch.setattr("diptych.dedupe.survey.read_bytes", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr("diptych.picture.read_bytes", lambda *_: pytest.fail("it was read"))
     again, _ = look(photos)
     assert again.pictures == first.pictures
     assert (again.new, again.changed, again.gone) == (0, 0, 0)

@@ -32,9 +32,9 @@ Serve = Callable[..., AbstractContextManager[httpx.Client]]
 
 @contextmanager
 def _running(
-    stored: Collections | Collection | None, scorer: Scorer, settings: Settings | None = None
+    stored: Collections | Collection | None, scorer: Scorer, settings: Settings | None = None, *, warm: bool = True
 ) -> Iterator[httpx.Client]:
-    """The service for as long as the block lasts, as a client that knows its address."""
+    """The service for as long as the block lasts, as a client that knows its address; `warm`: once it has warmed up."""
     server = uvicorn.Server(
         uvicorn.Config(create_app(stored, scorer, settings=settings), port=0, log_level="error", ws="none")
     )
@@ -46,6 +46,8 @@ def _running(
             time.sleep(0.01)
         port = server.servers[0].sockets[0].getsockname()[1]
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+            while warm and "warming up" in client.get("/readyz").text:
+                time.sleep(0.01)
             yield client
     finally:
         server.should_exit = True

@@ -13,17 +13,20 @@ COHERE = """
 import cohere, json, sys
 asked = json.load(sys.stdin)
 client = getattr(cohere, asked["client"])(api_key="any", base_url=asked["url"])
-answer = client.rerank(model=asked["model"], query=asked["query"], documents=asked["documents"], top_n=2)
+given = {name: asked[name] for name in ("model", "query", "documents")} | asked["more"]
+answer = client.rerank(**given, top_n=2)
 print(json.dumps([[found.index, found.relevance_score] for found in answer.results]))
 """
 
 
-@pytest.mark.parametrize("client", ["Client", "ClientV2"])
-def test_cohere_s_client_reranks_pictures_as_it_does_texts(client, reader, scorer, data_uri, photo_bytes):
+@pytest.mark.parametrize(
+    ("client", "more"), [("Client", {"max_chunks_per_doc": 10}), ("ClientV2", {"max_tokens_per_doc": 4096})]
+)
+def test_cohere_s_client_reranks_pictures_as_it_does_texts(client, more, reader, scorer, data_uri, photo_bytes):
     if find_spec("cohere") is None:
         pytest.skip("the package cohere is not installed")
     query, documents = data_uri(photo_bytes(1)), [data_uri(photo_bytes(seed)) for seed in (2, 1, 3)]
-    asked = {"client": client, "url": str(reader.base_url).rstrip("/"), "model": scorer.runtime.name}
+    asked = {"client": client, "url": str(reader.base_url).rstrip("/"), "model": scorer.runtime.name, "more": more}
     done = subprocess.run(
         [sys.executable, "-c", COHERE],
         input=json.dumps(asked | {"query": query, "documents": documents}),

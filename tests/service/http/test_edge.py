@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +16,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from diptych.http.edge import Edge
+from diptych.http.inlet import Inlet
+from diptych.http.keys import Key, new_key
+from diptych.http.settings import Settings
 
 
 async def count(scope: Scope, receive: Receive, send: Send) -> None:
@@ -26,7 +31,7 @@ async def count(scope: Scope, receive: Receive, send: Send) -> None:
     await Response(f"{len(body)} {scope['state']['request_id']}")(scope, receive, send)
 
 
-def ask(app, *chunks: bytes, method: str = "POST", limit: int = 100, **headers: object):
+def ask(app, *chunks: bytes, method: str = "POST", limit: int = 100, keys: Sequence[Key] = (), **headers: object):
     """The answer of the edge around `app`, and how many chunks of the body it took."""
     pairs = [(name.replace("_", "-").encode(), str(value).encode("latin-1")) for name, value in headers.items()]
     scope = {"type": "http", "method": method, "path": "/", "headers": pairs}
@@ -39,7 +44,7 @@ def ask(app, *chunks: bytes, method: str = "POST", limit: int = 100, **headers: 
     async def send(message) -> None:
         sent.append(message)
 
-    asyncio.run(Edge(app, body_bytes=limit)(scope, receive, send))
+    asyncio.run(Edge(app, inlet=Inlet(limit, limit, 10), keys=keys)(scope, receive, send))
     start, *rest = sent
     marks = {name.decode(): value.decode() for name, value in start["headers"]}
     text = b"".join(message["body"] for message in rest).decode()
@@ -90,6 +95,7 @@ def test_a_write_from_another_site_never_reaches_the_application_and_a_look_does
         answer = ask(note, method=method, sec_fetch_site="cross-site")
         assert answer.status == (200 if method in ("GET", "HEAD", "OPTIONS") else 403)
         assert answer.headers["x-content-type-options"] == "nosniff"
+    assert ask(note, origin="http://other.example", host="ours.example").status == 403
     for site in ("same-origin", "none"):
         assert ask(note, sec_fetch_site=site).status == 200
     assert reached == ["GET", "HEAD", "OPTIONS", "POST", "POST"]
@@ -101,6 +107,22 @@ def test_the_safety_headers_are_on_every_answer_and_a_stricter_policy_of_the_rou
     headers = ask(count).headers
     assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
     assert (headers["referrer-policy"], headers["cross-origin-resource-policy"]) == ("no-referrer", "same-origin")
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        ("of-alice", "200 in .* ms, request mine, key alice"),
+        ("wrong", "401 in .* ms, request mine, error unauthorized"),
+    ],
+)
+def test_a_line_of_the_log_has_the_request_and_who_asked_in_plain_text_too(caplog, sent, said):
+    secret, key = new_key("alice", "read")
+    with caplog.at_level("INFO", "diptych.access"):
+        ask(count, keys=[key], x_api_key=secret if sent == "of-alice" else sent, x_request_id="mine")
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "diptych.access"]
+    assert re.fullmatch(f"POST / {said}", line)
+    assert secret not in line
 
 
 def test_what_nobody_caught_is_in_the_log_under_the_id_of_the_answer_and_only_there(caplog):
@@ -123,3 +145,21 @@ def test_an_answer_that_has_begun_is_not_followed_by_a_second_one():
 
     with pytest.raises(ZeroDivisionError, match="halfway"):
         ask(break_off)
+
+
+def test_without_keys_a_name_that_is_not_ours_is_refused_and_with_them_or_for_health_it_does_not_matter(
+    shelf, scorer, running
+):
+    secret, key = new_key("reader", "read")
+    for settings, path, expected in (
+        (Settings(), "/info", 403),
+        (Settings(), "/healthz", 200),
+        (Settings(hosts=("rebound.example",)), "/info", 200),
+        (Settings(keys=(key,)), "/info", 200),
+    ):
+        with running(shelf, scorer, settings) as client:
+            answer = client.get(path, headers={"host": "rebound.example:8000", "x-api-key": secret})
+            assert answer.status_code == expected, answer.text
+            if expected == 403:
+                assert answer.json()["error"]["code"] == "unknown_host"
+                assert "DIPTYCH_HOSTS" in answer.json()["error"]["message"]

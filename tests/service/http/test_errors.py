@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from diptych.errors import DeadlineError, OverloadedError
+from diptych.http.app import create_app
 from diptych.http.settings import Settings
 
 
@@ -37,7 +38,7 @@ TABLE = [
     ("POST", "/v1/score", {"content": b"{", "headers": JSON}, 400, "invalid_json", None),
     ("POST", "/v1/search", {"content": b"{", "headers": JSON}, 400, "invalid_json", None),
     ("POST", "/v1/score", {"content": b"queries=1"}, 415, "unsupported_media_type", None),
-    ("POST", "/v1/score", {"files": {"image": b"1"}}, 415, "unsupported_media_type", None),
+    ("POST", "/v1/score", {"files": {"image": b"1"}}, 422, "invalid_request", "queries"),
     ("POST", "/v1/search", {"content": b"x", "headers": JPEG}, 415, "unsupported_media_type", None),
     ("POST", "/v1/score", {"json": {"queries": URI}}, 422, "invalid_request", "documents"),
     ("POST", "/v1/score", {"json": {"queries": URI, "documents": []}}, 422, "invalid_request", "documents"),
@@ -49,7 +50,7 @@ TABLE = [
     ("POST", "/v1/rerank", {"json": {"query": URI, "documents": [URI], "model": "x"}}, 404, "model_not_found", "model"),
     ("POST", "/v1/search", {"json": {"image": URI, "top": 1001}}, 422, "invalid_request", "top"),
     ("POST", "/v1/search", {"files": {"photo": b"1"}}, 422, "invalid_request", "image"),
-    ("POST", "/v1/search", {"files": [("image", b"1"), ("image", b"2")]}, 400, "bad_request", None),
+    ("POST", "/v1/search", {"files": [("image", b"1"), ("image", b"2")]}, 422, "too_many_pictures", None),
     ("POST", "/v1/images", {"files": {"photo": b"1"}}, 422, "invalid_request", "image"),
     ("POST", "/v1/embeddings", {"json": {"input": URI}, "headers": FOREIGN}, 403, "cross_site_request", None),
 ]
@@ -119,9 +120,14 @@ def test_more_pictures_than_allowed_are_refused_in_every_form(serve, photo_bytes
             ("/v1/embeddings", {"input": [uri] * 4}, "input"),
         ]:
             check_envelope(client.post(path, json=body), 422, "too_many_pictures", param)
-        check_envelope(
-            client.post("/v1/images", files=[("image", photo_bytes(n)) for n in range(4)]), 400, "bad_request"
-        )
+        for path, files in [
+            ("/v1/images", ["image"] * 4),
+            ("/v1/score", ["queries", *["documents"] * 3]),
+            ("/v1/rerank", ["query", *["documents"] * 3]),
+            ("/v1/embeddings", ["input"] * 4),
+        ]:
+            answer = client.post(path, files=[(name, photo_bytes(n)) for n, name in enumerate(files)])
+            check_envelope(answer, 422, "too_many_pictures")
         assert client.post("/v1/rerank", json={"query": uri, "documents": [uri] * 2}).status_code == 200
 
 
@@ -153,6 +159,23 @@ def test_a_full_engine_and_a_deadline_are_told_apart(
     answer = client.post("/v1/score", json={"queries": data_uri(photo_bytes(1)), "documents": data_uri(photo_bytes(2))})
     assert check_envelope(answer, status, error.code)["message"] == str(error)
     assert answer.headers.get("retry-after") == after
+
+
+def test_as_many_pairs_wait_as_the_settings_say(scorer):
+    before = scorer.engine.capacity
+    try:
+        create_app(None, scorer, settings=Settings(pairs=7))
+        assert scorer.engine.capacity == 7
+    finally:
+        scorer.engine.capacity = before
+
+
+@pytest.mark.parametrize("path", ["/", "/page/app.js"])
+def test_a_thousand_ranges_are_answered_like_one_or_none(reader, path):
+    whole = reader.get(path)
+    answer = reader.get(path, headers={"Range": "bytes=" + ",".join(f"{n}-{n + 1}" for n in range(0, 4000, 2))})
+    assert answer.status_code in (200, 206, 400, 416)
+    assert len(answer.content) <= len(whole.content) + 1000
 
 
 def test_a_method_that_is_not_taken_is_answered_with_all_that_are(reader):

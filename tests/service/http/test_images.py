@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from json import dumps, loads
 
@@ -10,10 +13,28 @@ from PIL import Image
 
 from diptych.archive import lines
 from diptych.errors import StoreError
+from diptych.http.settings import Settings
 
 
 def files(*contents: bytes) -> list:
     return [("image", (f"file-{index}.jpg", data, "image/jpeg")) for index, data in enumerate(contents)]
+
+
+def test_what_is_stored_is_looked_at_by_a_few_at_once_and_not_waited_for_without_end(serve, collection, monkeypatch):
+    gate = threading.Event()
+    stats, listed = collection.stats, collection.list
+    monkeypatch.setattr(collection, "stats", lambda: gate.wait(20) and stats())
+    monkeypatch.setattr(collection, "list", lambda *words, **named: gate.wait(20) and listed(*words, **named))
+    with serve(Settings(seconds=1)) as client, ThreadPoolExecutor(8) as pool:
+        paths = ["/info", "/v1/images"] * 2
+        hanging = [pool.submit(client.get, path) for path in paths]
+        time.sleep(0.3)
+        late = client.get("/v1/images")
+        assert (late.status_code, late.json()["error"]["code"]) == (504, "deadline")
+        assert client.get("/healthz").status_code == 200
+        gate.set()
+        assert [one.result().status_code for one in hanging] == [200] * 4
+        assert client.get("/v1/images").status_code == 200
 
 
 def test_a_new_picture_is_201_and_the_same_again_is_200(client, collection, photo_bytes):
@@ -214,6 +235,6 @@ def test_an_export_that_fails_is_an_error_and_no_broken_answer(client, collectio
     def fail(*_, **__):
         raise StoreError("the disk is gone")
 
-    monkeypatch.setattr(collection.store, "page", fail)
+    monkeypatch.setattr(collection.store, "pages", fail)
     answer = client.get("/v1/images/export")
     assert (answer.status_code, answer.json()["error"]["message"]) == (500, "the disk is gone")

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from diptych.collections import Collections
-from diptych.http.metrics import Metrics
+from diptych.http.app import create_app
+from diptych.http.keys import new_key
+from diptych.http.settings import Settings
 
 ROOT = Path(__file__).parents[3]
 OBSERVE = ROOT / "service" / "observe"
@@ -19,7 +20,7 @@ PROMETHEUS_OWN = {"up"}
 
 @pytest.fixture(scope="module")
 def told(scorer, shelf) -> set[str]:
-    metrics = Metrics(scorer, Collections.of(shelf))
+    metrics = create_app(shelf, scorer).state.context.metrics
     metrics.request("/x", "GET", 200, 0.1)
     metrics.refusal("overloaded")
     metrics.stage("pair", 0.1)
@@ -49,8 +50,23 @@ def test_the_profile_observe_mounts_what_is_there_and_opens_nothing_to_the_netwo
     assert set(observing) == {"prometheus", "grafana"}
     for one in observing.values():
         for volume in one["volumes"]:
-            source = volume.split(":")[0]
-            assert (ROOT / source).exists() if source.startswith("./") else source in compose["volumes"]
+            source = volume.removeprefix("${DIPTYCH_METRICS_KEY_FILE:-").split(":")[0].rstrip("}")
+            assert (ROOT / source).exists() if source[0] in "./" else source in compose["volumes"]
         assert all(port.startswith("127.0.0.1:") for port in one.get("ports", []))
-    scraped = yaml.safe_load((OBSERVE / "prometheus.yml").read_text())["scrape_configs"][0]["static_configs"][0]
-    assert scraped["targets"] == ["diptych:8000"]
+    (scraped,) = yaml.safe_load((OBSERVE / "prometheus.yml").read_text())["scrape_configs"]
+    assert scraped["static_configs"][0]["targets"] == ["diptych:8000"]
+    key = scraped["authorization"]["credentials_file"]
+    assert any(f":{key}:" in volume for volume in observing["prometheus"]["volumes"])
+
+
+def test_what_prometheus_sends_without_a_secret_and_with_one_is_let_in(running, shelf, scorer):
+    secret, key = new_key("prometheus", "read")
+    closed = Settings(keys=(key,))
+    for settings, sent, expected in (
+        (Settings(), "Bearer", 200),
+        (closed, f"Bearer {secret}", 200),
+        (closed, "Bearer", 401),
+    ):
+        with running(shelf, scorer, settings) as client:
+            head = {"authorization": sent, "host": "diptych:8000"}
+            assert client.get("/metrics", headers=head).status_code == expected

@@ -57,8 +57,9 @@ def test_no_request_brings_more_pictures_than_the_service_takes(visit, serve, co
     assert collection.stats()["pictures"] == 10
 
 
+@pytest.mark.parametrize("way", ["chosen", "dropped"])
 def test_a_folder_is_added_with_what_is_below_it_and_without_what_is_no_picture(
-    visit, client, collection, photo_bytes, tmp_path, says
+    way, visit, client, collection, photo_bytes, tmp_path, says
 ):
     folder = tmp_path / "photos"
     (folder / "below").mkdir(parents=True)
@@ -68,7 +69,13 @@ def test_a_folder_is_added_with_what_is_below_it_and_without_what_is_no_picture(
     (folder / "notes.txt").write_text("no picture either")
     page = visit(client, "#/collection", refusals=True)
     page.wait_for_selector(".tile >> nth=4")
-    page.set_input_files("#add-folder", folder)
+    if way == "chosen":
+        page.set_input_files("#add-folder", folder)
+    else:  # by the browser itself: a script cannot make a folder
+        devtools = page.context.new_cdp_session(page)
+        data = {"items": [], "files": [str(folder)], "dragOperationsMask": 1}
+        for kind in ("dragEnter", "dragOver", "drop"):
+            devtools.send("Input.dispatchDragEvent", {"type": kind, "x": 200, "y": 200, "data": data})
     says(page, "#add-progress", "2 pictures added, 1 refused. 1 file left out: no pictures.")
     assert page.inner_text("#add-errors li").startswith("photos/below/bad.jpg ")
     assert {record.metadata.get("filename") for record in collection.list(10)} >= {"a.jpg", "b.jpg"}

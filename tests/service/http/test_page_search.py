@@ -63,6 +63,21 @@ def test_a_dropped_file_and_an_example_are_searched_and_a_bad_file_is_explained(
     page.wait_for_selector("#search-alert:not([hidden])")
 
 
+def test_a_pasted_picture_is_searched(visit, reader, shelf, photo_bytes):
+    page, expected = visit(reader), shelf.search(photo_bytes(2))
+    page.wait_for_selector("#example-list a")
+    page.evaluate(
+        """(bytes) => { const clipboardData = new DataTransfer();
+            clipboardData.items.add(new File([new Uint8Array(bytes)], "image.png", { type: "image/png" }));
+            document.body.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true })); }""",
+        list(photo_bytes(2)),
+    )
+    page.wait_for_selector("#second .move")
+    shown = page.eval_on_selector_all("#second .row", "rows => rows.map(row => row.dataset.id)")
+    assert shown == [match.id for match in expected.matches]
+    assert page.inner_text("#query-name") == "image.png"
+
+
 def test_a_silent_service_is_said_to_be_silent_and_may_be_asked_again(visit, reader, photo_bytes, upload, says):
     page = visit(reader, refusals=True)
     page.wait_for_selector("#example-list a")

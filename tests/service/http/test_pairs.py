@@ -80,6 +80,29 @@ def test_every_way_to_name_a_picture_gives_the_same_score(reader, shelf, uris, p
     assert [item["raw_score"] for item in content] == pytest.approx([*one_by_one] * 2)
 
 
+@pytest.mark.parametrize(
+    ("path", "said", "options"),
+    [
+        ("/v1/score", {"queries": 0, "documents": [1, 2]}, {}),
+        ("/v1/rerank", {"query": 0, "documents": [3, 1, 2]}, {"top_n": 2}),
+        ("/v2/rerank", {"query": 0, "documents": [1]}, {"model": "tiny"}),
+        ("/v1/explain", {"query": 0, "document": 1}, {"links": 3, "matrix": True, "overlay": True}),
+        ("/v1/embeddings", {"input": [0, 1]}, {"encoding_format": "base64"}),
+    ],
+)
+def test_a_form_with_files_is_answered_as_json_is(reader, uris, photo_bytes, path, said, options):
+    json = {name: [uris[n] for n in of] if isinstance(of, list) else uris[of] for name, of in said.items()}
+    files = [(name, photo_bytes(n)) for name, of in said.items() for n in (of if isinstance(of, list) else [of])]
+    fields = {name: str(value).lower() for name, value in options.items()}
+    answers = [
+        reader.post(path, json={**json, **options}),
+        reader.post(path, files=files, data=fields),
+    ]
+    assert [answer.status_code for answer in answers] == [200, 200], answers[1].text
+    by_json, by_form = ({**answer.json(), "id": None, "created": None} for answer in answers)
+    assert by_json == by_form
+
+
 def test_a_stored_picture_is_scored_from_its_tokens_even_when_its_file_is_gone(
     client, collection, uris, photo_bytes, tmp_path
 ):

@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from diptych.http import requests
+from diptych.http.references import Upload
 from diptych.http.requests import AddForm, AddRequest, EmbeddingRequest, RerankRequest, ScoreRequest, SearchRequest
 from diptych.http.strict import Strict
 
@@ -75,8 +76,9 @@ def test_metadata_is_the_same_as_json_and_as_a_form_field():
     value = {"a": [1, 2.5, None, {"ä": "🦊"}]}
     text = '{"a": [1, 2.5, null, {"ä": "\\ud83e\\udd8a"}]}'
     assert AddRequest.model_validate({"image": DOT, "metadata": value}).metadata == value
-    assert AddForm.model_validate({"metadata": text}).metadata == value
-    assert AddForm.model_validate({}).metadata is None
+    files = [Upload("a.jpg", b"1")]
+    assert AddForm.model_validate({"image": files, "metadata": text}).metadata == value
+    assert AddForm.model_validate({"image": files}).metadata is None
 
 
 @pytest.mark.parametrize("bad", [nested(101), {"a": float("nan")}, {"a": "\ud800"}, {"a": 10**5000}, [1], "x"])

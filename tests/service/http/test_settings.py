@@ -14,6 +14,7 @@ DOCUMENT = Path(__file__).parents[3] / "docs" / "serving.md"
 OTHER = {  # a value that is not the default
     "keys": written(new_key("alice", "read")[1]),
     "log": "json",
+    "hosts": "pictures.example.org photos.example.org",
     "urls": "true",
     "url_hosts": "example.org .example.net",
     "url_private": "true",
@@ -32,7 +33,7 @@ def test_every_setting_is_read_from_the_environment_and_from_a_file_and_the_envi
     monkeypatch.delenv(f"DIPTYCH_{name.upper()}")
 
     file = tmp_path / "settings.toml"
-    file.write_text(f"{name} = 7" if wanted == "7" else f'{name} = "{wanted}"')
+    file.write_text(f"{name} = {wanted}" if wanted.isdecimal() else f'{name} = "{wanted}"')
     assert getattr(Settings.load(file), name) == from_environment
     monkeypatch.setenv("DIPTYCH_CONFIG", str(file))
     assert getattr(Settings.load(), name) == from_environment
@@ -40,6 +41,7 @@ def test_every_setting_is_read_from_the_environment_and_from_a_file_and_the_envi
         "keys": written(new_key("bob", "admin")[1]),
         "log": "text",
         **dict.fromkeys(("urls", "url_private"), "false"),
+        "hosts": "example.com",
         "url_hosts": "example.com",
     }.get(name, "9")
     monkeypatch.setenv(f"DIPTYCH_{name.upper()}", other)
@@ -62,8 +64,12 @@ def test_every_setting_is_documented_with_its_default(name):
         ("workers = 0", r"workers \(DIPTYCH_WORKERS\): Input should be greater than 0, got 0"),
         ('seconds = "long"', r"seconds \(DIPTYCH_SECONDS\): .*got 'long'"),
         ('log = "xml"', r"log \(DIPTYCH_LOG\): Input should be 'text' or 'json'"),
+        *(
+            (f'hosts = "{wrong}"', r"hosts \(DIPTYCH_HOSTS\): .*expected names like pictures.example.org, with spaces")
+            for wrong in ("a.example,b.example", "https://a.example", "a.example:80", ".example.org", "*.example.org")
+        ),
         ("worker = 3", r"'worker' in .* is no setting; did you mean workers\?"),
-        ("zzz = 3", r"'zzz' in .* is no setting; known are body_bytes"),
+        ("zzz = 3", r"'zzz' in .* is no setting; known are bodies_bytes"),
         ("workers = ", "cannot be read"),
     ],
 )

@@ -70,7 +70,7 @@ def test_half_of_a_large_folder_may_not_go_unasked_though_other_pictures_came(te
     put(many / "new.png", photo_bytes(99, (40, 40), "PNG"))
     result = text(many)
     assert (result.code, result.out) == (1, "")
-    assert f"21 of the 30 pictures that lay in {many} would be removed; none was removed" in result.err
+    assert f"21 of the 30 pictures that lay in {many} are not there any more; none was removed" in result.err
     assert held(store) == before, "nothing was added either"
     assert counts(sync(many, "--allow-removal")) == {"new": 1, "removed": 21, "unchanged": 9}
 

@@ -16,6 +16,14 @@ def test_a_picture_stays_follows_changes_or_goes():
     assert plan(before, at, ["/p/e"]) == Plan(2, {"b": "/p/y"}, {"c": "/p/c"}, {"d": "/p/d"})
 
 
+def test_a_picture_that_is_kept_loses_its_path_at_most():
+    before = {"a": "/p/a", "b": "/p/b", "c": "/p/c", "d": "/p/d"}
+    at = {"/p/a": "a", "/p/b": "new", "/p/e": "d"}
+    found = plan(before, at).sparing({"a", "b", "c", "d"})
+    assert found == Plan(1, moved={"d": "/p/e"}, unplaced={"b": "/p/b", "c": "/p/c"})
+    assert going(found, before, at) == {"c": "/p/c"}, "its path would not come back with its disk"
+
+
 def test_a_picture_whose_path_is_hidden_stays_though_another_file_has_it():
     assert plan({"a": "/p/a"}, {"/p/z": "a"}, ["/p/a"]) == Plan(1)
 
@@ -53,17 +61,17 @@ def pictures(folder: str, first: int, last: int) -> dict[str, str]:
 def test_more_than_half_and_more_than_twenty_need_to_be_allowed(gone, had, objected):
     before, removed = pictures("/p", 0, had), pictures("/p", 0, gone)
     found = objection(removed, before, ["/p/there"], ["/p"])
-    assert found == (f"{gone} of the {had:,} pictures that lay in /p would be removed" if objected else None)
+    assert found == (f"{gone} of the {had:,} pictures that lay in /p are not there any more" if objected else None)
 
 
 def test_each_folder_counts_by_itself_and_all_together_too():
     large, small = pictures("/p", 0, 100), pictures("/q", 0, 40)
     there = ["/p/there", "/q/there"]
     found = objection(pictures("/q", 0, 21), large | small, there, ["/p", "/q"])
-    assert found == "21 of the 40 pictures that lay in /q would be removed"
+    assert found == "21 of the 40 pictures that lay in /q are not there any more"
     both = pictures("/p", 0, 15) | pictures("/q", 0, 15)
     found = objection(both, pictures("/p", 0, 20) | pictures("/q", 0, 20), there, ["/p", "/q"])
-    assert found == "30 of the 40 pictures that lay in /p, /q would be removed"
+    assert found == "30 of the 40 pictures that lay in /p, /q are not there any more"
 
 
 def test_an_empty_folder_is_objected_to_however_little_lay_there_and_only_if_something_would_go():
@@ -82,7 +90,7 @@ def test_a_folder_below_that_is_still_there_and_empty_is_objected_to_and_one_tha
     for name, number, objected in (("nas", 21, True), ("few", 20, False), ("deleted", 21, False)):
         gone = pictures(f"{tmp_path}/{name}/year", 0, number)
         found = objection(gone, kept | gone, set(kept.values()), [str(tmp_path)])
-        said = f"{tmp_path}/{name} has no picture any more, and {number} that lay there would be removed"
+        said = f"{tmp_path}/{name} has no picture any more, and {number} of the collection lay there"
         assert found == (said if objected else None)
     gone = pictures(f"{tmp_path}/nas", 0, 21)
     assert objection(gone, kept | gone, {*kept.values(), f"{tmp_path}/nas/one"}, [str(tmp_path)]) is None

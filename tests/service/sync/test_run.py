@@ -115,7 +115,7 @@ def test_what_was_sent_to_be_kept_outlives_the_file_it_was_found_in(sync, store,
         ids = [collection.add(photo_bytes(seed), keep_bytes=True).id for seed in (1, 2)]
     (folder / "1.jpg").unlink()
     put(folder / "2.jpg", photo_bytes(22))
-    sync(folder)
+    assert counts(sync(folder)) == {"new": 1, "unplaced": 2, "unchanged": 6}
     assert names(store, folder) == sorted(["", "", *ALL[1:]])
     with Collection.open(store, scorer, read_only=True) as collection:
         assert [collection.content(id)[0] for id in ids] == [photo_bytes(1), photo_bytes(2)]

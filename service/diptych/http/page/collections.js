@@ -31,6 +31,7 @@ export function choose(name, { replace = false } = {}) {
 function follow() {
   if (chosen === named()) return;
   chosen = named();
+  $("which-name").value = chosen ?? "default"; // now, not when /info answers: what is shown may be there before
   for (const listener of listeners) listener();
 }
 

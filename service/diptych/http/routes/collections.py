@@ -18,10 +18,10 @@ router = APIRouter(prefix="/v1/collections", tags=["collections"], responses=doc
 Name = Annotated[str, Path(description="As in /v1/collections.")]
 
 
-@router.get("", summary="List collections")
-def listing(here: Here) -> CollectionList:
+@router.get("", summary="List collections", responses=documented(429, 504))
+async def listing(here: Here) -> CollectionList:
     """Every collection with its size, damaged ones with what is wrong."""
-    return CollectionList(data=summaries(here))
+    return CollectionList(data=await here.reads.run(lambda: summaries(here)))
 
 
 @router.post(
@@ -29,7 +29,7 @@ def listing(here: Here) -> CollectionList:
     summary="Make a collection",
     responses={
         201: {"model": CollectionItem, "description": "It is new"},
-        **documented(400, 403, 413, 415, 422, 501, 503),
+        **documented(400, 403, 408, 413, 415, 422, 429, 501, 503),
     },
     dependencies=[MayChange, Depends(require_json)],
 )
@@ -40,10 +40,10 @@ def create(body: NewCollection, here: Here, response: Response) -> CollectionIte
     return _item(here, here.collections.summary(body.name))
 
 
-@router.get("/{name}", summary="One collection", responses=documented(404, 422))
-def one(name: Name, here: Here) -> CollectionItem:
+@router.get("/{name}", summary="One collection", responses=documented(404, 422, 429, 504))
+async def one(name: Name, here: Here) -> CollectionItem:
     """The size of one collection, or what is wrong with it."""
-    return _item(here, here.collections.summary(name))
+    return _item(here, await here.reads.run(lambda: here.collections.summary(name)))
 
 
 @router.delete(

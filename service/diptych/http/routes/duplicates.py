@@ -17,6 +17,7 @@ from diptych.http.answers import DuplicateGroup, DuplicateItem, Duplicates, Dupl
 from diptych.http.bodies import require_json
 from diptych.http.context import Context, Here, RequestId
 from diptych.http.errors import RequestError, documented
+from diptych.http.readiness import Proven
 from diptych.http.requests import DuplicatesRequest
 from diptych.http.routes.images import described
 
@@ -28,8 +29,8 @@ PICTURES = 50_000  # comparing the embeddings of so many takes a good part of a 
 router = APIRouter(
     prefix="/v1",
     tags=["collection"],
-    dependencies=[Depends(require_json)],
-    responses=documented(400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 501, 503, 504),
+    dependencies=[Depends(require_json), Proven],
+    responses=documented(400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 501, 503, 504),
 )
 
 

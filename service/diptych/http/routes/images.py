@@ -18,6 +18,7 @@ from diptych.http.answers import AddAnswer, AddedItem, Deleted, DryRunAnswer, Fa
 from diptych.http.bodies import body_schema, read_body
 from diptych.http.context import Context, Here, MayChange, Stored, refused
 from diptych.http.errors import documented
+from diptych.http.readiness import Proven
 from diptych.http.references import IMAGE_ID
 from diptych.http.requests import FILTER_SCHEMA, AddForm, AddRequest, read_filter
 from diptych.intake import Arrival, foreseen
@@ -45,7 +46,7 @@ _FILTER = {
     "description": "A condition on metadata as JSON, as in /v1/search.",
     "content": {"application/json": {"schema": FILTER_SCHEMA}},
 }
-_ADD_ERRORS = documented(400, 403, 413, 415, 429, 504)
+_ADD_ERRORS = documented(400, 403, 408, 413, 415, 429, 504)
 _PICTURE_HEADERS = {
     # The id is a digest of the content, so what a browser keeps under it never goes stale.
     "Cache-Control": "private, max-age=86400, immutable",
@@ -56,9 +57,9 @@ _PICTURE_HEADERS = {
 @router.post(
     "",
     summary="Add pictures",
-    openapi_extra=body_schema(AddRequest, AddForm, several=True),
+    openapi_extra=body_schema(AddRequest, AddForm),
     responses={201: {"model": AddAnswer, "description": "At least one is new"}, **_ADD_ERRORS},
-    dependencies=[MayChange],
+    dependencies=[MayChange, Proven],
 )
 async def add(request: Request, response: Response, here: Here) -> AddAnswer | DryRunAnswer:
     """Add one or more pictures: `curl -F image=@a.jpg -F image=@b.jpg .../v1/images`, or one as JSON.
@@ -67,34 +68,33 @@ async def add(request: Request, response: Response, here: Here) -> AddAnswer | D
     cannot be read, none. With `dry_run` it is 200, nothing is written, and every picture that cannot be read is named.
     """
     body = await read_body(request, AddRequest, AddForm, files=here.settings.pictures)
-    asked = body if isinstance(body, AddRequest) else body[0]
 
     def work() -> AddAnswer | DryRunAnswer:
         if isinstance(body, AddRequest):
             files = [("image", here.picture_bytes(body.image, "image", body.collection), body.metadata or {})]
         else:
-            form, uploads = body
-            own = form.metadata or {}
-            files = [(f"image[{n}]", data, {"filename": name, **own}) for n, (name, data) in enumerate(uploads)]
+            own = body.metadata or {}
+            files = [(f"image[{n}]", data, {"filename": name, **own}) for n, (name, data) in enumerate(body.image)]
         # Each is checked before any is added, so that a bad one leaves the collection as it was.
-        received = collection.receive([(data, position) for position, data, _ in files], keep_bytes=True)
+        with here.metrics.timed("decode"):
+            received = collection.receive([(data, position) for position, data, _ in files], keep_bytes=True)
         arrivals: list[Arrival | PictureError] = [
             content if isinstance(content, PictureError) else Arrival(content, None, metadata)
             for content, (*_, metadata) in zip(received, files, strict=True)
         ]
         positions = [position for position, *_ in files]
-        return _foreseen(arrivals, positions) if asked.dry_run else _added(here, collection, arrivals, positions)
+        return _foreseen(arrivals, positions) if body.dry_run else _added(here, collection, arrivals, positions)
 
-    with here.using(asked.collection) as collection:
+    with here.using(body.collection) as collection:
         answer = await here.work.run(work, request)
     if isinstance(answer, AddAnswer):
-        here.metrics.done("pictures", len(answer.data))
+        here.metrics.done("pictures", sum(item.created for item in answer.data))
         response.status_code = 201 if any(item.created for item in answer.data) else 200
     return answer
 
 
-@router.get("", summary="List pictures", openapi_extra={"parameters": [_FILTER]})
-def listing(
+@router.get("", summary="List pictures", openapi_extra={"parameters": [_FILTER]}, responses=documented(429, 504))
+async def listing(
     here: Here,
     collection: Stored,
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 50,
@@ -103,7 +103,7 @@ def listing(
 ) -> ImageList:
     """The pictures of the collection, page by page, in a fixed order."""
     condition = None if filter is None else read_filter(filter)
-    records = collection.list(limit + 1, after, filter=condition)
+    records = await here.reads.run(lambda: collection.list(limit + 1, after, filter=condition))
     more, records = len(records) > limit, records[:limit]
     return ImageList(
         data=[ImageItem(**described(here, collection, record)) for record in records],
@@ -117,9 +117,13 @@ def listing(
     summary="All records, a line each",
     openapi_extra={"parameters": [_FILTER]},
     response_class=Response,
-    responses={200: {"content": {"application/x-ndjson": {}}, "description": "One JSON object a line"}},
+    responses={
+        200: {"content": {"application/x-ndjson": {}}, "description": "One JSON object a line"},
+        **documented(429, 504),
+    },
 )
-def export(
+async def export(
+    here: Here,
     collection: Stored,
     embeddings: Annotated[bool, Query(description="With the embedding, float32 in base64.")] = False,
     filter: FilterText = None,
@@ -128,15 +132,15 @@ def export(
     where = None if filter is None else read_filter(filter)
     records = lines(collection.backend, where, embeddings=embeddings)
     # The first is read before the answer begins: after that nothing can be refused any more.
-    first = list(islice(records, 1))
+    first = await here.reads.run(lambda: list(islice(records, 1)))
     found = (json.dumps(record, ensure_ascii=False) + "\n" for record in chain(first, records))
     return StreamingResponse(found, media_type="application/x-ndjson")
 
 
-@router.get("/{id:id}", summary="One picture's record")
-def one(id_: Id, here: Here, collection: Stored) -> ImageItem:
+@router.get("/{id:id}", summary="One picture's record", responses=documented(429, 504))
+async def one(id_: Id, here: Here, collection: Stored) -> ImageItem:
     """What the collection knows of one picture."""
-    return ImageItem(**described(here, collection, collection.get(id_)))
+    return ImageItem(**described(here, collection, await here.reads.run(lambda: collection.get(id_))))
 
 
 @router.get(
@@ -171,10 +175,10 @@ async def thumbnail(
     return Response(data, media_type="image/jpeg", headers=_PICTURE_HEADERS)
 
 
-@router.delete("/{id:id}", summary="Remove a picture", responses=documented(403), dependencies=[MayChange])
-def remove(id_: Id, collection: Stored) -> Deleted:
+@router.delete("/{id:id}", summary="Remove a picture", responses=documented(403, 429, 504), dependencies=[MayChange])
+async def remove(id_: Id, here: Here, collection: Stored) -> Deleted:
     """Take one picture out of the collection; a file the collection only points to stays where it is."""
-    if not collection.remove(id_):
+    if not await here.reads.run(lambda: collection.remove(id_)):
         raise UnknownPictureError(f'the collection has no picture "{id_[:64]}"')
     return Deleted(id=id_)
 
@@ -188,10 +192,11 @@ def _added(
         if isinstance(arrival, PictureError):
             raise refused(arrival, position)
         good.append(arrival)
+    with here.metrics.timed("panel"):
+        kept = collection.commit(good)
     return AddAnswer(
         data=[
-            AddedItem(created=added.created, **described(here, collection, collection.get(added.id)))
-            for added in collection.commit(good)
+            AddedItem(created=added.created, **described(here, collection, collection.get(added.id))) for added in kept
         ]
     )
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import time
+from functools import partial
 
 import numpy as np
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 
 from diptych import explanation
 from diptych.http.answers import (
@@ -20,29 +21,40 @@ from diptych.http.answers import (
     ScoreItem,
     Usage,
 )
-from diptych.http.bodies import require_json
+from diptych.http.bodies import body_schema, read_body
 from diptych.http.context import Context, Here, RequestId
 from diptych.http.errors import RequestError, documented
+from diptych.http.readiness import Proven
 from diptych.http.references import check_count, listed
-from diptych.http.requests import EmbeddingRequest, ExplainRequest, RerankRequest, ScoreRequest
+from diptych.http.requests import (
+    EmbeddingForm,
+    EmbeddingRequest,
+    ExplainForm,
+    ExplainRequest,
+    RerankForm,
+    RerankRequest,
+    ScoreForm,
+    ScoreRequest,
+)
 from diptych.scorer import best_first
 
 router = APIRouter(
     tags=["pictures in the request"],
-    dependencies=[Depends(require_json)],
-    responses=documented(400, 401, 403, 404, 413, 415, 422, 429, 500, 501, 503, 504),
+    dependencies=[Proven],
+    responses=documented(400, 401, 403, 404, 408, 413, 415, 422, 429, 500, 501, 503, 504),
 )
 
 
-@router.post("/v1/score", summary="Score pairs")
-async def score(body: ScoreRequest, here: Here, request_id: RequestId, request: Request) -> ScoreAnswer:
+@router.post("/v1/score", summary="Score pairs", openapi_extra=body_schema(ScoreRequest, ScoreForm))
+async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAnswer:
     """The score of each pair of a query and a document, in vLLM's form.
 
     One query meets every document; as many queries as documents are paired in order. The order of the two pictures of
-    a pair does not change its score.
+    a pair does not change its score. With files: `curl -F queries=@a.jpg -F documents=@b.jpg .../v1/score`.
     """
-    here.check(body)
     limit = here.settings.pictures
+    body = await read_body(request, ScoreRequest, ScoreForm, files=limit)
+    here.check(body)
     queries, documents = listed(body.queries, "queries", limit), listed(body.documents, "documents", limit)
     check_count(len(queries) + len(documents), "queries and documents together", limit)
     if len(queries) not in (1, len(documents)):
@@ -71,11 +83,19 @@ async def score(body: ScoreRequest, here: Here, request_id: RequestId, request: 
     )
 
 
-@router.post("/v1/rerank", summary="Order documents by likeness to a query", response_model_exclude_none=True)
-@router.post("/v2/rerank", summary="The same, where Cohere's second client asks", response_model_exclude_none=True)
-async def rerank(body: RerankRequest, here: Here, request_id: RequestId, request: Request) -> RerankAnswer:
-    """The documents from the most to the least alike to the query, in Cohere's and Jina's form."""
+_rerank = partial(router.post, openapi_extra=body_schema(RerankRequest, RerankForm), response_model_exclude_none=True)
+
+
+@_rerank("/v1/rerank", summary="Order documents by likeness to a query")
+@_rerank("/v2/rerank", summary="The same, where Cohere's second client asks")
+async def rerank(here: Here, request_id: RequestId, request: Request) -> RerankAnswer:
+    """The documents from the most to the least alike to the query, in Cohere's and Jina's form.
+
+    With files: `curl -F query=@a.jpg -F documents=@b.jpg -F documents=@c.jpg .../v1/rerank`.
+    """
+    body = await read_body(request, RerankRequest, RerankForm, files=here.settings.pictures)
     here.check(body)
+    back = isinstance(body, RerankRequest) and body.return_documents
     documents = listed(body.documents, "documents", here.settings.pictures - 1)
     query = listed(body.query, "query", 1)
 
@@ -88,7 +108,7 @@ async def rerank(body: RerankRequest, here: Here, request_id: RequestId, request
                 index=place,
                 relevance_score=float(relevance[place]),
                 raw_score=float(raw[place]),
-                document=documents[place][1] if body.return_documents else None,
+                document=documents[place][1] if back else None,
             )
             for place in best_first(raw)[: body.top_n].tolist()
         ]
@@ -102,12 +122,18 @@ async def rerank(body: RerankRequest, here: Here, request_id: RequestId, request
     )
 
 
-@router.post("/v1/explain", summary="Where two pictures match", response_model_exclude_none=True)
-async def explain(body: ExplainRequest, here: Here, request_id: RequestId, request: Request) -> ExplainAnswer:
+@router.post(
+    "/v1/explain",
+    summary="Where two pictures match",
+    openapi_extra=body_schema(ExplainRequest, ExplainForm),
+    response_model_exclude_none=True,
+)
+async def explain(here: Here, request_id: RequestId, request: Request) -> ExplainAnswer:
     """What the network looked at in both pictures: the strongest links from patch to patch across the seam.
 
     Swapping the two pictures swaps the ends of the links and changes nothing else.
     """
+    body = await read_body(request, ExplainRequest, ExplainForm, files=2)
     here.check(body)
     pair = [("query", body.query), ("document", body.document)]
 
@@ -141,9 +167,10 @@ async def explain(body: ExplainRequest, here: Here, request_id: RequestId, reque
     return await here.work.run(work, request)
 
 
-@router.post("/v1/embeddings", summary="Embed pictures")
-async def embeddings(body: EmbeddingRequest, here: Here, request: Request) -> EmbeddingAnswer:
+@router.post("/v1/embeddings", summary="Embed pictures", openapi_extra=body_schema(EmbeddingRequest, EmbeddingForm))
+async def embeddings(here: Here, request: Request) -> EmbeddingAnswer:
     """The unit vectors that find candidates, in OpenAI's form; their dot product is the cosine of two pictures."""
+    body = await read_body(request, EmbeddingRequest, EmbeddingForm, files=here.settings.pictures)
     here.check(body)
     pictures = listed(body.input, "input", here.settings.pictures)
 

@@ -10,18 +10,22 @@ from diptych.http.answers import MatchItem, SearchAnswer
 from diptych.http.bodies import body_schema, read_body
 from diptych.http.context import Context, Here, RequestId, positioned
 from diptych.http.errors import RequestError, documented
+from diptych.http.readiness import Proven
 from diptych.http.requests import SearchForm, SearchOptions, SearchRequest
 from diptych.search import Match, SearchResult
 
 router = APIRouter(
-    prefix="/v1", tags=["collection"], responses=documented(400, 401, 403, 404, 413, 415, 422, 429, 500, 501, 503, 504)
+    prefix="/v1",
+    tags=["collection"],
+    dependencies=[Proven],
+    responses=documented(400, 401, 403, 404, 408, 413, 415, 422, 429, 500, 501, 503, 504),
 )
 
 
 @router.post(
     "/search",
     summary="Find a picture in the collection",
-    openapi_extra=body_schema(SearchRequest, SearchForm, several=False),
+    openapi_extra=body_schema(SearchRequest, SearchForm),
 )
 async def search(request: Request, here: Here, request_id: RequestId) -> SearchAnswer:
     """The pictures most like the one sent: `curl -F image=@photo.jpg -F top=5 .../v1/search`, or JSON.
@@ -30,23 +34,19 @@ async def search(request: Request, here: Here, request_id: RequestId) -> SearchA
     and orders them anew. Both orders are answered.
     """
     body = await read_body(request, SearchRequest, SearchForm, files=1)
-    options = body if isinstance(body, SearchRequest) else body[0]
-    _check(options, here)
+    _check(body, here)
 
     def work() -> SearchResult:
-        if isinstance(body, SearchRequest):
-            query = here.picture_bytes(body.image, "image", body.collection)
-        else:
-            query = body[1][0].data
+        query = here.picture_bytes(body.image, "image", body.collection)
         with positioned("image"):
             return collection.search(
-                query, top=options.top, candidates=options.candidates, enough=options.enough, filter=options.filter
+                query, top=body.top, candidates=body.candidates, enough=body.enough, filter=body.filter
             )
 
     def listed(matches: list[Match]) -> list[MatchItem]:
         return [_item(match, here.link(collection, match.id, "thumbnail")) for match in matches]
 
-    with here.using(options.collection) as collection:
+    with here.using(body.collection) as collection:
         found = await here.work.run(work, request)
     here.metrics.stages(found.timings)
     here.metrics.done("pictures", 1)

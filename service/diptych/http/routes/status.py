@@ -9,12 +9,13 @@ from fastapi import APIRouter, Query, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.concurrency import run_in_threadpool
 
-from diptych.backend import Backend
 from diptych.collections import Collections
-from diptych.errors import CollectionNameError, DamagedCollectionError, StoreError, UnknownCollectionError
+from diptych.errors import CollectionNameError, DamagedCollectionError, UnknownCollectionError
+from diptych.http import readiness
 from diptych.http.answers import Health, Info, Limits, ModelItem, ModelList, Ready
 from diptych.http.context import Here
-from diptych.http.errors import RequestError, documented
+from diptych.http.errors import documented
+from diptych.http.routes import duplicates
 from diptych.http.routes.collections import summaries
 from diptych_export.pictures import PictureLimits
 
@@ -27,8 +28,8 @@ async def models(here: Here) -> ModelList:
     return ModelList(data=[ModelItem(id=here.model, created=here.started, revision=here.scorer.runtime.revision)])
 
 
-@router.get("/info", summary="Model, provider, limits and collections", responses=documented(401, 404, 422))
-def info(
+@router.get("/info", summary="Model, provider, limits and collections", responses=documented(401, 404, 422, 429, 504))
+async def info(
     here: Here,
     collection: Annotated[
         str | None, Query(description="The collection that is meant; by default as in every request.")
@@ -36,6 +37,7 @@ def info(
 ) -> Info:
     """What this service is and runs on: model, provider, thresholds, limits, and figures of the collections."""
     runtime, settings, picture = here.scorer.runtime, here.settings, PictureLimits()
+    figures, listed = await here.reads.run(lambda: (_figures(here.collections, collection), summaries(here)))
     return Info(
         version=version("diptych"),
         model=here.model,
@@ -47,20 +49,15 @@ def info(
         embedding_dim=runtime.embedding_dim,
         thresholds=runtime.thresholds,
         limits=Limits(
-            body_bytes=settings.body_bytes,
-            pictures=settings.pictures,
-            pairs=settings.pairs,
-            seconds=settings.seconds,
-            top=settings.top,
-            candidates=settings.candidates,
-            workers=settings.workers,
-            waiting=settings.waiting,
+            **{name: value for name, value in settings if name in Limits.model_fields},
+            duplicates_pictures=duplicates.PICTURES,
+            duplicates_pairs=duplicates.PAIRS,
             picture_bytes=picture.bytes,
             picture_pixels=picture.pixels,
             picture_side=picture.side,
         ),
-        collection=_figures(here.collections, collection),
-        collections=summaries(here),
+        collection=figures,
+        collections=listed,
         collections_fixed=here.collections.fixed,
     )
 
@@ -104,26 +101,8 @@ async def ready(here: Here) -> Ready:
     Of several collections some may be damaged: the others answer, so the service is ready, and they are named. A
     collection on a Milvus server is asked for, and the service is unready while it does not answer.
     """
-    done, oldest = here.warm_up, here.work.oldest()
-    if here.work.draining:
-        raise RequestError(503, "draining", "The service is ending; ask another one.")
-    if done is None:
-        raise RequestError(
-            503, "not_ready", "The model is warming up; try again in a moment.", headers={"Retry-After": "1"}
-        )
-    if done.fault is not None:
-        raise RequestError(503, "not_ready", f"Not ready: {done.fault}.")
-    if oldest > here.settings.stuck_seconds:
-        raise RequestError(503, "stuck", f"A computation has been running for {oldest:.0f} s.")
-    for collection in here.collections.opened().values():
-        if collection.backend.folder is None:  # on a server, which may be away for a while
-            await run_in_threadpool(_reach, collection.backend)
+    done = readiness.ready(here)
+    if any(collection.backend.folder is None for collection in here.collections.opened().values()):
+        await run_in_threadpool(readiness.reachable, here)  # servers, which may be away for a while
     damaged = list(here.collections.damaged())
     return Ready(warm_up_seconds=done.seconds, same=done.same, other=done.other, damaged=damaged)
-
-
-def _reach(backend: Backend) -> None:
-    try:
-        backend.check()
-    except StoreError as error:
-        raise RequestError(503, "not_ready", f"Not ready: {error}.", headers={"Retry-After": "5"}) from None

@@ -4,7 +4,7 @@ from io import BytesIO
 import pytest
 from PIL import ExifTags, Image
 
-from diptych.dedupe.picture import of_record, read_facts
+from diptych.picture import of_record, read_facts
 from diptych_export.errors import PictureError
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from PIL import ExifTags, Image
 
-from diptych_export.pictures import read_header
+from diptych.content import read_bytes
+from diptych_export.errors import PictureError
+from diptych_export.pictures import PictureLimits, read_header
 
 if TYPE_CHECKING:
     from diptych.records import Record
@@ -62,6 +66,21 @@ def read_facts(data: bytes, name: str) -> Facts:
     if orientation in _SIDEWAYS:
         width, height = height, width
     return Facts(width, height, kind, entries, taken)
+
+
+def read_file(path: Path, limits: PictureLimits) -> tuple[os.stat_result, bytes]:
+    """A file's size and time from before it was read, and its bytes. Raises PictureError."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        read_bytes(path, limits)  # says it better, if it cannot be read either
+        raise PictureError(f"{path} cannot be read: {error.strerror}") from None
+    return status, read_bytes(path, limits)
+
+
+def picture_of(id: str, path: Path, status: os.stat_result, data: bytes) -> Picture:
+    """What `read_file` gave as a picture. Raises PictureError if there is no header to be read."""
+    return Picture(id, str(path), status.st_size, status.st_mtime_ns, *read_facts(data, str(path)))
 
 
 def of_record(record: Record) -> Picture:

@@ -1,0 +1,33 @@
+"""The disk under a job: whether it has room, and what the system refuses, in words that say what to do."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from diptych.errors import BatchError
+
+
+def check_room(folder: Path, needed: int, what: str, remedy: str) -> None:
+    """Raise BatchError if the disk of a folder has fewer than so many bytes free for `what`."""
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise BatchError(f"{folder} needs about {size(needed)} of disk for {what}, and {size(free)} are free; {remedy}")
+
+
+@contextmanager
+def explained(folder: Path, again: str) -> Iterator[None]:
+    """Raise a BatchError for an OSError: which file, why, and how to go `again` once that is mended."""
+    try:
+        yield
+    except OSError as error:
+        raise BatchError(
+            f"{error.filename or folder}: {error.strerror or error}; what is done is kept, so mend that and {again}"
+        ) from None
+
+
+def size(count: float) -> str:
+    """Bytes for people: "1.5 GB"."""
+    return f"{count / 1e9:,.1f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"
