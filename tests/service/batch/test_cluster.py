@@ -113,6 +113,15 @@ def until_gone(job, process) -> None:
         time.sleep(0.05)
 
 
+def until_left(job, process) -> None:
+    """Wait until a worker has left a part, which the driver soon takes over."""
+    limit = time.monotonic() + 120
+    while not list(job.glob("*/*.part")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < limit
+        time.sleep(0.002)
+
+
 def tell(cluster, what: str, answer: str) -> None:
     """Let a node come, or one that works be lost."""
     cluster.stdin.write(f"{what}\n")
@@ -292,8 +301,7 @@ def test_a_collection_is_the_same_when_a_node_is_lost_and_the_driver_killed(node
     cluster, address = nodes(3)
     command = ["index", "add", photos, "--store", tmp_path / "shared", "--engine", "ray", "--address", address]
     driver = spawn(*command)
-    until_begun(tmp_path / "shared" / "embedding.parts", driver)
-    time.sleep(5)
+    until_left(tmp_path / "shared" / "embedding.parts", driver)
     driver.send_signal(signal.SIGKILL)
     driver.communicate()
     (killed,) = (tmp_path / "shared" / "embedding.parts").iterdir()
@@ -330,10 +338,7 @@ def test_groups_are_the_same_when_nodes_are_lost_and_when_the_driver_is_killed(n
     cluster, address = nodes(2)
     command = ["dedupe", photos, "--candidates", 60, "--store", tmp_path / "left", "-o", tmp_path / "left.csv"]
     driver = spawn(*command, "--engine", "ray", "--address", address)
-    until_begun(tmp_path / "left" / "embedding.parts", driver)
-    while not list((tmp_path / "left" / "embedding.parts").glob("*/*.part")):
-        assert driver.poll() is None, driver.communicate()
-        time.sleep(0.05)
+    until_left(tmp_path / "left" / "embedding.parts", driver)
     driver.send_signal(signal.SIGKILL)
     driver.communicate()
     out, err = spawn(*command).communicate(timeout=400)
