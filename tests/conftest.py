@@ -4,11 +4,14 @@ from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
 
+import pillow_heif
 import pytest
 from PIL import Image, ImageDraw
 
 Draw = Callable[..., Image.Image]
 DrawBytes = Callable[..., bytes]
+
+pillow_heif.register_heif_opener()  # so that Pillow can write it
 
 
 def draw_photo(seed: int = 0, size: tuple[int, int] = (96, 64)) -> Image.Image:

@@ -9,7 +9,8 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, features
+from PIL.AvifImagePlugin import AvifImageFile
 from PIL.BmpImagePlugin import BmpImageFile
 from PIL.GifImagePlugin import GifImageFile
 from PIL.ImageFile import ImageFile
@@ -21,10 +22,17 @@ from PIL.WebPImagePlugin import WebPImageFile
 from diptych_export.colours import to_srgb
 from diptych_export.errors import PictureError
 
+try:
+    from pillow_heif import HeifImageFile
+except ImportError:  # the extra `heif` brings it
+    HeifImageFile = None
+
 PictureSource = bytes | str | os.PathLike[str] | Image.Image | np.ndarray
 
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
-SUFFIXES = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
+# HEIF too where it cannot be read: who has such files is told what to install, and not that there are none.
+SUFFIXES = frozenset(
+    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif", ".heic", ".heif"}
+)
 
 _READERS: dict[str, type[ImageFile]] = {
     "JPEG": JpegImageFile,
@@ -34,6 +42,12 @@ _READERS: dict[str, type[ImageFile]] = {
     "BMP": BmpImageFile,
     "TIFF": TiffImageFile,
 }
+if features.check("avif"):  # Pillow can be built without
+    _READERS["AVIF"] = AvifImageFile
+if HeifImageFile is not None:
+    _READERS["HEIF"] = HeifImageFile
+FORMATS = tuple(_READERS)
+
 _SIGNATURES = (
     (b"\xff\xd8\xff", "JPEG"),
     (b"\x89PNG\r\n\x1a\n", "PNG"),
@@ -45,6 +59,12 @@ _SIGNATURES = (
     (b"II+\0", "TIFF"),
     (b"MM\0+", "TIFF"),
 )
+# Of ISO 23008-12 (HEIF), annex B, and of AVIF; further names in these files say only that one of these follows.
+_BRANDS = {
+    **dict.fromkeys((b"avif", b"avis"), "AVIF"),
+    **dict.fromkeys((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs"), "HEIF"),
+}
+_MOST_BRANDS = 256  # bytes
 _ORIENTATION_TAG = 0x0112
 _ORIENTATIONS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -112,8 +132,9 @@ def _decode(source: PictureSource, limits: PictureLimits, name: str | None, leas
         raise PictureError(f"{label} has {len(data):,} bytes, more than the {limits.bytes:,} that are allowed")
     with read_header(data, label) as picture:
         _check_size(picture, limits, label)
-        if least is not None:
-            # Only JPEGs can be decoded smaller; a factor is taken only if both sides stay at least as long as asked.
+        if least is not None and picture.format == "JPEG":
+            # A factor is taken only if both sides stay at least as long as asked. (HEIF would give the small picture
+            # that was put beside the large one, and who knows what that shows.)
             picture.draft("RGB", (least, least))
         return _loaded(picture, label)
 
@@ -154,17 +175,29 @@ def read_header(data: bytes, label: str) -> ImageFile:
     The readers are called by class and not through `Image.open`: that one knows further formats, and meets a
     decompression bomb with a process-wide warning filter, which threads cannot change safely.
     """
-    kind = next((kind for signature, kind in _SIGNATURES if data.startswith(signature)), None)
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        kind = "WEBP"
+    kind = _format(data)
     if kind is None:
         raise PictureError(f"{label} is not a picture of a known format; expected {', '.join(FORMATS)}")
+    if kind not in _READERS:
+        way = "`pip install 'diptych[heif]'`" if kind == "HEIF" else "a Pillow that was built with libavif"
+        raise PictureError(f"{label} is {kind}, which cannot be read here: that needs {way}; or save it as JPEG")
     try:
         return _READERS[kind](BytesIO(data), label)
     except MemoryError:
         raise
     except Exception as error:  # what a decoder raises on damaged bytes is not an enumerable set
         raise PictureError(f"{label} is damaged: its {kind} header cannot be read ({_reason(error)})") from None
+
+
+def _format(data: bytes) -> str | None:
+    """What the first bytes say, whether or not it can be read here."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "WEBP"
+    if data[4:8] == b"ftyp":
+        end = min(int.from_bytes(data[:4]), _MOST_BRANDS)
+        brands = (data[start : start + 4] for start in (8, *range(16, end, 4)))
+        return next((_BRANDS[brand] for brand in brands if brand in _BRANDS), None)
+    return next((kind for signature, kind in _SIGNATURES if data.startswith(signature)), None)
 
 
 def _check_size(picture: Image.Image, limits: PictureLimits, label: str) -> None:

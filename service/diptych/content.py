@@ -67,7 +67,8 @@ def describe(data: bytes, size: int, limits: PictureLimits, *, name: str | None 
     pixels = panel_pixels(data, size, limits, name=name)
     with read_header(data, name or "the picture") as header:
         width, height = header.size
-        media_type = Image.MIME.get(header.format or "", "application/octet-stream")
+        kind = header.format or ""
+        media_type = Image.MIME.get(kind, f"image/{kind.lower()}")
         try:
             orientation = header.getexif().get(ExifTags.Base.Orientation, 1)
         except Exception:  # a broken EXIF block does not spoil the picture; the decoder ignores it too

@@ -49,7 +49,7 @@ def file(picture: Image.Image, format: str, icc: bytes | None, **options: object
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize("format", ["PNG", "JPEG", "WEBP", "TIFF"])
+@pytest.mark.parametrize("format", ["PNG", "JPEG", "WEBP", "TIFF", "AVIF", "HEIF"])
 def test_colours_are_what_the_profile_of_the_file_says(format):
     """Where the profile's red is green, what the file calls red is green."""
     red = Image.new("RGB", (64, 64), (200, 40, 40))

@@ -5,11 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 
 import numpy as np
+import pillow_heif
 import pytest
 from PIL import Image
+from pillow_heif import HeifImageFile
 
+from diptych_export import pictures
 from diptych_export.errors import DiptychError, PictureError
-from diptych_export.pictures import FORMATS, SUFFIXES, PictureLimits, open_picture, panel_pixels
+from diptych_export.pictures import FORMATS, SUFFIXES, PictureLimits, open_picture, panel_pixels, read_header
 
 
 def encoded(picture: Image.Image, format: str, **options: object) -> bytes:
@@ -42,6 +45,10 @@ BAD = {
     "a JPEG cut in its header": (lambda photo: encoded(photo, "JPEG")[:12], "damaged: its JPEG header"),
     "a truncated PNG": (lambda photo: encoded(photo, "PNG")[:-300], "damaged or cut short"),
     "a truncated WebP": (lambda photo: encoded(photo, "WEBP")[:-200], "damaged"),
+    "a truncated AVIF": (lambda photo: encoded(photo, "AVIF")[:-300], "damaged"),
+    "a truncated HEIF": (lambda photo: encoded(photo, "HEIF")[:-300], "damaged"),
+    "a HEIF cut in its header": (lambda photo: encoded(photo, "HEIF")[:40], "damaged: its HEIF header"),
+    "another ISO medium": (lambda photo: b"\0\0\0\x18ftypisom\0\0\0\0isommp42", "not a picture of a known format"),
     "a GIF without a frame": (lambda photo: b"GIF89a" + bytes(30), "damaged"),
     "a TIFF of nothing": (lambda photo: b"II*\0" + bytes(9), "damaged"),
     "a decompression bomb": (lambda photo: png_of_megapixels(), r"12000x12000, 144\.0 megapixels; at most 64\.0"),
@@ -120,20 +127,20 @@ def test_every_format_and_every_kind_of_source_gives_the_same_picture(format, ph
     pictures = [np.asarray(open_picture(source)) for source in (data, path, str(path), Image.open(BytesIO(data)))]
     pictures.append(np.asarray(open_picture(pictures[0])))
     assert all(np.array_equal(pictures[0], other) for other in pictures)
-    # JPEG rounds colours, GIF has 256 of them; the rest is exact.
-    tolerance = {"JPEG": 12, "GIF": 12}.get(format, 0)
+    # JPEG, AVIF and HEIF round colours, GIF has 256 of them; the rest is exact.
+    tolerance = {"JPEG": 12, "GIF": 12, "AVIF": 12, "HEIF": 12}.get(format, 0)
     assert np.abs(pictures[0].astype(int) - np.asarray(original)).mean() <= tolerance
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-@pytest.mark.parametrize("format", ["JPEG", "PNG", "TIFF", "WEBP"])
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "TIFF", "WEBP", "AVIF", "HEIF"])
 def test_the_orientation_of_the_camera_is_applied_once(format, orientation, photo):
     upright = photo(5, (64, 40))
     inverse = {2: 0, 3: 3, 4: 1, 5: 5, 6: 2, 7: 6, 8: 4}  # Transpose members that lay the upright picture as stored
     stored = upright if orientation == 1 else upright.transpose(Image.Transpose(inverse[orientation]))
     exif = Image.Exif()
     exif[0x0112] = orientation
-    data = encoded(stored, format, exif=exif, **({"quality": 95} if format == "JPEG" else {}))
+    data = encoded(stored, format, exif=exif.tobytes(), **({"quality": 95} if format == "JPEG" else {}))
     got = open_picture(data)
     assert got.size == (64, 40)
     assert np.abs(np.asarray(got).astype(int) - np.asarray(upright)).mean() < 8
@@ -162,6 +169,8 @@ def test_transparency_is_laid_on_white_in_every_mode():
         (encoded(grey, "PNG"), 255),
         (encoded(keyed, "PNG", transparency=(1, 2, 3)), 255),
         (encoded(clear, "WEBP", lossless=True), 255),
+        (encoded(clear, "AVIF", quality=100), 255),
+        (encoded(clear, "HEIF", quality=-1, chroma=444, matrix_coefficients=0), 255),
     ]
     assert [set(np.unique(np.asarray(open_picture(data)))) for data, _ in cases] == [{value} for _, value in cases]
 
@@ -189,6 +198,40 @@ def test_the_first_frame_of_an_animation_counts(format):
     data = encoded(frames[0], format, save_all=True, append_images=frames[1:])
     red, green, blue = np.asarray(open_picture(data))[12, 12]
     assert (red > 250, green < 5, blue < 5) == (True, True, True)
+
+
+@pytest.mark.parametrize(("format", "brand"), [("AVIF", b"avif"), ("HEIF", b"heic")])
+def test_a_file_of_the_common_container_is_told_by_any_of_its_brands(format, brand, photo):
+    data = encoded(photo(), format)
+    assert (data[4:8], data[8:12], b"mif1" in data[16:40]) == (b"ftyp", brand, True)
+    head, rest = data[:40].replace(brand, b"....").replace(b"mif1", brand), data[40:]
+    with read_header(head.replace(b"....", b"mif1") + rest, "picture") as header:
+        assert header.format == format
+    with pytest.raises(PictureError, match="not a picture of a known format"):
+        read_header(head.replace(brand, b"isom").replace(b"....", b"isom") + rest, "picture")
+
+
+def test_heif_is_decoded_itself_and_not_the_small_picture_beside_it(photo):
+    beside = pillow_heif.from_pillow(photo(1, (640, 480)))
+    beside.info["thumbnails"] = [320]
+    buffer = BytesIO()
+    beside.save(buffer, quality=90)
+    with HeifImageFile(BytesIO(buffer.getvalue())) as header:
+        assert header.draft("RGB", (32, 32)) is not None, "there is one, which Pillow would take"
+    whole = np.asarray(open_picture(buffer.getvalue()).resize((32, 32), Image.Resampling.BICUBIC, reducing_gap=2.0))
+    assert np.array_equal(panel_pixels(buffer.getvalue(), 32), whole)
+
+
+def test_a_format_that_cannot_be_read_here_is_named_with_what_it_needs(photo, tmp_path, monkeypatch):
+    for format, needs in (
+        ("HEIF", r"`pip install 'diptych\[heif\]'`; or save it as JPEG"),
+        ("AVIF", "built with libavif"),
+    ):
+        path = tmp_path / f"photo.{format.lower()}"
+        path.write_bytes(encoded(photo(), format))
+        monkeypatch.delitem(pictures._READERS, format)
+        with pytest.raises(PictureError, match=rf"photo\.{format.lower()} is {format}, which cannot be read.*{needs}"):
+            open_picture(path)
 
 
 def test_arrays_of_other_kinds_are_refused_with_their_type_and_shape():

@@ -26,6 +26,7 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
+import pillow_heif
 from PIL import Image
 
 from diptych import Collection, Scorer
@@ -39,6 +40,7 @@ REFUSALS = {"invalid_picture", "decoding_time", "decoding_memory"}
 
 def whole() -> list[bytes]:
     """Small pictures of every format, mode and compression that is read."""
+    pillow_heif.register_heif_opener()
     rng = np.random.default_rng(0)
     rgb = Image.fromarray(rng.integers(0, 256, (12, 16, 3), np.uint8)).resize((64, 48))
     grey, alpha = rgb.convert("L"), rgb.convert("RGBA")
@@ -52,6 +54,7 @@ def whole() -> list[bytes]:
         (rgb, "WEBP", {"quality": 70}),
         (alpha, "WEBP", {"lossless": True}),
         *((rgb, form, {"save_all": True, "append_images": frames}) for form in ("WEBP", "GIF", "PNG", "TIFF")),
+        *((picture, form, {}) for form in ("AVIF", "HEIF") for picture in (rgb, alpha)),
         (rgb, "GIF", {}),
         *((rgb.convert(mode), "BMP", {}) for mode in ("RGB", "L", "P", "1")),
         *(

@@ -13,7 +13,7 @@ LIMITS = PictureLimits()
 ORIENTATION = 0x0112
 
 
-@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF"])
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "HEIF"])
 def test_every_format_is_known_by_its_bytes_and_served_under_its_own_media_type(photo_bytes, format):
     data = photo_bytes(1, (37, 23), format)
     content = describe(data, 32, LIMITS)

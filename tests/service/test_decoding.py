@@ -77,7 +77,7 @@ def unusual(photo) -> list[bytes]:
 
 def test_a_process_gives_what_a_thread_gives_to_the_bit(workers, photo, photo_bytes):
     pictures = [photo_bytes(seed, (97, 61), format) for seed, format in enumerate(FORMATS)] + unusual(photo)
-    assert len(pictures) == 14
+    assert len(pictures) == 16
     for data in pictures:
         panel, whole = panel_pixels(data, 32, LIMITS), open_picture(data, LIMITS)
         elsewhere = workers.run(partial(panel_pixels, data, 32, LIMITS))

@@ -11,12 +11,13 @@ from diptych.picture import Picture
 
 DEFAULT = ("resolution", "format", "exif", "oldest")
 
-# Formats that lose nothing first, then by how much is usually lost; a GIF has 256 colours.
-_FORMATS = ("TIFF", "PNG", "BMP", "JPEG", "WEBP", "GIF")
+# Formats that lose nothing first, then by how much is usually lost: what a telephone took (HEIF) is made a JPEG for
+# others, and that something for the web; a GIF has 256 colours.
+_FORMATS = ("TIFF", "PNG", "BMP", "HEIF", "JPEG", "AVIF", "WEBP", "GIF")
 
 RULES: dict[str, tuple[str, Callable[[Picture], Any]]] = {
     "resolution": ("more pixels", lambda picture: -picture.width * picture.height),
-    "format": ("TIFF, PNG, BMP, JPEG, WebP, GIF in this order", lambda picture: _place(picture.format)),
+    "format": ("TIFF, PNG, BMP, HEIF, JPEG, AVIF, WebP, GIF in this order", lambda picture: _place(picture.format)),
     "exif": ("more EXIF entries", lambda picture: -picture.exif),
     "oldest": ("taken earlier, or else changed earlier", lambda picture: picture.time),
     "newest": ("taken later, or else changed later", lambda picture: -picture.time),

@@ -39,7 +39,7 @@ def _flag(value: Any) -> Any:
 
 def _files(value: Any) -> Any:
     if not isinstance(value, list):
-        raise PydanticCustomError("not_a_file", "expected a file, and not text")
+        raise PydanticCustomError("not_a_file", "expected a file, and not text (curl sends one as -F name=@file)")
     return value
 
 

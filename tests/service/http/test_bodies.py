@@ -112,8 +112,12 @@ def test_a_form_brings_its_pictures_under_their_names(fields, files, came):
     ("fields", "files", "said"),
     [
         ({}, [image(b"1"), image(b"2")], "expected one file, got 2"),
-        ({"image": "AAAA"}, [("user", (None, "me"))], "expected a file, and not text"),
-        ({"image": "AAAA"}, [image(b"1")], "expected a file, and not text"),
+        (
+            {"image": "AAAA"},
+            [("user", (None, "me"))],
+            "expected a file, and not text (curl sends one as -F name=@file)",
+        ),
+        ({"image": "AAAA"}, [image(b"1")], "expected a file, and not text (curl sends one as -F name=@file)"),
     ],
 )
 def test_what_is_no_file_is_refused_at_its_field(fields, files, said):

@@ -120,6 +120,8 @@ def test_what_does_not_fit_into_a_request_goes_on_with_the_next_and_nothing_is_s
     text = client.get("/metrics").text
     (line,) = [line for line in text.splitlines() if line.startswith('diptych_done_total{what="pairs"}')]
     assert float(line.split()[1]) == done["total"]
+    for stage in ("retrieve", "pair"):
+        assert f'diptych_stage_seconds_count{{stage="{stage}"}} {len(answers)}.0\n' in text
     assert len(to_the_end(client, threshold=0.5, keep=["shortest"])) <= 2
 
 

@@ -7,6 +7,7 @@ from folders import counts, held, names, put
 from diptych import Collection
 from diptych.sync import run, tree
 from diptych.sync.ledger import LEDGER, Ledger
+from diptych_export import pictures
 
 ALL = sorted(["1.jpg", "2.jpg", "3.jpg", "5.jpg", "6.jpg", "7.jpg", "more/0.jpg", "more/4.jpg"])
 
@@ -92,6 +93,22 @@ def test_a_file_that_is_no_picture_any_more_goes_and_its_reason_is_remembered(sy
     assert cost() == (0, 0)
     put(folder / "1.jpg", photo_bytes(1))
     assert counts(sync(folder)) == {"new": 1, "refused": 1, "unchanged": 6}
+
+
+def test_what_needs_another_package_is_refused_with_its_name_and_taken_once_it_is_there(
+    sync, folder, cost, photo_bytes, monkeypatch
+):
+    put(folder / "IMG_0001.HEIC", photo_bytes(9, (96, 64), "HEIF"))
+    with monkeypatch.context() as without:
+        without.delitem(pictures._READERS, "HEIF")
+        without.setattr("diptych.sync.ledger.FORMATS", tuple(pictures._READERS))
+        for _ in range(2):
+            first = sync(folder)
+            assert (first.code, counts(first)["refused"]) == (1, 1)
+            assert "IMG_0001.HEIC is HEIF, which cannot be read here" in str(first.json["refused"])
+            assert "pip install" in str(first.json["refused"])
+    cost()
+    assert counts(sync(folder)) == {"new": 1, "unchanged": 8}
 
 
 def test_pictures_that_were_added_otherwise_stay_as_they_are(sync, store, folder, scorer, tmp_path, photo_bytes):

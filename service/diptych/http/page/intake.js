@@ -1,6 +1,6 @@
 // Pictures from the visitor: dropped (folders too), pasted, chosen. Each is { file, path }.
 
-const SUFFIX = /\.(jpe?g|png|webp|gif|bmp|tiff?)$/i;
+const SUFFIX = /\.(jpe?g|png|webp|gif|bmp|tiff?|avif|hei[cf])$/i;
 const takers = new Map();
 let depth = 0;
 

@@ -45,13 +45,20 @@ class _Stint:
         """`most`: seconds that scoring may take at the utmost."""
         self.scored = self.total = self.computed = 0
         self._most, self._end, self._began = most, 0.0, time.monotonic()
+        self._scoring: float | None = None
 
     def begin(self, missing: int, known: int) -> Callable[[int], object]:
         """What `find_duplicates` calls before it scores, and what it is to call as it does."""
-        now = time.monotonic()
+        now = self._scoring = time.monotonic()
         self.scored, self.total = known, known + missing
         self._end = now + min(max(SECONDS, now - self._began), self._most)
         return self._tick
+
+    def timings(self) -> dict[str, float]:
+        """Seconds by stage, until now."""
+        now = time.monotonic()
+        scoring = now if self._scoring is None else self._scoring
+        return {"retrieve": scoring - self._began, "pair": now - scoring}
 
     def _tick(self, done: int) -> None:
         self.scored += done
@@ -94,6 +101,7 @@ async def duplicates(
             raise RequestError(409, "collection_changed", message, param="collection") from None
         finally:
             here.metrics.done("pairs", stint.computed)
+            here.metrics.stages(stint.timings())
 
     with here.using(body.collection) as collection:
         async with here.ledgers.turn(collection, here.settings.seconds):
