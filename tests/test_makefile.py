@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
@@ -13,6 +12,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from started import free_port
 
 ROOT = Path(__file__).parents[1]
 NOT_SOURCE = (".git", ".venv*", "dist", "runs", "demo", "store", "__pycache__", ".pytest_cache", ".ruff_cache")
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="there is no ma
 
 def make(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    return subprocess.run(["make", *arguments], cwd=cwd, capture_output=True, text=True, env=environment, timeout=600)
+    return subprocess.run(["make", *arguments], cwd=cwd, capture_output=True, text=True, env=environment, timeout=1800)
 
 
 @pytest.fixture
@@ -66,9 +66,7 @@ def answer(url: str) -> bytes | None:
 
 @pytest.mark.slow
 def test_make_run_in_a_fresh_checkout_answers_its_own_two_commands_and_ends_quietly(checkout: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "PYTHONPATH"))}
     log, begun = checkout / "run.log", time.monotonic()
     with log.open("w") as output:
@@ -83,7 +81,7 @@ def test_make_run_in_a_fresh_checkout_answers_its_own_two_commands_and_ends_quie
     try:
         while answer(f"http://127.0.0.1:{port}/readyz") is None:
             assert running.poll() is None, log.read_text()
-            assert time.monotonic() - begun < 540, log.read_text()
+            assert time.monotonic() - begun < 1800, log.read_text()
             time.sleep(0.5)
         print(f"make run answered /readyz after {time.monotonic() - begun:.0f} s")
         curl, search = re.findall(r"^  (curl .+|\.venv/bin/diptych search .+)$", log.read_text(), re.MULTILINE)

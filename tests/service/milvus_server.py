@@ -37,7 +37,7 @@ server.config.update(proxy_port=int(sys.argv[1]), data_dir=sys.argv[2])
 server.start()
 server.server_proc.wait()
 """
-_PATIENCE = 90.0
+_PATIENCE = 240.0
 
 # For `params`: the names of fixtures, with what selects and skips them.
 SERVERS = [
@@ -101,6 +101,11 @@ class MilvusServer:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
             self.process = None
+            # That was the first of them; the others may take a little longer.
+            end = time.monotonic() + 30
+            while _taken(self.port) or (self.kind == "real" and _taken(2380)):
+                assert time.monotonic() < end, "a process of Milvus goes on"
+                time.sleep(0.02)
 
     def __enter__(self) -> MilvusServer:
         self.folder.mkdir()

@@ -266,7 +266,7 @@ from diptych.decoding import Workers
 heard = threading.Event()
 signal.signal(signal.SIGINT, lambda *_: heard.set())
 print("begun", flush=True)
-workers = Workers(2, seconds=1)
+workers = Workers(2, seconds=3)
 threading.Thread(target=workers.run, args=(partial(time.sleep, 60),), daemon=True).start()
 while workers._idle.qsize() > 1:
     time.sleep(0.001)
@@ -317,8 +317,9 @@ def test_ctrl_c_in_the_terminal_is_the_services_alone_even_while_the_processes_s
     started.set()
     presser.join()
     assert len(pids) == 3
-    time.sleep(0.1)
-    os.killpg(program.pid, signal.SIGINT)
+    while program.poll() is None:  # it may not listen yet
+        os.killpg(program.pid, signal.SIGINT)
+        time.sleep(0.1)
     out, err = program.communicate(timeout=20)
     assert (out, err) == ("True\n", "")
 

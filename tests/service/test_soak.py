@@ -55,11 +55,12 @@ def test_a_service_that_answers_other_scores_is_found_out(artifact, monkeypatch)
 
 
 def test_its_footprint_is_that_of_the_process_and_all_below_it():
-    program = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
-    with subprocess.Popen([sys.executable, "-c", program]) as process:
+    sleeps = "import time; print('begun', flush=True); time.sleep(60)"
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {sleeps!r}])"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
         try:
-            while not soak.children(process.pid):
-                pass
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"begun\n"
             memory, files, threads = soak.footprint(process.pid)
             assert memory > 5_000_000
             assert files >= 6

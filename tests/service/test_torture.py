@@ -15,7 +15,7 @@ UNSEEN = {"clock", "without-lock"}
 def survived(artifact: Path, environment: dict[str, str], *arguments: object) -> list[list[str]]:
     """The rows that the program printed, after it was seen to end well; without those that cannot be made here."""
     command = [sys.executable, "-W", "error", PROGRAM, "--model", artifact, *arguments]
-    done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, timeout=1800)
     assert done.returncode in (0, 3), done.stderr
     rows = [line.split() for line in done.stdout.splitlines()]
     assert {fault for fault, *_ in rows} - {"full-disk"} == KILLS | SEEN | UNSEEN

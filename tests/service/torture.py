@@ -204,10 +204,12 @@ def read_only(torture: Torture) -> None:
 
 def permit(folder: Path, *, writing: bool) -> None:
     """Let the user nobody write in a folder, or no more; the child runs as that user if we are root."""
-    for path in (folder, *folder.iterdir()):
-        if os.geteuid() == 0:
-            os.chown(path, NOBODY, NOBODY)
-        path.chmod((0o755 if path.is_dir() else 0o644) if writing else (0o555 if path.is_dir() else 0o444))
+    # The folder first: once it is closed, its files keep their names while they are listed.
+    for listed in ([folder], folder.iterdir()):
+        for path in listed:
+            if os.geteuid() == 0:
+                os.chown(path, NOBODY, NOBODY)
+            path.chmod((0o755 if path.is_dir() else 0o644) if writing else (0o555 if path.is_dir() else 0o444))
 
 
 def jumping_clock(torture: Torture) -> None:

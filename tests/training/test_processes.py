@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from small import SMALL
+from started import free_port
 
 from diptych_model import load_checkpoint
 from diptych_training import run
@@ -47,12 +47,9 @@ def test_shares_are_disjoint_and_together_the_whole() -> None:
 def test_two_gloo_processes_give_the_losses_and_weights_of_one(archives: Path, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
     environment = os.environ | {
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": port,
+        "MASTER_PORT": str(free_port()),
         "WORLD_SIZE": "2",
         "OMP_NUM_THREADS": "1",
     }

@@ -218,6 +218,7 @@ class Run:
 
     def _stop_at(self, reason: str | None) -> None:
         if reason is not None and not self.dry_run:
+            checked(self.roots)  # one that went while it was listed is not to be called empty
             refuse(reason)
 
 

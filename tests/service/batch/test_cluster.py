@@ -32,7 +32,10 @@ def workers(node):
     return [int(pid) for one in glob.glob(f"/proc/{raylet}/task/*/children") for pid in open(one).read().split()]
 
 def busy(node):  # Ray calls a worker by what it is at
-    return any(open(f"/proc/{pid}/cmdline").read().startswith("ray::_call") for pid in workers(node))
+    try:
+        return any(open(f"/proc/{pid}/cmdline").read().startswith("ray::_call") for pid in workers(node))
+    except OSError:  # one ended meanwhile
+        return False
 
 print(cluster.address, flush=True)
 for line in sys.stdin:
@@ -40,9 +43,11 @@ for line in sys.stdin:
         nodes.append(add())
         print("added", flush=True)
         continue
-    while not any(map(busy, nodes)):
-        time.sleep(0.01)
-    node = next(filter(busy, nodes))
+    end = time.monotonic() + 60
+    while (node := next(filter(busy, nodes), None)) is None:
+        if time.monotonic() > end:
+            sys.exit("no node works on anything")
+        time.sleep(0.005)
     # Its workers too: they would finish what they are at, which on a machine without power they do not.
     for pid in workers(node):
         os.kill(pid, signal.SIGKILL)

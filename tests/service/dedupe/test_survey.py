@@ -156,7 +156,7 @@ def test_what_is_no_folder_is_refused(photos, name, reason):
 
 
 def test_folders_without_pictures_are_refused(tmp_path):
-    with pytest.raises(DedupeError, match=r"there is no picture \(\.bmp, .*\) in "):
+    with pytest.raises(DedupeError, match=r"there is no picture \(\.avif, \.bmp, .*\.webp\) in "):
         listed(resolved([tmp_path]), never)
 
 

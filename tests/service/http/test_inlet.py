@@ -140,12 +140,12 @@ def begin(line: socket.socket, size: int, data: bytes) -> None:
 
 
 def test_a_service_ends_a_slow_body_and_refuses_what_would_not_fit_while_others_are_held(serve):
-    settings = Settings(body_bytes=100_000, bodies_bytes=150_000, body_seconds=1)
+    settings = Settings(body_bytes=100_000, bodies_bytes=150_000, body_seconds=3)
     with serve(settings) as client, connection(client) as slow:
         began = time.monotonic()
         begin(slow, 100_000, b"[" + b" " * 90_000)
         while "diptych_body_bytes 90001.0" not in client.get("/metrics").text:
-            assert time.monotonic() - began < 1, "it was not held"
+            assert time.monotonic() - began < 3, "it was not held"
         refused = client.post("/v1/score", content=b" " * 70_000, headers={"content-type": "application/json"})
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
         assert refused.json()["error"]["code"] == "overloaded"
@@ -153,7 +153,7 @@ def test_a_service_ends_a_slow_body_and_refuses_what_would_not_fit_while_others_
         answer = b""
         while data := slow.recv(65536):
             answer += data
-        assert time.monotonic() - began < 5
+        assert 3 <= time.monotonic() - began < 10
         assert answer.startswith(b"HTTP/1.1 408 ")
         assert b'"code":"body_too_slow"' in answer
         allowed = client.post("/v1/score", content=b" " * 70_000, headers={"content-type": "application/json"})
