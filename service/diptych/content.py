@@ -66,16 +66,20 @@ def describe(data: bytes, size: int, limits: PictureLimits, *, name: str | None 
     """Decode and check the bytes of a picture file for panels of `size` pixels. Raises PictureError."""
     pixels = panel_pixels(data, size, limits, name=name)
     with read_header(data, name or "the picture") as header:
-        width, height = header.size
         kind = header.format or ""
         media_type = Image.MIME.get(kind, f"image/{kind.lower()}")
         try:
             orientation = header.getexif().get(ExifTags.Base.Orientation, 1)
         except Exception:  # a broken EXIF block does not spoil the picture; the decoder ignores it too
             orientation = 1
-    if orientation in _SIDEWAYS:
-        width, height = height, width
+        width, height = upright(header.size, orientation)
     return Content(None, hashlib.sha256(data).hexdigest(), media_type, width, height, pixels)
+
+
+def upright(size: tuple[int, int], orientation: int) -> tuple[int, int]:
+    """(width, height) as one sees it of pixels that lie by this EXIF orientation."""
+    width, height = size
+    return (height, width) if orientation in _SIDEWAYS else (width, height)
 
 
 def thumbnail(data: bytes, side: int, limits: PictureLimits, *, name: str | None = None) -> bytes:

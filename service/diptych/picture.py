@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from PIL import ExifTags, Image
 
-from diptych.content import read_bytes
+from diptych.content import read_bytes, upright
 from diptych_export.errors import PictureError
 from diptych_export.pictures import PictureLimits, read_header
 
 if TYPE_CHECKING:
     from diptych.records import Record
 
-_SIDEWAYS = frozenset({5, 6, 7, 8})
 _PARTS = (ExifTags.IFD.Exif, ExifTags.IFD.GPSInfo)
 
 
@@ -60,12 +59,8 @@ class Picture:
 def read_facts(data: bytes, name: str) -> Facts:
     """The facts in the header of a picture file's bytes. Raises PictureError if there is no header to be read."""
     with read_header(data, name) as header:
-        width, height = header.size
         orientation, entries, taken = _exif(header)
-        kind = header.format or ""
-    if orientation in _SIDEWAYS:
-        width, height = height, width
-    return Facts(width, height, kind, entries, taken)
+        return Facts(*upright(header.size, orientation), header.format or "", entries, taken)
 
 
 def read_file(path: Path, limits: PictureLimits) -> tuple[os.stat_result, bytes]:
