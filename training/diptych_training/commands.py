@@ -38,7 +38,11 @@ def register(subparsers: Subparsers) -> None:
     parser = command(
         subparsers, "unpack", "write the photos of a training archive into a folder, with its splits", unpack
     )
-    parser.add_argument("archive", help="clothing, flowers, goods or grocery, in the folder named by DIPTYCH_DATA")
+    parser.add_argument(
+        "archive",
+        help="clothing, flowers, goods, grocery, abo_samples, boofcv_views, cards_coins, lookalike_objects, "
+        "openimages_doors, photos_cc0, screens, se_covers, sfm_sets or trashnet, in the folder named by DIPTYCH_DATA",
+    )
     parser.add_argument("--out", "-o", type=Path, required=True, metavar="DIR", help="a new folder")
 
 

@@ -11,11 +11,12 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from diptych_export.pictures import panel_pixels
+from diptych_export.pictures import SUFFIXES, panel_pixels
 from diptych_training.drawn import MEMBERS, draw_pictures
 from diptych_training.errors import DataError
 from diptych_training.whole import whole_folder
@@ -23,14 +24,31 @@ from diptych_training.whole import whole_folder
 SPLITS = ("train", "validation", "test")
 DRAWN, DRAWN_PICTURES = "drawn", 4000
 
+# Archives laid out as GROUP/PICTURE.jpg, and the share of each that is held out for validation: all of those whose
+# kind of picture training shall never have seen, and enough doors to be strangers among them.
+GROUPED = {
+    "abo_samples": 1.0,
+    "boofcv_views": 1.0,
+    "cards_coins": 1.0,
+    "lookalike_objects": 1.0,
+    "openimages_doors": 0.35,
+    "photos_cc0": 1.0,
+    "screens": 0.1,
+    "se_covers": 1.0,
+    "sfm_sets": 1.0,
+    "trashnet": 0.1,
+}
+SAME, CLASS = "same_", "class_"
+
 
 @dataclass(frozen=True)
 class Photo:
     """One photo of an archive.
 
-    `subject` names what it shows: two photos of one subject are never each other's negatives. `kind` is the archive,
-    with grocery's catalogue pictures apart as *iconic*; `split` one of `SPLITS`, held out by contributor, class or
-    item.
+    `subject` names what it shows: two photos of one subject are never each other's negatives. Photos of an archive
+    that knows only what sort of thing each shows are a subject each: fit for copies, while two of them may well show
+    the same thing. `kind` is the archive, with grocery's catalogue pictures apart as *iconic*; `split` one of `SPLITS`,
+    held out by contributor, class or item.
     """
 
     archive: str
@@ -110,6 +128,7 @@ def list_photos(folder: Path, archives: Sequence[str]) -> list[Photo]:
         "flowers": _flowers,
         "goods": _goods,
         "grocery": _grocery,
+        **{archive: partial(_grouped, archive=archive) for archive in GROUPED},
     }
     photos: list[Photo] = []
     for archive in archives:
@@ -190,6 +209,19 @@ def _grocery(file: zipfile.ZipFile) -> Iterator[Photo]:
             # Held out by the coarse class: the seven milks are not unseen while one of them is trained on.
             split = split_of("coarse " + row["coarse_class"], validation=0.25, test=0.0)
             yield Photo("grocery", f"grocery/{row['path']}", kind, row["class"], split)
+
+
+def _grouped(file: zipfile.ZipFile, *, archive: str) -> Iterator[Photo]:
+    """A group `same_*` is one subject; in a group `class_*` every picture is its own."""
+    names = sorted(name for name in file.namelist() if Path(name).suffix.lower() in SUFFIXES)
+    if not names:
+        raise DataError(f"{archive}.zip has no GROUP/PICTURE.jpg; see docs/data.md for its layout")
+    for name in names:
+        group, slash, _ = name.partition("/")
+        if not slash or not group.startswith((SAME, CLASS)):
+            raise DataError(f"{archive}.zip has {name!r}; its pictures are expected in folders {SAME}* or {CLASS}*")
+        subject = f"{archive}/{group}" if group.startswith(SAME) else name
+        yield Photo(archive, name, archive, subject, split_of(name, validation=GROUPED[archive], test=0.0))
 
 
 def split_of(key: str, *, validation: float = 0.1, test: float = 0.18) -> str:
