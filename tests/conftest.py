@@ -62,11 +62,11 @@ def tiny_network():
     """A pair network with random weights everywhere (biases and normalisation too), panels of 32 pixels."""
     import torch
 
-    from diptych_model import Msac, PairConfig, PairNetwork, Scale
+    from diptych_model import Msac, PairConfig, PairNetwork, Residual, Scale
 
     scales = (Scale(1, 1, heads=2, d_a=4, d_o=4), Scale(3, 3, heads=2, d_a=4, d_o=4, separable=True))
     config = PairConfig(
-        pixels=32, stem_widths=(8, 12), stem_depths=(1, 1), width=12, embedding=10, blocks=2, mixer=Msac(scales)
+        pixels=32, encoder=Residual((8, 12), (1, 1)), width=12, embedding=10, blocks=2, mixer=Msac(scales)
     )
     with torch.random.fork_rng():
         torch.manual_seed(20)

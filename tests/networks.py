@@ -4,14 +4,13 @@ from typing import Any
 
 import torch
 
-from diptych_model import PairConfig, PairNetwork
+from diptych_model import PairConfig, PairNetwork, Residual
 
 
 def small_network(**changes: Any) -> PairNetwork:
     sizes: dict[str, Any] = {
         "pixels": 24,
-        "stem_widths": (8, 12),
-        "stem_depths": (1, 1),
+        "encoder": Residual((8, 12), (1, 1)),
         "width": 12,
         "embedding": 10,
         "blocks": 1,

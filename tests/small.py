@@ -7,8 +7,7 @@ SMALL: dict[str, Any] = {
     "name": "small",
     "network": {
         "pixels": 32,
-        "stem_widths": [8, 12],
-        "stem_depths": [1, 1],
+        "encoder": {"kind": "residual", "widths": [8, 12], "depths": [1, 1]},
         "width": 12,
         "embedding": 8,
         "blocks": 1,

@@ -29,6 +29,7 @@ from diptych_model.checkpoint import load_checkpoint, save_checkpoint
 from diptych_model.config import PairConfig
 from diptych_model.convolution import convolve
 from diptych_model.densenet import DenseNet
+from diptych_model.encoders import ENCODERS, EfficientNetLite, Encoder, Residual
 from diptych_model.language import LanguageConfig, LanguageModel
 from diptych_model.mixers import MIXERS, Mixer, Msac, Place
 from diptych_model.network import PairNetwork
@@ -36,10 +37,13 @@ from diptych_model.operators import MSAC, SAC, Scale
 from diptych_model.resnet import ResNet
 
 __all__ = [
+    "ENCODERS",
     "MIXERS",
     "MSAC",
     "SAC",
     "DenseNet",
+    "EfficientNetLite",
+    "Encoder",
     "LanguageConfig",
     "LanguageModel",
     "Mixer",
@@ -49,6 +53,7 @@ __all__ = [
     "Place",
     "RelativeBias",
     "ResNet",
+    "Residual",
     "Scale",
     "convolve",
     "load_checkpoint",

@@ -11,7 +11,8 @@ from diptych_model.config import PairConfig
 from diptych_model.network import PairNetwork
 
 WEIGHTS, CONFIG = "weights.safetensors", "config.json"
-FORMAT = 2
+FORMAT = 3
+_READ = (2, FORMAT)
 
 
 def save_checkpoint(network: PairNetwork, directory: str | Path, metadata: dict[str, Any] | None = None) -> str:
@@ -51,7 +52,7 @@ def read_description(directory: str | Path) -> dict[str, Any]:
         if not (folder / name).is_file():
             raise ValueError(f"a checkpoint is a directory with {CONFIG} and {WEIGHTS}; {folder} has no {name}")
     described = json.loads((folder / CONFIG).read_text())
-    if described.get("format") != FORMAT:
+    if described.get("format") not in _READ:
         raise ValueError(
             f"{folder / CONFIG} is of format {described.get('format')!r}, this version reads {FORMAT}: "
             "load it with the version that wrote it, or train again"
@@ -69,5 +70,8 @@ def load_checkpoint(directory: str | Path) -> tuple[PairNetwork, dict[str, Any]]
             "restore it or train again"
         )
     network = PairNetwork(PairConfig.from_dict(described["network"]))
-    network.load_state_dict(load_file(folder / WEIGHTS))
+    state = load_file(folder / WEIGHTS)
+    if described["format"] == 2:
+        state = {name.replace("panel.stem.", "panel.encoder."): value for name, value in state.items()}
+    network.load_state_dict(state)
     return network.eval(), described["metadata"]

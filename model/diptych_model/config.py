@@ -5,32 +5,35 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from diptych_model.attention import BIASES
+from diptych_model.encoders import Encoder, Residual, encoder_from
 from diptych_model.mixers import Mixer, Msac, mixer_from
 from diptych_model.settings import known_settings
 
 SEGMENTS = ("relative", "added", "concatenated", "none")
 SEAMS = ("closed", "tokens", "pixels")
 RELATIONS = ("trunk", "late", "siamese")
+QUESTIONS = (("match",), ("copy", "thing"))
 
 
 @dataclass(frozen=True)
 class PairConfig:
     """The shape of a `PairNetwork`.
 
-    `pixels` is the side of a panel in pixels; `stem_widths` and `stem_depths` the residual stages of the panel part
-    (the first at a quarter of the resolution, each later one halves it); `width` the channels d of a token;
-    `embedding` the length of the retrieval vector; `blocks` and `mixer` the trunk; `expansion` the hidden width of
-    its feed-forward part over `width`. `segment` and `bias` say how the trunk tells the panels apart and where it
+    `pixels` is the side of a panel in pixels; `encoder` the part that sees one panel; `width` the channels d of a
+    token; `embedding` the length of the retrieval vector; `blocks` and `mixer` the trunk; `expansion` the hidden width
+    of its feed-forward part over `width`. `segment` and `bias` say how the trunk tells the panels apart and where it
     places them: bias *panel* has panel-local coordinates, *concatenated* those of t = [x, z]; segment *relative* needs
-    bias *panel*. `seam` says which windows cross it: none (*closed*), those of the trunk (*tokens*), or the stem's too
-    (*pixels*, the paper's literal form; nothing of a picture can then be stored). `relation` is what relates two
+    bias *panel*. `seam` says which windows cross it: none (*closed*), those of the trunk (*tokens*), or the encoder's
+    too (*pixels*, the paper's literal form; nothing of a picture can then be stored). `relation` is what relates two
     panels: the *trunk* over the diptych, or a control in its place, *late* interaction or the *siamese* twin
-    (`controls`).
+    (`controls`). `questions` are what the logits answer: one for whatever is asked (*match*), or two, *copy* and
+    *thing*. With `correspondence` the trunk begins with what the two panels have in common patch by patch, and each
+    logit with what cosine and best matches say (`correspondence.Correspondence`); then the trunk has `channels` of its
+    own for every `merge` x `merge` tokens.
     """
 
     pixels: int = 128
-    stem_widths: tuple[int, ...] = (32, 64, 128)
-    stem_depths: tuple[int, ...] = (1, 1, 1)
+    encoder: Encoder = field(default_factory=Residual)
     width: int = 96
     embedding: int = 128
     blocks: int = 4
@@ -40,6 +43,10 @@ class PairConfig:
     bias: str = "panel"
     seam: str = "closed"
     relation: str = "trunk"
+    questions: tuple[str, ...] = ("match",)
+    correspondence: bool = False
+    channels: int = 96
+    merge: int = 1
 
     def __post_init__(self) -> None:
         _one_of("segment", self.segment, SEGMENTS)
@@ -48,28 +55,26 @@ class PairConfig:
         _one_of("relation", self.relation, RELATIONS)
         if self.segment == "relative" and self.bias != "panel":
             raise ValueError(f"segment 'relative' lives in the panel bias; got bias {self.bias!r}: set bias = 'panel'")
-        if len(self.stem_widths) != len(self.stem_depths) or not self.stem_widths:
+        if self.questions not in QUESTIONS:
+            raise ValueError(f"questions must be one of {' or '.join(map(str, QUESTIONS))}, got {self.questions}")
+        if self.pixels % self.encoder.divisor:
             raise ValueError(
-                f"stem_widths and stem_depths need one entry a stage, got {self.stem_widths} and {self.stem_depths}"
+                f"pixels must be a multiple of the encoder's reduction {self.encoder.divisor}, got {self.pixels}"
             )
-        if self.pixels % self.reduction:
-            raise ValueError(f"pixels must be a multiple of the stem's reduction {self.reduction}, got {self.pixels}")
-        sizes = (
-            self.pixels,
-            self.width,
-            self.embedding,
-            self.blocks,
-            self.expansion,
-            *self.stem_widths,
-            *self.stem_depths,
-        )
+        sizes = (self.pixels, self.width, self.embedding, self.blocks, self.expansion, self.channels, self.merge)
         if min(sizes) <= 0:
-            raise ValueError(f"pixels, widths, depths, embedding, blocks and expansion must be positive, got {self}")
+            raise ValueError(f"pixels, widths, embedding, blocks, expansion and merge must be positive, got {self}")
+        if self.grid % self.merge:
+            raise ValueError(f"merge must divide the grid of {self.grid} tokens, got {self.merge}")
+        if not self.correspondence and self.merge > 1:
+            raise ValueError(f"merge is for correspondence = true, got merge = {self.merge} without it")
+        if self.correspondence and self.seam == "pixels":
+            raise ValueError("correspondence needs tokens of one picture: use seam = 'closed' or 'tokens'")
 
     @property
     def reduction(self) -> int:
         """How many pixels a token is wide."""
-        return 4 * 2 ** (len(self.stem_widths) - 1)
+        return self.encoder.reduction
 
     @property
     def grid(self) -> int:
@@ -79,7 +84,23 @@ class PairConfig:
     @property
     def token_shape(self) -> tuple[int, int, int]:
         """(N, M, d) of what is kept of a panel for relating it; the siamese twin keeps its embedding."""
-        return (1, 1, self.embedding) if self.relation == "siamese" else (self.grid, self.grid, self.width)
+        if self.relation == "siamese":
+            return 1, 1, self.embedding
+        return self.grid, self.grid, self.width + (self.carried(self.grid) if self.carries else 0)
+
+    @property
+    def trunk_width(self) -> int:
+        """Channels that the trunk is given."""
+        return self.channels if self.correspondence else self.width
+
+    @property
+    def carries(self) -> bool:
+        """Whether the tokens carry the embedding too, for a trunk that begins with its cosine."""
+        return self.correspondence and self.relation == "trunk"
+
+    def carried(self, grid: int) -> int:
+        """Channels that the embedding takes when it is laid out over the tokens of a grid."""
+        return -(-self.embedding // grid**2)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists and numbers, as written into a checkpoint."""
@@ -88,13 +109,23 @@ class PairConfig:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "PairConfig":
         """Read what `to_dict` wrote; an unknown key is refused with a suggestion."""
-        known = known_settings(cls, values, "the network")
-        for name in ("stem_widths", "stem_depths"):
-            if name in known:
-                known[name] = tuple(known[name])
-        if "mixer" in known and isinstance(known["mixer"], Mapping):
+        known = known_settings(cls, _from_format_2(values), "the network")
+        if isinstance(known.get("encoder"), Mapping):
+            known["encoder"] = encoder_from(known["encoder"])
+        if "questions" in known:
+            known["questions"] = tuple(known["questions"])
+        if isinstance(known.get("mixer"), Mapping):
             known["mixer"] = mixer_from(known["mixer"])
         return cls(**known)
+
+
+def _from_format_2(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What checkpoints of format 2, which knew one encoder, said of it."""
+    if not {"stem_widths", "stem_depths"} & set(values):
+        return values
+    told = {"widths": values.get("stem_widths"), "depths": values.get("stem_depths")}
+    rest = {name: value for name, value in values.items() if name not in ("stem_widths", "stem_depths")}
+    return rest | {"encoder": {name: value for name, value in told.items() if value is not None}}
 
 
 def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -9,30 +9,35 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 Tokens = Float[Tensor, "batch rows cols d"]
-Logits = Float[Tensor, " batch"]
+Logits = Float[Tensor, "batch *questions"]
 
 
-class Siamese(nn.Module):
-    """The siamese twin (Bromley et al. 1993): a logit from the cosine of two embeddings, given as one token each."""
+class _Line(nn.Module):
+    """scale * x + offset for every question: (B,) -> (B,), or (B, Q) of several."""
 
-    def __init__(self) -> None:
+    def __init__(self, questions: int) -> None:
         super().__init__()
-        self.scale, self.offset = nn.Parameter(torch.tensor(10.0)), nn.Parameter(torch.tensor(-5.0))
+        shape = () if questions == 1 else (questions,)
+        self.scale, self.offset = nn.Parameter(torch.full(shape, 10.0)), nn.Parameter(torch.full(shape, -5.0))
+
+    def line(self, x: Float[Tensor, " batch"]) -> Logits:
+        """The logits."""
+        return self.scale * (x[:, None] if self.scale.dim() else x) + self.offset
+
+
+class Siamese(_Line):
+    """The siamese twin (Bromley et al. 1993): a logit from the cosine of two embeddings, given as one token each."""
 
     def forward(self, tokens_a: Tokens, tokens_b: Tokens) -> Logits:
         """scale * cos(a, b) + offset: tokens (B, 1, 1, e) twice -> logits (B,)."""
-        return self.scale * F.cosine_similarity(tokens_a.flatten(1), tokens_b.flatten(1)) + self.offset
+        return self.line(F.cosine_similarity(tokens_a.flatten(1), tokens_b.flatten(1)))
 
 
-class LateInteraction(nn.Module):
+class LateInteraction(_Line):
     """Late interaction (Khattab and Zaharia 2020): every token's best match in the other panel, on average (MaxSim)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.scale, self.offset = nn.Parameter(torch.tensor(10.0)), nn.Parameter(torch.tensor(-5.0))
 
     def forward(self, tokens_a: Tokens, tokens_b: Tokens) -> Logits:
         """scale * (mean_i max_j cos(a_i, b_j) + mean_j max_i cos(a_i, b_j)) / 2 + offset: (B, N, M, d) -> (B,)."""
         a, b = (F.normalize(tokens.flatten(1, 2), dim=-1) for tokens in (tokens_a, tokens_b))
         cosines = a @ b.transpose(1, 2)
-        return self.scale * (cosines.amax(2).mean(1) + cosines.amax(1).mean(1)) / 2 + self.offset
+        return self.line((cosines.amax(2).mean(1) + cosines.amax(1).mean(1)) / 2)

@@ -10,15 +10,15 @@ from torch import Tensor, nn
 
 from diptych_model.config import PairConfig
 from diptych_model.controls import LateInteraction, Siamese
+from diptych_model.correspondence import Correspondence, laid_out, resized_position
 from diptych_model.mixers import Attentive, Place
 from diptych_model.panels import apart, sequence
 from diptych_model.segments import Segments
-from diptych_model.stem import Stem
 
 Pictures = Float[Tensor, "batch 3 size size"]
 Tokens = Float[Tensor, "batch rows cols d"]
 Embeddings = Float[Tensor, "batch e"]
-Logits = Float[Tensor, " batch"]
+Logits = Float[Tensor, "batch *questions"]
 Stacked = Float[Tensor, "stacked rows cols d"]
 Attention = Float[Tensor, "batch tokens_a tokens_b"]
 
@@ -28,14 +28,15 @@ class PanelPart(nn.Module):
 
     def __init__(self, config: PairConfig) -> None:
         super().__init__()
-        d, grid = config.stem_widths[-1], config.grid
-        self.pixels, self.reduction = config.pixels, config.reduction
-        self.siamese = config.relation == "siamese"
-        self.stem = Stem(config.stem_widths, config.stem_depths)
-        if not self.siamese:
+        d, grid = config.encoder.width, config.grid
+        self.config = config
+        self.encoder = config.encoder.build()
+        if config.carries:
+            self.tokens = nn.Linear(d, config.width, bias=False)
+        elif config.relation != "siamese":
             self.tokens = nn.Sequential(nn.Linear(d, config.width), nn.LayerNorm(config.width))
             self.position = nn.Parameter(torch.randn(grid, grid, config.width) * 0.02)
-        self.embedding = nn.Linear(2 * d, config.embedding)
+        self.embedding = nn.Linear(config.encoder.pooled, config.embedding)
 
     def forward(self, pictures: Pictures) -> tuple[Tokens, Embeddings]:
         """Pictures (B, 3, S, S) in [0, 1] -> tokens (B, N, M, d) and unit embeddings (B, e).
@@ -43,22 +44,25 @@ class PanelPart(nn.Module):
         S is the configuration's `pixels`, or smaller by whole tokens: training begins on small panels.
         """
         self._check(pictures)
-        features = self.stem((pictures - 0.5) * 4).permute(0, 2, 3, 1)
-        pooled = torch.cat([features.mean((1, 2)), features.amax((1, 2))], -1)
+        features, pooled = self.encoder(pictures)
         embeddings = F.normalize(self.embedding(pooled), dim=-1)
-        # The siamese twin compares nothing else.
-        return embeddings[:, None, None] if self.siamese else self._tokens(features), embeddings
+        if self.config.relation == "siamese":  # it compares nothing else
+            return embeddings[:, None, None], embeddings
+        if self.config.carries:
+            return laid_out(self.tokens(features), embeddings), embeddings
+        return self._tokens(features), embeddings
 
     def content(self, tokens: Tokens) -> Tokens:
         """Tokens less their place in the panel: what is seen, wherever it is."""
+        if self.config.carries:
+            return tokens[..., : self.config.width]
         return tokens - self._position(tokens.shape[1])
 
     def literal(self, pictures_a: Pictures, pictures_b: Pictures) -> tuple[Tokens, Tokens]:
-        """The tokens of both panels from t = [x, z] in pixels: the stem's windows cross the seam."""
+        """The tokens of both panels from t = [x, z] in pixels: the encoder's windows cross the seam."""
         for pictures in (pictures_a, pictures_b):
             self._check(pictures)
-        t = torch.cat([pictures_a, pictures_b], -1)
-        features = apart(self.stem((t - 0.5) * 4).permute(0, 2, 3, 1), 2)
+        features = apart(self.encoder(torch.cat([pictures_a, pictures_b], -1))[0], 2)
         tokens = self._tokens(features).unflatten(0, (-1, 2))
         return tokens[:, 0], tokens[:, 1]
 
@@ -66,18 +70,16 @@ class PanelPart(nn.Module):
         return self.tokens(features) + self._position(features.shape[1])
 
     def _check(self, pictures: Tensor) -> None:
-        size = pictures.shape[-1]
-        if pictures.shape[1:] != (3, size, size) or size > self.pixels or size % self.reduction:
+        size, divisor = pictures.shape[-1], self.config.encoder.divisor
+        if pictures.shape[1:] != (3, size, size) or size > self.config.pixels or size % divisor:
             raise ValueError(
-                f"panels must be (B, 3, S, S) with S = {self.pixels} or a smaller multiple of {self.reduction}, "
+                f"panels must be (B, 3, S, S) with S = {self.config.pixels} or a smaller multiple of {divisor}, "
                 f"got {tuple(pictures.shape)}"
             )
 
     def _position(self, grid: int) -> Tensor:
         """The learned place of each token in its panel; a smaller grid covers the same panel with larger tokens."""
-        if grid == len(self.position):
-            return self.position
-        return F.adaptive_avg_pool2d(self.position.permute(2, 0, 1), grid).permute(1, 2, 0)
+        return resized_position(self.position, grid)
 
 
 class Block(nn.Module):
@@ -86,11 +88,12 @@ class Block(nn.Module):
     def __init__(self, d: int, config: PairConfig) -> None:
         super().__init__()
         hidden = round(d * config.expansion)
+        grid = config.grid // config.merge
         place = Place(
             d,
             d,
-            config.grid,
-            config.grid,
+            grid,
+            grid,
             panels=2,
             segments=config.segment == "relative",
             bias=config.bias,
@@ -112,25 +115,47 @@ class PairPart(nn.Module):
     def __init__(self, config: PairConfig) -> None:
         super().__init__()
         self.config = config
+        self.correspondence = Correspondence(config) if config.correspondence else None
         self.segments = Segments(config)
         d = self.segments.width
         blocks = (Block(d, config) for _ in range(config.blocks))
         self.blocks = cast(Sequence[Block], nn.ModuleList(blocks))
         self.norm = nn.LayerNorm(d)
-        self.head = nn.Sequential(nn.Linear(2 * d, d), nn.GELU(), nn.Linear(d, 1))
+        known = 2 if config.correspondence else 0
+        self.head = nn.Sequential(nn.Linear(2 * d + known, d), nn.GELU(), nn.Linear(d, len(config.questions)))
+        if config.correspondence:
+            # What the trunk adds to what is known begins at nothing.
+            nn.init.zeros_(cast(nn.Linear, self.head[-1]).weight)
+            nn.init.zeros_(cast(nn.Linear, self.head[-1]).bias)
 
     def forward(self, tokens_a: Tokens, tokens_b: Tokens) -> Logits:
-        """Tokens (B, N, M, d) twice -> logits (B,)."""
+        """Tokens (B, N, M, d) twice -> logits (B,) of one question or (B, 2) of *copy* and *thing*."""
+        if self.correspondence is None:
+            return self._answers(self.head(self._seen(tokens_a, tokens_b)))
+        merged_a, merged_b, known = self.correspondence(tokens_a, tokens_b)
+        seen = torch.cat([self._seen(merged_a, merged_b), known], -1)
+        return self._answers(self.correspondence.prior(known) + self.head(seen))
+
+    def _seen(self, tokens_a: Tokens, tokens_b: Tokens) -> Float[Tensor, "batch seen"]:
+        """What the trunk made of both panels: (B, 2 d)."""
         x = self._stacked(tokens_a, tokens_b)
         for block in self.blocks:
             x = block(x)
         x = sequence(self.norm(x), 2)
-        return self.head(torch.cat([x.mean(1), x.amax(1)], -1)).squeeze(-1)
+        return torch.cat([x.mean(1), x.amax(1)], -1)
+
+    def _answers(self, logits: Float[Tensor, "batch outputs"]) -> Logits:
+        """The logits of the questions: every copy shows the same thing, so the odds of *thing* are those of either."""
+        if len(self.config.questions) == 1:
+            return logits.squeeze(-1)
+        copy, apart_from_copies = logits.unbind(-1)
+        either = torch.logaddexp(torch.logaddexp(copy, apart_from_copies), copy + apart_from_copies)
+        return torch.stack([copy, either], -1)
 
     @property
     def attentive(self) -> bool:
         """Whether `attention` has an answer: not every mixer attends to single positions of the other panel."""
-        return all(isinstance(block.mixer, Attentive) for block in self.blocks)
+        return self.correspondence is not None or all(isinstance(block.mixer, Attentive) for block in self.blocks)
 
     def attention(self, tokens_a: Tokens, tokens_b: Tokens) -> Attention:
         """Which patch looks at which across the seam: tokens (B, N, M, d) twice -> (B, T, T), T = N M.
@@ -138,9 +163,11 @@ class PairPart(nn.Module):
         Rows are the patches of panel a, columns those of b, both row by row. An entry is the mean over blocks and
         heads of A[a -> b] and of A[b -> a] transposed, so swapping the panels transposes the map of a network that
         names no first panel. Nothing is normalised again: what a patch looks at in its own panel is missing, and the
-        sum of all entries over T is the share of the attention that crosses the seam. Raises `ValueError` for a mixer
-        that has no such attention.
+        sum of all entries over T is the share of the attention that crosses the seam. With `correspondence` it is that
+        of `Correspondence.attention`, which is finer. Raises `ValueError` for a mixer that has no such attention.
         """
+        if self.correspondence is not None:
+            return self.correspondence.attention(tokens_a, tokens_b)
         maps = []
         x = self._stacked(tokens_a, tokens_b)
         for block in self.blocks:
@@ -186,7 +213,7 @@ class PairNetwork(nn.Module):
         return self.panel(pictures)
 
     def relate(self, tokens_a: Tokens, tokens_b: Tokens) -> Logits:
-        """Tokens of two panels, each (B, N, M, d) -> logits (B,); larger is more alike."""
+        """Tokens of two panels, each (B, N, M, d) -> logits (B,), of two questions (B, 2); larger is more alike."""
         if self.config.seam == "pixels":
             raise ValueError(
                 "with seam = 'pixels' a picture has no tokens of its own to relate: score the pictures themselves, "
@@ -206,7 +233,7 @@ class PairNetwork(nn.Module):
         return self.pair.attention(tokens_a, tokens_b)
 
     def forward(self, pictures_a: Pictures, pictures_b: Pictures) -> Logits:
-        """Two batches of pictures (B, 3, S, S) in [0, 1] -> logits (B,)."""
+        """Two batches of pictures (B, 3, S, S) in [0, 1] -> logits (B,), of two questions (B, 2)."""
         if self.config.seam == "pixels":
             return self.pair(*self.panel.literal(pictures_a, pictures_b))
         return self.relate(self.encode(pictures_a)[0], self.encode(pictures_b)[0])
@@ -215,8 +242,8 @@ class PairNetwork(nn.Module):
 def _relation(config: PairConfig) -> PairPart | LateInteraction | Siamese:
     match config.relation:
         case "late":
-            return LateInteraction()
+            return LateInteraction(len(config.questions))
         case "siamese":
-            return Siamese()
+            return Siamese(len(config.questions))
         case _:
             return PairPart(config)

@@ -23,11 +23,11 @@ class Segments(nn.Module):
         super().__init__()
         self.mode = config.segment
         extra = self.CONCATENATED if self.mode == "concatenated" else 0
-        self.width = config.width + extra
+        d, grid = config.trunk_width, config.grid // config.merge
+        self.width = d + extra
         if self.mode in ("added", "concatenated"):
-            channels = extra or config.width
-            self.x_seg = nn.Parameter(torch.randn(config.grid, config.grid, channels) * 0.02)
-            self.z_seg = nn.Parameter(torch.randn(config.grid, config.grid, channels) * 0.02)
+            self.x_seg = nn.Parameter(torch.randn(grid, grid, extra or d) * 0.02)
+            self.z_seg = nn.Parameter(torch.randn(grid, grid, extra or d) * 0.02)
 
     def forward(self, tokens_a: Tokens, tokens_b: Tokens) -> tuple[Augmented, Augmented]:
         """Tokens (B, N, M, d) twice -> the same with the segments in them, (B, N, M, width)."""

@@ -38,7 +38,7 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path, tiny_network:
     save_checkpoint(tiny_network, tmp_path)
     described = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(described | {"format": 99}))
-    with pytest.raises(ValueError, match="is of format 99, this version reads 2"):
+    with pytest.raises(ValueError, match="is of format 99, this version reads 3"):
         load_checkpoint(tmp_path)
 
 
@@ -52,8 +52,9 @@ def test_a_configuration_survives_json() -> None:
     [
         ({"segment": "both"}, "segment must be one of relative, added, concatenated, none, got 'both'"),
         ({"bias": "concatenated"}, "set bias = 'panel'"),
-        ({"pixels": 100}, "multiple of the stem's reduction 16, got 100"),
-        ({"stem_depths": (1,)}, "one entry a stage"),
+        ({"pixels": 100}, "multiple of the encoder's reduction 16, got 100"),
+        ({"questions": ("what",)}, "questions must be one of"),
+        ({"merge": 3}, "merge must divide the grid of 8 tokens"),
         ({"blocks": 0}, "must be positive"),
         ({"width": 0}, "must be positive"),
         ({"expansion": 0.0}, "must be positive"),

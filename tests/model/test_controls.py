@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from diptych_model import PairConfig, PairNetwork
+from diptych_model import PairConfig, PairNetwork, Residual
 
-SIZES = {"pixels": 32, "stem_widths": (8, 12), "stem_depths": (1, 1), "width": 16, "embedding": 7, "blocks": 1}
+SIZES = {"pixels": 32, "encoder": Residual((8, 12), (1, 1)), "width": 16, "embedding": 7, "blocks": 1}
 
 
 def network(relation: str) -> PairNetwork:

@@ -8,13 +8,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from diptych_model import PairConfig, PairNetwork
+from diptych_model.encoders import Residual
 from diptych_model.mixers import MIXERS
 from diptych_model.network import PairPart
 
 SIZES: dict[str, Any] = {
     "pixels": 24,
-    "stem_widths": (5, 7),
-    "stem_depths": (1, 1),
+    "encoder": Residual((5, 7), (1, 1)),
     "width": 32,
     "embedding": 13,
     "blocks": 2,

@@ -5,13 +5,11 @@ import dataclasses
 import pytest
 import torch
 
-from diptych_model import MSAC, Msac, PairConfig, PairNetwork, RelativeBias, Scale
+from diptych_model import MSAC, Msac, PairConfig, PairNetwork, RelativeBias, Residual, Scale
 from diptych_model.network import PairPart
 
 SCALES = (Scale(1, 1, heads=2, d_a=3, d_o=3), Scale(3, 3, heads=2, d_a=3, d_o=3, separable=True))
-CONFIG = PairConfig(
-    pixels=24, stem_widths=(5, 7), stem_depths=(1, 1), width=11, embedding=13, blocks=2, mixer=Msac(SCALES)
-)
+CONFIG = PairConfig(pixels=24, encoder=Residual((5, 7), (1, 1)), width=11, embedding=13, blocks=2, mixer=Msac(SCALES))
 VARIANTS = {
     "relative": {},
     "added": {"segment": "added"},
@@ -44,7 +42,7 @@ def test_the_panel_and_pair_parts_together_are_the_network(changes: dict) -> Non
 
 def test_the_literal_form_runs_everything_over_t_in_pixels() -> None:
     made, a, b = network(seam="pixels", segment="added", bias="concatenated"), pictures(3, 1), pictures(3, 2)
-    features = made.panel.stem((torch.cat([a, b], -1) - 0.5) * 4).permute(0, 2, 3, 1)
+    features = made.panel.encoder(torch.cat([a, b], -1))[0]
     tokens_a, tokens_b = (made.panel.tokens(part) + made.panel.position for part in features.chunk(2, 2))
     torch.testing.assert_close(made(a, b), made.pair(tokens_a, tokens_b))
 

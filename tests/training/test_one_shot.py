@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from diptych_model import PairNetwork
+from diptych_model import PairNetwork, Residual
 from diptych_training.characters import draw_episodes, load_characters
 from diptych_training.study import one_shot
 from diptych_training.study.one_shot import group_loss, measure, measure_embedding, teach_panel, train_and_measure
 from diptych_training.study.variants import BASE
 
-SMALL = replace(BASE, pixels=16, width=12, embedding=8, stem_widths=(8,), stem_depths=(1,), blocks=1)
+SMALL = replace(BASE, pixels=16, width=12, embedding=8, encoder=Residual((8,), (1,)), blocks=1)
 
 
 def test_the_loss_of_a_group_is_that_of_its_rows_columns_and_pairs() -> None:

@@ -46,7 +46,7 @@ class Learner:
         """
         for group in self.optimiser.param_groups:
             group["lr"] = self.rate
-        self.network.train().panel.stem.requires_grad_(not stage.frozen).train(not stage.frozen)
+        self.network.train().panel.encoder.requires_grad_(not stage.frozen).train(not stage.frozen)
         try:
             losses = self._differentiate(drawn, stage)
         except RuntimeError as error:

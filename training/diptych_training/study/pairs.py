@@ -29,7 +29,7 @@ from diptych_training.study.variants import BASE, STUDIES, Variant, equalised
 from diptych_training.whole import whole_file
 
 PANEL = {"steps": 1000, "rate": 3e-3}
-PANEL_SHAPE = {key: BASE.to_dict()[key] for key in ("pixels", "stem_widths", "stem_depths", "width", "embedding")}
+PANEL_SHAPE = {key: BASE.to_dict()[key] for key in ("pixels", "encoder", "width", "embedding")}
 
 Result = dict[str, Any]
 

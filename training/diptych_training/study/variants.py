@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from diptych_model import MIXERS, Msac, PairConfig, PairNetwork, Scale
+from diptych_model import MIXERS, Msac, PairConfig, PairNetwork, Residual, Scale
 from diptych_model.cost import parameters
 
 TOLERANCE = 0.05
@@ -23,8 +23,7 @@ def scales_of(*windows: int, residual_convolution: bool = False) -> Msac:
 
 BASE = PairConfig(
     pixels=24,
-    stem_widths=(32,),
-    stem_depths=(2,),
+    encoder=Residual((32,), (2,)),
     width=32,
     embedding=64,
     blocks=2,

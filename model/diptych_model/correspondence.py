@@ -1,0 +1,113 @@
+"""What two panels have in common, patch by patch: where the trunk of a pair network begins."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from diptych_model.config import PairConfig
+
+Tokens = Float[Tensor, "batch rows cols d"]
+Merged = Float[Tensor, "batch merged_rows merged_cols channels"]
+Known = Float[Tensor, "batch 2"]
+Shares = Float[Tensor, "batch tokens_a tokens_b"]
+
+EVIDENCE = 6
+
+
+class Correspondence(nn.Module):
+    """The best match of every token in the other panel, as evidence for the trunk.
+
+    With unit tokens a, b and s = a . b: p = softmax(s / t) over the other panel says where a token is found there. The
+    evidence of a token is max s; the mean place it is found at; how far from itself one arrives who goes there and back
+    (x, y and the squared distance: a patch of grass is found anywhere, an edge of a copy returns to itself). Tokens and
+    evidence of `merge` x `merge` neighbours become one token of the trunk.
+
+    What is *known* of a pair without the trunk is the cosine of the embeddings, which the tokens carry, and the mean
+    best match both ways; the `prior` of each logit is a line through both.
+    """
+
+    def __init__(self, config: PairConfig) -> None:
+        super().__init__()
+        self.width, self.embedding, self.side = config.width, config.embedding, config.merge
+        grid, d = config.grid // config.merge, config.channels
+        self.sharpness = nn.Parameter(torch.tensor(3.0))  # the logarithm of 1 / t
+        self.merge = nn.Linear(self.side**2 * (self.width + EVIDENCE), d)
+        self.position = nn.Parameter(torch.randn(grid, grid, d) * 0.02)
+        self.prior = nn.Linear(2, len(config.questions))
+        with torch.no_grad():
+            self.prior.weight.copy_(torch.tensor([[4.0, 16.0], [12.0, 4.0]])[: len(config.questions)])
+            self.prior.bias.fill_(-10.0)
+
+    def forward(self, tokens_a: Tokens, tokens_b: Tokens) -> tuple[Merged, Merged, Known]:
+        """Tokens (B, N, M, d) twice, as `laid_out` made them -> what the trunk begins with, (B, N / merge, M / merge,
+        channels) twice, and what is known, (B, 2).
+        """
+        a, b, s = self._compared(tokens_a, tokens_b)
+        place = _places(tokens_a.shape[1], tokens_a.shape[2], a)
+        sharp = s * self.sharpness.exp()
+        to_b, to_a = sharp.softmax(2), sharp.transpose(1, 2).softmax(2)
+        found_b, found_a = to_b @ place, to_a @ place
+        best_a, best_b = s.amax(2), s.amax(1)
+        evidence_a = _evidence(best_a, found_b, to_b @ found_a - place)
+        evidence_b = _evidence(best_b, found_a, to_a @ found_b - place)
+        cosine = (self._carried(tokens_a) * self._carried(tokens_b)).sum(-1)
+        match = (best_a.mean(1) + best_b.mean(1)) / 2
+        return (
+            self._merged(a, evidence_a, tokens_a),
+            self._merged(b, evidence_b, tokens_b),
+            torch.stack([cosine, match], -1),
+        )
+
+    def attention(self, tokens_a: Tokens, tokens_b: Tokens) -> Shares:
+        """Which patch is found where: tokens (B, N, M, d) twice -> (B, T, T), T = N M; the mean of p both ways, each
+        entry times the cosine of the two patches where it is above 0.
+        """
+        _, _, s = self._compared(tokens_a, tokens_b)
+        sharp = s * self.sharpness.exp()
+        return (sharp.softmax(2) + sharp.softmax(1)) / 2 * s.clamp(min=0)
+
+    def _compared(self, tokens_a: Tokens, tokens_b: Tokens) -> tuple[Tensor, Tensor, Shares]:
+        """Unit tokens (B, T, d) of both panels and all their cosines (B, T, T)."""
+        a, b = (F.normalize(t[..., : self.width].flatten(1, 2), dim=-1) for t in (tokens_a, tokens_b))
+        return a, b, a @ b.transpose(1, 2)
+
+    def _carried(self, tokens: Tokens) -> Float[Tensor, "batch e"]:
+        return tokens[..., self.width :].flatten(1)[:, : self.embedding]
+
+    def _merged(self, unit: Tensor, evidence: Tensor, tokens: Tokens) -> Merged:
+        _, rows, cols, _ = tokens.shape
+        side = self.side
+        # A unit vector of d channels has entries of 1 / sqrt(d).
+        x = torch.cat([unit * self.width**0.5, evidence], -1).unflatten(1, (rows // side, side, cols // side, side))
+        x = self.merge(x.transpose(2, 3).flatten(3))
+        return x + resized_position(self.position, rows // side)
+
+
+def laid_out(tokens: Tokens, embeddings: Float[Tensor, "batch e"]) -> Float[Tensor, "batch rows cols more"]:
+    """Tokens (B, N, M, d) with the embeddings (B, e) laid out over them in further channels, the last filled with 0."""
+    _, rows, cols, _ = tokens.shape
+    size = embeddings.shape[1]
+    carried = -(-size // (rows * cols))
+    padded = F.pad(embeddings, (0, rows * cols * carried - size)).to(tokens.dtype)
+    return torch.cat([tokens, padded.unflatten(1, (rows, cols, carried))], -1)
+
+
+def resized_position(position: Float[Tensor, "rows cols d"], grid: int) -> Tensor:
+    """Learned places (N, M, d) for a grid of fewer, larger tokens over the same panel: (grid, grid, d)."""
+    if grid == position.shape[0]:
+        return position
+    return F.adaptive_avg_pool2d(position.permute(2, 0, 1), grid).permute(1, 2, 0)
+
+
+def _evidence(best: Tensor, found: Tensor, returned: Tensor) -> Float[Tensor, "batch tokens 6"]:
+    distance = (returned * returned).sum(-1, keepdim=True)
+    return torch.cat([best[..., None], found, returned, distance], -1)
+
+
+def _places(rows: int, cols: int, like: Tensor) -> Float[Tensor, "tokens 2"]:
+    """Where each token lies in its panel, (T, 2), both from -1 to 1."""
+    y, x = (
+        (torch.arange(count, device=like.device, dtype=like.dtype) + 0.5) * (2 / count) - 1 for count in (rows, cols)
+    )
+    return torch.stack([x.repeat(rows), y.repeat_interleave(cols)], -1)

@@ -1,0 +1,49 @@
+"""What every encoder shares: pixels of a panel to a grid of features and a description of the whole."""
+
+from typing import Protocol, runtime_checkable
+
+from torch import nn
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """The settings of an encoder, frozen and checked; `build` makes the module.
+
+    The module maps pictures (B, 3, H, W) in [0, 1] to features (B, H / reduction, W / reduction, `width`) and a
+    description of each whole picture (B, `pooled`); it normalises the pictures itself. `rate` is the share of the
+    learning rate that its weights are given.
+    """
+
+    @property
+    def kind(self) -> str:
+        """The encoder's name in a configuration."""
+        ...
+
+    @property
+    def rate(self) -> float:
+        """The share of the learning rate."""
+        ...
+
+    @property
+    def reduction(self) -> int:
+        """How many pixels a feature is wide."""
+        ...
+
+    @property
+    def divisor(self) -> int:
+        """What the side of a panel must be a multiple of, in pixels."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """Channels of a feature."""
+        ...
+
+    @property
+    def pooled(self) -> int:
+        """Channels of the description of the whole."""
+        ...
+
+    def build(self) -> nn.Module:
+        """The module, with random weights."""
+        ...
