@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from diptych_training import augment
 from diptych_training.augment import HEAVY, MILD, Strength, draw_sprites, edit, plain, unmoved
+from diptych_training.augment.compression import compressed_on_accelerator, compressed_on_cpu
 
 NOTHING = Strength(1.0, *[0.0] * 11)
 
@@ -64,7 +64,7 @@ def test_every_edit_by_itself_changes_the_picture(name: str, photos: torch.Tenso
 
 def test_both_ways_to_compress_give_nearly_the_same_picture(photos: torch.Tensor) -> None:
     views, qualities = plain(photos, 32), torch.full((len(photos),), 40)
-    here, there = augment._compressed_here(views, qualities), augment._compressed_there(views, qualities)
+    here, there = compressed_on_cpu(views, qualities), compressed_on_accelerator(views, qualities)
     assert (here - there).abs().mean() < 0.4 * (here - views).abs().mean()
 
 
