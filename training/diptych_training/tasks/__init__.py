@@ -13,6 +13,7 @@ from diptych_training.tasks.character import Character
 from diptych_training.tasks.copy import Copy
 from diptych_training.tasks.instance import Instance
 from diptych_training.tasks.own import Classes, Pairs
+from diptych_training.tasks.rendered import Rendered
 from diptych_training.tasks.task import Embed, OpenTask, Part, Source, Task
 
 TASKS: dict[str, type[Task]] = {
@@ -22,6 +23,7 @@ TASKS: dict[str, type[Task]] = {
     "character": Character,
     "classes": Classes,
     "pairs": Pairs,
+    "rendered": Rendered,
 }
 
 __all__ = ["TASKS", "Embed", "OpenTask", "Part", "Source", "Task", "task_from"]
