@@ -34,6 +34,26 @@ def register(subparsers: Subparsers) -> None:
     parser.add_argument("--count", type=int, default=500, help="how many (default: 500)")
     parser.add_argument("--seed", type=int, default=0, help="another seed, other edits (default: 0)")
     parser.add_argument("--among", type=Path, metavar="CSV", help="choose only among the paths of its column path")
+    parser.add_argument(
+        "--repertoire",
+        choices=["easy", "hard"],
+        default="easy",
+        help="easy: one to three of crop, flip, rotate, colour, jpeg, overlay, border; "
+        "hard: one to five of these and thirty others, screenshots, collages and memes among them (default: easy)",
+    )
+    parser.add_argument(
+        "--distractors", type=int, default=0, metavar="N", help="edit N further pictures, which have no reference"
+    )
+    parser.add_argument("--distractors-from", type=Path, metavar="DIR", help="the pictures to make distractors from")
+    parser.add_argument(
+        "--backgrounds",
+        type=Path,
+        metavar="DIR",
+        help="photos to paste into and set beside (hard; default: drawn ones)",
+    )
+    parser.add_argument(
+        "--emoji", type=Path, metavar="ZIP", help="PNG files to stick on: a path, or a file in DIPTYCH_DATA (hard)"
+    )
 
     parser = command(
         subparsers, "unpack", "write the photos of a training archive into a folder, with its splits", unpack
@@ -78,11 +98,23 @@ def edit(args: argparse.Namespace) -> int:
     among = None
     if args.among:
         among = read_column(args.among, "path")
-    truth = write_queries(args.photos, args.out, count=args.count, seed=args.seed, among=among)
+    truth = write_queries(
+        args.photos,
+        args.out,
+        count=args.count,
+        seed=args.seed,
+        among=among,
+        repertoire=args.repertoire,
+        distractors=args.distractors,
+        distractors_from=args.distractors_from,
+        backgrounds=args.backgrounds,
+        emoji=args.emoji,
+    )
+    counted = f"{args.count} edited copies" + (f", {args.distractors} distractors" if args.distractors else "")
     emit(
         args,
-        {"queries": len(truth), "truth": str(args.out / "truth.csv")},
-        f"{len(truth)} edited copies and truth.csv in {args.out}",
+        {"queries": len(truth), "distractors": args.distractors, "truth": str(args.out / "truth.csv")},
+        f"{counted} and truth.csv in {args.out}",
     )
     return 0
 

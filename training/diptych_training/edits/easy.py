@@ -1,21 +1,13 @@
-"""Edits of picture files, as people make them: how copies are made to measure with. Pillow only, and not what training
-sees.
-
-`EDITS` maps a name to a function (picture, random numbers) -> picture; all are RGB in and out.
+"""The seven edits of the easy repertoire. Figures in the documentation were measured with them: their names and their
+draws stay as they are.
 """
 
-import csv
 import io
 import math
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageEnhance, ImageFont, ImageOps
-
-from diptych_export.pictures import SUFFIXES, open_picture
-from diptych_training.errors import DataError
-from diptych_training.whole import whole_folder
 
 Edit = Callable[[Image.Image, np.random.Generator], Image.Image]
 
@@ -96,49 +88,6 @@ EDITS: dict[str, Edit] = {
     "overlay": overlay,
     "border": border,
 }
-
-
-def edit_picture(picture: Image.Image, rng: np.random.Generator) -> tuple[Image.Image, list[str]]:
-    """Apply one to three different edits in random order; return the edited picture and the names of the edits."""
-    names = [str(name) for name in rng.permutation(list(EDITS))[: rng.integers(1, 4)]]
-    for name in names:
-        picture = EDITS[name](picture, rng)
-    return picture, names
-
-
-def write_queries(
-    references: Path, queries: Path, *, count: int, seed: int = 0, among: Sequence[str] | None = None
-) -> list[dict[str, str]]:
-    """Write edited copies of `count` photos of a folder, and `truth.csv` (query, reference, edits) beside them.
-
-    `among` restricts the choice to these paths below `references`. The same seed writes the same files.
-    """
-    names = sorted(among) if among is not None else picture_names(references)
-    if len(names) < count:
-        raise DataError(f"{count} queries need as many photos to choose from, got {len(names)} in {references}")
-    if queries.exists() and any(queries.iterdir()):
-        raise DataError(f"{queries} is not empty; name a new folder for the edited queries")
-    rng = np.random.default_rng(seed)
-    truth = []
-    with whole_folder(queries) as fresh:
-        for i, name in enumerate(rng.permutation(names)[:count]):
-            edited, edits = edit_picture(open_picture(references / name), rng)
-            query = f"{i:05d}.jpg"
-            edited.save(fresh / query, "JPEG", quality=88)
-            truth.append({"query": query, "reference": str(name), "edits": "+".join(edits)})
-        with (fresh / "truth.csv").open("w", newline="") as file:
-            writer = csv.DictWriter(file, ["query", "reference", "edits"])
-            writer.writeheader()
-            writer.writerows(truth)
-    return truth
-
-
-def picture_names(folder: Path) -> list[str]:
-    """Return the pictures below a folder, as sorted paths relative to it."""
-    if not folder.is_dir():
-        raise DataError(f"expected a folder of pictures, got {folder}")
-    found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
-    return sorted(path.relative_to(folder).as_posix() for path in found)
 
 
 def _any_colour(rng: np.random.Generator) -> tuple[int, ...]:
