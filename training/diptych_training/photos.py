@@ -100,6 +100,12 @@ class Archives:
         rows = tuple(row for part in parts for row in part.rows)
         return Photos(rows, np.concatenate([part.pixels for part in parts]))
 
+    def sample(self, count: int) -> np.ndarray:
+        """Up to `count` training pictures of all that was read, spread evenly: uint8 (n, size, size, 3)."""
+        chosen = [(part, i) for part in self._read.values() for i, row in enumerate(part.rows) if row.split == "train"]
+        chosen = chosen[:: max(1, len(chosen) // count)][:count]
+        return np.stack([part.pixels[i] for part, i in chosen])
+
     def _load(self, name: str) -> Photos:
         return load_photos(self.folder, list_photos(self.folder, [name]), self.size)
 
@@ -153,6 +159,12 @@ def read_photos(folder: Path, photos: Sequence[Photo]) -> Iterator[bytes]:
     finally:
         if file is not None:
             file.close()
+
+
+def read_table_of(folder: Path, archive: str, name: str) -> list[dict[str, str]]:
+    """Read a table of an archive, such as `grocery/iconic.csv`; `DataError` where it has none of that name."""
+    with _open(folder, archive) as file:
+        return list(_rows(file, name))
 
 
 def load_photos(folder: Path, photos: Sequence[Photo], size: int) -> Photos:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from diptych_export.commandline import Subparsers, add_common, emit, remark
+from diptych_export.commandline import Subparsers, add_common, emit, progress, remark
+
+if TYPE_CHECKING:
+    from diptych_training.evaluation.stages import Entrants
 
 
 def register(subparsers: Subparsers) -> None:
-    """Add `study mixers`, `study ablation`, `study shapes` and `study language`."""
+    """Add `study mixers`, `study ablation`, `study shapes`, `study language` and `study marks`."""
     parser = subparsers.add_parser(
         "study", help="what an operator or a setting buys", description="Train variants alike in all but one part."
     )
@@ -42,6 +47,27 @@ def register(subparsers: Subparsers) -> None:
     language.add_argument("--text", type=Path, metavar="FILE", help="a text or a folder (default: Python's docstrings)")
     language.add_argument("--steps", type=int, default=1200, help="training steps of each run (default: %(default)s)")
     language.add_argument("--objective", choices=("causal", "masked"), default="causal", help="(default: %(default)s)")
+    name, what = "marks", "a model on the project's own validation sets, copies and things, in one table"
+    marks = add_common(subjects.add_parser(name, help=what, description=what[:1].upper() + what[1:] + "."))
+    marks.set_defaults(run=study_marks)
+    marks.add_argument(
+        "--model", default="photo", help="a released model, an artifact or a checkpoint (default: %(default)s)"
+    )
+    marks.add_argument(
+        "--against", action="append", default=[], metavar="MODEL", help="lay this model beside it; may come again"
+    )
+    marks.add_argument(
+        "--out",
+        "-o",
+        type=Path,
+        default=Path("runs/marks"),
+        metavar="DIR",
+        help="where the sets are kept (%(default)s)",
+    )
+    marks.add_argument("--only", nargs="+", default=[], metavar="SET", help="only these sets")
+    marks.add_argument(
+        "--candidates", type=int, default=100, metavar="K", help="candidates re-ranked (default: %(default)s)"
+    )
 
 
 def study_pairs(args: argparse.Namespace) -> int:
@@ -104,6 +130,35 @@ def study_language(args: argparse.Namespace) -> int:
         finished=lambda name: remark(args, f"finished {name}"),
     )
     emit(args, result, language_text(result))
+    return 0
+
+
+def study_marks(args: argparse.Namespace) -> int:
+    """`diptych study marks`."""
+    from diptych_training.evaluation.models import open_model
+    from diptych_training.evaluation.stages import Entrants
+    from diptych_training.photos import data_folder
+    from diptych_training.study.marks import marks_text, measure_marks
+
+    @contextmanager
+    def enter(question: str) -> Iterator[Entrants]:
+        with ExitStack() as models:
+            yield Entrants(
+                models.enter_context(open_model(args.model)),
+                {model: models.enter_context(open_model(model)) for model in args.against},
+                progress=lambda items, total, name: progress(items, args, total=total, desc=name),
+            )
+
+    result = measure_marks(
+        args.out,
+        data_folder(),
+        args.model,
+        enter,
+        only=args.only,
+        candidates=args.candidates,
+        finished=lambda name: remark(args, f"finished {name}"),
+    )
+    emit(args, result, marks_text(result))
     return 0
 
 
