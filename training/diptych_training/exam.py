@@ -21,13 +21,14 @@ class Exam:
     `queries` (Q, H, H, 3) and `gallery` (R, H, H, 3) are uint8 pictures, `relevant` (Q, R) bool. `among` (Q, K) names
     the candidates of each query, where they are not those that the embedding finds. `itself` (Q,) is each query's own
     place in the gallery, where it is to be left out. `headline` is the figure, of `Ranking.summary`, by which the task
-    is judged.
+    is judged, and `question` what a network with two logits is asked.
     """
 
     queries: Tensor
     gallery: Tensor
     relevant: np.ndarray
     headline: str
+    question: str = "thing"
     among: np.ndarray | None = None
     itself: np.ndarray | None = None
 
@@ -51,10 +52,15 @@ def sit(network: PairNetwork, exam: Exam, size: int, candidates: int = CANDIDATE
     asked = torch.arange(len(best), device=best.device).repeat_interleave(best.shape[1])
     # In float32, as they are served: in bfloat16 many would be equal.
     logits = [
-        network.relate(query_tokens[rows], tokens[found])
+        answer(network, network.relate(query_tokens[rows], tokens[found]), exam.question)
         for rows, found in zip(asked.split(PAIRS), best.flatten().split(PAIRS), strict=True)
     ]
     relevant = np.take_along_axis(exam.relevant, best.cpu().numpy(), 1)
     positives = (relevant if exam.among is not None else exam.relevant).sum(1)
     scores = cosines.gather(1, best).cpu().numpy()
     return two_stages(scores, torch.cat(logits).view(best.shape).cpu().numpy(), relevant, positives)
+
+
+def answer(network: PairNetwork, logits: Tensor, question: str) -> Tensor:
+    """The logits (P,) of one question, of (P,) or (P, 2); a network of one logit has it for whatever is asked."""
+    return logits if logits.dim() == 1 else logits[:, network.config.questions.index(question)]

@@ -13,7 +13,16 @@ from torch import Tensor, nn
 
 from diptych_model import PairNetwork
 from diptych_training.errors import DataError
-from diptych_training.losses import choose_pairs, distillation_loss, embedding_loss, link_loss, pair_loss
+from diptych_training.losses import (
+    choose_pairs,
+    distillation_loss,
+    embedding_loss,
+    entropy_loss,
+    link_loss,
+    pair_loss,
+    question_loss,
+)
+from diptych_training.pretrained import fit_projections
 from diptych_training.processes import Processes
 from diptych_training.recipe import Recipe, Stage
 from diptych_training.step import Step
@@ -26,9 +35,10 @@ class Learner:
 
     def __init__(self, recipe: Recipe, network: PairNetwork, processes: Processes) -> None:
         self.recipe, self.processes, self.device = recipe, processes, processes.device
-        self.network = network.to(self.device)
+        self.network = network.to(self.device, memory_format=torch.channels_last)
         self.average = copy.deepcopy(self.network).requires_grad_(False)
         self.optimiser = torch.optim.AdamW(_groups(self.network, recipe.learning.decay), lr=recipe.learning.rate)
+        self.rates = [group.pop("rate") for group in self.optimiser.param_groups]
         self.step = 0
         self.seconds: dict[str, float] = defaultdict(float)
 
@@ -39,13 +49,18 @@ class Learner:
         warm = min(1.0, (self.step + 1) / learning.warmup)
         return learning.rate * warm * (0.5 + 0.5 * math.cos(math.pi * progress)) + 1e-6
 
+    def begin(self, photos: Tensor, size: int) -> None:
+        """Fit the projections of a panel part whose encoder has learnt elsewhere: see `fit_projections`."""
+        fit_projections(self.network, photos, size)
+        self.average.load_state_dict(self.network.state_dict())
+
     def learn(self, drawn: Step, stage: Stage) -> dict[str, float]:
         """Take one step on what was drawn; return its losses.
 
         Raises `DataError`, the weights as before, where the gradient is not finite or the memory does not suffice.
         """
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.rate
+        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
+            group["lr"] = self.rate * rate
         self.network.train().panel.encoder.requires_grad_(not stage.frozen).train(not stage.frozen)
         try:
             losses = self._differentiate(drawn, stage)
@@ -77,8 +92,14 @@ class Learner:
                 tokens, embeddings = self.network.encode(pictures)
         count, match, rival = len(drawn.match), drawn.match.to(self.device), drawn.rival.to(self.device)
         cosines = embeddings[:count].float() @ embeddings[count:].float().T
-        contrast = embedding_loss(cosines, match, rival, learning.temperature)
+        matched = match.any(1)
+        contrast = embedding_loss(cosines[matched], match[matched], rival[matched], learning.temperature)
         total, noted = contrast, {"embedding": contrast}
+        if learning.entropy:
+            # Of pictures that surely show other things: the references that a rival of one query matches.
+            apart = _apart(match, rival)[matched][:, matched]
+            noted["entropy"] = entropy_loss(embeddings[:count][matched].float(), apart)
+            total = total + learning.entropy * noted["entropy"]
         roots, gradients = [], []
         if stage.relate:
             generator = torch.Generator().manual_seed(self.recipe.seed * 1_000_003 + self.step)
@@ -88,12 +109,18 @@ class Learner:
             # Tokens are cut from the graph here: pairs are related a few queries at a time, each chunk small enough for
             # the cache, and the gradients that arrive at the tokens then flow once through the panel part.
             with self._timed("relate"):
-                teacher, arrived = self._relate(tokens.detach().requires_grad_(), chosen, count, self._chunk(stage))
+                leaf = tokens.detach().float().requires_grad_()
+                teacher, arrived = self._relate(leaf, chosen, drawn, self._chunk(stage))
                 self.processes.add([teacher, arrived, *self._pair_gradients()])
-            roots, gradients = [tokens], [arrived]
-            noted["pair"] = pair_loss(teacher, learning.threshold)
-            noted["distillation"] = distillation_loss(cosines.gather(1, chosen), teacher, learning.temperature)
-            noted["pair_first"] = (teacher.argmax(1) == 0).float().mean()
+            roots, gradients = [tokens], [arrived.to(tokens.dtype)]
+            noted["pair"] = self._pair_loss(teacher, matched, drawn.copies.to(self.device))
+            asked = self._asked(teacher, drawn.copies.to(self.device))
+            noted["distillation"] = distillation_loss(
+                cosines.gather(1, chosen)[matched], asked[matched], learning.temperature
+            )
+            for name, rows in (("copy", drawn.copies.to(self.device)), ("thing", ~drawn.copies.to(self.device))):
+                if (matched & rows).any():
+                    noted[f"{name}_first"] = (asked.argmax(1) == 0)[matched & rows].float().mean()
             total = total + learning.distil * noted["distillation"]
         if learning.link and drawn.linked.any():
             noted["link"] = self._linked(drawn, tokens)
@@ -103,22 +130,36 @@ class Learner:
             self.processes.mean(p.grad for p in self.network.panel.parameters() if p.grad is not None)
         return {name: float(value.detach()) for name, value in noted.items()}
 
-    def _relate(self, leaf: Tensor, chosen: Tensor, count: int, chunk: int) -> tuple[Tensor, Tensor]:
-        """Logits (Q, 1 + K) of this process's share, the others' zero, and the gradient of the tokens `leaf`; the pair
-        part gathers its own.
+    def _relate(self, leaf: Tensor, chosen: Tensor, drawn: Step, chunk: int) -> tuple[Tensor, Tensor]:
+        """Logits (Q, 1 + K), of two questions (Q, 1 + K, 2), of this process's share, the others' zero, and the
+        gradient of the tokens `leaf`; the pair part gathers its own.
         """
-        teacher, width = torch.zeros(chosen.shape, device=leaf.device), chosen.shape[1]
+        questions, (count, width) = len(self.network.config.questions), chosen.shape
+        matched, copies = drawn.match.any(1).to(leaf.device), drawn.copies.to(leaf.device)
+        shape = chosen.shape if questions == 1 else (*chosen.shape, questions)
+        teacher = torch.zeros(shape, device=leaf.device)
         leaf.grad = arrived = torch.zeros_like(leaf)
         for rows in self.processes.share(count).to(leaf.device).split(max(1, chunk // width)):
             tokens_a = leaf[rows].repeat_interleave(width, 0)
             with self._mixed():
-                logits = self.network.relate(tokens_a, leaf[count + chosen[rows].flatten()]).float().view(-1, width)
-            (pair_loss(logits, self.recipe.learning.threshold) * (len(rows) / count)).backward()
+                logits = self.network.relate(tokens_a, leaf[count + chosen[rows].flatten()])
+            logits = logits.float().unflatten(0, (-1, width))
+            (self._pair_loss(logits, matched[rows], copies[rows]) * (len(rows) / count)).backward()
             teacher[rows] = logits.detach()
         return teacher, arrived
 
+    def _pair_loss(self, logits: Tensor, matched: Tensor, copies: Tensor) -> Tensor:
+        threshold = self.recipe.learning.threshold
+        if logits.dim() == 2:
+            return pair_loss(logits, threshold, matched)
+        return question_loss(logits, threshold, matched, copies)
+
+    def _asked(self, logits: Tensor, copies: Tensor) -> Tensor:
+        """The logits (Q, 1 + K) of what each query is about: *copy* of the `copies`, *thing* of the others."""
+        return logits if logits.dim() == 2 else torch.where(copies[:, None], logits[..., 0], logits[..., 1])
+
     def _linked(self, drawn: Step, tokens: Tensor) -> Tensor:
-        count, (rows,) = len(drawn.match), torch.where(drawn.linked.to(self.device))
+        count, (rows,) = len(drawn.match), torch.where((drawn.linked & drawn.match.any(1)).to(self.device))
         matched = count + drawn.match.to(self.device)[rows].float().argmax(1)
         content, places = self.network.panel.content(tokens), drawn.places.to(self.device)
         return link_loss(content[rows], content[matched], places[rows], places[matched])
@@ -170,11 +211,25 @@ class Learner:
         self.step = state["step"]
 
 
-def _groups(network: nn.Module, decay: float) -> list[dict[str, Any]]:
-    """Weight decay for matrices and filters, none for norms, biases, tables and positions."""
-    heavy = [
-        p for name, p in network.named_parameters() if p.dim() > 1 and "table" not in name and "position" not in name
+def _apart(match: Tensor, rival: Tensor) -> Tensor:
+    """Queries (Q, Q) of which one's match is the other's rival: what they show is surely not the same."""
+    seen = match.float() @ rival.float().T > 0
+    return seen | seen.T
+
+
+def _groups(network: PairNetwork, decay: float) -> list[dict[str, Any]]:
+    """Weight decay for matrices and filters, none for norms, biases, tables and positions; the encoder's at its own
+    share of the `rate`.
+    """
+    encoder = {id(parameter) for parameter in network.panel.encoder.parameters()}
+    rates = (network.config.encoder.rate, 1.0)
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {(rate, d): [] for rate in rates for d in (decay, 0.0)}
+    for name, parameter in network.named_parameters():
+        heavy = parameter.dim() > 1 and "table" not in name and "position" not in name
+        rate = rates[id(parameter) not in encoder]
+        groups[rate, decay if heavy else 0.0].append(parameter)
+    return [
+        {"params": parameters, "weight_decay": weight, "rate": rate}
+        for (rate, weight), parameters in groups.items()
+        if parameters
     ]
-    kept = {id(p) for p in heavy}
-    light = [p for p in network.parameters() if id(p) not in kept]
-    return [{"params": heavy, "weight_decay": decay}, {"params": light, "weight_decay": 0.0}]

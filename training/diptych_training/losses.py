@@ -13,11 +13,12 @@ def choose_pairs(
     """Choose for each query one match and its rivals: the nearest by cosine, but for `easy` random ones.
 
     Shapes: cosines, match, rival (Q, R); returns reference indices (Q, 1 + negatives), the match first.
-    A query with fewer rivals than asked for sees the nearest ones again. Raises `ValueError` where a query has no match
-    or no rival.
+    A query with fewer rivals than asked for sees the nearest ones again; one without a match has another rival in its
+    place. Raises `ValueError` where a query has no rival.
     """
-    if not (match.any(1) & rival.any(1)).all():
-        raise ValueError("every query needs a reference that matches it and one that surely does not")
+    if not rival.any(1).all():
+        raise ValueError("every query needs a reference that surely does not match it")
+    match = torch.where(match.any(1, keepdim=True), match, rival)
     noise = torch.rand(cosines.shape, generator=generator).to(cosines.device)
     positive = noise.masked_fill(~match, -1).argmax(1, keepdim=True)
     near = cosines.detach().masked_fill(~rival, -torch.inf).argsort(1, descending=True)
@@ -29,13 +30,36 @@ def choose_pairs(
     return torch.cat([positive, hard, loose], 1)
 
 
-def pair_loss(logits: Tensor, threshold: float = 0.5) -> Tensor:
+def pair_loss(logits: Tensor, threshold: float = 0.5, matched: Tensor | None = None) -> Tensor:
     """Listwise cross-entropy plus `threshold` times the balanced log-loss, each a mean over queries; logits (Q, 1 + K),
-    the match first. The first orders each query's candidates, the second makes one threshold serve all queries.
+    the match first, or another rival where not `matched` (Q,). The first orders each query's candidates, the second
+    makes one threshold serve all queries.
     """
-    listwise = F.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.long, device=logits.device))
-    log_loss = F.softplus(-logits[:, 0]).mean() + F.softplus(logits[:, 1:]).mean()
-    return listwise + threshold * log_loss
+    first = F.softplus(-logits[:, 0])
+    listwise = F.cross_entropy(
+        logits, torch.zeros(len(logits), dtype=torch.long, device=logits.device), reduction="none"
+    )
+    if matched is not None:
+        listwise = listwise * matched
+        first = torch.where(matched, first, F.softplus(logits[:, 0]))
+    return listwise.mean() + threshold * (first.mean() + F.softplus(logits[:, 1:]).mean())
+
+
+def question_loss(logits: Tensor, threshold: float, matched: Tensor, copies: Tensor) -> Tensor:
+    """`pair_loss` of both questions, *copy* and *thing*: logits (Q, 1 + K, 2), `matched` and `copies` (Q,).
+
+    A copy is a match to both. A match of a query that is none of the `copies` shows the same thing and is no copy, so
+    that to *copy* such a query has no match.
+    """
+    return pair_loss(logits[..., 0], threshold, matched & copies) + pair_loss(logits[..., 1], threshold, matched)
+
+
+def entropy_loss(embeddings: Tensor, apart: Tensor) -> Tensor:
+    """How unevenly embeddings (R, e) lie: minus the mean logarithm of the distance to the nearest one that is `apart`
+    (R, R) from it (Sablayrolles et al. 2019, Kozachenko and Leonenko's estimate of entropy).
+    """
+    cosines = (embeddings @ embeddings.T).masked_fill(~apart, -1)
+    return -(2 - 2 * cosines.amax(1)).clamp(min=1e-4).log().mean() / 2
 
 
 def embedding_loss(cosines: Tensor, match: Tensor, rival: Tensor, temperature: float) -> Tensor:
@@ -65,12 +89,19 @@ def link_loss(
         F.avg_pool2d(places.permute(0, 3, 1, 2), size // grid).flatten(2).transpose(1, 2)
         for places in (places_a, places_b)
     )
+    # Of a token that is partly something else the mean place is none.
+    whole_a, whole_b = (
+        F.avg_pool2d((places.abs().amax(-1) <= 1).float()[:, None], size // grid).flatten(1) > 0.99
+        for places in (places_a, places_b)
+    )
     # How far a token of b reaches in the photo, (B, 1, 1, 2): half a step along its rows and half a step along its
     # columns.
     steps = there.unflatten(1, (grid, grid))
-    reach = (steps.diff(dim=1).abs().mean((1, 2)) + steps.diff(dim=2).abs().mean((1, 2)))[:, None, None] / 2
-    near, target = ((here[:, :, None] - there[:, None]).abs() / reach).amax(-1).min(2)  # of (B, T, T)
-    known = (near <= 1) & (here.abs().amax(-1) <= 1)
+    along_rows, along_columns = (steps.diff(dim=axis).abs().flatten(1, 2).median(1).values for axis in (1, 2))
+    reach = ((along_rows + along_columns) / 2).clamp(min=1e-3)[:, None, None]
+    gaps = ((here[:, :, None] - there[:, None]).abs() / reach).amax(-1)  # (B, T, T)
+    near, target = gaps.masked_fill(~whole_b[:, None], torch.inf).min(2)
+    known = (near <= 1) & whole_a
     if not known.any():
         return tokens_a.sum() * 0
     a, b = (F.normalize(tokens.flatten(1, 2), dim=-1) for tokens in (tokens_a, tokens_b))

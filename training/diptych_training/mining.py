@@ -12,13 +12,20 @@ from diptych_training.augment import plain
 
 
 @torch.no_grad()
-def embed(network: PairNetwork, pixels: torch.Tensor, size: int, batch: int = 128) -> tuple[torch.Tensor, torch.Tensor]:
+def embed(
+    network: PairNetwork, pixels: torch.Tensor, size: int, batch: int = 64, *, mixed: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Encode photos uint8 (n, H, H, 3), unedited, at `size` pixels: tokens (n, N, M, d) and embeddings (n, e),
-    float32.
+    float32. `mixed` computes in bfloat16 where that is as good: near enough to mine with.
     """
     training, device = network.training, network.device
     network.eval()
-    parts = [network.encode(plain(pixels[i : i + batch].to(device), size)) for i in range(0, len(pixels), batch)]
+    parts = []
+    for chunk in pixels.split(batch):
+        pictures = plain(chunk.to(device), size).contiguous(memory_format=torch.channels_last)
+        with torch.autocast(device.type, torch.bfloat16, enabled=mixed):
+            tokens, embeddings = network.encode(pictures)
+        parts.append((tokens.float(), embeddings.float()))
     network.train(training)
     return torch.cat([tokens for tokens, _ in parts]), torch.cat([embedding for _, embedding in parts])
 

@@ -14,6 +14,7 @@ from diptych_model.checkpoint import read_description
 from diptych_model.config import PairConfig
 from diptych_model.settings import known_settings
 from diptych_training.errors import DataError
+from diptych_training.pretrained import IMAGENET
 from diptych_training.tasks import TASKS, Task, task_from
 
 
@@ -48,7 +49,8 @@ class Learning:
     """AdamW with warm-up and a cosine schedule; `rate` is the peak.
 
     `average` is the decay of the running average of the weights, `temperature` divides the cosines of the embedding,
-    `threshold` weighs the log-loss of pairs beside their listwise contrast, `distil` the divergence of the embedding
+    `threshold` weighs the log-loss of pairs beside their listwise contrast, `entropy` how evenly embeddings are to lie,
+    `distil` the divergence of the embedding
     from the pair scorer, `link` the contrast of tokens of which it is known that they show the same place. `chunk`
     pairs are related at a time (memory and speed, not result); 0 leaves it to the device.
     """
@@ -60,6 +62,7 @@ class Learning:
     average: float = 0.998
     temperature: float = 0.06
     threshold: float = 0.5
+    entropy: float = 0.0
     distil: float = 0.5
     link: float = 0.0
     chunk: int = 0
@@ -78,7 +81,8 @@ class Recipe:
     """Everything a run depends on but the data and the machine.
 
     `start` names a released model or a checkpoint whose weights the run begins with, and whose network it has but for
-    what [network] says otherwise; another trunk begins anew, on what fits of the checkpoint's panel part.
+    what [network] says otherwise; another trunk begins anew, on what fits of the checkpoint's panel part. *imagenet*
+    are the weights of the encoder's own package (`pretrained`).
     """
 
     stages: tuple[Stage, ...]
@@ -95,10 +99,11 @@ class Recipe:
 
     def __post_init__(self) -> None:
         for stage in self.stages:
-            if stage.pixels > self.network.pixels or stage.pixels % self.network.reduction:
+            divisor = self.network.encoder.divisor
+            if stage.pixels > self.network.pixels or stage.pixels % divisor:
                 raise ValueError(
                     f"a stage's panels must be of {self.network.pixels} pixels, the network's, or a smaller multiple "
-                    f"of {self.network.reduction}; got {stage.pixels}"
+                    f"of {divisor}; got {stage.pixels}"
                 )
         if self.network.seam == "pixels":
             raise ValueError("a run encodes each picture once, and with seam = 'pixels' it cannot: use seam = 'tokens'")
@@ -155,7 +160,8 @@ def recipe_from(values: Mapping[str, Any]) -> Recipe:
         raise ValueError(f"a recipe needs at least one [[tasks]] with its kind: {', '.join(TASKS)}")
     known["stages"] = tuple(Stage(**known_settings(Stage, stage, "a stage")) for stage in known["stages"])
     known["tasks"] = tuple(task_from(task) for task in known["tasks"])
-    begun = read_description(start_of(known["start"]))["network"] if known.get("start") else {}
+    started = known.get("start") not in (None, "", IMAGENET)
+    begun = PairConfig.from_dict(read_description(start_of(known["start"]))["network"]).to_dict() if started else {}
     known["network"] = PairConfig.from_dict(begun | known.get("network", {}))
     known["learning"] = Learning(**known_settings(Learning, known.get("learning", {}), "learning"))
     return Recipe(**known)

@@ -6,7 +6,7 @@ import math
 import platform
 import time
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,13 @@ from diptych_training.journal import Journal
 from diptych_training.learner import Learner
 from diptych_training.mining import embed
 from diptych_training.photos import Archives
+from diptych_training.pretrained import IMAGENET, PICTURES, begin_from_imagenet
 from diptych_training.processes import Processes
 from diptych_training.recipe import Recipe, Stage, read_recipe, start_of
 from diptych_training.step import draw_step
 from diptych_training.tasks import OpenTask, Source
 
+LARGEST = 256  # the side that photos are kept in: the archives' own are hardly larger
 STATE, RECIPE, ENVIRONMENT, BEST, LAST = "state.pt", "recipe.toml", "environment.json", "best", "last"
 
 
@@ -113,7 +115,7 @@ class Run:
         """
         if stage.pixels == self._pixels:
             return
-        archives = Archives(round(stage.pixels * 1.375), data)
+        archives = Archives(min(round(stage.pixels * 1.375), LARGEST), data)
         source = Source(archives, stage.pixels, self.recipe.seed, self.learner.device)
         tasks = [settings.open(source) for settings in self.recipe.tasks]
         for task, neighbours in zip(tasks, self._neighbours, strict=True):
@@ -125,13 +127,15 @@ class Run:
                 f"in another directory, with start = '{self.directory / LAST}' if it is to go on from there"
             )
         self._pictures, self._pixels, self.tasks = pictures, stage.pixels, tasks
+        if self.recipe.start == IMAGENET and self.learner.step == 0:
+            self.learner.begin(torch.from_numpy(archives.sample(PICTURES)), stage.pixels)
         self.exams = [task.exam() for task in tasks] if self.learner.processes.first else []
 
     def mine(self, stage: Stage) -> None:
         """Let every task look for its hard negatives under the averaged network."""
-        began = time.perf_counter()
+        began, mixed = time.perf_counter(), self.recipe.learning.bfloat16
         for task in self.tasks:
-            task.mine(lambda photos: embed(self.learner.average, photos, stage.pixels)[1].cpu().numpy())
+            task.mine(lambda photos: embed(self.learner.average, photos, stage.pixels, mixed=mixed)[1].cpu().numpy())
             if task.neighbours is not None:
                 task.neighbours = self.learner.processes.as_first(task.neighbours)
         self._neighbours = [task.neighbours for task in self.tasks]
@@ -210,45 +214,52 @@ class Run:
 def _begun(recipe: Recipe) -> PairNetwork:
     """A new network, or the one it starts from, or a new trunk on that one's panel part.
 
-    Blocks that the stem has behind that one's begin as their shortcuts: it begins with the same features.
+    Blocks that a residual encoder has behind that one's begin as their shortcuts: it begins with the same features.
     """
     network = PairNetwork(recipe.network)
-    if not recipe.start:
+    if recipe.start == IMAGENET:
+        begin_from_imagenet(network)
+    if recipe.start in ("", IMAGENET):
         return network
     start = load_checkpoint(start_of(recipe.start))[0]
     if start.config == recipe.network:
         return start
     mine, theirs = network.panel.state_dict(), start.panel.state_dict()
     fitting = {name: value for name, value in theirs.items() if name in mine and mine[name].shape == value.shape}
-    if lost := [name for name in theirs if name.startswith("stem.") and name not in fitting]:
+    if lost := [name for name in theirs if name.startswith("encoder.") and name not in fitting]:
+        settings = json.loads(json.dumps(asdict(start.config.encoder)))
+        told = ", ".join(f"{name} = {value}" for name, value in settings.items())
         raise DataError(
-            f"the stem of {recipe.start!r} is another than [network] names ({lost[0]} differs first): give "
-            f"stem_widths = {list(start.config.stem_widths)} and stem_depths = {list(start.config.stem_depths)}, "
-            "its last entry larger if you like, or leave start out"
+            f"the encoder of {recipe.start!r} is another than [network.encoder] names ({lost[0]} differs first): give "
+            f"{told}; of a residual one the last of depths may be larger; or leave start out"
         )
     network.panel.load_state_dict(mine | fitting)
     return network
 
 
 def calibrate(checkpoint: Path, exams: list[Exam], device: torch.device) -> None:
-    """Fit calibration and thresholds on validation pairs and write them into the checkpoint's metadata.
+    """Fit calibration and thresholds of every question on validation pairs and write them into the checkpoint's
+    metadata, `questions`.
 
     The pairs are every query's with its 100 nearest candidates, of the tasks that are to be calibrated; each task
-    weighs the same, and within it matches and others.
+    weighs the same, and within it matches and others. To *copy* only the tasks of copies have matches, to *thing* all.
     """
     network, metadata = load_checkpoint(checkpoint)
     network.to(device)
-    sat = [sit(network, exam, network.config.pixels, candidates=100)[1] for exam in exams]
-    parts = [ranking.relevant.ravel() for ranking in sat]
-    logits, labels = np.concatenate([ranking.scores.ravel() for ranking in sat]), np.concatenate(parts)
-    try:
-        fitted = fit_calibration(logits, labels, weights_of_parts(parts))
-    except ValueError as error:
-        # A network that has learnt nothing yet is still a checkpoint; it says itself that its scores are raw.
-        metadata["uncalibrated"] = str(error)
-    else:
+    metadata["questions"] = {}
+    for question in network.config.questions:
+        asked = [replace(exam, question=question) for exam in exams if question != "copy" or exam.question == "copy"]
+        sat = [sit(network, exam, network.config.pixels, candidates=100)[1] for exam in asked or exams]
+        parts = [ranking.relevant.ravel() for ranking in sat]
+        logits, labels = np.concatenate([ranking.scores.ravel() for ranking in sat]), np.concatenate(parts)
+        try:
+            fitted = fit_calibration(logits, labels, weights_of_parts(parts))
+        except ValueError as error:
+            # A network that has learnt nothing yet is still a checkpoint; it says itself that its scores are raw.
+            metadata["uncalibrated"] = str(error)
+            continue
         probabilities = 1 / (1 + np.exp(-(fitted["scale"] * logits + fitted["offset"])))
-        metadata |= {"calibration": fitted, "thresholds": fit_thresholds(probabilities, labels)}
+        metadata["questions"][question] = fitted | {"thresholds": fit_thresholds(probabilities, labels)}
     save_checkpoint(network, checkpoint, metadata)
 
 

@@ -16,7 +16,8 @@ class Step:
 
     `pictures` (Q + R, 3, S, S) in [0, 1] and `places` (Q + R, S, S, 2), where each pixel was in its photo; `match` and
     `rival` (Q, R) bool: same thing, and surely not the same thing; `linked` (Q,) bool: the places of a query and its
-    match are places in one photo. Pairs of two tasks are neither match nor rival.
+    match are places in one photo; `copies` (Q,) bool: its match is a copy. Pairs of two tasks are neither match nor
+    rival.
     """
 
     pictures: Tensor
@@ -24,6 +25,7 @@ class Step:
     match: Tensor
     rival: Tensor
     linked: Tensor
+    copies: Tensor
 
 
 def draw_step(
@@ -43,4 +45,5 @@ def join(parts: Sequence[Part]) -> Step:
     rival = torch.block_diag(*(torch.from_numpy(part.rival).float() for part in parts)) > 0
     linked = torch.cat([torch.full((len(part.match),), part.linked) for part in parts])
     device = pictures.device
-    return Step(pictures, places, match.to(device), rival.to(device), linked.to(device))
+    copies = torch.cat([torch.full((len(part.match),), part.copies) for part in parts])
+    return Step(pictures, places, match.to(device), rival.to(device), linked.to(device), copies.to(device))

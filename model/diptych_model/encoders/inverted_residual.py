@@ -111,11 +111,10 @@ class EfficientNetLiteEncoder(nn.Module):
         learning = torch.is_grad_enabled()
         with torch.set_grad_enabled(learning and self.still == 0):
             x = self.stem((pictures * 255 - 127) / 128)
-            for stage in self.stages[: self.still]:
-                x = stage(x)
         maps = []
-        for number, stage in enumerate(self.stages[self.still :], self.still + 1):
-            x = stage(x)
+        for number, stage in enumerate(self.stages, 1):
+            with torch.set_grad_enabled(learning and number > self.still):
+                x = stage(x)
             if number in (_MIDDLE, len(self.stages)):
                 maps.append(x)
         middle, last = maps

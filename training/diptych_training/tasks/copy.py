@@ -4,15 +4,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Generator, Tensor
 
-from diptych_training.augment import HEAVY, MILD, Views, draw_sprites, edit, plain, unmoved
+from diptych_export.pictures import panel_pixels
+from diptych_training.augment import HARD, HEAVY, MILD, Views, draw_sprites, edit, plain, unmoved
+from diptych_training.edits import Props, edit_hard
 from diptych_training.exam import Exam
 from diptych_training.mining import nearest, without_duplicates
 from diptych_training.photos import Photos, subjects_of
 from diptych_training.tasks.task import Embed, Part, Source
 
 FAMILY = 8  # photos that look alike and come together in a step
+STRENGTHS = {"heavy": HEAVY, "hard": HARD}
 UNCHANGED = 0.6  # the share of references that are the photo as it is: that is what a collection holds
 SPRITES = 512
 EXAMINER = 1_000_003  # the seed of an exam's overlays: no run trains on them
@@ -20,13 +24,26 @@ EXAMINER = 1_000_003  # the seed of an exam's overlays: no run trains on them
 
 @dataclass(frozen=True)
 class Copy:
-    """`queries` photos a step from these archives; judged by micro-AP."""
+    """`queries` photos a step from these archives; judged by micro-AP.
+
+    `strength` says how the photos are edited: *heavy*, as the first release learnt, or *hard*, in every way people do.
+    The originals of a share `distractors` of the queries are left out: their scores have to be low everywhere.
+    """
 
     queries: int = 64
     archives: tuple[str, ...] = ("clothing", "flowers", "goods", "grocery")
     weight: float = 1.0
     calibrated: bool = True
+    strength: str = "heavy"
+    distractors: float = 0.0
     kind: str = field(default="copy", init=False)
+
+    def __post_init__(self) -> None:
+        if self.strength not in STRENGTHS or not 0 <= self.distractors <= 0.5:
+            raise ValueError(
+                f"strength must be one of {', '.join(STRENGTHS)} and distractors a share of 0 to 0.5, "
+                f"got {self.strength!r} and {self.distractors}"
+            )
 
     def open(self, source: Source) -> "Copies":
         """Load the archives, and look for near-duplicates among their photos."""
@@ -61,9 +78,25 @@ class Copies:
         if changed.any():
             views = edit(pixels[changed], size, MILD, generator, self.sprites)
             references.pictures[changed], references.places[changed] = views
-        match = np.eye(len(chosen), dtype=bool)
-        rival = self.subject[chosen][:, None] != self.subject[chosen][None, :]
-        return Part(edit(pixels, size, HEAVY, generator, self.sprites), references, match, rival, linked=True)
+        kept = torch.from_numpy(rng.random(len(chosen)) >= self.settings.distractors)
+        match = np.eye(len(chosen), dtype=bool)[:, kept.numpy()]
+        rival = (self.subject[chosen][:, None] != self.subject[chosen][None, :])[:, kept.numpy()]
+        kept = kept.to(pixels.device)
+        return Part(
+            self._edited(pixels, rng, generator),
+            Views(references.pictures[kept], references.places[kept]),
+            match,
+            rival,
+            linked=True,
+            copies=True,
+        )
+
+    def _edited(self, pixels: Tensor, rng: np.random.Generator, generator: Generator) -> Views:
+        size, strength = self.source.pixels, STRENGTHS[self.settings.strength]
+        if not strength.most:
+            return edit(pixels, size, strength, generator, self.sprites)
+        backgrounds = self.pixels[torch.from_numpy(rng.choice(len(self.pixels), min(len(self.pixels), len(pixels))))]
+        return edit(pixels, size, strength, generator, self.sprites, backgrounds=backgrounds)
 
     def mine(self, embed: Embed) -> None:
         """Find each photo's look-alikes."""
@@ -78,9 +111,15 @@ class Copies:
         shown = np.concatenate([np.setdiff1d(held_out, asked), rng.permutation(others)[: None if whole else 1500]])
         # Near-duplicates of what is asked for are neither right nor wrong.
         gallery = np.concatenate([asked, shown[~np.isin(self.kin[shown], self.kin[asked])]])
-        queries = _edited(self.photos, asked, self.source.pixels, generator)
-        relevant = np.eye(len(asked), len(gallery), dtype=bool)
-        return Exam(queries, torch.from_numpy(self.photos.pixels[gallery]), relevant, "micro_ap")
+        if self.settings.strength == "hard":
+            queries = _edited_by_hand(self.photos.pixels[asked], self.source.pixels)
+            # Every fourth is a query without a match: its original is not there.
+            missing = np.arange(len(asked)) % 4 == 3
+            gallery = np.setdiff1d(gallery, asked[missing])
+        else:
+            queries = _edited(self.photos, asked, self.source.pixels, generator)
+        relevant = asked[:, None] == gallery[None, :]
+        return Exam(queries, torch.from_numpy(self.photos.pixels[gallery]), relevant, "micro_ap", "copy")
 
     def _families(self, rng: np.random.Generator, count: int) -> np.ndarray:
         assert self.neighbours is not None
@@ -88,6 +127,13 @@ class Copies:
         near = [rng.permutation(self.neighbours[seed])[: FAMILY - 1] for seed in seeds]
         drawn = np.concatenate([np.concatenate([[seed], kin]) for seed, kin in zip(seeds, near, strict=True)])
         return np.array(list(dict.fromkeys(drawn.tolist())))[:count]
+
+
+def _edited_by_hand(pixels: np.ndarray, size: int) -> Tensor:
+    """Photos edited as copies are measured with (`edits`), one to five edits each: uint8 (n, size, size, 3)."""
+    rng, props = np.random.default_rng(EXAMINER), Props()
+    edited = [edit_hard(Image.fromarray(photo), rng, props)[0] for photo in pixels]
+    return torch.from_numpy(np.stack([panel_pixels(picture, size) for picture in edited]))
 
 
 def _edited(photos: Photos, chosen: np.ndarray, size: int, generator: Generator) -> Tensor:

