@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pillow_heif
 import pytest
@@ -57,17 +58,15 @@ def photo_bytes() -> DrawBytes:
     return make
 
 
-@pytest.fixture(scope="session")
-def tiny_network():
+def make_tiny_network(**changes: Any):
     """A pair network with random weights everywhere (biases and normalisation too), panels of 32 pixels."""
     import torch
 
     from diptych_model import Msac, PairConfig, PairNetwork, Residual, Scale
 
     scales = (Scale(1, 1, heads=2, d_a=4, d_o=4), Scale(3, 3, heads=2, d_a=4, d_o=4, separable=True))
-    config = PairConfig(
-        pixels=32, encoder=Residual((8, 12), (1, 1)), width=12, embedding=10, blocks=2, mixer=Msac(scales)
-    )
+    encoder = Residual((8, 12), (1, 1))
+    config = PairConfig(pixels=32, encoder=encoder, width=12, embedding=10, blocks=2, mixer=Msac(scales), **changes)
     with torch.random.fork_rng():
         torch.manual_seed(20)
         network = PairNetwork(config).eval()
@@ -83,18 +82,49 @@ def tiny_network():
 
 
 @pytest.fixture(scope="session")
+def tiny_network():
+    """A small pair network of one question."""
+    return make_tiny_network()
+
+
+@pytest.fixture(scope="session")
+def tiny_network_of_two():
+    """A small pair network that answers *copy* and *thing*."""
+    return make_tiny_network(questions=("copy", "thing"))
+
+
+@pytest.fixture(scope="session")
 def artifact(tmp_path_factory: pytest.TempPathFactory, tiny_network) -> Path:
     """The directory of a small artifact; treat it as read-only, copy it to change it."""
     from diptych_export.artifact import export_artifact
+    from diptych_export.questions import Question
 
     directory = tmp_path_factory.mktemp("artifact") / "tiny"
     export_artifact(
         tiny_network,
         directory,
         name="tiny",
-        calibration={"scale": 1.5, "offset": -0.25},
-        thresholds={"0.01": 0.9, "0.001": 0.97, "0.0001": 0.99},
+        questions={"match": Question(1.5, -0.25, {"0.01": 0.9, "0.001": 0.97, "0.0001": 0.99})},
         training={"note": "random weights"},
+    )
+    return directory
+
+
+@pytest.fixture(scope="session")
+def artifact_of_two(tmp_path_factory: pytest.TempPathFactory, tiny_network_of_two) -> Path:
+    """The directory of a small artifact that answers *copy* and *thing*; treat it as read-only."""
+    from diptych_export.artifact import export_artifact
+    from diptych_export.questions import Question
+
+    directory = tmp_path_factory.mktemp("artifact") / "two"
+    export_artifact(
+        tiny_network_of_two,
+        directory,
+        questions={
+            "thing": Question(0.75, 0.5, {"0.01": 0.8, "0.001": 0.85}),
+            "copy": Question(2.0, -1.25, {"0.01": 0.6, "0.001": 0.7}),
+        },
+        pairs=400,
     )
     return directory
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from diptych_export.errors import ArtifactError
 from diptych_export.folding import cost
@@ -27,6 +30,7 @@ from diptych_export.manifest import (
 )
 from diptych_export.parity import PAIRS, compare
 from diptych_export.precision import PRECISIONS, Pictures, compare_ranking, in_precision
+from diptych_export.questions import Question, lifted
 from diptych_export.sizes import resized
 from diptych_model.checkpoint import checkpoint_files, load_checkpoint
 from diptych_model.network import PairNetwork
@@ -45,26 +49,26 @@ def export_checkpoint(
     pictures: str | os.PathLike[str] | None = None,
     pairs: int = PAIRS,
 ) -> Manifest:
-    """Export a checkpoint; calibration, thresholds, metrics and card are taken from its metadata.
+    """Export a checkpoint; the questions' calibrations and thresholds, metrics and card are taken from its metadata.
 
     It is a directory, or an artifact, by name or directory, that has its weights with it. The name defaults to the
     artifact directory's. `weights` puts the checkpoint, in float16, into the artifact, to train on from. `pixels`
-    writes it for smaller panels: its scores are others, so calibration, thresholds and metrics, which belong to the
+    writes it for smaller panels: its scores are others, so calibrations, thresholds and metrics, which belong to the
     network's own size, are left out. Raises ArtifactError like `export_artifact`.
     """
     try:
         network, metadata = load_checkpoint(find_checkpoint(checkpoint))
+        measured = metadata if pixels in (None, network.config.pixels) else {}
+        questions = _measured_questions(measured)
     except (OSError, ValueError, KeyError) as error:
         raise ArtifactError(f"{os.fspath(checkpoint)} cannot be exported: {error}") from None
-    measured = metadata if pixels in (None, network.config.pixels) else {}
     if pixels is not None:
         network = resized(network, pixels)
     return export_artifact(
         network,
         directory,
         name=name,
-        calibration=measured.get("calibration"),
-        thresholds=measured.get("thresholds"),
+        questions=questions,
         training=measured.get("metrics"),
         card=metadata.get("card"),
         opset=opset,
@@ -81,8 +85,7 @@ def export_artifact(
     directory: str | os.PathLike[str],
     *,
     name: str | None = None,
-    calibration: Mapping[str, float] | None = None,
-    thresholds: Mapping[str, float] | None = None,
+    questions: Mapping[str, Question] | None = None,
     training: Mapping[str, Any] | None = None,
     card: str | None = None,
     opset: int = OPSET,
@@ -97,13 +100,15 @@ def export_artifact(
 
     Nothing is written unless torch and every way to run the graphs agree to 1e-5 and rank `pairs` pairs alike (see
     `compare`); `check=False` leaves that out, and the manifest's parity empty. An artifact that is there already is
-    replaced as a whole; any other non-empty directory is refused.
+    replaced as a whole; any other non-empty directory is refused. `questions` are the network's own, of which one that
+    is not given is not calibrated.
 
     `precision` is one of `PRECISIONS`; other than float32 it is written unless it finds edits of the `pictures`, a
     folder, worse (see `Ranking`). That is never left out.
     """
     target = Path(directory).absolute()
     _refuse_to_overwrite(target)
+    answered = _own_questions(network.config.questions, questions or {})
     judges = _judges(precision, pictures, network.config.pixels)
     graphs = export_graphs(network, opset=opset)
     parity = compare(network, graphs, pairs=pairs) if check else None
@@ -112,7 +117,7 @@ def export_artifact(
     ranking = None
     if judges is not None:
         exact, graphs = graphs, in_precision(graphs, precision, judges.calibration)
-        ranking = compare_ranking(exact, graphs, judges)
+        ranking = compare_ranking(exact, graphs, judges, list(answered))
         ranking.require()
     files = {
         PANEL_GRAPH: graphs.panel.SerializeToString(deterministic=True),
@@ -131,8 +136,7 @@ def export_artifact(
         opset=opset,
         preprocessing=PREPROCESSING,
         digests=digests,
-        calibration=dict(calibration or {"scale": 1.0, "offset": 0.0}),
-        thresholds=dict(thresholds or {}),
+        questions=answered,
         parity=parity.to_dict() if parity else {},
         metrics=dict(training or {}),
         flops=cost(network),
@@ -143,10 +147,30 @@ def export_artifact(
     if card:
         files[CARD] = card.encode()
     if weights:
-        kept = {"calibration": manifest.calibration, "thresholds": manifest.thresholds, "metrics": manifest.metrics}
+        kept = {
+            "questions": {name: asdict(question) for name, question in answered.items()},
+            "metrics": manifest.metrics,
+        }
         files |= {f"{CHECKPOINT}/{file}": data for file, data in checkpoint_files(network, kept, half=True).items()}
     _move_into_place(manifest, files, target)
     return manifest
+
+
+def _measured_questions(metadata: Mapping[str, Any]) -> dict[str, Question]:
+    """What training measured of each question, empty where it measured nothing. Raises ValueError."""
+    if not metadata.keys() & {"questions", "calibration", "thresholds"}:
+        return {}
+    return TypeAdapter(dict[str, Question]).validate_python(lifted(metadata)["questions"])
+
+
+def _own_questions(names: Sequence[str], given: Mapping[str, Question]) -> dict[str, Question]:
+    """The questions of a network in the order of its columns. Raises ArtifactError for one that is not its own."""
+    if unknown := sorted(given.keys() - set(names)):
+        raise ArtifactError(
+            f"the network answers {', '.join(names)}, and there is a calibration of {', '.join(unknown)}; calibrate "
+            "the questions that it answers"
+        )
+    return {name: given.get(name, Question()) for name in names}
 
 
 def _judges(precision: str, pictures: str | os.PathLike[str] | None, pixels: int) -> Pictures | None:

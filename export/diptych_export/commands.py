@@ -104,7 +104,8 @@ def _export(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
         f"{args.output}: model {manifest.name}, revision {manifest.revision}, "
         + ", ".join(f"{file} {size / 1e6:.1f} MB" for file, size in sizes.items())
     )
-    return {"artifact": args.output, "bytes": sizes, "manifest": asdict(manifest)}, lines
+    described = asdict(manifest) | {"thresholds": manifest.thresholds}
+    return {"artifact": args.output, "bytes": sizes, "manifest": described}, lines
 
 
 def _gates(manifest: Manifest) -> list[str]:

@@ -53,7 +53,7 @@ class PanelModule(nn.Module):
 
 
 class PairModule(nn.Module):
-    """Tokens float32 (B, N, M, d) of two panels -> logits float32 (B,)."""
+    """Tokens float32 (B, N, M, d) of two panels -> logits float32 (B,), or (B, Q) where there are several questions."""
 
     def __init__(self, network: PairNetwork) -> None:
         super().__init__()

@@ -14,8 +14,9 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from diptych_export.errors import ArtifactError
+from diptych_export.questions import MATCH, Question, default_question, lifted
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest.json"
 PANEL_GRAPH, PAIR_GRAPH, EXPLAIN_GRAPH, CARD = "panel.onnx", "pair.onnx", "explain.onnx", "CARD.md"
 CHECKPOINT = "checkpoint"  # the folder of a released model with the weights to train on from
@@ -28,10 +29,10 @@ class Manifest:
 
     `revision` names the panel and the pair graph: what was stored under one revision cannot be compared with another's.
     The explain graph, where there is one, is not in it: no stored number depends on it.
-    `token_shape` is (N, M, d), `calibration` {"scale", "offset"} of the relevance score, `thresholds` {false-positive
-    rate: relevance score}, `digests` {file: sha256}, `parity` what the export compared and found, `metrics` what
-    training measured, `flops` the operations of the panel graph for a picture and of the pair graph for a pair,
-    `precision` "float32", "float16" or "int8", and `ranking` what the two latter did to one.
+    `token_shape` is (N, M, d), `questions` what the logits answer, a column each in this order, `digests`
+    {file: sha256}, `parity` what the export compared and found, `metrics` what training measured, `flops` the
+    operations of the panel graph for a picture and of the pair graph for a pair, `precision` "float32", "float16" or
+    "int8", and `ranking` what the two latter did to one.
     """
 
     name: str
@@ -42,8 +43,7 @@ class Manifest:
     opset: int
     preprocessing: str
     digests: dict[str, str]
-    calibration: dict[str, float] = field(default_factory=lambda: {"scale": 1.0, "offset": 0.0})
-    thresholds: dict[str, float] = field(default_factory=dict)
+    questions: dict[str, Question] = field(default_factory=lambda: {MATCH: Question()})
     parity: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)
     flops: dict[str, int] = field(default_factory=dict)
@@ -56,14 +56,22 @@ class Manifest:
         sizes = (self.panel_size, *self.token_shape, self.embedding_dim)
         if min(sizes) < 1:
             raise ValueError(f"sizes must be positive, got panel, tokens and embedding {sizes}")
-        if set(self.calibration) != {"scale", "offset"} or self.calibration["scale"] <= 0:
-            raise ValueError(f"calibration must be a positive 'scale' and an 'offset', got {self.calibration}")
+        if not self.questions:
+            raise ValueError("a model answers at least one question, got no questions")
         if missing := {PANEL_GRAPH, PAIR_GRAPH} - set(self.digests):
             raise ValueError(f"digests lack {', '.join(sorted(missing))}")
 
+    @property
+    def thresholds(self) -> dict[str, float]:
+        """Those of the question that is asked unless somebody says otherwise."""
+        return self.questions[default_question(self.questions)].thresholds
+
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> Manifest:
-        """Read `manifest.json` of an artifact; ArtifactError where it is missing, damaged or of another format."""
+        """Read `manifest.json` of an artifact; ArtifactError where it is missing, damaged or of an unknown format.
+
+        Format 1 had one calibration for whatever is asked.
+        """
         path = Path(directory) / MANIFEST
         try:
             values = json.loads(path.read_text("utf-8"))
@@ -75,17 +83,22 @@ class Manifest:
         except (OSError, ValueError) as error:
             raise ArtifactError(f"{path} cannot be read as JSON ({error}); export the artifact again") from None
         found = values.get("format") if isinstance(values, dict) else None
-        if found != FORMAT:
+        # As JSON has it: neither True nor 1.0 is a format.
+        if type(found) is not int or found not in (1, FORMAT):
             raise ArtifactError(
-                f"{path} has format {found!r}, this version of diptych reads format {FORMAT}; "
+                f"{path} has format {found!r}, this version of diptych reads the formats 1 and {FORMAT}; "
                 "upgrade with `pip install -U diptych`, or export the checkpoint again with the version installed here"
             )
         try:
+            if found == 1:
+                values = lifted(values) | {"format": FORMAT}
             return TypeAdapter(cls).validate_python(values)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"]) or "the whole"
             raise ArtifactError(f"{path} is not valid: {where}: {first['msg']}; export the artifact again") from None
+        except ValueError as error:
+            raise ArtifactError(f"{path} is not valid: {error}; export the artifact again") from None
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write `manifest.json` into the directory, through a temporary file."""

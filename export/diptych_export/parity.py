@@ -143,7 +143,7 @@ def compare(
 
 
 def _all_pairs(tokens: np.ndarray, run: Run) -> np.ndarray:
-    """The logits of every picture with every one, chunk by chunk: tokens (n, N, M, d) -> (n, n)."""
+    """The logits of every picture with every one, chunk by chunk: tokens (n, N, M, d) -> (n, n), or (n, n, Q)."""
     starts = range(0, len(tokens), _CHUNK)
     return np.stack(
         [np.concatenate([run(_against(one, tokens[start : start + _CHUNK]))[0] for start in starts]) for one in tokens]
@@ -155,13 +155,16 @@ def _against(one: np.ndarray, many: np.ndarray) -> Feeds:
 
 
 def _ranked(found: Difference, logits: np.ndarray, got: np.ndarray) -> Difference:
-    """The difference, with what all pairs add to it, and how many of torch's `logits` (n, n) are ordered otherwise."""
+    """The difference, with what all pairs add to it, and how many of torch's `logits` (n, n) are ordered otherwise.
+
+    Of logits (n, n, Q) each column is a ranking of its own.
+    """
     allowed = TOLERANCE * np.maximum(1, np.abs(logits))
     # Further apart than both may be wrong.
     surely = logits[:, :, None] - logits[:, None, :] > allowed[:, :, None] + allowed[:, None, :]
     flips = int((surely & (got[:, :, None] < got[:, None, :])).sum())
     largest = float(np.max([found.largest, (np.abs(got - logits) / np.maximum(1, np.abs(logits))).max()]))
-    return replace(found, largest=largest, pairs=got.size, flips=flips)
+    return replace(found, largest=largest, pairs=got.shape[0] * got.shape[1], flips=flips)
 
 
 def _torch(function: Callable[[Tensor, Tensor], Tensor]) -> Run:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from io import BytesIO
@@ -25,6 +25,7 @@ from diptych_export.commandline import table
 from diptych_export.errors import ArtifactError, PictureError
 from diptych_export.graphs import Graphs, inlined
 from diptych_export.pictures import SUFFIXES, open_picture, panel_pixels
+from diptych_export.questions import COPY, MATCH
 from diptych_export.runtime import open_session
 
 PRECISIONS = ("float32", "float16", "int8")
@@ -105,19 +106,27 @@ def in_precision(graphs: Graphs, precision: str, calibration: np.ndarray) -> Gra
 
     int8 has the panel graph's convolutions in 8 bits, with scales from the pixels of `calibration`, and all else as it
     was: the products of the pair graph gain too little. float16 has panel and pair graph in float16 throughout but for
-    the last product, in standard operators only, with tokens in and out in float16 as they are stored.
+    the last product and what comes behind it, in standard operators only, with tokens in and out in float16 as they are
+    stored.
     """
     if precision == "int8":
         return graphs._replace(panel=_int8(graphs.panel, calibration))
-    last = next(node.name for node in reversed(graphs.pair.graph.node) if node.op_type == "Gemm")
+    names = [node.name for node in graphs.pair.graph.node]
+    last = max(place for place, node in enumerate(graphs.pair.graph.node) if node.op_type == "Gemm")
     return graphs._replace(
-        panel=_float16(graphs.panel, ["pixels", "embeddings"], []), pair=_float16(graphs.pair, ["logits"], [last])
+        panel=_float16(graphs.panel, ["pixels", "embeddings"], []),
+        pair=_float16(graphs.pair, ["logits"], names[last:]),
     )
 
 
-def compare_ranking(before: Graphs, after: Graphs, pictures: Pictures) -> Ranking:
-    """How edits find their originals by either graphs."""
-    (recall, micro_ap), (recall_after, micro_ap_after) = (_found(graphs, pictures) for graphs in (before, after))
+def compare_ranking(before: Graphs, after: Graphs, pictures: Pictures, questions: Sequence[str] = (MATCH,)) -> Ranking:
+    """How edits find their originals by either graphs, whose logits answer the questions.
+
+    Edits are copies, so the column of *copy* judges where there is one.
+    """
+    column = questions.index(COPY) if COPY in questions else 0
+    found = [_found(graphs, pictures, column) for graphs in (before, after)]
+    (recall, micro_ap), (recall_after, micro_ap_after) = found
     return Ranking(len(pictures.edits), (recall, recall_after), (micro_ap, micro_ap_after))
 
 
@@ -168,8 +177,8 @@ def _float16(graph: onnx.ModelProto, kept: list[str], blocked: list[str]) -> onn
     return convert_float_to_float16(plain, keep_io_types=keep, node_block_list=blocked)
 
 
-def _found(graphs: Graphs, pictures: Pictures) -> tuple[float, float]:
-    """Share of edits whose original is nearest by embedding, and average precision of all pairs by their logit."""
+def _found(graphs: Graphs, pictures: Pictures, column: int) -> tuple[float, float]:
+    """Share of edits whose original is nearest by embedding, and average precision of all pairs by one logit."""
     panel, pair = (open_session(graph.SerializeToString()) for graph in (graphs.panel, graphs.pair))
     (tokens, embeddings), (edited, queries) = (
         [np.concatenate(part) for part in zip(*_in_chunks(panel, pixels), strict=True)]
@@ -184,7 +193,7 @@ def _found(graphs: Graphs, pictures: Pictures) -> tuple[float, float]:
         for start in range(0, count, _CHUNK):
             some = tokens[start : start + _CHUNK]
             feeds = {"tokens_a": np.repeat(edited[row : row + 1], len(some), 0), "tokens_b": some}
-            logits[row, start : start + _CHUNK] = pair.run(None, feeds)[0]
+            logits[row, start : start + _CHUNK] = pair.run(None, feeds)[0].reshape(len(some), -1)[:, column]
     nearest = (queries.astype(np.float32) @ embeddings.T.astype(np.float32)).argmax(1)
     right = np.eye(count, dtype=bool).ravel()[np.argsort(-logits.ravel(), kind="stable")]
     places = right.nonzero()[0]

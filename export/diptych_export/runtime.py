@@ -5,6 +5,7 @@ No torch.
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from diptych_export.errors import ArtifactError
 from diptych_export.kernel import NAME, KernelError, Library, kernel, kernel_mode
 from diptych_export.manifest import EXPLAIN_GRAPH, PAIR_GRAPH, PANEL_GRAPH, Manifest, find_artifact
 from diptych_export.providers import CPU, GPU, PROVIDERS, gpu_providers, obstacle, took
+from diptych_export.questions import answered, default_question
 from diptych_export.threads import thread_count
 
 PANEL_CHUNK, PAIR_CHUNK = 4, 8
@@ -44,6 +46,9 @@ class Runtime:
     `provider` is ONNX Runtime's name of what it runs on and `provider_reason` says why; `attention_path` says how the
     attention node is computed: "kernel (avx512)", or "function body: ..." with the reason, by the standard operators
     that the graph brings along. `explains` says whether there is an `attention` to ask for.
+
+    `questions` are what one look at a pair answers, in the order of the logits' columns; `question` is the one that
+    this runtime gives the scores, relevance and `thresholds` of, in the `column` of this number. `asking` has others.
     """
 
     def __init__(
@@ -59,15 +64,17 @@ class Runtime:
         self.manifest = manifest
         self.name, self.revision = manifest.name, manifest.revision
         self.panel_size, self.token_shape = manifest.panel_size, manifest.token_shape
-        self.embedding_dim, self.thresholds = manifest.embedding_dim, dict(manifest.thresholds)
+        self.embedding_dim, self.questions = manifest.embedding_dim, tuple(manifest.questions)
         self.provider, self.provider_reason, self.threads = provider, provider_reason, threads
         self.attention_path = attention_path
         on_cpu = provider == CPU
         self.workers = threads if on_cpu else 1
         self.panel_chunk, self.pair_chunk = (PANEL_CHUNK, PAIR_CHUNK) if on_cpu else (GPU_PANEL_CHUNK, GPU_PAIR_CHUNK)
         self.explains = EXPLAIN_GRAPH in manifest.digests
-        self._panel, self._pair, self._explain = open_graph(PANEL_GRAPH), open_graph(PAIR_GRAPH), None
-        self._open_graph, self._opening = open_graph, Lock()
+        self._panel, self._pair = open_graph(PANEL_GRAPH), open_graph(PAIR_GRAPH)
+        self._explain = _Later(partial(open_graph, EXPLAIN_GRAPH))
+        self._check_columns()
+        self._answer(default_question(self.questions))
 
     @classmethod
     def open(
@@ -126,6 +133,19 @@ class Runtime:
                 library, path = _attention(mode, str(error))
         return on_cpu(library=library, path=path)
 
+    def asking(self, question: str | None) -> Runtime:
+        """This model asked another question, which costs nothing: the sessions are shared. None is no other one.
+
+        A model that answers a single question gives its one score for any. Raises ArtifactError for a question that
+        this one does not answer.
+        """
+        name = self.question if question is None else answered(question, self.questions, self.name)
+        if name == self.question:
+            return self
+        view = copy.copy(self)
+        view._answer(name)
+        return view
+
     def encode(self, pixels: np.ndarray) -> Panels:
         """Pixels uint8 (B, S, S, 3) of `panel_pixels` -> tokens and embeddings; B may be 0."""
         size = self.panel_size
@@ -141,19 +161,19 @@ class Runtime:
         return Panels(tokens, embeddings)
 
     def pair_logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
-        """Logits float32 (P,) of pairs of tokens (P, N, M, d), either of which may have P = 1 for the other's many."""
+        """Logits float32 (P,) of its question, of pairs of tokens (P, N, M, d); one of a side may stand for P."""
         tokens_a, tokens_b = self.paired(tokens_a, tokens_b)
         logits = np.empty(len(tokens_a), np.float32)
 
         def run(rows: slice) -> None:
-            logits[rows] = self.logits_here(tokens_a[rows], tokens_b[rows])
+            logits[rows] = self.logits_here(tokens_a[rows], tokens_b[rows])[:, self.column]
 
         self._in_chunks(run, len(logits), self.pair_chunk)
         return logits
 
     def logits_here(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
-        """`pair_logits` of what `paired` gave, on this thread alone."""
-        return self._run_pairs(self._pair, tokens_a, tokens_b)[0]
+        """Logits float32 (P, Q) of all `questions`, of what `paired` gave, on this thread alone."""
+        return self._run_pairs(self._pair, tokens_a, tokens_b)[0].reshape(len(tokens_a), -1)
 
     def attention(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
         """Which patch looks at which across the seam: float32 (P, T, T), T = N M, of pairs as in `pair_logits`.
@@ -164,7 +184,13 @@ class Runtime:
         Raises ArtifactError where the artifact has no explain graph.
         """
         tokens_a, tokens_b = self.paired(tokens_a, tokens_b)
-        session = self._explain_session()
+        if not self.explains:
+            raise ArtifactError(
+                f"the model {self.name!r} cannot show its attention: the artifact has no {EXPLAIN_GRAPH}; export its "
+                "checkpoint again with `diptych export CHECKPOINT -o DIR`, unless its mixer has none to show "
+                "(convolution, for one, has not)"
+            )
+        session = self._explain()
         patches = self.token_shape[0] * self.token_shape[1]
         maps = np.empty((len(tokens_a), patches, patches), np.float32)
 
@@ -176,10 +202,8 @@ class Runtime:
         return maps
 
     def relevance(self, logits: np.ndarray) -> np.ndarray:
-        """Calibrated probabilities float32 in [0, 1]: sigmoid(scale * logit + offset), computed in float64."""
-        scale, offset = self.manifest.calibration["scale"], self.manifest.calibration["offset"]
-        # The sigmoid by tanh: nothing overflows at either end.
-        return (0.5 + 0.5 * np.tanh(0.5 * (scale * np.asarray(logits, np.float64) + offset))).astype(np.float32)
+        """Probabilities float32 in [0, 1] of its question: sigmoid(scale * logit + offset), computed in float64."""
+        return self.manifest.questions[self.question].relevance(logits)
 
     def paired(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Both sides in float16 with as many rows; one row stands for the other's many, without a copy.
@@ -197,18 +221,18 @@ class Runtime:
             raise ValueError(f"{name} must be (P, {', '.join(map(str, self.token_shape))}), got {tokens.shape}")
         return np.ascontiguousarray(tokens, np.float16)
 
-    def _explain_session(self) -> Any:
-        """The session of the explain graph, opened when first asked for: scoring alone does not pay for it."""
-        if not self.explains:
+    def _answer(self, question: str) -> None:
+        """Give the scores of this question from now on."""
+        self.question, self.column = question, self.questions.index(question)
+        self.thresholds = dict(self.manifest.questions[question].thresholds)
+
+    def _check_columns(self) -> None:
+        _, *columns = self._pair.get_outputs()[0].shape
+        if (columns or [1]) != [len(self.questions)]:
             raise ArtifactError(
-                f"the model {self.name!r} cannot show its attention: the artifact has no {EXPLAIN_GRAPH}; export its "
-                "checkpoint again with `diptych export CHECKPOINT -o DIR`, unless its mixer has none to show "
-                "(convolution, for one, has not)"
+                f"the model {self.name!r} names {len(self.questions)} questions ({', '.join(self.questions)}), and its "
+                f"pair graph gives {columns or [1]} logits a pair; export the artifact again"
             )
-        with self._opening:
-            if self._explain is None:
-                self._explain = self._open_graph(EXPLAIN_GRAPH)
-            return self._explain
 
     def _in_chunks(self, run: Callable[[slice], None], count: int, chunk: int) -> None:
         """Run the rows [0, count) chunk by chunk, several at a time: a session has one thread, and is shared."""
@@ -245,6 +269,19 @@ class Runtime:
         if missing > 0:
             feeds = {name: np.concatenate([rows, np.repeat(rows[-1:], missing, 0)]) for name, rows in feeds.items()}
         return [output[:count] for output in session.run(None, dict(feeds))]
+
+
+class _Later:
+    """What is opened when it is first asked for, and once: scoring alone does not pay for the explain graph."""
+
+    def __init__(self, open: Callable[[], Any]) -> None:
+        self._open, self._lock, self._opened = open, Lock(), None
+
+    def __call__(self) -> Any:
+        with self._lock:
+            if self._opened is None:
+                self._opened = self._open()
+            return self._opened
 
 
 def _canonical(

@@ -1,8 +1,9 @@
 """A model repository for NVIDIA Triton, and for KServe, which runs it: an artifact's graphs as three of its models.
 
 `NAME_panel` makes of pixels uint8 (S, S, 3) what is kept of a picture: tokens in half precision and an embedding.
-`NAME_pair` makes of two pictures' tokens `raw_score` (1,), the logit, and `relevance_score` (1,), calibrated to [0, 1].
-`NAME` is both in one, from two pictures' pixels to the scores. The node of our own runs by the body that it has along.
+`NAME_pair` makes of two pictures' tokens `raw_score` (Q,), the logits, and `relevance_score` (Q,), calibrated to
+[0, 1]; the parameter `questions` names the Q columns. `NAME` is both in one, from two pictures' pixels to the scores.
+The node of our own runs by the body that it has along.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from diptych_export.errors import ArtifactError
 from diptych_export.manifest import PAIR_GRAPH, PANEL_GRAPH, Manifest, find_artifact
+from diptych_export.questions import Question
 
 if TYPE_CHECKING:
     import onnx
@@ -28,7 +30,7 @@ PANEL_BATCH, PAIR_BATCH = 32, 256  # what a GPU likes; Triton takes fewer where 
 DELAY = 1000  # microseconds that the first of a batch waits for others
 
 _TYPES = {"UINT8": "TYPE_UINT8", "FLOAT16": "TYPE_FP16", "FLOAT": "TYPE_FP32"}
-_SCORES = {"raw_score": ("FLOAT", [1]), "relevance_score": ("FLOAT", [1])}
+_SCORES = ("raw_score", "relevance_score")
 
 Tensors = Mapping[str, tuple[str, Sequence[int]]]
 
@@ -52,12 +54,15 @@ def write_repository(model: str | os.PathLike[str], directory: str | os.PathLike
     kept = {"tokens": ("FLOAT16", manifest.token_shape), "embeddings": ("FLOAT", [manifest.embedding_dim])}
     tokens: Tensors = dict.fromkeys(("tokens_a", "tokens_b"), ("FLOAT16", manifest.token_shape))
     pictures: Tensors = dict.fromkeys(("pixels_a", "pixels_b"), pixels["pixels"])
+    scores: Tensors = dict.fromkeys(_SCORES, ("FLOAT", [len(manifest.questions)]))
     files = {
         f"{panel}/config.pbtxt": _model_config(panel, manifest, pixels, kept, PANEL_BATCH),
         f"{panel}/{VERSION}/model.onnx": _panel_graph(manifest.read_checked(source, PANEL_GRAPH)),
-        f"{pair}/config.pbtxt": _model_config(pair, manifest, tokens, _SCORES, PAIR_BATCH),
-        f"{pair}/{VERSION}/model.onnx": _pair_graph(manifest.read_checked(source, PAIR_GRAPH), manifest.calibration),
-        f"{name}/config.pbtxt": _ensemble_config(manifest, pictures, panel, pair),
+        f"{pair}/config.pbtxt": _model_config(pair, manifest, tokens, scores, PAIR_BATCH),
+        f"{pair}/{VERSION}/model.onnx": _pair_graph(
+            manifest.read_checked(source, PAIR_GRAPH), list(manifest.questions.values())
+        ),
+        f"{name}/config.pbtxt": _ensemble_config(manifest, pictures, scores, panel, pair),
         # An ensemble has no file of its own, but a folder, and object stores keep no empty ones.
         f"{name}/{VERSION}/revision": manifest.revision,
     }
@@ -100,8 +105,8 @@ def _panel_graph(graph: bytes) -> bytes:
     return model.SerializeToString(deterministic=True)
 
 
-def _pair_graph(graph: bytes, calibration: Mapping[str, float]) -> bytes:
-    """Tokens in half precision, as they are stored; the logit and the relevance, sigmoid(scale * logit + offset)."""
+def _pair_graph(graph: bytes, questions: Sequence[Question]) -> bytes:
+    """Tokens in half precision, as they are stored; logits and relevance, sigmoid(scale * logit + offset), of each."""
     onnx = _onnx()
     model = onnx.load_from_string(graph)
     helper, proto = onnx.helper, onnx.TensorProto
@@ -111,25 +116,26 @@ def _pair_graph(graph: bytes, calibration: Mapping[str, float]) -> bytes:
             model.graph.node.insert(0, helper.make_node("Cast", [given.name], [_renamed(model, given.name)], to=kind))
             given.type.tensor_type.elem_type = proto.FLOAT16
     batch = model.graph.input[0].type.tensor_type.shape.dim[0].dim_param
-    scale, offset, axis = "calibration_scale", "calibration_offset", "calibration_axis"
+    scale, offset, shape = "calibration_scale", "calibration_offset", "calibration_shape"
+    count = len(questions)
     model.graph.initializer.extend(
         [
-            helper.make_tensor(scale, proto.FLOAT, [1], [calibration["scale"]]),
-            helper.make_tensor(offset, proto.FLOAT, [1], [calibration["offset"]]),
-            helper.make_tensor(axis, proto.INT64, [1], [1]),
+            helper.make_tensor(scale, proto.FLOAT, [count], [question.scale for question in questions]),
+            helper.make_tensor(offset, proto.FLOAT, [count], [question.offset for question in questions]),
+            helper.make_tensor(shape, proto.INT64, [2], [-1, count]),
         ]
     )
     model.graph.node.extend(
         [
             helper.make_node("Cast", ["logits"], ["calibration_logits"], to=proto.FLOAT),
-            helper.make_node("Unsqueeze", ["calibration_logits", axis], ["raw_score"]),
+            helper.make_node("Reshape", ["calibration_logits", shape], ["raw_score"]),
             helper.make_node("Mul", ["raw_score", scale], ["calibration_scaled"]),
             helper.make_node("Add", ["calibration_scaled", offset], ["calibration_sum"]),
             helper.make_node("Sigmoid", ["calibration_sum"], ["relevance_score"]),
         ]
     )
     del model.graph.output[:]
-    model.graph.output.extend(helper.make_tensor_value_info(name, proto.FLOAT, [batch, 1]) for name in _SCORES)
+    model.graph.output.extend(helper.make_tensor_value_info(name, proto.FLOAT, [batch, count]) for name in _SCORES)
     return model.SerializeToString(deterministic=True)
 
 
@@ -160,11 +166,11 @@ def _model_config(name: str, manifest: Manifest, inputs: Tensors, outputs: Tenso
         f'name: "{name}"\nbackend: "onnxruntime"\nmax_batch_size: {batch}\n'
         f"{_tensors('input', inputs)}{_tensors('output', outputs)}"
         f"dynamic_batching {{ preferred_batch_size: [ {batch} ] max_queue_delay_microseconds: {DELAY} }}\n"
-        f'model_warmup [\n    {{\n      name: "zeros"\n      batch_size: 1\n{warm}    }}\n]\n{_revision(manifest)}'
+        f'model_warmup [\n    {{\n      name: "zeros"\n      batch_size: 1\n{warm}    }}\n]\n{_parameters(manifest)}'
     )
 
 
-def _ensemble_config(manifest: Manifest, pictures: Tensors, panel: str, pair: str) -> str:
+def _ensemble_config(manifest: Manifest, pictures: Tensors, scores: Tensors, panel: str, pair: str) -> str:
     """Both pictures through the panel graph, then their tokens through the pair graph."""
 
     def step(model: str, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> str:
@@ -179,8 +185,8 @@ def _ensemble_config(manifest: Manifest, pictures: Tensors, panel: str, pair: st
     scored = step(pair, {f"tokens_{side}": f"tokens_{side}" for side in "ab"}, {name: name for name in _SCORES})
     return (
         f'name: "{manifest.name}"\nplatform: "ensemble"\nmax_batch_size: {PANEL_BATCH}\n'
-        f"{_tensors('input', pictures)}{_tensors('output', _SCORES)}"
-        f"ensemble_scheduling {{\n  step [\n" + ",\n".join([*encoded, scored]) + f"\n  ]\n}}\n{_revision(manifest)}"
+        f"{_tensors('input', pictures)}{_tensors('output', scores)}"
+        f"ensemble_scheduling {{\n  step [\n" + ",\n".join([*encoded, scored]) + f"\n  ]\n}}\n{_parameters(manifest)}"
     )
 
 
@@ -192,5 +198,8 @@ def _tensors(what: str, tensors: Tensors) -> str:
     return f"{what} [\n" + ",\n".join(lines) + "\n]\n"
 
 
-def _revision(manifest: Manifest) -> str:
-    return f'parameters {{ key: "revision" value {{ string_value: "{manifest.revision}" }} }}\n'
+def _parameters(manifest: Manifest) -> str:
+    said = {"revision": manifest.revision, "questions": ",".join(manifest.questions)}
+    return "".join(
+        f'parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}\n' for key, value in said.items()
+    )

@@ -1,8 +1,9 @@
 import copy
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
+import onnx
 import pytest
 import torch
 
@@ -10,7 +11,9 @@ from diptych_export import artifact as module
 from diptych_export.artifact import export_artifact, export_checkpoint
 from diptych_export.errors import ArtifactError
 from diptych_export.folding import frozen
+from diptych_export.graphs import Graphs
 from diptych_export.manifest import CARD, CHECKPOINT, MODELS, Manifest, bundled_models, digest, find_checkpoint
+from diptych_export.questions import Question, lifted
 from diptych_export.runtime import Runtime
 from diptych_model import load_checkpoint, save_checkpoint
 from diptych_model.checkpoint import read_description
@@ -20,8 +23,12 @@ def test_an_artifact_carries_graphs_digests_sizes_calibration_and_parity(artifac
     manifest = Manifest.load(artifact)
     assert {path.name for path in artifact.iterdir()} == {"panel.onnx", "pair.onnx", "explain.onnx", "manifest.json"}
     assert all(digest((artifact / file).read_bytes()) == value for file, value in manifest.digests.items())
-    assert (manifest.name, manifest.opset, manifest.format) == ("tiny", 23, 1)
-    assert manifest.calibration == {"scale": 1.5, "offset": -0.25}
+    assert (manifest.name, manifest.opset, manifest.format) == ("tiny", 23, 2)
+    assert asdict(manifest.questions["match"]) == {
+        "scale": 1.5,
+        "offset": -0.25,
+        "thresholds": {"0.01": 0.9, "0.001": 0.97, "0.0001": 0.99},
+    }
     assert manifest.metrics == {"note": "random weights"}
     assert manifest.parity["largest"] <= manifest.parity["tolerance"] == 1e-5
 
@@ -102,8 +109,7 @@ def test_a_checkpoint_brings_its_calibration_thresholds_metrics_and_card(tiny_ne
     assert manifest == replace(
         manifest,
         name="out",
-        calibration=metadata["calibration"],
-        thresholds=metadata["thresholds"],
+        questions={"match": Question(0.8, 0.1, {"0.01": 0.7})},
         metrics=metadata["metrics"],
     )
     assert (tmp_path / "out" / CARD).read_text() == "# What it is\n"
@@ -128,13 +134,31 @@ def test_an_artifact_with_its_weights_is_exported_again_with_what_was_measured_o
     save_checkpoint(tiny_network, tmp_path / "checkpoint", measured)
     export_checkpoint(tmp_path / "checkpoint", tmp_path / "out", check=False, weights=True)
     again = export_checkpoint(tmp_path / "out", tmp_path / "again", check=False)
-    assert (again.calibration, again.thresholds, again.metrics) == tuple(measured.values())
+    assert again.questions == {"match": Question(2.0, -0.5, {"0.01": 0.8})}
+    assert again.metrics == measured["metrics"]
+    kept = read_description(tmp_path / "out" / CHECKPOINT)["metadata"]
+    assert kept == {"questions": {"match": asdict(again.questions["match"])}, "metrics": {"seen": 3}}
+
+
+def test_what_was_measured_of_several_questions_is_kept_in_the_order_of_the_columns(
+    tiny_network_of_two, artifact_of_two, tmp_path, monkeypatch
+):
+    graphs = Graphs(*(onnx.load(artifact_of_two / f"{part}.onnx") for part in Graphs._fields))
+    monkeypatch.setattr(module, "export_graphs", lambda network, opset: graphs)
+    measured = {"questions": {"thing": {"scale": 3.0, "offset": 0.0, "thresholds": {"0.01": 0.5}}}}
+    save_checkpoint(tiny_network_of_two, tmp_path / "checkpoint", measured)
+    manifest = export_checkpoint(tmp_path / "checkpoint", tmp_path / "out", check=False)
+    assert list(manifest.questions.items()) == [("copy", Question()), ("thing", Question(3.0, 0.0, {"0.01": 0.5}))]
+    save_checkpoint(tiny_network_of_two, tmp_path / "checkpoint", {"thresholds": {"0.01": 0.5}})
+    with pytest.raises(ArtifactError, match="the network answers copy, thing, and there is a calibration of match"):
+        export_checkpoint(tmp_path / "checkpoint", tmp_path / "out", check=False)
 
 
 @pytest.mark.parametrize("model", bundled_models())
 def test_a_released_model_s_weights_carry_what_its_manifest_says_was_measured(model):
     manifest, kept = Manifest.load(MODELS / model), read_description(find_checkpoint(model))["metadata"]
-    assert kept == {name: getattr(manifest, name) for name in ("calibration", "thresholds", "metrics")}
+    questions = {name: asdict(question) for name, question in manifest.questions.items()}
+    assert lifted(kept) == {"questions": questions, "metrics": manifest.metrics}
 
 
 def test_what_is_no_checkpoint_is_refused(tmp_path):

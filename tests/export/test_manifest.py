@@ -7,6 +7,7 @@ import pytest
 from diptych_export import manifest as module
 from diptych_export.errors import ArtifactError
 from diptych_export.manifest import MANIFEST, Manifest, bundled_models, find_artifact, revision_of
+from diptych_export.questions import Question
 
 
 @pytest.fixture
@@ -35,11 +36,11 @@ def test_a_directory_without_a_manifest_is_no_artifact_and_the_error_names_the_c
         Manifest.load(tmp_path)
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None])
+@pytest.mark.parametrize("version", [0, 3, "1", True, None])
 def test_an_unknown_format_version_is_refused_with_the_way_out(version, copied):
     rewrite(copied, format=version)
     with pytest.raises(
-        ArtifactError, match=rf"format {version!r}, .* reads format 1; upgrade with `pip install -U diptych`"
+        ArtifactError, match=rf"format {version!r}, .* reads the formats 1 and 2; upgrade with `pip install -U diptych`"
     ):
         Manifest.load(copied)
 
@@ -50,7 +51,13 @@ def test_an_unknown_format_version_is_refused_with_the_way_out(version, copied):
         ({"panel_size": "large"}, "panel_size: Input should be a valid integer"),
         ({"panel_size": 0}, "sizes must be positive"),
         ({"token_shape": [4, 4]}, "token_shape.2: Field required"),
-        ({"calibration": {"scale": 1.0}}, "calibration must be a positive 'scale' and an 'offset'"),
+        (
+            {"questions": {"match": {"scale": 0}}},
+            "questions.match: .*calibration must be a positive 'scale' and an 'off",
+        ),
+        ({"questions": {"match": {"thresholds": 0.9}}}, "questions.match.thresholds: Input should be a valid dict"),
+        ({"questions": {}}, "answers at least one question"),
+        ({"calibration": {"scale": 1.0, "offset": 0.0}}, "calibration: Unexpected keyword argument"),
         ({"digests": {}}, "digests lack pair.onnx, panel.onnx"),
         ({"colour": 3}, "colour: Unexpected keyword argument"),
     ],
@@ -59,6 +66,37 @@ def test_a_manifest_that_makes_no_sense_is_refused_with_the_place(changes, messa
     rewrite(copied, **changes)
     with pytest.raises(ArtifactError, match=message):
         Manifest.load(copied)
+
+
+def format_1(directory, **changes):
+    """Write the manifest as it was before models answered several questions."""
+    path = directory / MANIFEST
+    values = json.loads(path.read_text())
+    question = values.pop("questions")["match"]
+    values |= {"format": 1, "thresholds": question.pop("thresholds"), "calibration": question}
+    path.write_text(json.dumps(values | changes))
+
+
+def test_a_manifest_of_format_1_has_its_calibration_and_thresholds_in_its_one_question(artifact, copied):
+    format_1(copied)
+    found = Manifest.load(copied)
+    assert found == Manifest.load(artifact)
+    assert found.questions == {"match": Question(1.5, -0.25, {"0.01": 0.9, "0.001": 0.97, "0.0001": 0.99})}
+    assert found.thresholds == found.questions["match"].thresholds
+
+
+def test_a_manifest_of_format_1_whose_calibration_is_none_is_refused(copied):
+    format_1(copied, calibration={"scale": 1.0})
+    with pytest.raises(ArtifactError, match=r"calibration must be a positive 'scale' and an 'offset', got \{'scale'"):
+        Manifest.load(copied)
+
+
+def test_the_questions_stand_in_the_order_of_the_columns_and_thing_is_the_one_that_is_asked(artifact_of_two):
+    manifest = Manifest.load(artifact_of_two)
+    assert list(manifest.questions) == ["copy", "thing"]
+    assert manifest.questions["copy"] == Question(2.0, -1.25, {"0.01": 0.6, "0.001": 0.7})
+    assert manifest.thresholds == {"0.01": 0.8, "0.001": 0.85}
+    assert json.loads((artifact_of_two / MANIFEST).read_text())["format"] == 2
 
 
 def test_text_that_is_no_json_is_refused(copied):
@@ -74,7 +112,7 @@ def test_the_revision_follows_from_the_graphs_and_from_nothing_else(artifact):
     assert revision_of({**manifest.digests, "pair.onnx": "0" * 64}) != manifest.revision
     # No stored number depends on what can be explained.
     assert revision_of({**manifest.digests, "explain.onnx": "0" * 64}) == manifest.revision
-    assert replace(manifest, calibration={"scale": 2.0, "offset": 1.0}).revision == manifest.revision
+    assert replace(manifest, questions={"match": Question(2.0, 1.0)}).revision == manifest.revision
 
 
 def test_bundled_models_are_found_by_name_and_artifacts_by_path(artifact, tmp_path, monkeypatch):

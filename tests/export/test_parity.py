@@ -77,6 +77,14 @@ def test_an_order_that_is_turned_is_counted_unless_the_two_are_as_good_as_equal(
         Parity((replace(tied, largest=0.0),), 0.0).require()
 
 
+def test_every_column_is_a_ranking_of_its_own():
+    logits = np.array([[[1.0, 5.0], [2.0, 4.0], [3.0, 6.0]]])
+    found = Difference("pair", "logits", "another", (2,), 0.0)
+    assert _ranked(found, logits, logits).flips == 0
+    turned = np.stack([logits[..., 0], logits[:, [1, 0, 2], 1]], -1)
+    assert (_ranked(found, logits, turned).flips, _ranked(found, logits, turned).pairs) == (1, 3)
+
+
 def test_a_nan_never_passes_the_gate(tiny_network, graphs):
     broken = graphs._replace(pair=perturbed(graphs.pair, "head.2.bias", math.nan))
     parity = compare(tiny_network, broken)

@@ -128,13 +128,31 @@ def altered(artifact, tmp_path):
 
 
 def test_the_calibration_is_in_the_graph(altered, triton, tmp_path):
-    source = altered(calibration={"scale": 0.25, "offset": -1.5})
+    source = altered(questions={"match": {"scale": 0.25, "offset": -1.5}})
     write_repository(source, tmp_path / "models")
     runtime = Runtime.open(source, threads=1)
     tokens = np.random.default_rng(2).normal(size=(2, 4, *runtime.token_shape)).astype(np.float16)
     answer = Server(tmp_path / "models", triton).infer("tiny_pair", {"tokens_a": tokens[0], "tokens_b": tokens[1]})
     wanted = 1 / (1 + np.exp(-(0.25 * answer["raw_score"].astype(float) - 1.5)))
     np.testing.assert_allclose(answer["relevance_score"], wanted, atol=1e-6)
+
+
+def test_every_question_has_a_column_of_both_scores_and_the_config_names_them(artifact_of_two, triton, tmp_path):
+    write_repository(artifact_of_two, tmp_path / "models")
+    server, runtime = Server(tmp_path / "models", triton), Runtime.open(artifact_of_two, threads=1)
+    pixels = np.random.default_rng(4).integers(0, 256, (2, 5, 32, 32, 3), np.uint8)
+    answer = server.infer("two", {"pixels_a": pixels[0], "pixels_b": pixels[1]})
+    tokens = [runtime.encode(side).tokens for side in pixels]
+    assert answer["raw_score"].shape == answer["relevance_score"].shape == (5, 2)
+    for column, name in enumerate(runtime.questions):
+        asked = runtime.asking(name)
+        logits = asked.pair_logits(*tokens)
+        np.testing.assert_allclose(answer["raw_score"][:, column], logits, atol=1e-4)
+        np.testing.assert_allclose(answer["relevance_score"][:, column], asked.relevance(logits), atol=1e-5)
+    for config in server.configs.values():
+        assert config.parameters["questions"].string_value == "copy,thing"
+    for name, has in ((name, session.get_outputs()) for name, session in server.sessions.items() if "pair" in name):
+        assert [list(one.dims) for one in server.configs[name].output] == [one.shape[1:] for one in has] == [[2], [2]]
 
 
 def test_a_model_in_half_precision_is_served_as_it_is(triton, tmp_path):
