@@ -12,6 +12,7 @@ from diptych.collection import Collection
 from diptych.durable import write_durably
 from diptych.indexing import load
 from diptych.naming import pictures
+from diptych.scorer import Scorer
 from diptych.search import Match
 from diptych_export.commandline import emit, remark, table
 from diptych_export.pictures import open_picture
@@ -39,7 +40,7 @@ def search(args: argparse.Namespace) -> int:
     nothing = "no picture meets the filter" if total else "the collection is empty"
     emit(
         args,
-        {"query": args.query, "model": scorer.runtime.name, **asdict(result)},
+        {"query": args.query, **_asked(scorer), **asdict(result)},
         table(("rank", "moved", "score", "cosine", "path"), rows) if rows else nothing,
     )
     times = ", ".join(f"{stage} {1000 * seconds:.0f} ms" for stage, seconds in result.timings.items())
@@ -67,7 +68,7 @@ def rerank(args: argparse.Namespace) -> int:
     ]
     emit(
         args,
-        {"query": args.query, "model": scorer.runtime.name, "results": results},
+        {"query": args.query, **_asked(scorer), "results": results},
         table(("rank", "score", "raw score", "path"), rows),
     )
     return 0
@@ -106,6 +107,10 @@ def explain(args: argparse.Namespace) -> int:
         "\n".join(lines),
     )
     return 0
+
+
+def _asked(scorer: Scorer) -> dict[str, str]:
+    return {"model": scorer.runtime.name, "question": scorer.runtime.question}
 
 
 def _moved(match: Match) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from diptych import demo, options
 from diptych.layout import KINDS
 from diptych_export.commandline import Subparsers, command, group
+from diptych_export.questions import COPY, THING
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -135,6 +136,7 @@ def _search(subparsers: Subparsers) -> None:
         help="look at no more once as many as --top have this score: faster, not exact",
     )
     options.filter(parser)
+    options.question(parser, THING)
     options.urls(parser)
     options.model(parser)
 
@@ -168,6 +170,7 @@ def _score(subparsers: Subparsers) -> None:
         help="processes that share the threads (default: this one alone)",
     )
     options.engine(parser)
+    options.question(parser, THING)
     options.urls(parser)
     options.model(parser)
     parser.set_defaults(usage_error=parser.error)
@@ -178,6 +181,7 @@ def _rerank(subparsers: Subparsers) -> None:
     parser.add_argument("query", metavar="QUERY", help="a picture file, a web address, or - for standard input")
     parser.add_argument("candidates", nargs="+", metavar="CANDIDATE", help="picture files")
     options.top(parser, None)
+    options.question(parser, THING)
     options.urls(parser)
     options.model(parser)
 
@@ -225,6 +229,7 @@ def _dedupe(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--store", metavar="DIR", type=options.a_folder, help="keep features and scores here, not in your cache"
     )
+    options.question(parser, COPY)
     options.engine(parser)
     options.model(parser)
     acts = parser.add_argument_group("acts", "nothing is moved or deleted without one of these")

@@ -98,6 +98,7 @@ def inspect_model(name: str) -> dict[str, Any]:
         "opset": manifest.opset,
         "files": sorted(manifest.digests),
         "thresholds": manifest.thresholds,
+        "questions": {name: asdict(question) for name, question in manifest.questions.items()},
     }
 
 

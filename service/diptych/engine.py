@@ -23,6 +23,7 @@ _STEP = 0.05  # seconds after which a waiting caller looks at its clock, and at 
 class Related(Protocol):
     """What the engine needs of a `Runtime`."""
 
+    questions: tuple[str, ...]
     workers: int
     pair_chunk: int
 
@@ -31,7 +32,7 @@ class Related(Protocol):
         ...
 
     def logits_here(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
-        """Raw scores of as many pairs, on this thread."""
+        """Raw scores (P, Q) of as many pairs, a column a question, on this thread."""
         ...
 
 
@@ -95,8 +96,9 @@ class Engine:
         return self._chunks.oldest()
 
     def logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray, *, seconds: float | None = None) -> np.ndarray:
-        """Raw scores float32 (P,), as `Runtime.pair_logits`; one side may have one row for the other's many.
+        """Raw scores float32 (P, Q), as `Runtime.logits_here`; one side may have one row for the other's many.
 
+        All questions are answered by one look, so whoever asks which of them shares the chunks with all others.
         Waits its turn, at most `seconds`, and while there is `Patience`. Raises DeadlineError when they are over,
         OverloadedError when too many pairs wait already; either way, and on Ctrl-C, what is not begun is never
         computed.
@@ -104,7 +106,8 @@ class Engine:
         tokens_a, tokens_b = self.runtime.paired(tokens_a, tokens_b)
         waited = patience()
         deadline = waited.deadline if seconds is None else min(waited.deadline, time.monotonic() + seconds)
-        job = _Job(tokens_a, tokens_b, np.empty(len(tokens_a), np.float32), len(tokens_a))
+        logits = np.empty((len(tokens_a), len(self.runtime.questions)), np.float32)
+        job = _Job(tokens_a, tokens_b, logits, len(tokens_a))
         if not len(tokens_a):
             return job.logits
         self._admit(job)

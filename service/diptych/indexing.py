@@ -40,8 +40,9 @@ _ID = re.compile(r"[0-9a-f]{32}")
 
 
 def load(args: argparse.Namespace) -> Scorer:
-    """The scorer that `--model`, `--provider` and `--threads` name, fit for strangers' pictures where `--urls` is."""
+    """The scorer that `--model`, `--provider`, `--threads` and `--question` name, fit for strangers' with `--urls`."""
     runtime = Runtime.open(args.model, provider=args.provider, threads=args.threads)
+    runtime = runtime.asking(getattr(args, "question", None))
     return Scorer(runtime, decoder=decoder(args.urls, runtime.threads) if "urls" in args else None)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from diptych.address import Address, place
 from diptych.filters import compiled
 from diptych_export.providers import PROVIDERS
+from diptych_export.questions import ASKED
 
 _STORE = "the folder of the collection, or milvus://host:port/name"
 
@@ -54,6 +55,16 @@ def model(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--provider", choices=PROVIDERS, default="auto", help="(default: %(default)s)")
     parser.add_argument("--threads", type=number(1), help="by default what this process may use")
+
+
+def question(parser: argparse.ArgumentParser, default: str) -> None:
+    """Add `--question`."""
+    parser.add_argument(
+        "--question",
+        choices=ASKED,
+        default=default,
+        help="is one picture made from the other (copy), or do both show the same thing? (default: %(default)s)",
+    )
 
 
 def engine(parser: argparse.ArgumentParser) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -23,6 +24,8 @@ class Scorer:
 
     >>> scorer = Scorer.load()
     >>> scorer.predict([("cat.jpg", "cat-cropped.jpg")])
+
+    It answers one question, by default whether both show the same *thing*; `asking("copy")` answers another.
     """
 
     def __init__(
@@ -33,13 +36,32 @@ class Scorer:
         self.limits, self.decoder = limits or PictureLimits(), decoder or Threads(runtime.threads)
 
     @classmethod
-    def load(cls, model: str = "photo", *, provider: str = "auto", threads: int | None = None) -> Scorer:
+    def load(
+        cls,
+        model: str = "photo",
+        question: str | None = None,
+        *,
+        provider: str = "auto",
+        threads: int | None = None,
+    ) -> Scorer:
         """The scorer of a bundled model (by name) or of an artifact directory.
 
-        `provider` is "auto", "cpu", "cuda" or "tensorrt"; `threads` defaults to what this process may use.
-        Raises ArtifactError.
+        `question` is "copy" or "thing", the default; `provider` is "auto", "cpu", "cuda" or "tensorrt"; `threads`
+        defaults to what this process may use. Raises ArtifactError.
         """
-        return cls(Runtime.open(model, provider=provider, threads=threads))
+        return cls(Runtime.open(model, provider=provider, threads=threads).asking(question))
+
+    def asking(self, question: str | None) -> Self:
+        """This scorer asked another question: the same model, engine, decoder and limits. None is no other one.
+
+        Raises ArtifactError for a question that the model does not answer.
+        """
+        runtime = self.runtime.asking(question)
+        if runtime is self.runtime:
+            return self
+        view = copy.copy(self)
+        view.runtime = runtime
+        return view
 
     def pixels(self, source: PictureSource, *, name: str | None = None) -> np.ndarray:
         """The picture as the network sees it: uint8 (S, S, 3). Raises PictureError."""
@@ -81,12 +103,12 @@ class Scorer:
         The order of the two pictures makes no difference, to the last bit. Raises ArtifactError like `encode_pixels`,
         and what `Engine.logits` does.
         """
-        logits = self.engine.logits(tokens_a, tokens_b)
+        logits = np.ascontiguousarray(self.engine.logits(tokens_a, tokens_b)[:, self.runtime.column])
         self._check_finite("a pair", logits)
         return logits
 
     def relevance(self, logits: np.ndarray) -> np.ndarray:
-        """Calibrated probabilities float32 in [0, 1] that the two pictures show the same thing."""
+        """Calibrated probabilities float32 in [0, 1] that the answer to its question is yes."""
         return self.runtime.relevance(logits)
 
     def predict(
@@ -96,15 +118,18 @@ class Scorer:
         activation: bool = True,
         batch_size: int = 64,
         show_progress_bar: bool = False,
+        question: str | None = None,
     ) -> np.ndarray:
         """Relevance scores float32 (P,) in [0, 1] of P pairs, or the raw logits with `activation=False`.
 
-        Each distinct picture is encoded once. Raises PictureError for the first picture that cannot be read.
+        `question` is asked in place of its own. Each distinct picture is encoded once. Raises PictureError for the
+        first picture that cannot be read, and what `asking` does.
         """
         from tqdm import tqdm
 
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        asked = self.asking(question)
         places: dict[Hashable, int] = {}
         sources: list[PictureSource] = []
         sides = np.empty((len(pairs), 2), np.int64)
@@ -120,9 +145,9 @@ class Scorer:
         with tqdm(total=len(pairs), unit="pair", disable=not show_progress_bar) as bar:
             for start in range(0, len(pairs), batch_size):
                 chosen = sides[start : start + batch_size]
-                logits[start : start + batch_size] = self.logits(tokens[chosen[:, 0]], tokens[chosen[:, 1]])
+                logits[start : start + batch_size] = asked.logits(tokens[chosen[:, 0]], tokens[chosen[:, 1]])
                 bar.update(len(chosen))
-        return self.relevance(logits) if activation else logits
+        return asked.relevance(logits) if activation else logits
 
     def rank(
         self,
@@ -130,15 +155,19 @@ class Scorer:
         documents: Sequence[PictureSource],
         top_k: int | None = None,
         return_documents: bool = False,
+        *,
+        question: str | None = None,
     ) -> list[dict[str, Any]]:
         """The documents by falling likeness to the query: `[{"corpus_id", "score", "raw_score"}, ...]`.
 
         `corpus_id` is the place in `documents`; equal scores keep that order. `return_documents` adds "document".
+        `question` is asked in place of its own.
         """
         if top_k is not None and top_k < 1:
             raise ValueError(f"top_k must be at least 1, got {top_k}")
-        logits = self.predict([(query, document) for document in documents], activation=False)
-        scores = self.relevance(logits)
+        asked = self.asking(question)
+        logits = asked.predict([(query, document) for document in documents], activation=False)
+        scores = asked.relevance(logits)
         ranking = []
         for place in best_first(logits)[:top_k].tolist():
             entry: dict[str, Any] = {

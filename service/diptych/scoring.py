@@ -58,6 +58,7 @@ def _score_pair(args: argparse.Namespace) -> int:
         "image_b": b,
         "model": scorer.runtime.name,
         "revision": scorer.runtime.revision,
+        "question": scorer.runtime.question,
         "relevance_score": relevance,
         "raw_score": raw,
     }
@@ -122,7 +123,7 @@ def _job(args: argparse.Namespace, table: Path, format: str) -> dict[str, Any]:
         with progress((), args, total=count, initial=done, unit=unit, desc=_STEPS[unit, count is None]) as shown:
             yield shown.update
 
-    job = Job(table, output, format, means, tuple(args.columns), bar, lambda text: remark(args, text))
+    job = Job(table, output, format, means, tuple(args.columns), args.question, bar, lambda text: remark(args, text))
     report = job.run(engine, resume=args.resume, force=args.force)
     return {
         "output": args.output,

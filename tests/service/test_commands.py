@@ -6,7 +6,7 @@ import sys
 import pytest
 from PIL import Image
 
-from diptych import Collection
+from diptych import Collection, Scorer
 
 SCORES = {"relevance_score", "raw_score"}
 
@@ -151,7 +151,7 @@ def test_verify_exits_with_1_on_damage(diptych, store):
 def test_the_score_of_a_pair_does_not_depend_on_its_order(diptych, gallery, model):
     a, b = gallery / "01.jpg", gallery / "02.jpg"
     forward, turned = (diptych("score", *pair, *model, "--json").json for pair in ((a, b), (b, a)))
-    assert SCORES | {"image_a", "image_b", "model", "revision"} == set(forward)
+    assert SCORES | {"image_a", "image_b", "model", "revision", "question"} == set(forward)
     assert {key: forward[key] for key in SCORES} == {key: turned[key] for key in SCORES}
     assert diptych("score", a, b, *model).out == diptych("score", b, a, *model).out
 
@@ -204,6 +204,34 @@ def test_rerank_orders_like_the_scorer(diptych, gallery, model, scorer):
     ]
     assert SCORES | {"index", "path"} == set(result["results"][0])
     assert diptych("rerank", query, *documents, *model).out.splitlines()[0].split()[:2] == ["rank", "score"]
+
+
+def test_the_question_is_asked_that_is_named_and_else_that_of_the_command(
+    diptych, gallery, artifact_of_two, model, stdin, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(gallery)
+    two = ("--model", artifact_of_two, "--threads", 1)
+    thing = Scorer.load(str(artifact_of_two), threads=1)
+    (gallery / "pairs.csv").write_text("image_a,image_b\n01.jpg,02.jpg\n")
+    assert diptych("index", "add", gallery, "--store", tmp_path / "two", *two).code == 0
+    for options, name in (((), "thing"), (("--question", "thing"), "thing"), (("--question", "copy"), "copy")):
+        (expected,) = thing.predict([("01.jpg", "02.jpg")], activation=False, question=name).tolist()
+        pair = diptych("score", "01.jpg", "02.jpg", *two, *options, "--json").json
+        assert (pair["question"], pair["raw_score"]) == (name, pytest.approx(expected))
+        reranked = diptych("rerank", "01.jpg", "02.jpg", *two, *options, "--json").json
+        assert (reranked["question"], reranked["results"][0]["raw_score"]) == (name, expected)
+        table = ("score", "pairs.csv", "-o", "out.jsonl", "--force", *two, *options)
+        assert diptych(*table).code == 0
+        (row,) = map(json.loads, (gallery / "out.jsonl").read_text().splitlines())
+        stdin(b"image_a,image_b\n01.jpg,02.jpg\n")
+        streamed = diptych("score", "-", "-o", "-", "--format", "jsonl", "--quiet", *two, *options)
+        assert row["raw_score"] == json.loads(streamed.out)["raw_score"] == pair["raw_score"]
+        found = diptych("search", "01.jpg", "--store", tmp_path / "two", *two, *options, "--json").json
+        scores = {match["path"]: match["raw_score"] for match in found["matches"]}
+        assert (found["question"], scores[str(gallery / "02.jpg")]) == (name, expected)
+    assert diptych("score", "01.jpg", "02.jpg", *model, "--question", "copy", "--json").json["question"] == "match"
+    refused = diptych("score", "01.jpg", "02.jpg", *two, "--question", "match")
+    assert (refused.code, "invalid choice: 'match'" in refused.err) == (2, True)
 
 
 def test_the_query_may_come_from_standard_input(diptych, store, gallery, model, stdin):

@@ -15,6 +15,7 @@ class Slow:
     """A runtime whose pairs wait for a gate, and which remembers what each thread took."""
 
     pair_chunk: int = 4
+    questions: tuple[str, ...] = ("copy", "thing")
 
     def __init__(self, workers: int = 1) -> None:
         self.workers = workers
@@ -31,7 +32,8 @@ class Slow:
         self.gate.acquire()
         if self.error is not None:
             raise self.error
-        return (tokens_a * tokens_b)[:, 0].astype(np.float32)
+        scores = (tokens_a * tokens_b)[:, 0].astype(np.float32)
+        return np.stack([-scores, scores], 1)
 
     def open(self, chunks: int = 1000) -> None:
         self.gate.release(chunks)
@@ -65,10 +67,10 @@ def held(pool, runtime, engine):
 
 def test_scores_are_those_of_the_runtime_in_order(scorer):
     tokens = np.random.default_rng(0).standard_normal((37, *scorer.runtime.token_shape)).astype(np.float16)
-    expected = scorer.runtime.pair_logits(tokens[:1], tokens)
+    expected = scorer.runtime.pair_logits(tokens[:1], tokens)[:, None]
     engine = Engine(scorer.runtime)
     assert np.array_equal(engine.logits(tokens[:1], tokens), expected)
-    assert engine.logits(tokens[:0], tokens[:0]).shape == (0,)
+    assert engine.logits(tokens[:0], tokens[:0]).shape == (0, 1)
     with ThreadPoolExecutor(6) as pool:
         asked = [pool.submit(engine.logits, tokens[:1], tokens[i : i + 1 + i % 5]) for i in range(30)]
         for i, future in enumerate(asked):
@@ -83,12 +85,12 @@ def test_one_pair_does_not_wait_for_a_thousand_and_small_ones_share_a_turn(pool)
     giant = ask(pool, engine, 1000, 1000)
     single, two = ask(pool, engine, 1, 1), ask(pool, engine, 2, 2)
     runtime.open(2)
-    assert single.result(5) == [1]
-    assert np.array_equal(two.result(5), [2, 3])
+    assert single.result(5).tolist() == [[-1, 1]]
+    assert np.array_equal(two.result(5)[:, 1], [2, 3])
     assert not giant.done()
     runtime.open()
-    assert np.array_equal(giant.result(5), np.arange(1000, 2000))
-    assert np.array_equal(first.result(5), [0])
+    assert np.array_equal(giant.result(5)[:, 1], np.arange(1000, 2000))
+    assert np.array_equal(first.result(5)[:, 1], [0])
     # A chunk of the giant, then both small ones, and only then more of the giant.
     assert runtime.taken[:2] == [[0], [*range(1000, 1004), 1, 2, 3, *range(1004, 1013)]]
 
@@ -97,7 +99,7 @@ def test_a_thread_takes_several_chunks_and_less_towards_the_end_so_that_all_end_
     runtime = Slow(workers=2)
     engine = Engine(runtime)
     runtime.open()
-    assert np.array_equal(engine.logits(*pairs(0, 102)), np.arange(102))
+    assert np.array_equal(engine.logits(*pairs(0, 102))[:, 1], np.arange(102))
     sizes = sorted((len(taken) for taken in runtime.taken), reverse=True)
     assert sizes == [16, 16, 16, 16, 12, 8, 8, 4, 4, 2]
 
@@ -110,7 +112,7 @@ def test_as_many_threads_work_at_a_time_as_there_are_workers(pool):
         assert runtime.entered.acquire(timeout=5)
     assert not runtime.entered.acquire(timeout=0.05)
     runtime.open()
-    assert np.array_equal(asked.result(5), np.arange(100))
+    assert np.array_equal(asked.result(5)[:, 1], np.arange(100))
 
 
 def test_what_comes_too_late_is_not_computed(pool):
@@ -187,7 +189,7 @@ def test_a_full_queue_is_refused_with_the_time_to_come_back_and_a_large_request_
     assert caught.value.seconds >= 1
     runtime.open()
     assert len(large.result(5)) == 25
-    assert np.array_equal(engine.logits(*pairs(3, 1)), [3])
+    assert np.array_equal(engine.logits(*pairs(3, 1))[:, 1], [3])
     first.result(5)
 
 
@@ -202,7 +204,7 @@ def test_an_error_reaches_all_who_share_the_chunk_and_the_engine_goes_on(pool):
         with pytest.raises(ArtifactError, match="broken"):
             future.result(5)
     runtime.error = None
-    assert np.array_equal(engine.logits(*pairs(4, 2)), [4, 5])
+    assert np.array_equal(engine.logits(*pairs(4, 2))[:, 1], [4, 5])
 
 
 def test_a_capacity_of_nothing_is_refused():

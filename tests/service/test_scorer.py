@@ -109,3 +109,69 @@ def test_several_threads_get_the_scores_of_one(scorer, pictures):
     for thread in threads:
         thread.join()
     assert answers == [expected] * 4
+
+
+@pytest.fixture(scope="module")
+def thing(artifact_of_two):
+    return Scorer.load(str(artifact_of_two), provider="cpu", threads=1)
+
+
+def test_a_scorer_that_is_asked_another_question_gives_its_column_and_shares_the_engine(thing, pictures):
+    tokens = thing.encode(pictures).tokens
+    columns = thing.runtime.logits_here(tokens[:-1], tokens[1:])
+    copy = thing.asking("copy")
+    assert (thing.runtime.question, copy.runtime.question) == ("thing", "copy")
+    assert (copy.engine, copy.decoder, copy.limits) == (thing.engine, thing.decoder, thing.limits)
+    for column, asked in enumerate((copy, thing)):
+        logits = asked.logits(tokens[:-1], tokens[1:])
+        assert logits.tobytes() == columns[:, column].tobytes()
+        assert asked.logits(tokens[1:], tokens[:-1]).tobytes() == logits.tobytes()
+        question = thing.runtime.manifest.questions[asked.runtime.question]
+        assert np.array_equal(asked.relevance(logits), question.relevance(logits))
+    assert copy.asking("copy") is copy
+    assert copy.asking(None) is copy
+    assert thing.asking("thing") is thing
+
+
+def test_predict_and_rank_ask_a_question_for_once(thing, pictures):
+    pairs, copy = list(pairwise(pictures)), thing.asking("copy")
+    assert np.array_equal(thing.predict(pairs, question="copy"), copy.predict(pairs))
+    assert np.array_equal(copy.predict(pairs, question="thing"), thing.predict(pairs))
+    assert not np.array_equal(thing.predict(pairs), copy.predict(pairs))
+    assert thing.rank(pictures[0], pictures, question="copy") == copy.rank(pictures[0], pictures)
+    assert Scorer.load("photo", "copy", threads=1).runtime.question == "match"
+
+
+def test_requests_with_different_questions_at_once_each_get_their_own_column(thing, pictures):
+    tokens = thing.encode(pictures).tokens
+    places = np.random.default_rng(0).integers(0, len(tokens), (60, 2))
+    sides = tokens[places[:, 0]], tokens[places[:, 1]]
+    expected = {name: thing.runtime.asking(name).pair_logits(*sides) for name in thing.runtime.questions}
+    answers: list[tuple[str, int, np.ndarray]] = []
+
+    def ask(name: str, count: int) -> None:
+        scorer = thing.asking(name)
+        answers.append((name, count, scorer.logits(sides[0][:count], sides[1][:count])))
+
+    asked = [(name, count) for count in (1, 7, 60, 13) for name in expected] * 3
+    threads = [threading.Thread(target=ask, args=one) for one in asked]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == len(asked)
+    for name, count, logits in answers:
+        assert logits.tobytes() == expected[name][:count].tobytes()
+
+
+def test_an_unknown_question_is_refused_with_those_that_there_are(thing, scorer, pictures):
+    with pytest.raises(ArtifactError, match="the model 'two' answers the questions copy, thing; got 'match'"):
+        thing.predict([(pictures[0], pictures[1])], question="match")
+    with pytest.raises(ArtifactError, match="the model 'tiny' answers the questions copy, thing, match; got 'colour'"):
+        scorer.asking("colour")
+
+
+def test_a_model_of_one_question_scores_alike_whatever_is_asked(scorer, pictures):
+    assert scorer.asking("copy") is scorer.asking("thing") is scorer
+    pairs = list(pairwise(pictures))
+    assert scorer.predict(pairs, question="copy").tobytes() == scorer.predict(pairs).tobytes()

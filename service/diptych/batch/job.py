@@ -20,6 +20,7 @@ from diptych.batch.names import describe
 from diptych.batch.tables import SIDES, schema_of
 from diptych.batch.work import Means, PartWork, encode, score
 from diptych.errors import BatchError
+from diptych_export.questions import THING
 
 _TOLD = 2**30  # bytes of disk that are announced
 _ROW = 48  # bytes that the results add to a row of the output, about
@@ -47,6 +48,7 @@ class Job:
     format: str
     means: Means = field(default_factory=Means)
     sides: tuple[str, str] = SIDES
+    question: str = THING
     bar: Bar = lambda unit, count, done: nullcontext(lambda count: None)
     say: Say = lambda text: None
 
@@ -62,7 +64,7 @@ class Job:
         if self.output.exists() and not force:
             raise BatchError(f"{self.output} exists already; name another file, or replace it with --force")
         began = perf_counter()
-        order = Order.of(self.table, self.means.model, self.sides)
+        order = Order.of(self.table, self.means.model, self.sides, self.question)
         schema = schema_of(str(self.table), self.sides) if self.format == "parquet" else None
         with (
             opened(order, self.output, resume=resume, force=force, bar=self.bar) as manifest,

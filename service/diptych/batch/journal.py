@@ -19,6 +19,7 @@ from diptych.errors import BatchError
 from diptych.lock import WriterLock
 from diptych_export.manifest import Manifest as Model
 from diptych_export.manifest import find_artifact
+from diptych_export.questions import THING, answered
 
 _LOCK = "lock"
 
@@ -28,17 +29,19 @@ Bar = Callable[[str, int | None, int], AbstractContextManager[Tick]]  # of a uni
 
 @dataclass(frozen=True)
 class Order:
-    """What is to be scored: a table, by the columns `sides`, with a model."""
+    """What is to be scored: a table, by the columns `sides`, with a model that is asked one of its questions."""
 
     table: Path
     sides: tuple[str, str]
     sha256: str
     model: Model
+    question: str
 
     @classmethod
-    def of(cls, table: Path, model: str, sides: tuple[str, str] = SIDES) -> Order:
+    def of(cls, table: Path, model: str, sides: tuple[str, str] = SIDES, question: str = THING) -> Order:
         """Look at the table and the model. Raises BatchError and ArtifactError."""
-        return cls(table, sides, digest(table), Model.load(find_artifact(model)))
+        found = Model.load(find_artifact(model))
+        return cls(table, sides, digest(table), found, answered(question, found.questions, found.name))
 
     @property
     def folder(self) -> str:
@@ -99,6 +102,7 @@ def _begun(order: Order, output: Path, *, resume: bool, force: bool, bar: Bar) -
     for what, now, then in (
         ("the table", order.sha256, found.sha256),
         ("the model", order.model.revision, found.model),
+        ("the question", order.question, found.question),
         ("the table's folder", order.folder, found.folder),
         ("the pair of columns", ", ".join(order.sides), ", ".join(found.sides)),
     ):
@@ -144,6 +148,7 @@ def _survey(order: Order, folder: Path, bar: Bar) -> Manifest:
         sides=order.sides,
         folder=order.folder,
         model=order.model.revision,
+        question=order.question,
         token_shape=order.model.token_shape,
         pictures=pictures,
         pictures_part=pictures_part,

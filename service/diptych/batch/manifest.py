@@ -11,7 +11,7 @@ from uuid import uuid4
 from diptych.durable import replacing, write_durably
 from diptych.errors import BatchError
 
-FORMAT = 2
+FORMAT = 3
 MANIFEST, NAMES, PAIRS = "job.json", "names.sqlite", "pairs.u4"
 # Of a part: a few seconds of work on a small machine. Many more than these parts a job need not have.
 _PICTURES, _PAIRS, _PARTS, _LEAST = 512, 4096, 4096, 256
@@ -55,7 +55,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A table (its digest, its columns, those of the two `sides`), the folder that its paths start from, the model."""
+    """A table (its digest, its columns, those of the two `sides`), the folder that its paths start from, the model and
+    the question that its pairs are scored by.
+    """
 
     table: str
     sha256: str
@@ -64,6 +66,7 @@ class Manifest:
     sides: tuple[str, str]
     folder: str
     model: str
+    question: str
     token_shape: tuple[int, ...]
     pictures: int
     pictures_part: int

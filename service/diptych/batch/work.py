@@ -97,7 +97,7 @@ def _open(folder: Path, means: Means) -> _Desk:
 
 @lru_cache(1)
 def _desk(folder: Path, manifest: Manifest, means: Means) -> _Desk:
-    scorer = scorer_of(means, manifest.model)
+    scorer = scorer_of(means, manifest.model).asking(manifest.question)
     tokens = Tokens(folder, manifest.encoding, manifest.token_shape)
     return _Desk(manifest, scorer, tokens, np.memmap(folder / PAIRS, np.uint32, "r", shape=(manifest.rows, 2)))
 

@@ -119,6 +119,7 @@ def _find(
                 ledger=ledger,
                 on_pairs=begin,
                 crew=crew,
+                question=args.question,
             )
     return found, seen
 

@@ -18,6 +18,7 @@ from diptych.dedupe.scores import PairScores
 from diptych.dedupe.threshold import automatic, most_lenient
 from diptych.errors import UnknownPictureError
 from diptych.picture import Picture, of_record
+from diptych_export.questions import COPY
 
 _STEP = 500  # records read at once
 _VECTORS = 4096
@@ -69,8 +70,9 @@ def find_duplicates(
     ledger: Ledger | None = None,
     on_pairs: Callable[[int, int], Callable[[int], object]] = lambda missing, known: lambda done: None,
     crew: Crew | None = None,
+    question: str = COPY,
 ) -> Duplicates:
-    """Group the pictures of a collection, by default all of it, by what they show.
+    """Group the pictures of a collection, by default all of it, that are copies of one.
 
     >>> for group in find_duplicates(collection).groups:
     ...     print(group.keeper.path, [member.picture.path for member in group.others])
@@ -80,14 +82,16 @@ def find_duplicates(
     picture is compared with its `candidates` nearest; the pairs answered reach down to `bound`, by default the most
     lenient threshold that the model states. The `ledger` keeps scores for the next time; `on_pairs` is told
     how many have to be computed and how many are known, and gives what is told how many more were; what that raises
-    ends the search, and what was computed is in the ledger. A `crew` computes instead of this process. The same
+    ends the search, and what was computed is in the ledger. A `crew` computes instead of this process. With
+    the `question` "thing" a group has what shows the same thing as its keeper. The same
     pictures give the same groups, in whatever order they come and whatever the ledger knows.
 
     Raises ValueError, DedupeError for unknown rules and a model without calibration, and StoreError.
     """
     found = sorted(_everything(collection) if pictures is None else pictures, key=lambda p: p.path)
     ids = sorted({picture.id for picture in found})
-    stated = collection.scorer.runtime.thresholds
+    asked = collection.scorer.asking(question).runtime
+    stated = asked.thresholds
     limit = automatic(stated, len(ids)) if threshold == "auto" else threshold
     if not 0 < limit <= 1:
         raise ValueError(f"threshold must be 'auto' or above 0 and at most 1, got {limit}")
@@ -95,8 +99,8 @@ def find_duplicates(
     order = preference(found, keep)
     place = {id: number for number, id in enumerate(ids)}
     contents = list(dict.fromkeys(place[found[number].id] for number in order))
-    scores = PairScores(collection, ids, ledger or Ledger(None, collection.scorer.runtime.revision), crew=crew)
-    pairs = candidate_pairs(_embeddings(collection, ids), candidates, collection.scorer.runtime.threads)
+    scores = PairScores(collection, ids, ledger or Ledger(None, asked.revision), crew=crew, question=question)
+    pairs = candidate_pairs(_embeddings(collection, ids), candidates, asked.threads)
     missing = scores.missing(pairs)
     scores.tick = on_pairs(missing, len(pairs) - missing)
     values = scores.of(pairs)

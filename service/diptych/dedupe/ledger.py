@@ -11,18 +11,30 @@ import numpy as np
 
 from diptych.errors import DedupeError
 from diptych.picture import Picture
+from diptych_export.questions import MATCH
 
 LEDGER = "dedupe.sqlite"
-_VERSION = 1
+_VERSION = 2
 
 # Pairs are named by the ids of contents, so a file that changes its name keeps its scores and one that changes its
-# content has none. An id is 16 bytes here, the lower one first.
-_TABLES = """
+# content has none. An id is 16 bytes here, the lower one first. A score is of one question of the model.
+_PAIRS = """
+CREATE TABLE pairs (question TEXT NOT NULL, a BLOB NOT NULL, b BLOB NOT NULL, logit REAL NOT NULL,
+  PRIMARY KEY (question, a, b)) WITHOUT ROWID;
+"""
+_TABLES = f"""
 CREATE TABLE files (path TEXT PRIMARY KEY, id BLOB NOT NULL, bytes INTEGER NOT NULL, modified INTEGER NOT NULL,
   width INTEGER NOT NULL, height INTEGER NOT NULL, format TEXT NOT NULL, exif INTEGER NOT NULL, taken REAL);
 CREATE INDEX files_id ON files (id);
-CREATE TABLE pairs (a BLOB NOT NULL, b BLOB NOT NULL, logit REAL NOT NULL, PRIMARY KEY (a, b)) WITHOUT ROWID;
+{_PAIRS}
 CREATE TABLE model (revision TEXT NOT NULL);
+"""
+# Models of the time of version 1 have a single question.
+_LIFT = f"""
+ALTER TABLE pairs RENAME TO old;
+{_PAIRS}
+INSERT INTO pairs SELECT '{MATCH}', a, b, logit FROM old;
+DROP TABLE old;
 """
 _COLUMNS = "path, id, bytes, modified, width, height, format, exif, taken"
 
@@ -84,15 +96,16 @@ class Ledger:
                 "DELETE FROM pairs WHERE a NOT IN (SELECT id FROM files) OR b NOT IN (SELECT id FROM files)"
             )
 
-    def scores(self, ids: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    def scores(self, ids: Sequence[str], question: str) -> tuple[np.ndarray, np.ndarray]:
         """Known pairs among the contents of these ids: keys int64 (n,) ascending, and logits float32 (n,).
 
-        The key of contents at the places i < j is i * len(ids) + j.
+        They answer the question. The key of contents at the places i < j is i * len(ids) + j.
         """
         place = {bytes.fromhex(id): number for number, id in enumerate(ids)}
         keys, logits = [], []
         with self._understood():
-            for a, b, logit in self._connection.execute("SELECT a, b, logit FROM pairs"):
+            query = "SELECT a, b, logit FROM pairs WHERE question=?"
+            for a, b, logit in self._connection.execute(query, (question,)):
                 if a in place and b in place:
                     low, high = sorted((place[a], place[b]))
                     keys.append(low * len(ids) + high)
@@ -101,20 +114,22 @@ class Ledger:
         order = np.argsort(found)
         return found[order], np.array(logits, np.float32)[order]
 
-    def add_scores(self, pairs: Sequence[tuple[str, str]], logits: np.ndarray) -> None:
-        """Remember the logits float32 (n,) of n pairs of ids."""
+    def add_scores(self, pairs: Sequence[tuple[str, str]], logits: np.ndarray, question: str) -> None:
+        """Remember the logits float32 (n,) of n pairs of ids, as they answer a question."""
         rows = [
-            (*sorted((bytes.fromhex(a), bytes.fromhex(b))), float(logit))
+            (question, *sorted((bytes.fromhex(a), bytes.fromhex(b))), float(logit))
             for (a, b), logit in zip(pairs, logits, strict=True)
         ]
         with self._transaction() as connection:
-            connection.executemany("INSERT OR REPLACE INTO pairs VALUES (?,?,?)", rows)
+            connection.executemany("INSERT OR REPLACE INTO pairs VALUES (?,?,?,?)", rows)
 
     def _prepare(self, revision: str) -> None:
         connection = self._connection
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version == 0:
             connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version={_VERSION}; COMMIT;")
+        elif version == 1:
+            connection.executescript(f"BEGIN IMMEDIATE; {_LIFT} PRAGMA user_version={_VERSION}; COMMIT;")
         elif version != _VERSION:
             raise DedupeError(
                 f"{self.path} has the format version {version}, and this Diptych reads version {_VERSION}; delete it: "

@@ -11,6 +11,7 @@ from diptych.batch.sharing import Crew
 from diptych.collection import Collection
 from diptych.dedupe.ledger import Ledger
 from diptych.dedupe.sharing import shared, tokens_of
+from diptych_export.questions import COPY
 
 _WORTH = 4096  # pairs, from which on it pays to hand them out
 BATCH = 1024  # pairs, after each of which the ledger has them
@@ -20,6 +21,7 @@ _KEPT = 8192  # pictures whose tokens stay in memory, 8 KB each
 class PairScores:
     """Relevance scores of pairs of the pictures `ids` of a collection; pairs are places in `ids`, in either order.
 
+    They answer the `question` that is asked of the collection's model.
     `looked_at` counts the pairs that were asked for, `computed` those of them that the ledger did not know.
     """
 
@@ -30,12 +32,14 @@ class PairScores:
         ledger: Ledger,
         tick: Callable[[int], object] = lambda n: None,
         crew: Crew | None = None,
+        question: str = COPY,
     ) -> None:
         """`tick` is told how many were computed, each time some were; a `crew` computes where there are many."""
         self.collection, self.ids, self.ledger, self.tick, self.crew = collection, ids, ledger, tick, crew
         self.computed = 0
         self._asked = np.empty(0, np.int64)
-        self._keys, self._logits = ledger.scores(ids)
+        self.scorer = collection.scorer.asking(question)
+        self._keys, self._logits = ledger.scores(ids, self.scorer.runtime.question)
         self._tokens: OrderedDict[int, np.ndarray] = OrderedDict()
 
     @property
@@ -56,7 +60,7 @@ class PairScores:
         self._asked = np.union1d(self._asked, keys)
         self._compute(np.setdiff1d(keys, self._keys))
         logits = self._logits[np.searchsorted(self._keys, keys)]
-        return np.round(self.collection.scorer.relevance(logits).astype(np.float64), 7)
+        return np.round(self.scorer.relevance(logits).astype(np.float64), 7)
 
     def _key(self, pairs: np.ndarray) -> np.ndarray:
         pairs = np.asarray(pairs, np.int64).reshape(-1, 2)
@@ -66,8 +70,9 @@ class PairScores:
         ids, pairs = list(self.ids), np.stack(np.divmod(keys, len(self.ids)), 1)
         logits = [self._logits]
         crew = self.crew if len(pairs) >= _WORTH else None
-        for batch, made in shared(self.collection, ids, pairs, crew) if crew else self._here(pairs):
-            self.ledger.add_scores([(ids[a], ids[b]) for a, b in batch.tolist()], made)
+        question = self.scorer.runtime.question
+        for batch, made in shared(self.collection, ids, pairs, crew, question) if crew else self._here(pairs):
+            self.ledger.add_scores([(ids[a], ids[b]) for a, b in batch.tolist()], made, question)
             logits.append(made)
             self.computed += len(batch)
             self.tick(len(batch))
@@ -81,7 +86,7 @@ class PairScores:
             batch = pairs[start : start + BATCH]
             self._load(set(batch.ravel().tolist()))
             first, second = (np.stack([self._tokens[place] for place in side]) for side in batch.T.tolist())
-            yield batch, self.collection.scorer.logits(first, second)
+            yield batch, self.scorer.logits(first, second)
 
     def _load(self, places: set[int]) -> None:
         """Have the tokens of these pictures in memory, and forget those that were not asked for longest."""

@@ -24,16 +24,16 @@ _NAME = "pairs"
 
 
 def shared(
-    collection: Collection, ids: Sequence[str], pairs: np.ndarray, crew: Crew
+    collection: Collection, ids: Sequence[str], pairs: np.ndarray, crew: Crew, question: str
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(pairs int64 (p, 2), logits float32 (p,)), part by part in order, of pairs (P, 2) of places in `ids`.
 
-    A part counts as taken when the next one is asked for. Raises BatchError.
+    The logits answer the question. A part counts as taken when the next one is asked for. Raises BatchError.
     """
     exchange = Exchange.of(collection, _NAME)
     with exchange.explained():
         with exchange.begun() as job:
-            manifest = _begin(job, collection, ids, pairs)
+            manifest = _begin(job, collection, ids, pairs, question)
         step = manifest.scoring
         for number, part in exchange.parts(job, step, score, crew, step.describe):
             yield pairs[slice(*step.bounds(number))], Scores.load(part).raw
@@ -69,10 +69,10 @@ def _take_over(job: Path, collection: Collection, ledger: Ledger) -> None:
         places = pairs[slice(*manifest.scoring.bounds(number))].tolist()
         with suppress(BatchError):
             found = Scores.load(job / manifest.scoring.file(number))
-            ledger.add_scores([(ids[a], ids[b]) for a, b in places], found.raw)
+            ledger.add_scores([(ids[a], ids[b]) for a, b in places], found.raw, manifest.question)
 
 
-def _begin(job: Path, collection: Collection, ids: Sequence[str], pairs: np.ndarray) -> Manifest:
+def _begin(job: Path, collection: Collection, ids: Sequence[str], pairs: np.ndarray, question: str) -> Manifest:
     """The tokens and the pairs where `batch.work.score` looks for them."""
     asked = np.zeros(len(ids), bool)
     asked[pairs.ravel()] = True
@@ -86,6 +86,7 @@ def _begin(job: Path, collection: Collection, ids: Sequence[str], pairs: np.ndar
         sides=("a", "b"),
         folder=str(job),
         model=collection.scorer.runtime.revision,
+        question=question,
         token_shape=collection.scorer.runtime.token_shape,
         pictures=len(places),
         pictures_part=pictures_part,

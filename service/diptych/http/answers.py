@@ -309,6 +309,12 @@ class Limits(BaseModel):
     picture_side: int = Field(description="The shortest side that is still taken, in pixels.")
 
 
+class QuestionItem(BaseModel):
+    """A question that the model answers."""
+
+    thresholds: dict[str, float] = Field(description="relevance_score at stated false-positive rates.")
+
+
 class Info(BaseModel):
     """What this service is and runs on."""
 
@@ -321,7 +327,10 @@ class Info(BaseModel):
     threads: int
     panel_size: int = Field(description="Side in pixels to which each picture is brought.")
     embedding_dim: int
-    thresholds: dict[str, float] = Field(description="relevance_score at stated false-positive rates.")
+    thresholds: dict[str, float] = Field(
+        description="relevance_score at stated false-positive rates, of the question that requests ask."
+    )
+    questions: dict[str, QuestionItem] = Field(description="What the model answers, by name.")
     limits: Limits
     collection: dict[str, Any] | None = Field(
         description="Figures of the collection that is meant; null if there is none, or it is damaged."

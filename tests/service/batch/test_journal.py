@@ -9,9 +9,11 @@ from diptych.errors import BatchError, StoreError
 
 @pytest.fixture
 def open_job(artifact):
-    def make(table, output, *, model=artifact, resume=False, force=False, sides=("image_a", "image_b")):
+    def make(
+        table, output, *, model=artifact, resume=False, force=False, sides=("image_a", "image_b"), question="thing"
+    ):
         bar = lambda unit, count, done: nullcontext(lambda count: None)  # noqa: E731
-        return opened(Order.of(table, str(model), sides), output, resume=resume, force=force, bar=bar)
+        return opened(Order.of(table, str(model), sides, question), output, resume=resume, force=force, bar=bar)
 
     return make
 
@@ -55,6 +57,22 @@ def test_resuming_with_another_table_model_or_pair_of_columns_is_refused(open_jo
     with (
         pytest.raises(BatchError, match="the table is not the one this run began with"),
         open_job(pairs, output, resume=True),
+    ):
+        pass
+
+
+def test_resuming_with_another_question_is_refused_where_the_model_answers_several(
+    open_job, artifact, artifact_of_two, pairs, tmp_path
+):
+    for model, name in ((artifact_of_two, "copy"), (artifact, "match")):
+        output = tmp_path / f"{name}.csv"
+        with open_job(pairs, output, model=model, question="copy") as manifest:
+            assert manifest.question == name
+    with open_job(pairs, output, resume=True, question="thing"):
+        pass
+    with (
+        pytest.raises(BatchError, match=r"the question is not the one this run began with \(thing, expected copy\)"),
+        open_job(pairs, tmp_path / "copy.csv", model=artifact_of_two, resume=True),
     ):
         pass
 

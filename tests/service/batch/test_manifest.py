@@ -5,7 +5,7 @@ import pytest
 from diptych.batch.manifest import MANIFEST, Manifest, Step, part_sizes, write_part
 from diptych.errors import BatchError
 
-ONE = Manifest("t", "00", 1000, ("a", "b", "c"), ("a", "b"), "f", "m", (8, 8, 64), 17, 512, 256, "id")
+ONE = Manifest("t", "00", 1000, ("a", "b", "c"), ("a", "b"), "f", "m", "thing", (8, 8, 64), 17, 512, 256, "id")
 
 
 def test_it_reads_back_as_it_was_written(tmp_path):
@@ -15,7 +15,7 @@ def test_it_reads_back_as_it_was_written(tmp_path):
         Manifest.load(tmp_path / "none")
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "{}", json.dumps({"format": 1})])
+@pytest.mark.parametrize("content", ["{", "[]", "{}", json.dumps({"format": 2})])
 def test_what_is_none_of_this_version_is_refused(tmp_path, content):
     (tmp_path / MANIFEST).write_text(content)
     with pytest.raises(BatchError, match=r"job.json .*; begin anew with --force"):

@@ -6,6 +6,7 @@ import pytest
 from diptych import Collection, Scorer, find_duplicates
 from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.ledger import Ledger
+from diptych.dedupe.threshold import automatic
 from diptych.demo import draw_collection
 from diptych.errors import DedupeError, UnknownPictureError
 from diptych.picture import of_record
@@ -118,3 +119,24 @@ def test_an_empty_collection_has_no_groups(tmp_path, scorer):
     with Collection.open(tmp_path / "empty", scorer, create=True) as empty:
         found = find_duplicates(empty)
     assert json.dumps([found.groups, found.pairs, found.looked_at]) == "[[], [], 0]"
+
+
+@pytest.fixture
+def collection_of_two(artifact_of_two, gallery, tmp_path):
+    scorer = Scorer.load(str(artifact_of_two), provider="cpu", threads=1)
+    with Collection.open(tmp_path / "two", scorer, create=True) as collection:
+        list(collection.add_files(sorted(gallery.rglob("*.jpg"))))
+        yield collection
+
+
+def test_copies_are_asked_for_and_the_ledger_serves_no_question_the_scores_of_another(collection_of_two):
+    copy, thing = (collection_of_two.scorer.asking(name) for name in ("copy", "thing"))
+    with Ledger(None, copy.runtime.revision) as ledger:
+        for asked, options in ((copy, {}), (thing, {"question": "thing"}), (copy, {})):
+            found = find_duplicates(collection_of_two, ledger=ledger, bound=1e-6, **options)
+            for a, b, score in found.pairs:
+                logits = asked.logits(*(collection_of_two.panel(id)[0][None] for id in (a, b)))
+                assert score == pytest.approx(float(asked.relevance(logits)[0]), abs=1e-6)
+            assert found.pairs
+        assert found.computed == 0, "the scores of copies are still known"
+    assert find_duplicates(collection_of_two).threshold == automatic(copy.runtime.thresholds, 12)

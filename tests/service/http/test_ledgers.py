@@ -50,22 +50,22 @@ def test_who_waits_too_long_is_told_so_and_leaves_the_turn_to_others(collection)
 def test_scores_are_beside_a_collection_that_can_be_written(collection):
     for ledgers in (Ledgers(), Ledgers()):
         with ledgers.of(collection) as ledger:
-            ledger.add_scores([PAIR], np.array([1.5], np.float32))
+            ledger.add_scores([PAIR], np.array([1.5], np.float32), "copy")
     assert (collection.directory / LEDGER).exists()
     with Ledgers().of(collection) as ledger:
-        assert ledger.scores(PAIR)[1].tolist() == [1.5]
+        assert ledger.scores(PAIR, "copy")[1].tolist() == [1.5]
 
 
 def test_scores_of_a_collection_that_is_only_read_are_in_memory_as_long_as_it_is_there(collection):
     ledgers = Ledgers()
     reading = Collection.open(collection.directory, collection.scorer, read_only=True)
     with ledgers.of(reading) as ledger:
-        ledger.add_scores([PAIR], np.array([1.5], np.float32))
+        ledger.add_scores([PAIR], np.array([1.5], np.float32), "copy")
     with ledgers.of(reading) as again:
-        assert again.scores(PAIR)[1].tolist() == [1.5]
+        assert again.scores(PAIR, "copy")[1].tolist() == [1.5]
     assert not (collection.directory / LEDGER).exists()
     reading.close()
     del reading
     gc.collect()
     with pytest.raises(DedupeError, match="closed"):
-        again.scores(PAIR)
+        again.scores(PAIR, "copy")

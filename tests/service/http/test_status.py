@@ -99,6 +99,7 @@ def test_info_and_models_tell_what_really_runs(reader, scorer):
     assert (info["model"], info["revision"]) == (runtime.name, runtime.revision)
     assert (info["provider"], info["threads"]) == (runtime.provider, runtime.threads)
     assert info["thresholds"] == runtime.thresholds
+    assert info["questions"] == {"match": {"thresholds": runtime.thresholds}}
     # What is missing bounds no request.
     bounds = Settings().model_dump(
         exclude={"keys", "hosts", "url_hosts", "url_private", "stuck_seconds", "drain_seconds", "log"}

@@ -20,6 +20,7 @@ from diptych.http.errors import RequestError, documented
 from diptych.http.readiness import Proven
 from diptych.http.requests import DuplicatesRequest
 from diptych.http.routes.images import described
+from diptych_export.questions import COPY
 
 SECONDS = 3.0  # of scoring for one request, or as many as it took to get there
 BOUND = 0.5  # the score to which the pairs of an answer reach down: even odds
@@ -92,6 +93,7 @@ async def duplicates(
                     bound=BOUND,
                     ledger=ledger,
                     on_pairs=stint.begin,
+                    question=COPY,
                 )
             return _answer(here, collection, found, facts)
         except _TimeIsUp:
@@ -119,7 +121,7 @@ def _check(body: DuplicatesRequest, collection: Collection) -> None:
         raise RequestError(422, "too_many_pictures", message, param="collection")
     if body.threshold == "auto":
         try:
-            automatic(collection.scorer.runtime.thresholds, count)
+            automatic(collection.scorer.asking(COPY).runtime.thresholds, count)
         except DedupeError as error:
             raise RequestError(422, "no_thresholds", str(error), param="threshold") from None
 

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from diptych.collections import Collections
 from diptych.errors import CollectionNameError, DamagedCollectionError, UnknownCollectionError
 from diptych.http import readiness
-from diptych.http.answers import Health, Info, Limits, ModelItem, ModelList, Ready
+from diptych.http.answers import Health, Info, Limits, ModelItem, ModelList, QuestionItem, Ready
 from diptych.http.context import Here
 from diptych.http.errors import documented
 from diptych.http.routes import duplicates
@@ -48,6 +48,7 @@ async def info(
         panel_size=runtime.panel_size,
         embedding_dim=runtime.embedding_dim,
         thresholds=runtime.thresholds,
+        questions={name: QuestionItem(thresholds=runtime.asking(name).thresholds) for name in runtime.questions},
         limits=Limits(
             **{name: value for name, value in settings if name in Limits.model_fields},
             duplicates_pictures=duplicates.PICTURES,
