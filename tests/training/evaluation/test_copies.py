@@ -28,7 +28,7 @@ def test_the_json_has_the_keys_of_the_contract_and_figures_in_range(
 ) -> None:
     assert main(command(photos, queries, artifact, "--json", "--no-baselines", "--candidates", "5")) == 0
     result = json.loads(capsys.readouterr().out)
-    keys = ("micro_ap", "recall_at_p90", "recall@1")
+    keys = ("micro_ap", "recall_at_p90", "recall@1", "recall@100")
     for measured in (result, result["first_stage"]):
         assert all(0 <= measured[key] <= 1 for key in keys)
     for key in keys:
@@ -47,9 +47,32 @@ def test_unedited_queries_are_found_by_embedding_and_control(entrants: Entrants,
     names = [f"{i:02d}.jpg" for i in range(14)]
     everyone = Entrants(entrants.model, {}, [colour()])
     result = evaluate_copies(everyone, photos, photos, [(name, name) for name in names], candidates=3).result
-    assert result["first_stage"]["recall@1"] == 1
+    assert result["first_stage"]["recall@1"] == result["first_stage"]["recall@100"] == 1
     assert result["controls"]["colour"]["recall@1"] == 1
     assert result["controls"]["colour"]["gain"]["recall@1"][0] == pytest.approx(result["recall@1"] - 1)
+
+
+def test_recall_at_100_looks_at_the_whole_ranking_and_not_at_the_candidates_alone(
+    entrants: Entrants, photos: Path
+) -> None:
+    truth = [(f"{i:02d}.jpg", f"{13 - i:02d}.jpg") for i in range(14)]
+    first = evaluate_copies(entrants, photos, photos, truth, candidates=1).result["first_stage"]
+    assert (first["recall@1"], first["recall@100"]) == (0, 1)
+
+
+def test_copies_are_asked_for_and_other_questions_on_request(
+    photos: Path, queries: Path, artifact_of_two: Path, artifact: Path, capsys
+) -> None:
+    found = {}
+    for model, more in ((artifact_of_two, ()), (artifact_of_two, ("--question", "thing")), (artifact, ())):
+        assert main(command(photos, queries, model, "--json", "--no-baselines", "--candidates", "5", *more)) == 0
+        result = json.loads(capsys.readouterr().out)
+        found[result["question"]] = result
+    assert list(found) == ["copy", "thing", "match"]
+    assert found["copy"]["first_stage"] == found["thing"]["first_stage"]
+    assert set(found["copy"]["calibration"]["thresholds"]) == {"0.01", "0.001"}
+    assert found["copy"]["calibration"]["thresholds"]["0.01"]["threshold"] == 0.6
+    assert found["thing"]["calibration"]["thresholds"]["0.01"]["threshold"] == 0.8
 
 
 def test_a_query_of_several_references_has_as_many_matches_to_find(entrants: Entrants, photos: Path) -> None:

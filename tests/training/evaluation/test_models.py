@@ -37,6 +37,12 @@ def test_an_artifact_and_a_released_model_are_opened_as_they_are(artifact: Path)
     assert not is_checkpoint(artifact)
 
 
+def test_a_model_is_asked_the_question_that_is_named(artifact: Path, artifact_of_two: Path) -> None:
+    for asked, found in (("copy", "copy"), ("thing", "thing"), (None, "thing")):
+        with open_model(str(artifact_of_two), asked) as two, open_model(str(artifact), asked) as one:
+            assert (two.question, one.question) == (found, "match")
+
+
 def test_without_torch_a_checkpoint_is_refused_with_the_line_that_installs_it(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diptych_export.commandline import Subparsers, add_common, emit, progress, remark
+from diptych_export.questions import ASKED, COPY, THING
 
 if TYPE_CHECKING:
     from diptych_training.evaluation.evidence import Evidence
@@ -35,7 +36,7 @@ def register(subparsers: Subparsers) -> None:
     retrieval.add_argument("--gallery", type=Path, required=True, metavar="G.csv", help="columns path, class")
     retrieval.add_argument("--root", type=Path, required=True, metavar="DIR", help="the folder paths start from")
 
-    copies = _protocol(protocols, "copies", "edited copies among the photos they were made from", run_copies)
+    copies = _protocol(protocols, "copies", "edited copies among the photos they were made from", run_copies, COPY)
     copies.add_argument("--references", type=Path, required=True, metavar="DIR", help="the photos to search in")
     copies.add_argument("--queries", type=Path, required=True, metavar="DIR", help="the pictures to search for")
     copies.add_argument("--truth", type=Path, required=True, metavar="T.csv", help="columns query, reference")
@@ -101,12 +102,18 @@ def run_pairs(args: argparse.Namespace) -> int:
 
 
 def _protocol(
-    protocols: Subparsers, name: str, help: str, run: Callable[[argparse.Namespace], int]
+    protocols: Subparsers, name: str, help: str, run: Callable[[argparse.Namespace], int], question: str = THING
 ) -> argparse.ArgumentParser:
     parser = add_common(protocols.add_parser(name, help=help, description=help[:1].upper() + help[1:] + "."))
     parser.set_defaults(run=run)
     parser.add_argument(
         "--model", default="photo", help="a released model, an artifact or a checkpoint (default: photo)"
+    )
+    parser.add_argument(
+        "--question",
+        choices=ASKED,
+        default=question,
+        help="what models with several questions are asked (default: %(default)s)",
     )
     parser.add_argument(
         "--against", action="append", default=[], metavar="MODEL", help="lay this model beside it; may come again"
@@ -131,8 +138,8 @@ def _finish(args: argparse.Namespace, measure: Callable[[Entrants], Evidence]) -
     controls = _controls(args)
     with ExitStack() as models:
         entrants = Entrants(
-            models.enter_context(open_model(args.model)),
-            {model: models.enter_context(open_model(model)) for model in args.against},
+            models.enter_context(open_model(args.model, args.question)),
+            {model: models.enter_context(open_model(model, args.question)) for model in args.against},
             controls,
             lambda items, total, name: progress(items, args, total=total, desc=name),
         )

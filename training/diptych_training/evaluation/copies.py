@@ -28,7 +28,7 @@ def read_truth(path: Path) -> list[tuple[str, str]]:
 def evaluate_copies(
     entrants: Entrants, references: Path, queries: Path, truth: Sequence[tuple[str, str]], *, candidates: int = 100
 ) -> Evidence:
-    """Measure micro-AP, recall at 90 % precision and recall@1 over the first `candidates`.
+    """Measure micro-AP, recall at 90 % precision and recall@1 over the first `candidates`, and recall@100 over all.
 
     Raises `DataError` where the truth names a picture that is not there.
     """
@@ -54,10 +54,12 @@ def evaluate_copies(
     def figures(found: Found, ranking: Ranking) -> dict[str, Estimate]:
         pool = Pool(ranking.scores.ravel(), ranking.relevant.ravel(), np.repeat(np.arange(len(asked)), search.depth))
         positives = ranking.positives.astype(np.int64)
+        best = np.array([places[0] if len(places) else np.inf for places in found.places])
         return {
             "micro_ap": resampling.estimate(lambda n: pool.average_precision(int(n @ positives), n)),
             "recall_at_p90": resampling.estimate(lambda n: pool.recall_at_precision(int(n @ positives), counts=n)),
             "recall@1": resampling.mean(ranking.relevant[:, 0], positives > 0),
+            "recall@100": resampling.mean(best < 100, positives > 0),
         }
 
     comparison, scored = measure(entrants, search, figures)

@@ -14,14 +14,15 @@ _CHECKPOINT = ("config.json", "weights.safetensors")
 
 
 @contextmanager
-def open_model(model: str, threads: int | None = None) -> Iterator[Runtime]:
+def open_model(model: str, question: str | None = None, *, threads: int | None = None) -> Iterator[Runtime]:
     """Open what is named; a checkpoint is exported first, so that what is measured is what is served.
 
-    `threads` are the runtime's, by default all that may be used. What was exported is gone when the block ends. Raises
+    It is asked the `question`, by default the one that models are asked unless somebody says otherwise. `threads` are
+    the runtime's, by default all that may be used. What was exported is gone when the block ends. Raises
     `ArtifactError`, and `DataError` where a checkpoint cannot be exported for want of torch.
     """
     if model in bundled_models() or not is_checkpoint(Path(model)):
-        yield Runtime.open(model, threads=threads)
+        yield Runtime.open(model, threads=threads).asking(question)
         return
     try:
         from diptych_export.artifact import export_checkpoint
@@ -34,7 +35,7 @@ def open_model(model: str, threads: int | None = None) -> Iterator[Runtime]:
         artifact = Path(temporary, "artifact")
         # Pairs enough to see a fault; ten thousand are for what is to be kept.
         export_checkpoint(model, artifact, name=Path(model).resolve().name, pairs=400)
-        yield Runtime.open(artifact, threads=threads)
+        yield Runtime.open(artifact, threads=threads).asking(question)
 
 
 def is_checkpoint(directory: Path) -> bool:

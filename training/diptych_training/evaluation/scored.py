@@ -86,7 +86,7 @@ class Scored:
             title,
             runtime.name,
             runtime.revision,
-            result | {"calibration": self.calibration(runtime)},
+            result | {"question": runtime.question, "calibration": self.calibration(runtime)},
             series,
             runtime.relevance(self.logits),
             self.labels,
