@@ -144,8 +144,8 @@ def study_marks(args: argparse.Namespace) -> int:
     def enter(question: str) -> Iterator[Entrants]:
         with ExitStack() as models:
             yield Entrants(
-                models.enter_context(open_model(args.model)),
-                {model: models.enter_context(open_model(model)) for model in args.against},
+                models.enter_context(open_model(args.model, question)),
+                {model: models.enter_context(open_model(model, question)) for model in args.against},
                 progress=lambda items, total, name: progress(items, args, total=total, desc=name),
             )
 

@@ -96,7 +96,8 @@ def _measure(name: str, folder: Path, model: str, entrants: Entrants, candidates
         places = ["--queries", asked, "--gallery", stored, "--root", root]
         looked, held = read_labelled(asked, root), read_labelled(stored, root)
         evidence = evaluate_retrieval(entrants, looked, held, root, candidates=candidates)
-    line = ["diptych", "evaluate", mark.protocol, *places, "--candidates", candidates, "--model", model]
+    line = ["diptych", "evaluate", mark.protocol, *places, "--candidates", candidates]
+    line += ["--question", mark.question, "--model", model]
     whole, figure = evidence.result, mark.figure
     return {
         "question": mark.question,
