@@ -100,7 +100,10 @@ def reframe(
     photos: Tensor, size: int, area: float, chosen: dict[str, Tensor], draw: Draw, stock: Stock, numbers: Tensor
 ) -> Views:
     """All chosen edits of geometry in one resampling."""
-    crops = crop_matrices(chosen["crop"], chosen["stretch"], area, draw)
+    # Of a small part that is then shown small or unsharp, nothing would be left to recognise.
+    burdened = torch.stack([chosen[name] for group in EXCLUSIVE for name in group]).any(0)
+    kept = torch.where(burdened, max(area, 0.2), area)
+    crops = crop_matrices(chosen["crop"], chosen["stretch"], kept, draw)
     canvas = canvas_matrices({name: chosen[name] for name in GEOMETRY}, draw)
     sources = photos.permute(0, 3, 1, 2).float().div_(255)
     grid = project(canvas, size)

@@ -51,10 +51,10 @@ def sharpen(pictures: Tensor, draw: Draw) -> Tensor:
 
 
 def pixelate(pictures: Tensor, draw: Draw) -> Tensor:
-    """Show 20 to 70 squares of one colour along each side."""
+    """Show 26 to 76 squares of one colour along each side."""
     size = pictures.shape[-1]
     drawn = []
-    for picture, blocks in zip(pictures.split(1), (draw.among(51) + 20).tolist(), strict=True):
+    for picture, blocks in zip(pictures.split(1), (draw.among(51) + 26).tolist(), strict=True):
         squares = F.adaptive_avg_pool2d(picture, min(blocks, max(2, size // 2)))
         drawn.append(F.interpolate(squares, (size, size), mode="nearest"))
     return torch.cat(drawn)

@@ -12,9 +12,12 @@ from diptych_training.augment.views import OUTSIDE, Views, unmoved
 GEOMETRY = ("crop", "stretch", "flip", "rotate", "perspective", "shrink", "pad")
 
 
-def crop_matrices(cropped: Tensor, stretched: Tensor, area: float, draw: Draw) -> Tensor:
-    """Matrices (n, 3, 3) from a crop's coordinates to the photo's; both are [-1, 1] across."""
-    side = torch.where(cropped, draw.between(math.sqrt(area), 1.0), 1.0)
+def crop_matrices(cropped: Tensor, stretched: Tensor, area: Tensor, draw: Draw) -> Tensor:
+    """Matrices (n, 3, 3) from a crop's coordinates to the photo's; both are [-1, 1] across.
+
+    `area` (n,) is the smallest share of each photo that is kept.
+    """
+    side = torch.where(cropped, torch.lerp(area.sqrt(), torch.ones_like(area), draw.uniform()), 1.0)
     aspect = torch.where(cropped, draw.between(-0.3, 0.3), 0.0).exp()
     ratio = torch.where(stretched, draw.between(-0.7, 0.7), 0.0).exp()
     width = (side * aspect.sqrt()).clamp(max=1) * ratio.clamp(max=1)
