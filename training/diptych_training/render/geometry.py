@@ -142,7 +142,8 @@ def _rolled(things: Things, rays: Rays) -> Surface:
         found.append((1 - torch.maximum(u.abs(), v.abs()), u, v, p / radius, r / radius))
     near, far = _round(ox, oz, x, z, radius)
     met = torch.minimum(torch.maximum(found[0][0], found[1][0]), far - near)
-    first = found[0][0] > 0
+    # The near side also where a pixel's middle just misses it: at a soft edge the far side would shine through.
+    first = (found[0][0] > -0.02) | (found[0][0] > found[1][0])
     u, v, p, r = (torch.where(first, one, other) for one, other in zip(found[0][1:], found[1][1:], strict=True))
     outward = torch.where(first, 1.0, -1.0)
     slot = (outward != side).long()

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from diptych_training.augment import Views, plain
 from diptych_training.render.geometry import OUTSIDE, cast, form_of, trace
 from diptych_training.render.occluders import Occluders, draw_occluders, occlude
-from diptych_training.render.shading import light, paint, places_of
+from diptych_training.render.shading import light, paint, places_of, soften
 from diptych_training.render.things import Rows, Things
 
 CHUNK = 200_000  # pixels rendered at a time: what fits the cache of a core
@@ -85,6 +85,7 @@ def _shoot(
     printed = paint(things, surface, textures)
     towards = scenes.towards @ scenes.turn  # into the thing's coordinates
     lit = light(printed, surface, rays, towards, scenes.strength, scenes.ambient, scenes.gloss)
+    lit = soften(lit, surface)
     ground = _cast_shadow(_ground(scenes, backgrounds, size), surface.inside, scenes.shadow)
     pictures = ground.lerp_(lit, surface.inside[:, None])
     pictures, hidden = occlude(pictures, surface.inside, occluders, backgrounds)

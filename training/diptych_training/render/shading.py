@@ -57,6 +57,19 @@ def light(
     return lit.add_(highlight[:, None]).clamp_(0, 1)
 
 
+def soften(lit: Tensor, surface: Surface) -> Tensor:
+    """Average pictures (n, 3, S, S) over the pixels along the edges where two faces meet, which would be jagged."""
+    if surface.faces.shape[1] == 1:
+        return lit
+    seam = torch.zeros_like(surface.slot, dtype=torch.bool)
+    for axis in (1, 2):
+        length = seam.shape[axis] - 1
+        leap = surface.slot.diff(dim=axis) != 0
+        seam.narrow(axis, 0, length).logical_or_(leap)
+        seam.narrow(axis, 1, length).logical_or_(leap)
+    return torch.where(seam[:, None], F.avg_pool2d(lit, 3, 1, 1, count_include_pad=False), lit)
+
+
 def _along(vectors: tuple[Tensor, Tensor, Tensor], direction: Tensor) -> Tensor:
     x, y, z = (values[:, None, None] for values in direction.unbind(1))
     return vectors[0] * x + vectors[1] * y + vectors[2] * z

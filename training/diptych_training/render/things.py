@@ -70,7 +70,7 @@ def vary(things: Things, others: Tensor, generator: Generator) -> Things:
     """
     count, device = len(things), generator.device
     how = _uniform(count, generator)
-    refronted, mirrored = how < 0.45, how > 0.85
+    refronted, mirrored = how < 0.5, how > 0.9
     step = 1 + _among(len(others) - 1, count, generator) if len(others) > 1 else torch.zeros_like(things.shape)
     present = (others.to(device)[None, :] == things.photo[:, FRONT, None]).float().argmax(1)
     photo = things.photo.clone()
