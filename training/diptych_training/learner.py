@@ -27,7 +27,9 @@ from diptych_training.processes import Processes
 from diptych_training.recipe import Recipe, Stage
 from diptych_training.step import Step
 
-CHUNK = {"cpu": 24, "cuda": 4096}  # pairs related at a time: what fits the cache of a core, or fills an accelerator
+# What fits the cache of a core, or fills an accelerator: pairs related and pictures encoded at a time.
+CHUNK = {"cpu": 24, "cuda": 4096}
+ENCODED = {"cpu": 24, "cuda": 1024}
 
 
 class Learner:
@@ -39,6 +41,9 @@ class Learner:
         self.average = copy.deepcopy(self.network).requires_grad_(False)
         self.optimiser = torch.optim.AdamW(_groups(self.network, recipe.learning.decay), lr=recipe.learning.rate)
         self.rates = [group.pop("rate") for group in self.optimiser.param_groups]
+        # Pictures that share no statistics are encoded a few at a time.
+        shared = any(isinstance(module, nn.BatchNorm2d) for module in network.panel.encoder.modules())
+        self.encoded = 0 if shared else ENCODED[self.device.type]
         self.step = 0
         self.seconds: dict[str, float] = defaultdict(float)
 
@@ -89,7 +94,8 @@ class Learner:
         with self._timed("encode"):
             pictures = drawn.pictures.to(self.device, memory_format=torch.channels_last)
             with self._mixed():
-                tokens, embeddings = self.network.encode(pictures)
+                parts = [self.network.encode(part) for part in pictures.split(self.encoded or len(pictures))]
+            tokens, embeddings = (torch.cat(part) for part in zip(*parts, strict=True))
         count, match, rival = len(drawn.match), drawn.match.to(self.device), drawn.rival.to(self.device)
         cosines = embeddings[:count].float() @ embeddings[count:].float().T
         matched = match.any(1)

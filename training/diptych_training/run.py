@@ -29,7 +29,7 @@ from diptych_training.recipe import Recipe, Stage, read_recipe, start_of
 from diptych_training.step import draw_step
 from diptych_training.tasks import OpenTask, Source
 
-LARGEST = 256  # the side that photos are kept in: the archives' own are hardly larger
+LARGEST = 224  # the side that photos are kept in: the archives' own are hardly larger
 STATE, RECIPE, ENVIRONMENT, BEST, LAST = "state.pt", "recipe.toml", "environment.json", "best", "last"
 
 
@@ -115,6 +115,7 @@ class Run:
         """
         if stage.pixels == self._pixels:
             return
+        self.tasks, self.exams = [], []  # two sizes at once would not fit the memory
         archives = Archives(min(round(stage.pixels * 1.375), LARGEST), data)
         source = Source(archives, stage.pixels, self.recipe.seed, self.learner.device)
         tasks = [settings.open(source) for settings in self.recipe.tasks]
