@@ -23,6 +23,7 @@ TORCH_FREE = {
     for name in (
         "runtime",
         "manifest",
+        "questions",
         "pictures",
         "errors",
         "commandline",

@@ -24,13 +24,14 @@ from diptych_export.manifest import (
     PAIR_GRAPH,
     PANEL_GRAPH,
     Manifest,
+    Question,
     digest,
     find_checkpoint,
     revision_of,
 )
 from diptych_export.parity import PAIRS, compare
 from diptych_export.precision import PRECISIONS, Pictures, compare_ranking, in_precision
-from diptych_export.questions import Question, lifted
+from diptych_export.questions import lifted
 from diptych_export.sizes import resized
 from diptych_model.checkpoint import checkpoint_files, load_checkpoint
 from diptych_model.network import PairNetwork

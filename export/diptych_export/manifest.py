@@ -4,23 +4,46 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from diptych_export.errors import ArtifactError
-from diptych_export.questions import MATCH, Question, default_question, lifted
+from diptych_export.questions import MATCH, default_question, lifted
 
 FORMAT = 2
 MANIFEST = "manifest.json"
 PANEL_GRAPH, PAIR_GRAPH, EXPLAIN_GRAPH, CARD = "panel.onnx", "pair.onnx", "explain.onnx", "CARD.md"
 CHECKPOINT = "checkpoint"  # the folder of a released model with the weights to train on from
 MODELS = Path(__file__).parent / "models"
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Question:
+    """One question: relevance = sigmoid(scale * logit + offset), and `thresholds` {false-positive rate: relevance}."""
+
+    scale: float = 1.0
+    offset: float = 0.0
+    thresholds: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not (0 < self.scale < math.inf and math.isfinite(self.offset)):
+            raise ValueError(
+                f"calibration must be a positive 'scale' and an 'offset', got {self.scale} and {self.offset}"
+            )
+
+    def relevance(self, logits: np.ndarray) -> np.ndarray:
+        """Calibrated probabilities float32 in [0, 1] of logits of any shape, computed in float64."""
+        # The sigmoid by tanh: nothing overflows at either end.
+        known = self.scale * np.asarray(logits, np.float64) + self.offset
+        return (0.5 + 0.5 * np.tanh(0.5 * known)).astype(np.float32)
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))

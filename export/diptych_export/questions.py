@@ -1,41 +1,14 @@
-"""The questions of a model: each has a column of the logits, a calibration and thresholds of its own."""
+"""The names of the questions that a model answers, and which of them answers what is asked. Cheap to import."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from typing import Any
-
-import numpy as np
-from pydantic import ConfigDict
-from pydantic.dataclasses import dataclass
 
 from diptych_export.errors import ArtifactError
 
 COPY, THING, MATCH = "copy", "thing", "match"
 ASKED = (COPY, THING)  # that may be asked of every model
-
-
-@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
-class Question:
-    """One question: relevance = sigmoid(scale * logit + offset), and `thresholds` {false-positive rate: relevance}."""
-
-    scale: float = 1.0
-    offset: float = 0.0
-    thresholds: dict[str, float] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not (0 < self.scale < math.inf and math.isfinite(self.offset)):
-            raise ValueError(
-                f"calibration must be a positive 'scale' and an 'offset', got {self.scale} and {self.offset}"
-            )
-
-    def relevance(self, logits: np.ndarray) -> np.ndarray:
-        """Calibrated probabilities float32 in [0, 1] of logits of any shape, computed in float64."""
-        # The sigmoid by tanh: nothing overflows at either end.
-        known = self.scale * np.asarray(logits, np.float64) + self.offset
-        return (0.5 + 0.5 * np.tanh(0.5 * known)).astype(np.float32)
 
 
 def lifted(values: Mapping[str, Any]) -> dict[str, Any]:

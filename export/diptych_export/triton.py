@@ -19,8 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from diptych_export.errors import ArtifactError
-from diptych_export.manifest import PAIR_GRAPH, PANEL_GRAPH, Manifest, find_artifact
-from diptych_export.questions import Question
+from diptych_export.manifest import PAIR_GRAPH, PANEL_GRAPH, Manifest, Question, find_artifact
 
 if TYPE_CHECKING:
     import onnx

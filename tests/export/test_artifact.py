@@ -12,8 +12,17 @@ from diptych_export.artifact import export_artifact, export_checkpoint
 from diptych_export.errors import ArtifactError
 from diptych_export.folding import frozen
 from diptych_export.graphs import Graphs
-from diptych_export.manifest import CARD, CHECKPOINT, MODELS, Manifest, bundled_models, digest, find_checkpoint
-from diptych_export.questions import Question, lifted
+from diptych_export.manifest import (
+    CARD,
+    CHECKPOINT,
+    MODELS,
+    Manifest,
+    Question,
+    bundled_models,
+    digest,
+    find_checkpoint,
+)
+from diptych_export.questions import lifted
 from diptych_export.runtime import Runtime
 from diptych_model import load_checkpoint, save_checkpoint
 from diptych_model.checkpoint import read_description

@@ -6,8 +6,7 @@ import pytest
 
 from diptych_export import manifest as module
 from diptych_export.errors import ArtifactError
-from diptych_export.manifest import MANIFEST, Manifest, bundled_models, find_artifact, revision_of
-from diptych_export.questions import Question
+from diptych_export.manifest import MANIFEST, Manifest, Question, bundled_models, find_artifact, revision_of
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from diptych_export.errors import ArtifactError
+from diptych_export.manifest import Question
 from diptych_export.parity import drawn_pixels
-from diptych_export.questions import Question, answered, default_question, lifted
+from diptych_export.questions import answered, default_question, lifted
 from diptych_export.runtime import PAIR_CHUNK, Runtime
 
 SIZES = (*range(1, PAIR_CHUNK + 2), 17, 23)
