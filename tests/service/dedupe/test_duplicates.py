@@ -18,7 +18,7 @@ def drawn(tmp_path_factory):
     folder = tmp_path_factory.mktemp("drawn")
     photos = draw_collection(folder, count=40)
     queries = sorted((folder / "queries").glob("*-edited.jpg"))
-    with Collection.open(folder / "store", Scorer.load("photo", threads=2), create=True) as collection:
+    with Collection.open(folder / "store", Scorer.load("photo-small", threads=2), create=True) as collection:
         list(collection.add_files([*photos, *queries]))
         yield collection
 
@@ -132,11 +132,14 @@ def collection_of_two(artifact_of_two, gallery, tmp_path):
 def test_copies_are_asked_for_and_the_ledger_serves_no_question_the_scores_of_another(collection_of_two):
     copy, thing = (collection_of_two.scorer.asking(name) for name in ("copy", "thing"))
     with Ledger(None, copy.runtime.revision) as ledger:
-        for asked, options in ((copy, {}), (thing, {"question": "thing"}), (copy, {})):
-            found = find_duplicates(collection_of_two, ledger=ledger, bound=1e-6, **options)
+        for asked in (copy, thing, copy):
+            question = asked.runtime.question
+            found = find_duplicates(collection_of_two, ledger=ledger, bound=1e-6, question=question)
             for a, b, score in found.pairs:
                 logits = asked.logits(*(collection_of_two.panel(id)[0][None] for id in (a, b)))
                 assert score == pytest.approx(float(asked.relevance(logits)[0]), abs=1e-6)
             assert found.pairs
         assert found.computed == 0, "the scores of copies are still known"
-    assert find_duplicates(collection_of_two).threshold == automatic(copy.runtime.thresholds, 12)
+        unasked = find_duplicates(collection_of_two, ledger=ledger, bound=1e-6)
+        assert (unasked.pairs, unasked.computed) == (found.pairs, 0)
+    assert unasked.threshold == automatic(copy.runtime.thresholds, 12)
