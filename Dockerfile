@@ -4,7 +4,7 @@ ARG EXTRA=cpu
 WORKDIR /source
 # For the kernel of the attention; without a compiler the wheel is built without it.
 RUN apt-get update && apt-get install --yes --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
-COPY pyproject.toml README.md CHANGELOG.md LICENSE ./
+COPY pyproject.toml README.md CHANGELOG.md LICENSE NOTICE ./
 COPY model model
 COPY training training
 COPY export export

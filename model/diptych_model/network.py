@@ -52,7 +52,7 @@ class PanelPart(nn.Module):
             return laid_out(self.tokens(features), embeddings), embeddings
         return self._tokens(features), embeddings
 
-    def content(self, tokens: Tokens) -> Tokens:
+    def content(self, tokens: Tokens) -> Float[Tensor, "batch rows cols seen"]:
         """Tokens less their place in the panel: what is seen, wherever it is."""
         if self.config.carries:
             return tokens[..., : self.config.width]

@@ -1,8 +1,17 @@
 import pytest
 import torch
+import torch.nn.functional as F
 
 from diptych_training.augment import unmoved
-from diptych_training.losses import choose_pairs, distillation_loss, embedding_loss, link_loss, pair_loss
+from diptych_training.losses import (
+    choose_pairs,
+    distillation_loss,
+    embedding_loss,
+    entropy_loss,
+    link_loss,
+    pair_loss,
+    question_loss,
+)
 
 MATCH = torch.eye(5, 7, dtype=torch.bool)
 RIVAL = ~MATCH
@@ -82,7 +91,7 @@ def test_exactly_the_tokens_that_a_crop_shows_are_known(width: float, height: fl
 def test_a_query_without_a_rival_is_refused() -> None:
     rival = RIVAL.clone()
     rival[2] = False
-    with pytest.raises(ValueError, match="one that surely does not"):
+    with pytest.raises(ValueError, match="surely does not match it"):
         choose_pairs(torch.zeros(5, 7), MATCH, rival, negatives=2, easy=0, generator=torch.Generator())
 
 
@@ -102,3 +111,47 @@ def test_tokens_whose_place_the_other_view_does_not_show_are_left_out() -> None:
     assert tokens.grad is not None
     assert tokens.grad[:, :, :2].abs().sum() > 0
     assert tokens.grad[:, :, 2:].abs().sum() == 0
+
+
+def test_a_query_without_a_match_has_another_rival_in_its_place() -> None:
+    match = MATCH.clone()
+    match[2] = False
+    cosines = torch.rand(5, 7, generator=torch.Generator().manual_seed(1))
+    chosen = choose_pairs(cosines, match, RIVAL, negatives=2, easy=1, generator=torch.Generator().manual_seed(0))
+    assert RIVAL[2].gather(0, chosen[2]).all()
+
+
+def test_without_a_match_every_score_is_to_be_low_and_no_order_is_asked() -> None:
+    logits = torch.tensor([[3.0, 1.0, -2.0]])
+    unmatched = pair_loss(logits, 1.0, torch.tensor([False]))
+    expected = F.softplus(logits[:, 0]).mean() + F.softplus(logits[:, 1:]).mean()
+    torch.testing.assert_close(unmatched, expected)
+    torch.testing.assert_close(pair_loss(logits, 1.0, torch.tensor([True])), pair_loss(logits, 1.0))
+
+
+def test_the_same_thing_is_no_copy_and_every_copy_the_same_thing() -> None:
+    logits = torch.tensor([[[5.0, 5.0], [-5.0, -5.0]]])
+    yes, no = torch.tensor([True]), torch.tensor([False])
+    assert question_loss(logits, 1.0, yes, copies=yes) < 0.1
+    assert question_loss(logits, 1.0, yes, copies=no) > 4
+    apart = torch.tensor([[[-5.0, 5.0], [-5.0, -5.0]]])
+    assert question_loss(apart, 1.0, yes, copies=no) < 0.1
+    assert question_loss(apart, 1.0, yes, copies=yes) > 4
+
+
+def test_the_entropy_is_of_those_that_show_other_things() -> None:
+    near = F.normalize(torch.tensor([[1.0, 0.0], [1.0, 0.1], [-1.0, 0.0]]), dim=1)
+    apart = ~torch.eye(3, dtype=torch.bool)
+    same = apart.clone()
+    same[0, 1] = same[1, 0] = False
+    assert entropy_loss(near, same) < entropy_loss(near, apart)
+
+
+def test_a_token_that_shows_the_photo_in_part_is_linked_to_none() -> None:
+    places = unmoved(1, 8).clone()
+    torn = places.clone()
+    torn[:, :, 1::2] = 3.0  # every token of two pixels is half something else
+    tokens = torch.rand(1, 4, 4, 5, generator=torch.Generator().manual_seed(0))
+    assert link_loss(tokens, tokens, torn, places) == 0
+    assert link_loss(tokens, tokens, places, torn) == 0
+    assert link_loss(tokens, tokens, places, places) > 0

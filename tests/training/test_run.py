@@ -51,7 +51,8 @@ def test_a_run_leaves_its_recipe_metrics_environment_and_a_calibrated_checkpoint
     assert [line["step"] for line in notes(finished) if "pair" in line] == [3, 4, 5, 6]
     network, metadata = load_checkpoint(finished / "best")
     assert network.config.pixels == 32
-    assert metadata["calibration"]["scale"] > 0 if "calibration" in metadata else "matches" in metadata["uncalibrated"]
+    fitted = metadata["questions"].get("match")
+    assert fitted["scale"] > 0 if fitted else "matches" in metadata["uncalibrated"]
     assert metadata["metrics"]["score"] == notes(finished)[-1]["validation"]["score"]
 
 
@@ -210,7 +211,7 @@ def test_a_run_that_starts_from_another_begins_with_its_panel_part(finished: Pat
     network = run.Run(recipe_from(values), tmp_path, Processes()).learner.network
     for name, value in begun.panel.state_dict().items():
         assert torch.equal(network.panel.state_dict()[name], value)
-    values["network"] = {"stem_depths": [1, 3]}
+    values["network"] = {"encoder": {"depths": [1, 3]}}
     deeper = run.Run(recipe_from(values), tmp_path, Processes()).learner.network.eval()
     pictures = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     assert torch.equal(deeper.encode(pictures)[1], begun.encode(pictures)[1])
@@ -218,9 +219,9 @@ def test_a_run_that_starts_from_another_begins_with_its_panel_part(finished: Pat
     network = run.Run(recipe_from(values), tmp_path, Processes()).learner.network
     for name, value in begun.state_dict().items():
         assert torch.equal(network.state_dict()[name], value)
-    for other in ({"stem_widths": [8, 16]}, {"stem_depths": [2, 1]}, {"stem_widths": [8], "stem_depths": [1]}):
-        with pytest.raises(DataError, match=r"give stem_widths = \[8, 12\] and stem_depths = \[1, 1\]"):
-            run.Run(recipe_from(values | {"network": other}), tmp_path, Processes())
+    for other in ({"widths": [8, 16]}, {"depths": [2, 1]}, {"widths": [8], "depths": [1]}):
+        with pytest.raises(DataError, match=r"give widths = \[8, 12\], depths = \[1, 1\]"):
+            run.Run(recipe_from(values | {"network": {"encoder": other}}), tmp_path, Processes())
 
 
 def test_the_account_says_how_fast_it_went_and_where_the_time_goes(

@@ -162,7 +162,10 @@ def recipe_from(values: Mapping[str, Any]) -> Recipe:
     known["tasks"] = tuple(task_from(task) for task in known["tasks"])
     started = known.get("start") not in (None, "", IMAGENET)
     begun = PairConfig.from_dict(read_description(start_of(known["start"]))["network"]).to_dict() if started else {}
-    known["network"] = PairConfig.from_dict(begun | known.get("network", {}))
+    network = dict(known.get("network", {}))
+    if begun and isinstance(network.get("encoder"), Mapping):
+        network["encoder"] = begun["encoder"] | network["encoder"]
+    known["network"] = PairConfig.from_dict(begun | network)
     known["learning"] = Learning(**known_settings(Learning, known.get("learning", {}), "learning"))
     return Recipe(**known)
 

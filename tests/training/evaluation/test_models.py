@@ -32,8 +32,8 @@ def test_a_checkpoint_is_exported_and_scores_as_its_artifact_does(checkpoint: Pa
 
 
 def test_an_artifact_and_a_released_model_are_opened_as_they_are(artifact: Path) -> None:
-    with open_model(str(artifact)) as tiny, open_model("photo") as photo:
-        assert (tiny.name, photo.name) == ("tiny", "photo")
+    with open_model(str(artifact)) as tiny, open_model("photo-small") as photo:
+        assert (tiny.name, photo.name) == ("tiny", "photo-small")
     assert not is_checkpoint(artifact)
 
 

@@ -51,3 +51,24 @@ def test_the_exam_asks_for_held_out_photos_and_as_a_whole_for_all_of_them(opened
     wanted = {photo.tobytes() for photo in copies.photos.pixels[held_out]}
     for row in exam.relevant:
         assert exam.gallery[int(row.argmax())].numpy().tobytes() in wanted
+
+
+def test_of_distractors_the_original_is_not_shown_and_everything_else_is_a_rival(opened, drawn) -> None:
+    copies = opened("copy", queries=24, archives=ARCHIVES, distractors=0.5)
+    part = drawn(copies)
+    asked, shown = part.match.shape
+    assert 0 < shown < asked
+    assert (part.match.sum(1) <= 1).all()
+    assert (part.match.sum(0) == 1).all()
+    assert part.rival[~part.match.any(1)].any(1).all()
+
+
+def test_hard_edits_are_learnt_from_and_examined_with_edits_of_another_hand(opened, drawn) -> None:
+    heavy, hard = (opened("copy", queries=6, archives=ARCHIVES, strength=name) for name in ("heavy", "hard"))
+    assert not torch.equal(drawn(heavy).queries.pictures, drawn(hard).queries.pictures)
+    exam, other = hard.exam(), heavy.exam()
+    assert torch.equal(hard.exam().queries, exam.queries)
+    assert not torch.equal(other.queries, exam.queries)
+    found = exam.relevant.any(1)
+    assert found.any()
+    assert not found[3::4].any()

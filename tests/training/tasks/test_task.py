@@ -11,6 +11,7 @@ SETTINGS = {
     "catalogue": {"queries": 5},
     "instance": {"queries": 3},
     "character": {"groups": 2, "size": 5},
+    "rendered": {"queries": 3, "archives": ["flowers", "goods"]},
 }
 
 

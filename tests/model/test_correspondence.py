@@ -1,0 +1,146 @@
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from diptych_model import EfficientNetLite, PairConfig, PairNetwork, Residual
+from diptych_model.correspondence import Correspondence, laid_out
+
+
+def network(**changes: Any) -> PairNetwork:
+    """A small one in float64 that answers two questions, with nothing left at zero."""
+    settings: dict[str, Any] = {
+        "pixels": 24,
+        "encoder": Residual((5,), (1,)),
+        "width": 7,
+        "embedding": 11,
+        "blocks": 2,
+        "questions": ("copy", "thing"),
+        "correspondence": True,
+        "channels": 16,
+        "merge": 2,
+    }
+    torch.manual_seed(3)
+    made = PairNetwork(PairConfig(**(settings | changes))).eval().double()
+    for parameter in made.parameters():
+        parameter.data += torch.randn_like(parameter) * 0.1
+    return made
+
+
+def pictures(count: int, seed: int, size: int = 24) -> torch.Tensor:
+    return torch.rand(count, 3, size, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.fixture(scope="module")
+def made() -> PairNetwork:
+    return network()
+
+
+def test_both_questions_are_the_same_whichever_panel_is_first(made: PairNetwork) -> None:
+    a, b = pictures(5, 1), pictures(5, 2)
+    assert made(a, b).shape == (5, 2)
+    torch.testing.assert_close(made(a, b), made(b, a))
+
+
+def test_a_copy_always_shows_the_same_thing(made: PairNetwork) -> None:
+    copy, thing = made(pictures(5, 1), pictures(5, 2)).unbind(1)
+    assert (thing > copy).all()
+
+
+def test_tokens_carry_the_embedding_to_where_pairs_are_related(made: PairNetwork) -> None:
+    tokens, embeddings = made.encode(pictures(3, 1))
+    assert tokens.shape[1:] == made.config.token_shape == (6, 6, 7 + 1)
+    torch.testing.assert_close(tokens[..., 7:].flatten(1)[:, :11], embeddings)
+    assert (tokens[..., 7:].flatten(1)[:, 11:] == 0).all()
+    assert laid_out(tokens[..., :7], embeddings.repeat(1, 4)).shape == (3, 6, 6, 7 + 2)
+
+
+def test_what_is_known_is_the_cosine_and_the_mean_best_match(made: PairNetwork) -> None:
+    with torch.no_grad():
+        (tokens_a, e_a), (tokens_b, e_b) = made.encode(pictures(3, 1)), made.encode(pictures(3, 2))
+    correspondence = made.pair.correspondence  # pyright: ignore[reportAttributeAccessIssue]
+    known = correspondence(tokens_a, tokens_b)[2]
+    for row in range(3):
+        a, b = (F.normalize(t[row, ..., :7].reshape(36, 7), dim=1) for t in (tokens_a, tokens_b))
+        best_a = sum(max(float(x @ y) for y in b) for x in a) / 36
+        best_b = sum(max(float(x @ y) for x in a) for y in b) / 36
+        torch.testing.assert_close(known[row, 1], torch.tensor((best_a + best_b) / 2, dtype=torch.float64))
+        torch.testing.assert_close(known[row, 0], e_a[row] @ e_b[row])
+
+
+def test_a_patch_is_found_where_it_lies_and_returns_to_itself() -> None:
+    config = PairConfig(
+        pixels=64, encoder=Residual((5,), (1,)), width=64, embedding=8, correspondence=True, channels=3, merge=2
+    )
+    correspondence = Correspondence(config).double()
+    correspondence.sharpness.data.fill_(5)
+    torch.manual_seed(0)
+    content = torch.linalg.qr(torch.randn(256, 256, dtype=torch.float64)).Q[:, :64].reshape(1, 16, 16, 64)
+    tokens = laid_out(F.normalize(content, dim=-1), torch.ones(1, 8, dtype=torch.float64))
+    mirrored = laid_out(F.normalize(content.flip(2), dim=-1), torch.ones(1, 8, dtype=torch.float64))
+    seen = {}
+    correspondence.merge.register_forward_pre_hook(lambda module, given: seen.update(x=given[0]))
+    correspondence(tokens, mirrored)
+    evidence = seen["x"].unflatten(-1, (4, -1))[..., 64:]  # (1, 8, 8, 4, 6)
+    best, x, y, back_x, back_y, distance = evidence.unbind(-1)
+    line = (torch.arange(8, dtype=torch.float64) + 0.5) * (2 / 8) - 1
+    torch.testing.assert_close(best, torch.ones_like(best))
+    torch.testing.assert_close(x.mean(-1)[0], -line.expand(8, 8), atol=1e-6, rtol=0)
+    torch.testing.assert_close(y.mean(-1)[0], line[:, None].expand(8, 8), atol=1e-6, rtol=0)
+    assert max(part.abs().max() for part in (back_x, back_y, distance)) < 1e-6
+
+
+def test_before_it_has_learnt_a_score_is_the_line_through_what_is_known() -> None:
+    torch.manual_seed(0)
+    config = PairConfig(pixels=24, encoder=Residual((5,), (1,)), width=7, embedding=11, correspondence=True, merge=2)
+    fresh = PairNetwork(config).eval()
+    (tokens_a, _), (tokens_b, _) = fresh.encode(pictures(3, 1).float()), fresh.encode(pictures(3, 2).float())
+    correspondence = fresh.pair.correspondence  # pyright: ignore[reportAttributeAccessIssue]
+    known = correspondence(tokens_a, tokens_b)[2]
+    torch.testing.assert_close(fresh.relate(tokens_a, tokens_b), correspondence.prior(known)[:, 0])
+
+
+def test_the_attention_shown_turns_with_the_pair_and_is_a_share(made: PairNetwork) -> None:
+    tokens_a, tokens_b = made.encode(pictures(2, 1))[0], made.encode(pictures(2, 2))[0]
+    shown, turned = made.attention(tokens_a, tokens_b), made.attention(tokens_b, tokens_a)
+    torch.testing.assert_close(shown, turned.transpose(1, 2))
+    share = shown.sum((1, 2)) / 36
+    assert ((share >= 0) & (share <= 1)).all()
+
+
+def test_smaller_panels_pass_through_the_same_network(made: PairNetwork) -> None:
+    tokens, _ = made.encode(pictures(2, 1, 16))
+    assert tokens.shape == (2, 4, 4, 7 + 1)
+    assert torch.isfinite(made.relate(tokens, tokens)).all()
+
+
+@pytest.mark.parametrize("relation", ["late", "siamese"])
+def test_the_controls_answer_both_questions_too(relation: str) -> None:
+    made = network(relation=relation, merge=1)
+    assert made(pictures(3, 1), pictures(3, 2)).shape == (3, 2)
+    assert made.encode(pictures(1, 1))[0].shape[1:] == made.config.token_shape
+
+
+def test_a_network_on_an_encoder_that_has_seen_the_world_is_whole() -> None:
+    torch.manual_seed(0)
+    config = PairConfig(
+        pixels=64, encoder=EfficientNetLite(), width=6, embedding=9, blocks=1, correspondence=True, channels=8, merge=2
+    )
+    made = PairNetwork(PairConfig.from_dict(config.to_dict())).eval()
+    a, b = pictures(2, 1, 64).float(), pictures(2, 2, 64).float()
+    torch.testing.assert_close(made(a, b), made(b, a))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"merge": 4}, "merge must divide the grid of 6 tokens, got 4"),
+        ({"correspondence": False}, "merge is for correspondence = true"),
+        ({"seam": "pixels"}, "correspondence needs tokens of one picture"),
+        ({"questions": ("thing", "copy")}, "questions must be one of"),
+    ],
+)
+def test_what_cannot_be_is_refused(changes: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        network(**changes)

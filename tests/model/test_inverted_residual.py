@@ -1,0 +1,88 @@
+import pytest
+import torch
+
+from diptych_model.encoders import ENCODERS, EfficientNetLite, encoder_from, load_imagenet
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    torch.manual_seed(0)
+    return EfficientNetLite(still=2).build()
+
+
+def pictures(count: int, size: int = 64) -> torch.Tensor:
+    return torch.rand(count, 3, size, size, generator=torch.Generator().manual_seed(1))
+
+
+def test_features_and_description_have_the_sizes_that_the_settings_tell(encoder) -> None:
+    settings = EfficientNetLite()
+    features, pooled = encoder(pictures(2))
+    assert features.shape == (2, 64 // settings.reduction, 64 // settings.reduction, settings.width) == (2, 4, 4, 432)
+    assert pooled.shape == (2, settings.pooled)
+    torch.testing.assert_close(pooled.norm(dim=1), torch.ones(2))
+    for part in features.split([112, 320], -1):
+        torch.testing.assert_close(part.norm(dim=-1), torch.ones(2, 4, 4))
+
+
+def test_a_picture_is_seen_the_same_whatever_is_in_the_batch_in_training_too(encoder) -> None:
+    both, one = (encoder.train()(pictures(2)[:count])[0][:1] for count in (2, 1))
+    torch.testing.assert_close(both, one)
+
+
+def test_the_stages_that_stand_still_have_no_gradient_and_the_others_have(encoder) -> None:
+    encoder.zero_grad()
+    features, pooled = encoder(pictures(2))
+    (features.square().mean(-1).sum() + features[..., 0].sum() + pooled.sum()).backward()
+    learns = [all(p.grad is not None for p in stage.parameters()) for stage in encoder.stages]
+    assert learns == [False] * 2 + [True] * 5
+    assert encoder.stem.convolution.weight.grad is None
+    assert encoder.head.convolution.weight.grad is not None
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_it_computes_what_the_package_of_the_weights_computes(version: int) -> None:
+    theirs_of = pytest.importorskip("efficientnet_lite_pytorch", reason="pip install efficientnet-lite-pytorch")
+    torch.manual_seed(version)
+    theirs = theirs_of.EfficientNet.from_name(f"efficientnet-lite{version}", image_size=64).eval()
+    for name, buffer in theirs.named_buffers():
+        if name.endswith("running_mean"):
+            buffer.normal_(0, 0.2)
+        elif name.endswith("running_var"):
+            buffer.uniform_(0.5, 2)
+    mine = EfficientNetLite(version=version).build().eval()
+    load_imagenet(mine, theirs.state_dict())
+    x = pictures(2)
+    with torch.no_grad():
+        last = theirs.extract_features((x * 255 - 127) / 128)
+        pooled = (last.clamp(min=1e-6) ** 3).mean((2, 3)) ** (1 / 3)
+        torch.testing.assert_close(mine(x)[1], pooled / pooled.norm(dim=1, keepdim=True), atol=2e-5, rtol=1e-4)
+
+
+def test_weights_of_another_version_are_refused() -> None:
+    theirs_of = pytest.importorskip("efficientnet_lite_pytorch", reason="pip install efficientnet-lite-pytorch")
+    state = theirs_of.EfficientNet.from_name("efficientnet-lite2", image_size=64).state_dict()
+    with pytest.raises(ValueError, match="they are of another version"):
+        load_imagenet(EfficientNetLite().build(), state)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"kind": "efficientnet-light"}, "did you mean 'efficientnet-lite'"),
+        ({"kind": "efficientnet-lite", "version": 3}, "there is EfficientNet-Lite 0, 1 and 2, got version 3"),
+        ({"kind": "efficientnet-lite", "still": 8}, "still 0 to 7"),
+        ({"kind": "efficientnet-lite", "widths": [3]}, "has no setting 'widths'"),
+        ({"kind": "residual", "depths": [1]}, "widths and depths need one entry a stage"),
+        ({"kind": "residual", "widths": [0, 1, 1]}, "must be positive"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(values: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        encoder_from(values)
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_every_encoder_is_found_by_the_kind_it_names(kind: str) -> None:
+    settings = encoder_from({"kind": kind})
+    assert settings.kind == kind
+    assert settings.divisor % settings.reduction == 0
