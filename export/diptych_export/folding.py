@@ -33,20 +33,7 @@ def folded(network: PairNetwork) -> PairNetwork:
         for name, child in module.named_children():
             if isinstance(child, MSAC):
                 setattr(module, name, FoldedMSAC(child))
-    if len(network.config.questions) > 1:
-        # An instance's own function comes before that of its class.
-        object.__setattr__(network.pair, "_answers", _copy_and_thing)
     return network
-
-
-def _copy_and_thing(logits: Tensor) -> Tensor:
-    """`PairPart._answers` in one reduction: (B, 2) -> (B, 2).
-
-    ONNX Runtime takes logarithms several at a time and those that are left over one by one, with other bits, so that a
-    pair's would depend on its place in the batch; a reduction goes row by row.
-    """
-    copy, apart = logits.unbind(-1)
-    return torch.stack([copy, torch.logsumexp(torch.stack([copy, apart, copy + apart], -1), -1)], -1)
 
 
 def cost(network: PairNetwork) -> dict[str, int]:

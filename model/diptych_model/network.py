@@ -149,7 +149,9 @@ class PairPart(nn.Module):
         if len(self.config.questions) == 1:
             return logits.squeeze(-1)
         copy, apart_from_copies = logits.unbind(-1)
-        either = torch.logaddexp(torch.logaddexp(copy, apart_from_copies), copy + apart_from_copies)
+        # 1 - (1 - p)(1 - q) as a logit: log(e^x + e^y + e^(x + y)). In one reduction: ONNX Runtime takes logarithms
+        # several at a time and those left over one by one, with other bits, and a reduction goes row by row.
+        either = torch.stack([copy, apart_from_copies, copy + apart_from_copies], -1).logsumexp(-1)
         return torch.stack([copy, either], -1)
 
     @property

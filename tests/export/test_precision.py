@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def photo():
-    return Graphs(*(onnx.load(MODELS / "photo" / f"{part}.onnx") for part in Graphs._fields))
+    return Graphs(*(onnx.load(MODELS / "photo-small" / f"{part}.onnx") for part in Graphs._fields))
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from diptych_model.encoders import ENCODERS, EfficientNetLite, encoder_from, load_imagenet
+from diptych_model.encoders import EfficientNetLite, load_imagenet
 
 
 @pytest.fixture(scope="module")
@@ -63,26 +63,3 @@ def test_weights_of_another_version_are_refused() -> None:
     state = theirs_of.EfficientNet.from_name("efficientnet-lite2", image_size=64).state_dict()
     with pytest.raises(ValueError, match="they are of another version"):
         load_imagenet(EfficientNetLite().build(), state)
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"kind": "efficientnet-light"}, "did you mean 'efficientnet-lite'"),
-        ({"kind": "efficientnet-lite", "version": 3}, "there is EfficientNet-Lite 0, 1 and 2, got version 3"),
-        ({"kind": "efficientnet-lite", "still": 8}, "still 0 to 7"),
-        ({"kind": "efficientnet-lite", "widths": [3]}, "has no setting 'widths'"),
-        ({"kind": "residual", "depths": [1]}, "widths and depths need one entry a stage"),
-        ({"kind": "residual", "widths": [0, 1, 1]}, "must be positive"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(values: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        encoder_from(values)
-
-
-@pytest.mark.parametrize("kind", ENCODERS)
-def test_every_encoder_is_found_by_the_kind_it_names(kind: str) -> None:
-    settings = encoder_from({"kind": kind})
-    assert settings.kind == kind
-    assert settings.divisor % settings.reduction == 0

@@ -45,10 +45,10 @@ def test_a_run_that_starts_from_a_checkpoint_takes_its_network_or_another_trunk(
 def test_a_recipe_is_changed_from_outside_in_any_place(tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text("[learning]\nrate = 1e-3\n" + TASK + "[[stages]]\npixels = 64\nsteps = 3\n" * 2)
-    changes = ["name=mine", "learning.warmup = 7", "network.relation=siamese", "network.encoder.depths=[1, 2]"]
+    changes = ["name=mine", "learning.warmup = 7", "network.relation=siamese", "network.encoder.depths=[1, 1, 2]"]
     recipe = read_recipe(path, [*changes, "network.pixels=64", "stages.1.steps=60", "stages.1.negatives=4"])
     assert (recipe.name, recipe.learning.rate, recipe.learning.warmup) == ("mine", 1e-3, 7)
-    assert (recipe.network.relation, recipe.network.encoder) == ("siamese", Residual((8, 12), (1, 2)))
+    assert (recipe.network.relation, recipe.network.encoder) == ("siamese", Residual(depths=(1, 1, 2)))
     assert [(stage.pixels, stage.steps, stage.negatives) for stage in recipe.stages] == [(64, 3, 7), (64, 60, 4)]
 
 

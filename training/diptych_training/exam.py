@@ -28,9 +28,9 @@ class Exam:
     gallery: Tensor
     relevant: np.ndarray
     headline: str
-    question: str = "thing"
     among: np.ndarray | None = None
     itself: np.ndarray | None = None
+    question: str = "thing"
 
 
 @torch.no_grad()

@@ -30,7 +30,7 @@ def test_a_model_without_rates_is_refused_with_the_way_out(stated):
 
 
 def test_the_released_model_states_what_it_takes():
-    assert 0.94 < automatic(Manifest.load(find_artifact("photo")).thresholds, 20_000) < 1
+    assert 0.94 < automatic(Manifest.load(find_artifact("photo-small")).thresholds, 20_000) < 1
 
 
 def test_a_report_begins_at_the_most_lenient_stated_threshold():

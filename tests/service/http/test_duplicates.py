@@ -22,7 +22,7 @@ PATH = "/v1/duplicates"
 
 @pytest.fixture(scope="module")
 def photo() -> Scorer:
-    return Scorer.load("photo", threads=2)
+    return Scorer.load("photo-small", threads=2)
 
 
 @pytest.fixture(scope="module")

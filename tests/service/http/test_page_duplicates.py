@@ -21,7 +21,7 @@ FITS = "() => document.documentElement.scrollWidth <= innerWidth"
 
 @pytest.fixture(scope="module")
 def photo() -> Scorer:
-    return Scorer.load("photo", threads=2)
+    return Scorer.load("photo-small", threads=2)
 
 
 @pytest.fixture(scope="module")

@@ -37,22 +37,21 @@ def measure_marks(
     """Prepare the sets (all of `MARKS`, or `only` these) in `directory/sets` from the archives in `folder`, and
     measure on each: first stage, re-ranked order, and the gain between them.
 
-    `enter(question)` opens the model, called `model`, and those beside it for a set's question. The result is written
-    to `directory/marks.json` too; with each set comes the command that measures it alone. Raises `DataError` where a
-    set is unknown, or an archive lacks what a set is made of.
+    `enter(question)` opens the model, called `model`, and those beside it for a set's question. What is measured so far
+    is kept in `directory/marks.json`; with each set comes the command that measures it alone. Raises `DataError` where
+    a set is unknown, or an archive lacks what a set is made of.
     """
     chosen, source, sets = known_marks(only), Source(folder, settings or Settings()), directory / "sets"
     ready = {name: prepare(name, source, sets) for name in chosen}
-    measured: dict[str, Any] = {}
+    result: dict[str, Any] = {"model": model, "candidates": candidates, "sets": {}}
     for question in dict.fromkeys(MARKS[name].question for name in chosen):
         with enter(question) as entrants:
             for name in (name for name in chosen if MARKS[name].question == question):
-                measured[name] = _measure(name, ready[name], model, entrants, candidates)
+                result["sets"][name] = _measure(name, ready[name], model, entrants, candidates)
+                with whole_file(directory / "marks.json") as unfinished:
+                    unfinished.write_text(json.dumps(result, indent=1) + "\n")
                 if finished:
                     finished(name)
-    result = {"model": model, "candidates": candidates, "sets": {name: measured[name] for name in chosen}}
-    with whole_file(directory / "marks.json") as unfinished:
-        unfinished.write_text(json.dumps(result, indent=1) + "\n")
     return result
 
 

@@ -19,6 +19,7 @@ FAMILY = 8  # photos that look alike and come together in a step
 STRENGTHS = {"heavy": HEAVY, "hard": HARD}
 UNCHANGED = 0.6  # the share of references that are the photo as it is: that is what a collection holds
 SPRITES = 512
+ASKED, ASKED_WHOLE = 128, 600
 EXAMINER = 1_000_003  # the seed of an exam's overlays: no run trains on them
 
 
@@ -103,11 +104,11 @@ class Copies:
         self.neighbours = nearest(embed(self.pixels), self.subject)
 
     def exam(self, *, whole: bool = False) -> Exam:
-        """Edited held-out photos among unedited ones; 128 of them among some 1,500, or every one among all."""
+        """Edited held-out photos among unedited ones: a few among some 1,500, or many among all."""
         rng, generator = np.random.default_rng(0), torch.Generator().manual_seed(0)
         held_out = self.photos.where(kinds=self.settings.archives, split="validation")
         others = self.photos.where(kinds=self.settings.archives, split="train")
-        asked = rng.permutation(held_out)[: None if whole else 128]
+        asked = rng.permutation(held_out)[: ASKED_WHOLE if whole else ASKED]
         shown = np.concatenate([np.setdiff1d(held_out, asked), rng.permutation(others)[: None if whole else 1500]])
         # Near-duplicates of what is asked for are neither right nor wrong.
         gallery = np.concatenate([asked, shown[~np.isin(self.kin[shown], self.kin[asked])]])
@@ -119,7 +120,7 @@ class Copies:
         else:
             queries = _edited(self.photos, asked, self.source.pixels, generator)
         relevant = asked[:, None] == gallery[None, :]
-        return Exam(queries, torch.from_numpy(self.photos.pixels[gallery]), relevant, "micro_ap", "copy")
+        return Exam(queries, torch.from_numpy(self.photos.pixels[gallery]), relevant, "micro_ap", question="copy")
 
     def _families(self, rng: np.random.Generator, count: int) -> np.ndarray:
         assert self.neighbours is not None

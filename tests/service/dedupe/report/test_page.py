@@ -30,7 +30,7 @@ def never(path, reason):
 
 @pytest.fixture(scope="module")
 def scorer():
-    return Scorer.load("photo", threads=2)
+    return Scorer.load("photo-small", threads=2)
 
 
 @pytest.fixture(scope="module")
