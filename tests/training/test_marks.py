@@ -195,7 +195,8 @@ def test_all_sets_are_measured_by_the_question_they_ask(
         assert row["queries"] >= 1
     assert result["sets"]["hard-copies"]["measured"]["distractors"] == SMALL.distractors
     lines = marks_text(result).splitlines()
-    assert len(lines) == 1 + 2 * len(MARKS)
+    assert len(lines) == 2 + 2 * len(MARKS)
+    assert lines[-1] == f"model tiny {runtime.manifest.revision}"
     assert lines[0].split()[:3] == ["set", "figure", "model"]
 
 

@@ -80,7 +80,8 @@ def marks_text(result: Mapping[str, Any]) -> str:
             cells += [_difference(figures["gain"])]
             cells += [_difference(figures.get("lead"))] if against else []
             lines.append([*cells, row["queries"], row["gallery"]])
-    return table(head, lines)
+    revisions = dict.fromkeys(row["revision"] for row in result["sets"].values())
+    return f"{table(head, lines)}\nmodel {result['model']} {', '.join(revisions)}"
 
 
 def _measure(name: str, folder: Path, model: str, entrants: Entrants, candidates: int) -> dict[str, Any]:
@@ -99,6 +100,7 @@ def _measure(name: str, folder: Path, model: str, entrants: Entrants, candidates
     line += ["--question", mark.question, "--model", model]
     whole, figure = evidence.result, mark.figure
     return {
+        "revision": evidence.revision,
         "question": mark.question,
         "figure": figure,
         "first_stage": whole["first_stage"][figure],
