@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -59,7 +59,7 @@ def test_tokens_carry_the_embedding_to_where_pairs_are_related(made: PairNetwork
 def test_what_is_known_is_the_cosine_and_the_mean_best_match(made: PairNetwork) -> None:
     with torch.no_grad():
         (tokens_a, e_a), (tokens_b, e_b) = made.encode(pictures(3, 1)), made.encode(pictures(3, 2))
-    correspondence = made.pair.correspondence  # pyright: ignore[reportAttributeAccessIssue]
+    correspondence = cast(Correspondence, made.pair.correspondence)
     known = correspondence(tokens_a, tokens_b)[2]
     for row in range(3):
         a, b = (F.normalize(t[row, ..., :7].reshape(36, 7), dim=1) for t in (tokens_a, tokens_b))
@@ -96,7 +96,7 @@ def test_before_it_has_learnt_a_score_is_the_line_through_what_is_known() -> Non
     config = PairConfig(pixels=24, encoder=Residual((5,), (1,)), width=7, embedding=11, correspondence=True, merge=2)
     fresh = PairNetwork(config).eval()
     (tokens_a, _), (tokens_b, _) = fresh.encode(pictures(3, 1).float()), fresh.encode(pictures(3, 2).float())
-    correspondence = fresh.pair.correspondence  # pyright: ignore[reportAttributeAccessIssue]
+    correspondence = cast(Correspondence, fresh.pair.correspondence)
     known = correspondence(tokens_a, tokens_b)[2]
     torch.testing.assert_close(fresh.relate(tokens_a, tokens_b), correspondence.prior(known)[:, 0])
 

@@ -37,7 +37,7 @@ class Learner:
 
     def __init__(self, recipe: Recipe, network: PairNetwork, processes: Processes) -> None:
         self.recipe, self.processes, self.device = recipe, processes, processes.device
-        self.network = network.to(self.device, memory_format=torch.channels_last)
+        self.network = network.to(self.device).to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
         self.average = copy.deepcopy(self.network).requires_grad_(False)
         self.optimiser = torch.optim.AdamW(_groups(self.network, recipe.learning.decay), lr=recipe.learning.rate)
         self.rates = [group.pop("rate") for group in self.optimiser.param_groups]

@@ -6,7 +6,7 @@ import math
 import platform
 import time
 from collections import defaultdict
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -228,7 +228,7 @@ def _begun(recipe: Recipe) -> PairNetwork:
     mine, theirs = network.panel.state_dict(), start.panel.state_dict()
     fitting = {name: value for name, value in theirs.items() if name in mine and mine[name].shape == value.shape}
     if lost := [name for name in theirs if name.startswith("encoder.") and name not in fitting]:
-        settings = json.loads(json.dumps(asdict(start.config.encoder)))
+        settings = json.loads(json.dumps(start.config.to_dict()["encoder"]))
         told = ", ".join(f"{name} = {value}" for name, value in settings.items())
         raise DataError(
             f"the encoder of {recipe.start!r} is another than [network.encoder] names ({lost[0]} differs first): give "

@@ -63,10 +63,10 @@ class ResidualEncoder(nn.Sequential):
         super().__init__(*layers)
 
     def forward(
-        self, pictures: Float[Tensor, "batch 3 height columns"]
+        self, input: Float[Tensor, "batch 3 height columns"]
     ) -> tuple[Float[Tensor, "batch rows cols d"], Float[Tensor, "batch pooled"]]:
-        """(B, 3, H, W) in [0, 1] -> features (B, N, M, width) and a description (B, pooled)."""
-        features = super().forward((pictures - 0.5) * 4).permute(0, 2, 3, 1)
+        """Pictures (B, 3, H, W) in [0, 1] -> features (B, N, M, width) and a description (B, pooled)."""
+        features = super().forward((input - 0.5) * 4).permute(0, 2, 3, 1)
         return features, torch.cat([features.mean((1, 2)), features.amax((1, 2))], -1)
 
 
