@@ -148,7 +148,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1.0, help="how long to ask (default: 1)")
     parser.add_argument("--keys", action="store_true", help="close the service and bring a key")
     parser.add_argument("--seed", type=int, default=1, help="of what is asked (default: 1)")
-    parser.add_argument("--model", default="photo", help="the model to serve (default: photo)")
+    parser.add_argument("--model", default="photo-small", help="the model to serve (default: photo-small)")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         ended = contract(Path(folder), args.model, minutes=args.minutes, closed=args.keys, seed=args.seed)

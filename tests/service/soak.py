@@ -337,7 +337,7 @@ def report(account: Account) -> Iterator[str]:
 def main() -> int:
     """Soak, print, and say whether all was right."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default="photo")
+    parser.add_argument("--model", default="photo-small")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--clients", type=int, default=6)
     parser.add_argument("--kill", choices=("decoders", "service"))

@@ -32,7 +32,7 @@ from diptych_training.study.grid import run_grid
 from diptych_training.tasks import Source, task_from
 from diptych_training.whole import whole_file
 
-START, STEPS, PAIRS, ROUNDS, CANDIDATES = "photo", 500, 64, 15, 20
+START, STEPS, PAIRS, ROUNDS, CANDIDATES = "photo-small", 500, 64, 15, 20
 _MARKERS = "osD^vP*X<>"
 TASK = {"kind": "copy", "queries": 48}
 STAGE = {"negatives": 5, "easy": 1, "frozen": True}
