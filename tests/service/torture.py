@@ -325,7 +325,9 @@ def main() -> int:
     parser.add_argument("faults", nargs="*", metavar="FAULT", help=f"of {', '.join(FAULTS)} (default: all)")
     parser.add_argument("--cycles", type=int, default=20, help="per fault (default: 20)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--model", default="photo-small", help="name or directory of an artifact (default: photo-small)")
+    parser.add_argument(
+        "--model", default="photo-small", help="name or directory of an artifact (default: photo-small)"
+    )
     parser.add_argument("--index", choices=KINDS, default="auto", help="kind of the index (default: auto, so exact)")
     parser.add_argument("--table", action="store_true", help="print the result as markdown")
     args = parser.parse_args()
