@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import fields
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
+
+Kind = TypeVar("Kind")
 
 
 def known_settings(cls: type, values: Any, what: str) -> dict[str, Any]:
@@ -20,3 +22,19 @@ def known_settings(cls: type, values: Any, what: str) -> dict[str, Any]:
                 f"{what} has no setting {key!r}" + (f"; did you mean {near[0]!r}?" if near else f": {names}")
             )
     return dict(values)
+
+
+def chosen_kind(
+    registry: Mapping[str, type[Kind]], values: Mapping[str, Any], what: str, default: str
+) -> tuple[type[Kind], dict[str, Any]]:
+    """Read `{"kind": ..., settings}`: the registered class of that kind and its settings; an unknown kind or setting is
+    refused with a suggestion.
+    """
+    kind = values.get("kind", default)
+    if kind not in registry:
+        near = get_close_matches(str(kind), registry, 1)
+        raise ValueError(
+            f"there is no {what} {kind!r}" + (f"; did you mean {near[0]!r}?" if near else f": {', '.join(registry)}")
+        )
+    cls = registry[kind]
+    return cls, known_settings(cls, {k: v for k, v in values.items() if k != "kind"}, f"the {what} {kind!r}")

@@ -3,7 +3,6 @@
 """
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from diptych_model.mixers.attention_augmented import AttentionAugmented
@@ -16,7 +15,7 @@ from diptych_model.mixers.squeeze_excitation import SqueezeExcitationConvolution
 from diptych_model.mixers.stand_alone import StandAlone
 from diptych_model.mixers.transformer import Decoder, Transformer
 from diptych_model.operators import Scale
-from diptych_model.settings import known_settings
+from diptych_model.settings import chosen_kind, known_settings
 
 MIXERS: dict[str, type[Mixer]] = {
     "msac": Msac,
@@ -50,14 +49,7 @@ __all__ = [
 
 def mixer_from(values: Mapping[str, Any]) -> Mixer:
     """Read `{"kind": ..., settings}`, as in a recipe or a checkpoint; unknown kinds and settings are refused."""
-    kind = values.get("kind", "msac")
-    if kind not in MIXERS:
-        near = get_close_matches(str(kind), MIXERS, 1)
-        raise ValueError(
-            f"there is no mixer {kind!r}" + (f"; did you mean {near[0]!r}?" if near else f": {', '.join(MIXERS)}")
-        )
-    cls = MIXERS[kind]
-    known = known_settings(cls, {k: v for k, v in values.items() if k != "kind"}, f"the mixer {kind!r}")
+    cls, known = chosen_kind(MIXERS, values, "mixer", "msac")
     if "scales" in known:
         known["scales"] = tuple(Scale(**known_settings(Scale, scale, "a scale")) for scale in known["scales"])
     return cls(**known)
