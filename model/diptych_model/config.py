@@ -29,7 +29,8 @@ class PairConfig:
     (`controls`). `questions` are what the logits answer: one for whatever is asked (*match*), or two, *copy* and
     *thing*. With `correspondence` the trunk begins with what the two panels have in common patch by patch, and each
     logit with what cosine and best matches say (`correspondence.Correspondence`); then the trunk has `channels` of its
-    own for every `merge` x `merge` tokens.
+    own for every `merge` x `merge` tokens, and with a `bank` of so many pictures knows how typical both are
+    (`embedding.Embedding`). The embedding has a part of the same length for every question.
     """
 
     pixels: int = 128
@@ -47,6 +48,7 @@ class PairConfig:
     correspondence: bool = False
     channels: int = 96
     merge: int = 1
+    bank: int = 0
 
     def __post_init__(self) -> None:
         _one_of("segment", self.segment, SEGMENTS)
@@ -68,6 +70,13 @@ class PairConfig:
             raise ValueError(f"merge must divide the grid of {self.grid} tokens, got {self.merge}")
         if not self.correspondence and self.merge > 1:
             raise ValueError(f"merge is for correspondence = true, got merge = {self.merge} without it")
+        if self.embedding % len(self.questions):
+            raise ValueError(
+                f"the embedding has a part for each of the questions {', '.join(self.questions)}, so its length must "
+                f"be a multiple of {len(self.questions)}, got {self.embedding}"
+            )
+        if self.bank < 0 or (self.bank and not self.correspondence):
+            raise ValueError(f"bank is for correspondence = true, and 0 or more; got {self.bank}")
         if self.correspondence and self.seam == "pixels":
             raise ValueError("correspondence needs tokens of one picture: use seam = 'closed' or 'tokens'")
 
@@ -99,8 +108,9 @@ class PairConfig:
         return self.correspondence and self.relation == "trunk"
 
     def carried(self, grid: int) -> int:
-        """Channels that the embedding takes when it is laid out over the tokens of a grid."""
-        return -(-self.embedding // grid**2)
+        """Channels that the embedding takes, with how typical it is, when it is laid out over the tokens of a grid."""
+        typicality = len(self.questions) if self.bank else 0
+        return -(-(self.embedding + typicality) // grid**2)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists and numbers, as written into a checkpoint."""

@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from diptych_model.embedding import cosines_of_parts
+
 Tokens = Float[Tensor, "batch rows cols d"]
 Logits = Float[Tensor, "batch *questions"]
 
@@ -20,17 +22,19 @@ class _Line(nn.Module):
         shape = () if questions == 1 else (questions,)
         self.scale, self.offset = nn.Parameter(torch.full(shape, 10.0)), nn.Parameter(torch.full(shape, -5.0))
 
-    def line(self, x: Float[Tensor, " batch"]) -> Logits:
-        """The logits."""
-        return self.scale * (x[:, None] if self.scale.dim() else x) + self.offset
+    def line(self, x: Float[Tensor, "batch *own"]) -> Logits:
+        """The logits, of one x for all questions or one for each."""
+        return self.scale * (x[:, None] if self.scale.dim() > x.dim() - 1 else x) + self.offset
 
 
 class Siamese(_Line):
     """The siamese twin (Bromley et al. 1993): a logit from the cosine of two embeddings, given as one token each."""
 
     def forward(self, tokens_a: Tokens, tokens_b: Tokens) -> Logits:
-        """scale * cos(a, b) + offset: tokens (B, 1, 1, e) twice -> logits (B,)."""
-        return self.line(F.cosine_similarity(tokens_a.flatten(1), tokens_b.flatten(1)))
+        """scale * cos(a, b) + offset: tokens (B, 1, 1, e) twice -> logits (B,); of each question's own part (B, Q)."""
+        parts = self.scale.numel()
+        cosines = cosines_of_parts(tokens_a.flatten(1), tokens_b.flatten(1), parts)
+        return self.line(cosines if parts > 1 else cosines[:, 0])
 
 
 class LateInteraction(_Line):

@@ -6,13 +6,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from diptych_model.config import PairConfig
+from diptych_model.embedding import cosines_of_parts
 
 Tokens = Float[Tensor, "batch rows cols d"]
 Merged = Float[Tensor, "batch merged_rows merged_cols channels"]
-Known = Float[Tensor, "batch 2"]
+Known = Float[Tensor, "batch known"]
 Shares = Float[Tensor, "batch tokens_a tokens_b"]
 
 EVIDENCE = 6
+_PRIORS = ((4.0, 16.0), (12.0, 4.0))  # of each question: what its cosine and the best match begin with
 
 
 class Correspondence(nn.Module):
@@ -23,25 +25,31 @@ class Correspondence(nn.Module):
     (x, y and the squared distance: a patch of grass is found anywhere, an edge of a copy returns to itself). Tokens and
     evidence of `merge` x `merge` neighbours become one token of the trunk.
 
-    What is *known* of a pair without the trunk is the cosine of the embeddings, which the tokens carry, and the mean
-    best match both ways; the `prior` of each logit is a line through both.
+    What is *known* of a pair without the trunk: the cosine of the embeddings' parts, which the tokens carry; the mean
+    best match both ways; how uniform both pictures are (the squared length of the mean token: 1 where there is nothing
+    to see); and with a bank how typical they are (`Embedding.typicality`). The `prior` of each logit is a line through
+    it, which begins with the cosine and the best match.
     """
 
     def __init__(self, config: PairConfig) -> None:
         super().__init__()
         self.width, self.embedding, self.side = config.width, config.embedding, config.merge
+        self.parts, self.typical = len(config.questions), len(config.questions) if config.bank else 0
+        self.known = self.parts + 2 + self.typical
         grid, d = config.grid // config.merge, config.channels
         self.sharpness = nn.Parameter(torch.tensor(3.0))  # the logarithm of 1 / t
         self.merge = nn.Linear(self.side**2 * (self.width + EVIDENCE), d)
         self.position = nn.Parameter(torch.randn(grid, grid, d) * 0.02)
-        self.prior = nn.Linear(2, len(config.questions))
+        self.prior = nn.Linear(self.known, self.parts)
         with torch.no_grad():
-            self.prior.weight.copy_(torch.tensor([[4.0, 16.0], [12.0, 4.0]])[: len(config.questions)])
+            self.prior.weight.zero_()
+            for question, (cosine, match) in enumerate(_PRIORS[: self.parts]):
+                self.prior.weight[question, question], self.prior.weight[question, self.parts] = cosine, match
             self.prior.bias.fill_(-10.0)
 
     def forward(self, tokens_a: Tokens, tokens_b: Tokens) -> tuple[Merged, Merged, Known]:
         """Tokens (B, N, M, d) twice, as `laid_out` made them -> what the trunk begins with, (B, N / merge, M / merge,
-        channels) twice, and what is known, (B, 2).
+        channels) twice, and what is known, (B, known).
         """
         a, b, s = self._compared(tokens_a, tokens_b)
         place = _places(tokens_a.shape[1], tokens_a.shape[2], a)
@@ -51,12 +59,16 @@ class Correspondence(nn.Module):
         best_a, best_b = s.amax(2), s.amax(1)
         evidence_a = _evidence(best_a, found_b, to_b @ found_a - place)
         evidence_b = _evidence(best_b, found_a, to_a @ found_b - place)
-        cosine = (self._carried(tokens_a) * self._carried(tokens_b)).sum(-1)
-        match = (best_a.mean(1) + best_b.mean(1)) / 2
+        embedding_a, embedding_b = self._carried(tokens_a), self._carried(tokens_b)
+        known = [cosines_of_parts(embedding_a[:, : self.embedding], embedding_b[:, : self.embedding], self.parts)]
+        known += [((best_a.mean(1) + best_b.mean(1)) / 2)[:, None]]
+        known += [sum(unit.mean(1).square().sum(-1, keepdim=True) for unit in (a, b))]
+        if self.typical:
+            known += [embedding_a[:, self.embedding :] + embedding_b[:, self.embedding :]]
         return (
             self._merged(a, evidence_a, tokens_a),
             self._merged(b, evidence_b, tokens_b),
-            torch.stack([cosine, match], -1),
+            torch.cat(known, -1),
         )
 
     def attention(self, tokens_a: Tokens, tokens_b: Tokens) -> Shares:
@@ -72,8 +84,8 @@ class Correspondence(nn.Module):
         a, b = (F.normalize(t[..., : self.width].flatten(1, 2), dim=-1) for t in (tokens_a, tokens_b))
         return a, b, a @ b.transpose(1, 2)
 
-    def _carried(self, tokens: Tokens) -> Float[Tensor, "batch e"]:
-        return tokens[..., self.width :].flatten(1)[:, : self.embedding]
+    def _carried(self, tokens: Tokens) -> Float[Tensor, "batch carried"]:
+        return tokens[..., self.width :].flatten(1)[:, : self.embedding + self.typical]
 
     def _merged(self, unit: Tensor, evidence: Tensor, tokens: Tokens) -> Merged:
         _, rows, cols, _ = tokens.shape
@@ -84,12 +96,14 @@ class Correspondence(nn.Module):
         return x + resized_position(self.position, rows // side)
 
 
-def laid_out(tokens: Tokens, embeddings: Float[Tensor, "batch e"]) -> Float[Tensor, "batch rows cols more"]:
-    """Tokens (B, N, M, d) with the embeddings (B, e) laid out over them in further channels, the last filled with 0."""
+def laid_out(tokens: Tokens, more: Float[Tensor, "batch e"]) -> Float[Tensor, "batch rows cols more"]:
+    """Tokens (B, N, M, d) with `more` of the whole picture (B, e) laid out over them in further channels, the last
+    filled with 0.
+    """
     _, rows, cols, _ = tokens.shape
-    size = embeddings.shape[1]
+    size = more.shape[1]
     carried = -(-size // (rows * cols))
-    padded = F.pad(embeddings, (0, rows * cols * carried - size)).to(tokens.dtype)
+    padded = F.pad(more, (0, rows * cols * carried - size)).to(tokens.dtype)
     return torch.cat([tokens, padded.unflatten(1, (rows, cols, carried))], -1)
 
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import cast
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from diptych_model.config import PairConfig
 from diptych_model.controls import LateInteraction, Siamese
 from diptych_model.correspondence import Correspondence, laid_out, resized_position
+from diptych_model.embedding import Embedding
 from diptych_model.mixers import Attentive, Place
 from diptych_model.panels import apart, sequence
 from diptych_model.segments import Segments
@@ -36,7 +36,9 @@ class PanelPart(nn.Module):
         elif config.relation != "siamese":
             self.tokens = nn.Sequential(nn.Linear(d, config.width), nn.LayerNorm(config.width))
             self.position = nn.Parameter(torch.randn(grid, grid, config.width) * 0.02)
-        self.embedding = nn.Linear(config.encoder.pooled, config.embedding)
+        self.embedding = Embedding(
+            config.encoder.pooled, config.embedding, parts=len(config.questions), bank=config.bank
+        )
 
     def forward(self, pictures: Pictures) -> tuple[Tokens, Embeddings]:
         """Pictures (B, 3, S, S) in [0, 1] -> tokens (B, N, M, d) and unit embeddings (B, e).
@@ -45,11 +47,12 @@ class PanelPart(nn.Module):
         """
         self._check(pictures)
         features, pooled = self.encoder(pictures)
-        embeddings = F.normalize(self.embedding(pooled), dim=-1)
+        embeddings = self.embedding(pooled)
         if self.config.relation == "siamese":  # it compares nothing else
             return embeddings[:, None, None], embeddings
         if self.config.carries:
-            return laid_out(self.tokens(features), embeddings), embeddings
+            known = [embeddings, self.embedding.typicality(embeddings)] if self.config.bank else [embeddings]
+            return laid_out(self.tokens(features), torch.cat(known, -1)), embeddings
         return self._tokens(features), embeddings
 
     def content(self, tokens: Tokens) -> Float[Tensor, "batch rows cols seen"]:
@@ -121,7 +124,7 @@ class PairPart(nn.Module):
         blocks = (Block(d, config) for _ in range(config.blocks))
         self.blocks = cast(Sequence[Block], nn.ModuleList(blocks))
         self.norm = nn.LayerNorm(d)
-        known = 2 if config.correspondence else 0
+        known = self.correspondence.known if self.correspondence else 0
         self.head = nn.Sequential(nn.Linear(2 * d + known, d), nn.GELU(), nn.Linear(d, len(config.questions)))
         if config.correspondence:
             # What the trunk adds to what is known begins at nothing.

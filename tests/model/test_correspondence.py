@@ -14,7 +14,7 @@ def network(**changes: Any) -> PairNetwork:
         "pixels": 24,
         "encoder": Residual((5,), (1,)),
         "width": 7,
-        "embedding": 11,
+        "embedding": 14,
         "blocks": 2,
         "questions": ("copy", "thing"),
         "correspondence": True,
@@ -51,12 +51,12 @@ def test_a_copy_always_shows_the_same_thing(made: PairNetwork) -> None:
 def test_tokens_carry_the_embedding_to_where_pairs_are_related(made: PairNetwork) -> None:
     tokens, embeddings = made.encode(pictures(3, 1))
     assert tokens.shape[1:] == made.config.token_shape == (6, 6, 7 + 1)
-    torch.testing.assert_close(tokens[..., 7:].flatten(1)[:, :11], embeddings)
-    assert (tokens[..., 7:].flatten(1)[:, 11:] == 0).all()
+    torch.testing.assert_close(tokens[..., 7:].flatten(1)[:, :14], embeddings)
+    assert (tokens[..., 7:].flatten(1)[:, 14:] == 0).all()
     assert laid_out(tokens[..., :7], embeddings.repeat(1, 4)).shape == (3, 6, 6, 7 + 2)
 
 
-def test_what_is_known_is_the_cosine_and_the_mean_best_match(made: PairNetwork) -> None:
+def test_what_is_known_are_the_cosines_the_mean_best_match_and_how_uniform_both_are(made: PairNetwork) -> None:
     with torch.no_grad():
         (tokens_a, e_a), (tokens_b, e_b) = made.encode(pictures(3, 1)), made.encode(pictures(3, 2))
     correspondence = cast(Correspondence, made.pair.correspondence)
@@ -65,8 +65,11 @@ def test_what_is_known_is_the_cosine_and_the_mean_best_match(made: PairNetwork) 
         a, b = (F.normalize(t[row, ..., :7].reshape(36, 7), dim=1) for t in (tokens_a, tokens_b))
         best_a = sum(max(float(x @ y) for y in b) for x in a) / 36
         best_b = sum(max(float(x @ y) for x in a) for y in b) / 36
-        torch.testing.assert_close(known[row, 1], torch.tensor((best_a + best_b) / 2, dtype=torch.float64))
-        torch.testing.assert_close(known[row, 0], e_a[row] @ e_b[row])
+        torch.testing.assert_close(known[row, 2], torch.tensor((best_a + best_b) / 2, dtype=torch.float64))
+        for part, of in enumerate((slice(0, 7), slice(7, 14))):
+            torch.testing.assert_close(known[row, part], F.cosine_similarity(e_a[row, of], e_b[row, of], dim=0))
+        uniform = sum(float((x @ x.T).mean()) for x in (a, b))
+        torch.testing.assert_close(known[row, 3], torch.tensor(uniform, dtype=torch.float64))
 
 
 def test_a_patch_is_found_where_it_lies_and_returns_to_itself() -> None:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from diptych_model import PairNetwork
+from diptych_model.embedding import asked, weights_of_parts
 from diptych_training.metrics import Ranking, two_stages
 from diptych_training.mining import embed
 
@@ -39,7 +40,8 @@ def sit(network: PairNetwork, exam: Exam, size: int, candidates: int = CANDIDATE
     network.eval()
     query_tokens, query_embeddings = embed(network, exam.queries, size)
     tokens, embeddings = embed(network, exam.gallery, size)
-    cosines = query_embeddings @ embeddings.T
+    weights = weights_of_parts(network.config.questions, exam.question)
+    cosines = asked(query_embeddings, weights) @ embeddings.T
     if exam.itself is not None:
         cosines[torch.arange(len(cosines)), torch.from_numpy(exam.itself)] = -torch.inf
     if exam.among is not None:
@@ -49,11 +51,11 @@ def sit(network: PairNetwork, exam: Exam, size: int, candidates: int = CANDIDATE
     else:
         best = cosines.argsort(dim=1, descending=True, stable=True)
         best = best[:, : min(candidates, best.shape[1] - (exam.itself is not None))]
-    asked = torch.arange(len(best), device=best.device).repeat_interleave(best.shape[1])
+    rows_of = torch.arange(len(best), device=best.device).repeat_interleave(best.shape[1])
     # In float32, as they are served: in bfloat16 many would be equal.
     logits = [
         answer(network, network.relate(query_tokens[rows], tokens[found]), exam.question)
-        for rows, found in zip(asked.split(PAIRS), best.flatten().split(PAIRS), strict=True)
+        for rows, found in zip(rows_of.split(PAIRS), best.flatten().split(PAIRS), strict=True)
     ]
     relevant = np.take_along_axis(exam.relevant, best.cpu().numpy(), 1)
     positives = (relevant if exam.among is not None else exam.relevant).sum(1)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from diptych_model import PairNetwork
+from diptych_model.embedding import asked, weights_of_parts
 from diptych_training.errors import DataError
 from diptych_training.losses import (
     choose_pairs,
@@ -97,7 +98,8 @@ class Learner:
                 parts = [self.network.encode(part) for part in pictures.split(self.encoded or len(pictures))]
             tokens, embeddings = (torch.cat(part) for part in zip(*parts, strict=True))
         count, match, rival = len(drawn.match), drawn.match.to(self.device), drawn.rival.to(self.device)
-        cosines = embeddings[:count].float() @ embeddings[count:].float().T
+        copies = drawn.copies.to(self.device)
+        cosines = self._queries(embeddings[:count].float(), copies) @ embeddings[count:].float().T
         matched = match.any(1)
         contrast = embedding_loss(cosines[matched], match[matched], rival[matched], learning.temperature)
         total, noted = contrast, {"embedding": contrast}
@@ -119,14 +121,14 @@ class Learner:
                 teacher, arrived = self._relate(leaf, chosen, drawn, self._chunk(stage))
                 self.processes.add([teacher, arrived, *self._pair_gradients()])
             roots, gradients = [tokens], [arrived.to(tokens.dtype)]
-            noted["pair"] = self._pair_loss(teacher, matched, drawn.copies.to(self.device))
-            asked = self._asked(teacher, drawn.copies.to(self.device))
+            noted["pair"] = self._pair_loss(teacher, matched, copies)
+            answers = self._asked(teacher, copies)
             noted["distillation"] = distillation_loss(
-                cosines.gather(1, chosen)[matched], asked[matched], learning.temperature
+                cosines.gather(1, chosen)[matched], answers[matched], learning.temperature
             )
-            for name, rows in (("copy", drawn.copies.to(self.device)), ("thing", ~drawn.copies.to(self.device))):
+            for name, rows in (("copy", copies), ("thing", ~copies)):
                 if (matched & rows).any():
-                    noted[f"{name}_first"] = (asked.argmax(1) == 0)[matched & rows].float().mean()
+                    noted[f"{name}_first"] = (answers.argmax(1) == 0)[matched & rows].float().mean()
             total = total + learning.distil * noted["distillation"]
         if learning.link and drawn.linked.any():
             noted["link"] = self._linked(drawn, tokens)
@@ -159,6 +161,14 @@ class Learner:
         if logits.dim() == 2:
             return pair_loss(logits, threshold, matched)
         return question_loss(logits, threshold, matched, copies)
+
+    def _queries(self, embeddings: Tensor, copies: Tensor) -> Tensor:
+        """Embeddings (Q, e) of queries as they ask what each is about."""
+        questions = self.network.config.questions
+        if len(questions) == 1:
+            return embeddings
+        about = [asked(embeddings, weights_of_parts(questions, question)) for question in questions]
+        return torch.where(copies[:, None], *about)
 
     def _asked(self, logits: Tensor, copies: Tensor) -> Tensor:
         """The logits (Q, 1 + K) of what each query is about: *copy* of the `copies`, *thing* of the others."""

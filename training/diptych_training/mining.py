@@ -30,6 +30,12 @@ def embed(
     return torch.cat([tokens for tokens, _ in parts]), torch.cat([embedding for _, embedding in parts])
 
 
+def fill_bank(network: PairNetwork, pixels: torch.Tensor, size: int) -> None:
+    """Embed the pictures of the network's bank, uint8 (n, H, H, 3), if it has one."""
+    if network.config.bank:
+        network.panel.embedding.bank.copy_(embed(network, pixels, size)[1])
+
+
 def nearest(embeddings: np.ndarray, subjects: np.ndarray, count: int = 24) -> np.ndarray:
     """Return for each photo the positions (n, count) of its nearest by cosine, photos of its own subject left out."""
     vectors = np.ascontiguousarray(embeddings, np.float32)

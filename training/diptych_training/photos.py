@@ -17,12 +17,13 @@ from pathlib import Path
 import numpy as np
 
 from diptych_export.pictures import SUFFIXES, panel_pixels
-from diptych_training.drawn import MEMBERS, draw_pictures
+from diptych_training import documents, drawn
 from diptych_training.errors import DataError
 from diptych_training.whole import whole_folder
 
 SPLITS = ("train", "validation", "test")
 DRAWN, DRAWN_PICTURES = "drawn", 4000
+DOCUMENTS, DOCUMENT_PICTURES = "documents", 2000
 
 # Archives laid out as GROUP/PICTURE.jpg, and the share of each that is held out for validation: all of those whose
 # kind of picture training shall never have seen, and enough doors to be strangers among them.
@@ -78,7 +79,7 @@ def subjects_of(photos: Photos) -> np.ndarray:
 class Archives:
     """The archives of a folder as panels of `size` x `size` pixels, each read once however many tasks use it.
 
-    One is no file: `drawn` are pictures drawn by a program, held out by family.
+    Two are no files: `drawn` and `documents` are pictures drawn by a program, held out by family.
     Without a folder, that which DIPTYCH_DATA names; it is looked for when first needed.
     """
 
@@ -95,7 +96,7 @@ class Archives:
         """The photos of these archives, in their order."""
         for name in names:
             if name not in self._read:
-                self._read[name] = self._drawn() if name == DRAWN else self._load(name)
+                self._read[name] = self._generated(name) if name in generated_sources() else self._load(name)
         parts = [self._read[name] for name in names]
         rows = tuple(row for part in parts for row in part.rows)
         return Photos(rows, np.concatenate([part.pixels for part in parts]))
@@ -109,11 +110,20 @@ class Archives:
     def _load(self, name: str) -> Photos:
         return load_photos(self.folder, list_photos(self.folder, [name]), self.size)
 
-    def _drawn(self) -> Photos:
-        names = [f"{DRAWN}/{i // MEMBERS}/{i % MEMBERS}" for i in range(DRAWN_PICTURES)]
+    def _generated(self, archive: str) -> Photos:
+        draw, count, members = generated_sources()[archive]
+        names = [f"{archive}/{i // members}/{i % members}" for i in range(count)]
         splits = [split_of(name.rpartition("/")[0], test=0.0) for name in names]
-        rows = tuple(Photo(DRAWN, name, DRAWN, name, split) for name, split in zip(names, splits, strict=True))
-        return Photos(rows, draw_pictures(DRAWN_PICTURES, self.size))
+        rows = tuple(Photo(archive, name, archive, name, split) for name, split in zip(names, splits, strict=True))
+        return Photos(rows, draw(count, self.size))
+
+
+def generated_sources() -> dict[str, tuple[Callable[[int, int], np.ndarray], int, int]]:
+    """Return the archives that a program draws: the function, how many pictures, and how many a family has."""
+    return {
+        DRAWN: (drawn.draw_pictures, DRAWN_PICTURES, drawn.MEMBERS),
+        DOCUMENTS: (documents.draw_documents, DOCUMENT_PICTURES, documents.MEMBERS),
+    }
 
 
 def data_folder() -> Path:

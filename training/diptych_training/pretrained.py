@@ -10,11 +10,14 @@ from torch import Tensor
 
 from diptych_model import EfficientNetLite, PairNetwork
 from diptych_model.encoders import EfficientNetLiteEncoder, load_imagenet
+from diptych_model.network import PairPart
 from diptych_training.augment import plain
 from diptych_training.errors import DataError
 
 IMAGENET = "imagenet"
 PICTURES = 2048  # that the projections are fitted on
+STRANGERS = 256  # pictures, each beside another one, and the logit that such a pair begins with
+STRANGE = -4.0
 
 
 def begin_from_imagenet(network: PairNetwork) -> None:
@@ -41,8 +44,9 @@ def fit_projections(network: PairNetwork, photos: Tensor, size: int) -> None:
     """Begin tokens and embedding as the directions in which the encoder's features of the photos, uint8
     (n, H, H, 3), vary most, so that their cosines are nearly those of the features themselves.
 
-    The tokens keep the cosines (no mean is taken away); the embedding is centred, and its directions are evened out by
-    the fourth root of their variance, half-way to whitening.
+    The tokens keep the cosines (no mean is taken away), and so does the second part of an embedding of two; the first
+    is centred, and its directions are evened out by the fourth root of their variance, half-way to whitening. A score
+    begins where two photos that have nothing to do with each other are `STRANGE`.
     """
     panel = network.panel
     network.eval()
@@ -55,13 +59,26 @@ def fit_projections(network: PairNetwork, photos: Tensor, size: int) -> None:
     features, pooled = (torch.cat(part) for part in zip(*parts, strict=True))
     if isinstance(panel.tokens, torch.nn.Linear):
         panel.tokens.weight.copy_(_directions(features.T @ features, panel.tokens.out_features)[1].T)
+    embedding = panel.embedding
+    length = embedding.out_features // embedding.parts
+    evened, kept = _evened(pooled, length), (_directions(pooled.T @ pooled, length)[1].T, torch.zeros(length))
+    # Copies are told by what tells pictures apart; of the thing, what ImageNet taught is kept.
+    begun = [evened] if embedding.parts == 1 else [evened, kept]
+    for parameter, values in zip((embedding.weight, embedding.bias), zip(*begun, strict=True), strict=True):
+        parameter.copy_(torch.cat(values))
+    if isinstance(network.pair, PairPart) and network.pair.correspondence is not None:
+        tokens = network.encode(plain(photos[:STRANGERS].to(network.device), size))[0]
+        known, prior = network.pair.correspondence(tokens, tokens.roll(1, 0))[2], network.pair.correspondence.prior
+        prior.bias.copy_(STRANGE - F.linear(known.mean(0), prior.weight))
+
+
+def _evened(pooled: Tensor, length: int) -> tuple[Tensor, Tensor]:
+    """Weight (length, pooled) and bias that centre the descriptions and even out their directions."""
     mean = pooled.mean(0)
-    varied = (pooled - mean).T @ (pooled - mean) / len(pooled)
-    spread, directions = _directions(varied, panel.embedding.out_features)
+    spread, directions = _directions((pooled - mean).T @ (pooled - mean) / len(pooled), length)
     weight = (directions / spread.clamp(min=spread[0] * 1e-4) ** 0.25).T
-    weight = weight / (F.linear(pooled - mean, weight).norm(dim=1).mean())
-    panel.embedding.weight.copy_(weight)
-    panel.embedding.bias.copy_(-weight @ mean)
+    weight = weight / F.linear(pooled - mean, weight).norm(dim=1).mean()
+    return weight, -weight @ mean
 
 
 def _directions(products: Tensor, count: int) -> tuple[Tensor, Tensor]:

@@ -21,7 +21,7 @@ from diptych_training.errors import DataError
 from diptych_training.exam import Exam, sit
 from diptych_training.journal import Journal
 from diptych_training.learner import Learner
-from diptych_training.mining import embed
+from diptych_training.mining import embed, fill_bank
 from diptych_training.photos import Archives
 from diptych_training.pretrained import IMAGENET, PICTURES, begin_from_imagenet
 from diptych_training.processes import Processes
@@ -81,6 +81,7 @@ class Run:
         self.seconds: dict[str, float] = defaultdict(float)
         self._neighbours: list[np.ndarray | None] = [None] * len(recipe.tasks)
         self._pictures, self._pixels = "", 0
+        self.bank = torch.empty(0)
         self.tasks: list[OpenTask] = []
         self.exams: list[Exam] = []
 
@@ -130,16 +131,20 @@ class Run:
         self._pictures, self._pixels, self.tasks = pictures, stage.pixels, tasks
         if self.recipe.start == IMAGENET and self.learner.step == 0:
             self.learner.begin(torch.from_numpy(archives.sample(PICTURES)), stage.pixels)
+        if self.recipe.network.bank:
+            self.bank = torch.from_numpy(archives.sample(self.recipe.network.bank))
         self.exams = [task.exam() for task in tasks] if self.learner.processes.first else []
 
     def mine(self, stage: Stage) -> None:
-        """Let every task look for its hard negatives under the averaged network."""
+        """Let every task look for its hard negatives under the averaged network, and embed the bank anew."""
         began, mixed = time.perf_counter(), self.recipe.learning.bfloat16
         for task in self.tasks:
             task.mine(lambda photos: embed(self.learner.average, photos, stage.pixels, mixed=mixed)[1].cpu().numpy())
             if task.neighbours is not None:
                 task.neighbours = self.learner.processes.as_first(task.neighbours)
         self._neighbours = [task.neighbours for task in self.tasks]
+        for network in (self.learner.network, self.learner.average):
+            fill_bank(network, self.bank, stage.pixels)
         self.seconds["mine"] += time.perf_counter() - began
 
     def advance(self, stage: Stage, journal: Journal) -> None:
@@ -163,6 +168,7 @@ class Run:
     def validate(self, stage: Stage) -> dict[str, float]:
         """Measure the averaged network, and keep it if it is the best so far."""
         began, measured, weighed = time.perf_counter(), {}, 0.0
+        fill_bank(self.learner.average, self.bank, stage.pixels)
         for settings, exam in zip(self.recipe.tasks, self.exams, strict=True):
             first, after = (ranking.summary() for ranking in sit(self.learner.average, exam, stage.pixels))
             measured |= {f"{settings.kind}_{name}": value for name, value in first.items()}

@@ -5,6 +5,7 @@ Every normalisation is folded into the convolution before it, so nothing in it d
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -36,7 +37,9 @@ class EfficientNetLite:
 
     Features are the last maps of stride 16 and of stride 32 side by side, each of unit length at every position, the
     coarser one enlarged; the description is the generalised mean (GeM, p = `power`) of the last map, of unit length.
-    The first `still` stages are never trained: that is where learning costs most, and edges are edges everywhere.
+    The first `still` stages are never trained: that is where learning costs most, and edges are edges everywhere. Nor
+    are depthwise windows: they hold a hundredth of the weights, and on a processor most of the time of a step would be
+    theirs.
     """
 
     version: int = 0
@@ -142,7 +145,9 @@ class InvertedResidual(nn.Module):
 
 
 class Convolution(nn.Module):
-    """A convolution padded as TensorFlow does (one more below and to the right), and ReLU6 unless it is linear."""
+    """A convolution padded as TensorFlow does (one more below and to the right), and ReLU6 unless it is linear. A
+    depthwise one passes gradients on and takes none.
+    """
 
     def __init__(
         self, d_in: int, d: int, window: int, *, stride: int = 1, groups: int = 1, linear: bool = False
@@ -160,8 +165,17 @@ class Convolution(nn.Module):
         """(B, d_in, H, W) -> (B, d, H / stride, W / stride), sides being multiples of the stride."""
         if self.uneven:
             x = F.pad(x, (self.before, self.uneven, self.before, self.uneven))
-        x = self.convolution(x)
+        x = self._depthwise(x) if self.convolution.groups > 1 else self.convolution(x)
         return x if self.linear else F.relu6(x)
+
+    def _depthwise(self, x: Float[Tensor, "batch d height width"]) -> Float[Tensor, "batch d height_out width_out"]:
+        conv = self.convolution
+        assert conv.bias is not None
+        # The gradient of a strided one takes a processor sixty times as long in bfloat16 as in float32.
+        strided = conv.stride != (1, 1) and torch.is_autocast_enabled(x.device.type)
+        with torch.autocast(x.device.type, enabled=False) if strided else nullcontext():
+            x = x.float() if strided else x
+            return F.conv2d(x, conv.weight.detach(), conv.bias.detach(), conv.stride, conv.padding, groups=conv.groups)
 
 
 def load_imagenet(encoder: EfficientNetLiteEncoder, state: Mapping[str, Tensor]) -> None:

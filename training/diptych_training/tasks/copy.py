@@ -12,7 +12,7 @@ from diptych_training.augment import HARD, HEAVY, MILD, Views, draw_sprites, edi
 from diptych_training.edits import Props, edit_hard
 from diptych_training.exam import Exam
 from diptych_training.mining import nearest, without_duplicates
-from diptych_training.photos import Photos, subjects_of
+from diptych_training.photos import DOCUMENTS, Photos, subjects_of
 from diptych_training.tasks.task import Embed, Part, Source
 
 FAMILY = 8  # photos that look alike and come together in a step
@@ -27,8 +27,8 @@ EXAMINER = 1_000_003  # the seed of an exam's overlays: no run trains on them
 class Copy:
     """`queries` photos a step from these archives; judged by micro-AP.
 
-    `strength` says how the photos are edited: *heavy*, as the first release learnt, or *hard*, in every way people do.
-    The originals of a share `distractors` of the queries are left out: their scores have to be low everywhere.
+    `strength` says how the photos are edited: *heavy*, as the first release learnt, or *hard*, in every way people do,
+    but for a share `easy` of them, which are edited heavily all the same: most copies have few edits. The originals of a share `distractors` of the queries are left out: their scores have to be low everywhere.
     """
 
     queries: int = 64
@@ -36,14 +36,15 @@ class Copy:
     weight: float = 1.0
     calibrated: bool = True
     strength: str = "heavy"
+    easy: float = 0.0
     distractors: float = 0.0
     kind: str = field(default="copy", init=False)
 
     def __post_init__(self) -> None:
-        if self.strength not in STRENGTHS or not 0 <= self.distractors <= 0.5:
+        if self.strength not in STRENGTHS or not 0 <= self.distractors <= 0.5 or not 0 <= self.easy <= 1:
             raise ValueError(
-                f"strength must be one of {', '.join(STRENGTHS)} and distractors a share of 0 to 0.5, "
-                f"got {self.strength!r} and {self.distractors}"
+                f"strength must be one of {', '.join(STRENGTHS)}, distractors a share of 0 to 0.5 and easy one of 0 "
+                f"to 1, got {self.strength!r}, {self.distractors} and {self.easy}"
             )
 
     def open(self, source: Source) -> "Copies":
@@ -57,7 +58,7 @@ class Copies:
     def __init__(self, settings: Copy, source: Source) -> None:
         self.settings, self.source = settings, source
         photos = source.archives.photos(settings.archives)
-        self.kin = without_duplicates(subjects_of(photos), photos.pixels)
+        self.kin = _kin(photos)
         chosen = photos.where(kinds=settings.archives, split="train")
         self.names = [row.name for row in photos.rows]
         self.photos, self.pixels = photos, torch.from_numpy(photos.pixels[chosen]).to(source.device)
@@ -96,8 +97,13 @@ class Copies:
         size, strength = self.source.pixels, STRENGTHS[self.settings.strength]
         if not strength.most:
             return edit(pixels, size, strength, generator, self.sprites)
+        few = round(self.settings.easy * len(pixels))
+        parts = [edit(pixels[:few], size, HEAVY, generator, self.sprites)] if few else []
         backgrounds = self.pixels[torch.from_numpy(rng.choice(len(self.pixels), min(len(self.pixels), len(pixels))))]
-        return edit(pixels, size, strength, generator, self.sprites, backgrounds=backgrounds)
+        if few < len(pixels):
+            hard = pixels[few:]
+            parts.append(edit(hard, size, strength, generator, self.sprites, backgrounds=backgrounds[: len(hard)]))
+        return Views(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
     def mine(self, embed: Embed) -> None:
         """Find each photo's look-alikes."""
@@ -128,6 +134,17 @@ class Copies:
         near = [rng.permutation(self.neighbours[seed])[: FAMILY - 1] for seed in seeds]
         drawn = np.concatenate([np.concatenate([[seed], kin]) for seed, kin in zip(seeds, near, strict=True)])
         return np.array(list(dict.fromkeys(drawn.tolist())))[:count]
+
+
+def _kin(photos: Photos) -> np.ndarray:
+    """Subjects with near-duplicates as one, int64 (n,). Documents stay what they are: two of one layout look like
+    duplicates to a hash and are the very pictures that must not match.
+    """
+    subjects, drawn = subjects_of(photos), np.array([row.kind == DOCUMENTS for row in photos.rows])
+    kin = np.empty_like(subjects)
+    kin[~drawn] = without_duplicates(subjects[~drawn], photos.pixels[~drawn])
+    kin[drawn] = np.arange(drawn.sum()) + len(kin)
+    return kin
 
 
 def _edited_by_hand(pixels: np.ndarray, size: int) -> Tensor:
