@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from diptych_export.precision import PRECISIONS, Pictures, compare_ranking, in_p
 from diptych_export.questions import lifted
 from diptych_export.sizes import resized
 from diptych_model.checkpoint import checkpoint_files, load_checkpoint
+from diptych_model.embedding import weights_of_parts
 from diptych_model.network import PairNetwork
 
 
@@ -118,7 +119,7 @@ def export_artifact(
     ranking = None
     if judges is not None:
         exact, graphs = graphs, in_precision(graphs, precision, judges.calibration)
-        ranking = compare_ranking(exact, graphs, judges, list(answered))
+        ranking = compare_ranking(exact, graphs, judges, answered)
         ranking.require()
     files = {
         PANEL_GRAPH: graphs.panel.SerializeToString(deterministic=True),
@@ -171,7 +172,8 @@ def _own_questions(names: Sequence[str], given: Mapping[str, Question]) -> dict[
             f"the network answers {', '.join(names)}, and there is a calibration of {', '.join(unknown)}; calibrate "
             "the questions that it answers"
         )
-    return {name: given.get(name, Question()) for name in names}
+    weights = {name: tuple(weights_of_parts(names, name)) if len(names) > 1 else () for name in names}
+    return {name: replace(given.get(name, Question()), weights=weights[name]) for name in names}
 
 
 def _judges(precision: str, pictures: str | os.PathLike[str] | None, pixels: int) -> Pictures | None:

@@ -27,11 +27,16 @@ MODELS = Path(__file__).parent / "models"
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Question:
-    """One question: relevance = sigmoid(scale * logit + offset), and `thresholds` {false-positive rate: relevance}."""
+    """One question: relevance = sigmoid(scale * logit + offset), and `thresholds` {false-positive rate: relevance}.
+
+    `weights` are what the parts of a query's embedding, all of one length, are multiplied by before it is compared with
+    stored ones; none leave it as it is.
+    """
 
     scale: float = 1.0
     offset: float = 0.0
     thresholds: dict[str, float] = field(default_factory=dict)
+    weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not (0 < self.scale < math.inf and math.isfinite(self.offset)):
@@ -44,6 +49,12 @@ class Question:
         # The sigmoid by tanh: nothing overflows at either end.
         known = self.scale * np.asarray(logits, np.float64) + self.offset
         return (0.5 + 0.5 * np.tanh(0.5 * known)).astype(np.float32)
+
+    def queries(self, embeddings: np.ndarray) -> np.ndarray:
+        """Embeddings float32 (B, e) as those of queries that ask this."""
+        if not self.weights:
+            return embeddings
+        return embeddings * np.repeat(np.array(self.weights, np.float32), embeddings.shape[1] // len(self.weights))
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from io import BytesIO
@@ -24,6 +24,7 @@ from PIL import Image
 from diptych_export.commandline import table
 from diptych_export.errors import ArtifactError, PictureError
 from diptych_export.graphs import Graphs, inlined
+from diptych_export.manifest import Question
 from diptych_export.pictures import SUFFIXES, open_picture, panel_pixels
 from diptych_export.questions import COPY, MATCH
 from diptych_export.runtime import open_session
@@ -119,13 +120,16 @@ def in_precision(graphs: Graphs, precision: str, calibration: np.ndarray) -> Gra
     )
 
 
-def compare_ranking(before: Graphs, after: Graphs, pictures: Pictures, questions: Sequence[str] = (MATCH,)) -> Ranking:
+def compare_ranking(
+    before: Graphs, after: Graphs, pictures: Pictures, questions: Mapping[str, Question] | None = None
+) -> Ranking:
     """How edits find their originals by either graphs, whose logits answer the questions.
 
-    Edits are copies, so the column of *copy* judges where there is one.
+    Edits are copies, so *copy* is asked where it is among them, and else the first.
     """
-    column = questions.index(COPY) if COPY in questions else 0
-    found = [_found(graphs, pictures, column) for graphs in (before, after)]
+    questions = questions or {MATCH: Question()}
+    asked = COPY if COPY in questions else next(iter(questions))
+    found = [_found(graphs, pictures, list(questions).index(asked), questions[asked]) for graphs in (before, after)]
     (recall, micro_ap), (recall_after, micro_ap_after) = found
     return Ranking(len(pictures.edits), (recall, recall_after), (micro_ap, micro_ap_after))
 
@@ -178,7 +182,7 @@ def _float16(graph: onnx.ModelProto, kept: list[str], blocked: list[str]) -> onn
     return convert_float_to_float16(plain, keep_io_types=keep, node_block_list=blocked)
 
 
-def _found(graphs: Graphs, pictures: Pictures, column: int) -> tuple[float, float]:
+def _found(graphs: Graphs, pictures: Pictures, column: int, question: Question) -> tuple[float, float]:
     """Share of edits whose original is nearest by embedding, and average precision of all pairs by one logit."""
     panel, pair = (open_session(graph.SerializeToString()) for graph in (graphs.panel, graphs.pair))
     (tokens, embeddings), (edited, queries) = (
@@ -195,7 +199,7 @@ def _found(graphs: Graphs, pictures: Pictures, column: int) -> tuple[float, floa
             some = tokens[start : start + _CHUNK]
             feeds = {"tokens_a": np.repeat(edited[row : row + 1], len(some), 0), "tokens_b": some}
             logits[row, start : start + _CHUNK] = pair.run(None, feeds)[0].reshape(len(some), -1)[:, column]
-    nearest = (queries.astype(np.float32) @ embeddings.T.astype(np.float32)).argmax(1)
+    nearest = (question.queries(queries.astype(np.float32)) @ embeddings.T.astype(np.float32)).argmax(1)
     right = np.eye(count, dtype=bool).ravel()[np.argsort(-logits.ravel(), kind="stable")]
     places = right.nonzero()[0]
     return float((nearest == np.arange(count)).mean()), float((np.arange(1, count + 1) / (places + 1)).mean())

@@ -160,6 +160,14 @@ class Runtime:
         self._in_chunks(run, len(pixels), self.panel_chunk)
         return Panels(tokens, embeddings)
 
+    def queries(self, embeddings: np.ndarray) -> np.ndarray:
+        """Embeddings float32 (B, e) as those of queries that ask its question.
+
+        Their inner products with embeddings of `encode` are the cosines by which candidates are found, -1 to 1; another
+        question weighs other parts of the embedding.
+        """
+        return self.manifest.questions[self.question].queries(embeddings)
+
     def pair_logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
         """Logits float32 (P,) of its question, of pairs of tokens (P, N, M, d); one of a side may stand for P."""
         tokens_a, tokens_b = self.paired(tokens_a, tokens_b)

@@ -12,6 +12,7 @@ from diptych_model.embedding import cosines_of_parts
 
 Tokens = Float[Tensor, "batch rows cols d"]
 Logits = Float[Tensor, "batch *questions"]
+Compared = Float[Tensor, "batch *own"]
 
 
 class _Line(nn.Module):
@@ -22,7 +23,7 @@ class _Line(nn.Module):
         shape = () if questions == 1 else (questions,)
         self.scale, self.offset = nn.Parameter(torch.full(shape, 10.0)), nn.Parameter(torch.full(shape, -5.0))
 
-    def line(self, x: Float[Tensor, "batch *own"]) -> Logits:
+    def line(self, x: Compared) -> Logits:
         """The logits, of one x for all questions or one for each."""
         return self.scale * (x[:, None] if self.scale.dim() > x.dim() - 1 else x) + self.offset
 

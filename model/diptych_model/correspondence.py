@@ -62,7 +62,7 @@ class Correspondence(nn.Module):
         embedding_a, embedding_b = self._carried(tokens_a), self._carried(tokens_b)
         known = [cosines_of_parts(embedding_a[:, : self.embedding], embedding_b[:, : self.embedding], self.parts)]
         known += [((best_a.mean(1) + best_b.mean(1)) / 2)[:, None]]
-        known += [sum(unit.mean(1).square().sum(-1, keepdim=True) for unit in (a, b))]
+        known += [a.mean(1).square().sum(-1, keepdim=True) + b.mean(1).square().sum(-1, keepdim=True)]
         if self.typical:
             known += [embedding_a[:, self.embedding :] + embedding_b[:, self.embedding :]]
         return (

@@ -22,9 +22,10 @@ PAIR_BATCH = 64
 
 @dataclass(frozen=True)
 class Match:
-    """A picture found. `similarity` is the cosine of the embeddings; `rank` and `first_rank` count from 0.
+    """A picture found. `rank` and `first_rank` count from 0.
 
-    `relevance_score` in [0, 1] and `raw_score` are None for a picture that the pair graph did not look at.
+    `similarity` is the cosine of the embeddings, as the question weighs their parts. `relevance_score` in [0, 1] and
+    `raw_score` are None for a picture that the pair graph did not look at.
     """
 
     id: str
@@ -99,7 +100,7 @@ def search(
     with watch("panel"):
         panel = scorer.encode_pixels(pixels[None])
     with watch("retrieve"):
-        keys, cosines = backend.nearest(panel.embeddings[0], max(top, candidates), filter)
+        keys, cosines = backend.nearest(scorer.runtime.queries(panel.embeddings)[0], max(top, candidates), filter)
     logits, gone = _pair_logits(backend, scorer, panel.tokens, keys[:candidates], watch, enough, top)
     if gone.any():  # removed by someone else since the index answered
         kept = np.concatenate([~gone, np.ones(len(keys) - len(gone), bool)])

@@ -33,11 +33,9 @@ def test_an_artifact_carries_graphs_digests_sizes_calibration_and_parity(artifac
     assert {path.name for path in artifact.iterdir()} == {"panel.onnx", "pair.onnx", "explain.onnx", "manifest.json"}
     assert all(digest((artifact / file).read_bytes()) == value for file, value in manifest.digests.items())
     assert (manifest.name, manifest.opset, manifest.format) == ("tiny", 23, 2)
-    assert asdict(manifest.questions["match"]) == {
-        "scale": 1.5,
-        "offset": -0.25,
-        "thresholds": {"0.01": 0.9, "0.001": 0.97, "0.0001": 0.99},
-    }
+    thresholds = {"0.01": 0.9, "0.001": 0.97, "0.0001": 0.99}
+    question = {"scale": 1.5, "offset": -0.25, "thresholds": thresholds, "weights": ()}
+    assert asdict(manifest.questions["match"]) == question
     assert manifest.metrics == {"note": "random weights"}
     assert manifest.parity["largest"] <= manifest.parity["tolerance"] == 1e-5
 
@@ -146,7 +144,8 @@ def test_an_artifact_with_its_weights_is_exported_again_with_what_was_measured_o
     assert again.questions == {"match": Question(2.0, -0.5, {"0.01": 0.8})}
     assert again.metrics == measured["metrics"]
     kept = read_description(tmp_path / "out" / CHECKPOINT)["metadata"]
-    assert kept == {"questions": {"match": asdict(again.questions["match"])}, "metrics": {"seen": 3}}
+    assert Question(**kept["questions"]["match"]) == again.questions["match"]
+    assert kept["metrics"] == {"seen": 3}
 
 
 def test_what_was_measured_of_several_questions_is_kept_in_the_order_of_the_columns(
@@ -157,7 +156,10 @@ def test_what_was_measured_of_several_questions_is_kept_in_the_order_of_the_colu
     measured = {"questions": {"thing": {"scale": 3.0, "offset": 0.0, "thresholds": {"0.01": 0.5}}}}
     save_checkpoint(tiny_network_of_two, tmp_path / "checkpoint", measured)
     manifest = export_checkpoint(tmp_path / "checkpoint", tmp_path / "out", check=False)
-    assert list(manifest.questions.items()) == [("copy", Question()), ("thing", Question(3.0, 0.0, {"0.01": 0.5}))]
+    assert list(manifest.questions.items()) == [
+        ("copy", Question(weights=(1.5, 0.5))),
+        ("thing", Question(3.0, 0.0, {"0.01": 0.5}, (0.5, 1.5))),
+    ]
     save_checkpoint(tiny_network_of_two, tmp_path / "checkpoint", {"thresholds": {"0.01": 0.5}})
     with pytest.raises(ArtifactError, match="the network answers copy, thing, and there is a calibration of match"):
         export_checkpoint(tmp_path / "checkpoint", tmp_path / "out", check=False)
@@ -166,8 +168,8 @@ def test_what_was_measured_of_several_questions_is_kept_in_the_order_of_the_colu
 @pytest.mark.parametrize("model", bundled_models())
 def test_a_released_model_s_weights_carry_what_its_manifest_says_was_measured(model):
     manifest, kept = Manifest.load(MODELS / model), read_description(find_checkpoint(model))["metadata"]
-    questions = {name: asdict(question) for name, question in manifest.questions.items()}
-    assert lifted(kept) == {"questions": questions, "metrics": manifest.metrics}
+    assert {name: Question(**values) for name, values in lifted(kept)["questions"].items()} == manifest.questions
+    assert kept["metrics"] == manifest.metrics
 
 
 def test_what_is_no_checkpoint_is_refused(tmp_path):

@@ -125,3 +125,14 @@ def test_a_manifest_that_names_other_questions_than_the_graph_answers_is_refused
         ArtifactError, match=r"'tiny' names 2 questions \(copy, thing\), and its pair graph gives \[1\]"
     ):
         Runtime.open(copied)
+
+
+def test_each_question_weighs_the_parts_of_a_query_s_embedding_and_the_stored_ones_stay(runtime):
+    embeddings = runtime.encode(drawn_pixels(7, runtime.panel_size, seed=3)).embeddings
+    halves = np.split(embeddings, 2, axis=1)
+    cosines = [2 * half @ half.T for half in halves]
+    for question, (copy, thing) in {"copy": (0.75, 0.25), "thing": (0.25, 0.75)}.items():
+        found = runtime.asking(question).queries(embeddings) @ embeddings.T
+        np.testing.assert_allclose(found, copy * cosines[0] + thing * cosines[1], atol=1e-6)
+        np.testing.assert_allclose(found.diagonal(), 1, atol=1e-6)
+    assert Question().queries(embeddings) is embeddings

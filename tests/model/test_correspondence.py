@@ -72,6 +72,18 @@ def test_what_is_known_are_the_cosines_the_mean_best_match_and_how_uniform_both_
         torch.testing.assert_close(known[row, 3], torch.tensor(uniform, dtype=torch.float64))
 
 
+def test_with_a_bank_it_is_known_how_typical_both_pictures_are() -> None:
+    made = network(bank=9)
+    embedding = made.panel.embedding
+    with torch.no_grad():
+        embedding.bank.copy_(made.encode(pictures(9, 5))[1])
+        (tokens_a, e_a), (tokens_b, e_b) = made.encode(pictures(3, 1)), made.encode(pictures(3, 2))
+    known = cast(Correspondence, made.pair.correspondence)(tokens_a, tokens_b)[2]
+    assert known.shape == (3, 2 + 2 + 2)
+    torch.testing.assert_close(known[:, 4:], embedding.typicality(e_a) + embedding.typicality(e_b))
+    torch.testing.assert_close(made.relate(tokens_a, tokens_b), made.relate(tokens_b, tokens_a))
+
+
 def test_a_patch_is_found_where_it_lies_and_returns_to_itself() -> None:
     config = PairConfig(
         pixels=64, encoder=Residual((5,), (1,)), width=64, embedding=8, correspondence=True, channels=3, merge=2
@@ -142,6 +154,8 @@ def test_a_network_on_an_encoder_that_has_seen_the_world_is_whole() -> None:
         ({"correspondence": False}, "merge is for correspondence = true"),
         ({"seam": "pixels"}, "correspondence needs tokens of one picture"),
         ({"questions": ("thing", "copy")}, "questions must be one of"),
+        ({"embedding": 9}, "so its length must be a multiple of 2, got 9"),
+        ({"correspondence": False, "merge": 1, "bank": 5}, "bank is for correspondence = true"),
     ],
 )
 def test_what_cannot_be_is_refused(changes: dict, message: str) -> None:

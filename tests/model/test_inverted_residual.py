@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch.nn import Conv2d
 
 from diptych_model.encoders import EfficientNetLite, load_imagenet
 

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from diptych import Scorer
 from diptych.collection import Collection
 from diptych.search import permuted
 from diptych_export.errors import PictureError
@@ -112,3 +113,16 @@ def test_a_filter_leaves_nothing_but_what_meets_it_in_the_order_it_would_have(sc
         assert [record.metadata["seed"] for record in filtered.list(9, after, filter={"kind": "odd"})] == [9, 11]
         with pytest.raises(ValueError, match="expected one of"):
             filtered.search(photo_bytes(1), filter={"a": {"$near": 3}})
+
+
+def test_a_search_finds_candidates_by_what_is_asked(artifact_of_two, photo_bytes, tmp_path):
+    scorer = Scorer.load(str(artifact_of_two), provider="cpu", threads=1)
+    with Collection.open(tmp_path / "store", scorer, create=True) as collection:
+        for number in range(12):
+            collection.add(photo_bytes(number))
+    for question in ("copy", "thing"):
+        with Collection.open(tmp_path / "store", scorer.asking(question)) as asked:
+            for match in asked.search(photo_bytes(20), top=12, candidates=0).matches:
+                stored = scorer.encode([asked.content(match.id)[0]]).embeddings[0]
+                query = asked.scorer.runtime.queries(scorer.encode([photo_bytes(20)]).embeddings)[0]
+                assert match.similarity == pytest.approx(float(query @ stored), abs=1e-6)

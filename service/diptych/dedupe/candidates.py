@@ -8,18 +8,23 @@ import numpy as np
 CANDIDATES = 20
 
 
-def candidate_pairs(embeddings: np.ndarray, count: int = CANDIDATES, threads: int = 1) -> np.ndarray:
+def candidate_pairs(
+    embeddings: np.ndarray, count: int = CANDIDATES, threads: int = 1, *, queries: np.ndarray | None = None
+) -> np.ndarray:
     """Pairs int64 (P, 2), first < second, sorted: each of n unit vectors float32 (n, e) and its `count` nearest.
 
-    A pair is there once, whichever of the two is near the other. Exact, and the same for the same vectors: it takes
-    n * n * e multiplications, 2 s for 20,000 pictures and some minutes for 200,000.
+    `queries` are the same vectors as they ask a question (`Runtime.queries`), by default as they are. A pair is there
+    once, whichever of the two is near the other. Exact, and the same for the same vectors: it takes n * n * e
+    multiplications, 2 s for 20,000 pictures and some minutes for 200,000.
     """
     if count < 1:
         raise ValueError(f"count must be at least 1 candidate, got {count}")
     total = len(embeddings)
     if total < 2:
         return np.empty((0, 2), np.int64)
-    near = _nearest(np.ascontiguousarray(embeddings, np.float32), min(count + 1, total), threads)
+    stored = np.ascontiguousarray(embeddings, np.float32)
+    asked = stored if queries is None else np.ascontiguousarray(queries, np.float32)
+    near = _nearest(asked, stored, min(count + 1, total), threads)
     own = np.arange(total)[:, None]
     others = near != own
     # A picture with equals may not be among its own neighbours: then the last one is one too many.
@@ -29,10 +34,10 @@ def candidate_pairs(embeddings: np.ndarray, count: int = CANDIDATES, threads: in
     return np.stack([keys // total, keys % total], 1)
 
 
-def _nearest(embeddings: np.ndarray, count: int, threads: int) -> np.ndarray:
+def _nearest(queries: np.ndarray, embeddings: np.ndarray, count: int, threads: int) -> np.ndarray:
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(threads)
     try:
-        return faiss.knn(embeddings, embeddings, count, metric=faiss.METRIC_INNER_PRODUCT)[1].astype(np.int64)
+        return faiss.knn(queries, embeddings, count, metric=faiss.METRIC_INNER_PRODUCT)[1].astype(np.int64)
     finally:
         faiss.omp_set_num_threads(before)

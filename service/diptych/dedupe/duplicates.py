@@ -100,7 +100,8 @@ def find_duplicates(
     place = {id: number for number, id in enumerate(ids)}
     contents = list(dict.fromkeys(place[found[number].id] for number in order))
     scores = PairScores(collection, ids, ledger or Ledger(None, asked.revision), crew=crew, question=question)
-    pairs = candidate_pairs(_embeddings(collection, ids), candidates, asked.threads)
+    embeddings = _embeddings(collection, ids)
+    pairs = candidate_pairs(embeddings, candidates, asked.threads, queries=asked.queries(embeddings))
     missing = scores.missing(pairs)
     scores.tick = on_pairs(missing, len(pairs) - missing)
     values = scores.of(pairs)

@@ -107,7 +107,7 @@ class MatchItem(BaseModel):
     metadata: dict[str, Any]
     relevance_score: float | None = Field(description="Calibrated probability; null where the network did not look.")
     raw_score: float | None
-    similarity: float = Field(description="Cosine of the two embeddings, -1 to 1.")
+    similarity: float = Field(description="Cosine of the two embeddings, weighted for the question, -1 to 1.")
     rank: int = Field(description="Place after re-ranking, from 0.")
     first_rank: int = Field(description="Place by the embedding alone, from 0.")
     thumbnail: str = Field(description="Where a small JPEG of it is.")

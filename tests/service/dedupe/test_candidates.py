@@ -38,3 +38,10 @@ def test_many_equal_vectors_have_as_many_candidates_as_any():
 def test_a_count_below_one_is_refused():
     with pytest.raises(ValueError, match="at least 1 candidate, got 0"):
         candidate_pairs(unit(3), 0)
+
+
+def test_pairs_are_those_that_the_question_brings_near():
+    vectors, weights = unit(23, 8), np.repeat(np.float32([2, 0]), 4)
+    seen = vectors * np.repeat(np.float32([1, 0]), 4)
+    assert candidate_pairs(vectors, 3, queries=vectors * weights).tolist() == candidate_pairs(seen, 3).tolist()
+    assert candidate_pairs(vectors, 3, queries=vectors).tolist() == candidate_pairs(vectors, 3).tolist()

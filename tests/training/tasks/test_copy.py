@@ -1,6 +1,10 @@
 import numpy as np
 import torch
 
+from diptych_training import photos
+from diptych_training.augment import HARD, HEAVY, edit
+from diptych_training.tasks import copy
+
 ARCHIVES = ["clothing", "flowers", "goods"]
 
 
@@ -72,3 +76,28 @@ def test_hard_edits_are_learnt_from_and_examined_with_edits_of_another_hand(open
     found = exam.relevant.any(1)
     assert found.any()
     assert not found[3::4].any()
+
+
+def test_a_share_of_the_queries_has_the_few_edits_of_the_first_release(opened, drawn, monkeypatch) -> None:
+    strengths = []
+
+    def edited(photos, size, strength, *rest, **more):
+        strengths.append((strength, len(photos)))
+        return edit(photos, size, strength, *rest, **more)
+
+    monkeypatch.setattr(copy, "edit", edited)
+    copies = opened("copy", queries=10, archives=ARCHIVES, strength="hard", easy=0.3)
+    part = drawn(copies)
+    assert len(part.queries.pictures) == 10
+    assert [count for strength, count in strengths if strength == HEAVY] == [3]
+    assert [count for strength, count in strengths if strength == HARD] == [7]
+
+
+def test_documents_of_one_layout_are_rivals_and_photos_that_look_like_duplicates_are_not(opened, monkeypatch) -> None:
+    monkeypatch.setattr(photos, "DOCUMENT_PICTURES", 24)
+    copies = opened("copy", archives=["goods", "documents"])
+    drawn = np.array([row.kind == "documents" for row in copies.photos.rows])
+    assert drawn.sum() == 24
+    assert len(set(copies.kin[drawn])) == 24
+    assert not set(copies.kin[drawn]) & set(copies.kin[~drawn])
+    assert len(set(copies.kin[~drawn])) < (~drawn).sum()

@@ -123,7 +123,8 @@ def _two_stages(runtime: Runtime, search: Search, progress: Progress) -> tuple[F
     starts = range(0, len(looked.embeddings), _QUERIES)
     # In float64, rounded back: in float32 the cosines of equal pictures differ in their last bits, by where they lie.
     columns = stored.embeddings.T.astype(np.float64)
-    blocks = (looked.embeddings[s : s + _QUERIES] @ columns for s in starts)
+    asked = runtime.queries(looked.embeddings)
+    blocks = (asked[s : s + _QUERIES] @ columns for s in starts)
     first = _first_stage((row for block in blocks for row in block.astype(np.float32)), search)
     logits = pair_logits(runtime, looked.tokens, stored.tokens, _pairs(first), progress)
     return first, first.permuted(logits.reshape(first.order.shape))

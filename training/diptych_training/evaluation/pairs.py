@@ -117,7 +117,8 @@ def evaluate_pairs(entrants: Entrants, given: LabelledPairs, root: Path) -> Evid
 def _scores(runtime: Runtime, given: LabelledPairs, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
     """Cosines and logits (P,)."""
     tokens, embeddings = encode(runtime, given.files, progress, "pictures")
-    cosines = np.einsum("pd,pd->p", embeddings[given.pairs[:, 0]], embeddings[given.pairs[:, 1]])
+    asked = runtime.queries(embeddings)
+    cosines = np.einsum("pd,pd->p", asked[given.pairs[:, 0]], embeddings[given.pairs[:, 1]])
     return cosines, pair_logits(runtime, tokens, tokens, given.pairs, progress)
 
 

@@ -28,7 +28,8 @@ class Copy:
     """`queries` photos a step from these archives; judged by micro-AP.
 
     `strength` says how the photos are edited: *heavy*, as the first release learnt, or *hard*, in every way people do,
-    but for a share `easy` of them, which are edited heavily all the same: most copies have few edits. The originals of a share `distractors` of the queries are left out: their scores have to be low everywhere.
+    but for a share `easy` of them, which are edited heavily all the same: most copies have few edits. The originals
+    of a share `distractors` of the queries are left out: their scores have to be low everywhere.
     """
 
     queries: int = 64
