@@ -31,7 +31,7 @@ class PanelPart(nn.Module):
         d, grid = config.encoder.width, config.grid
         self.config = config
         self.encoder = config.encoder.build()
-        if config.carries:
+        if config.correspondence and config.relation != "siamese":
             self.tokens = nn.Linear(d, config.width, bias=False)
         elif config.relation != "siamese":
             self.tokens = nn.Sequential(nn.Linear(d, config.width), nn.LayerNorm(config.width))
@@ -57,7 +57,7 @@ class PanelPart(nn.Module):
 
     def content(self, tokens: Tokens) -> Float[Tensor, "batch rows cols seen"]:
         """Tokens less their place in the panel: what is seen, wherever it is."""
-        if self.config.carries:
+        if self.config.correspondence:
             return tokens[..., : self.config.width]
         return tokens - self._position(tokens.shape[1])
 
@@ -70,7 +70,8 @@ class PanelPart(nn.Module):
         return tokens[:, 0], tokens[:, 1]
 
     def _tokens(self, features: Float[Tensor, "batch rows cols width"]) -> Tokens:
-        return self.tokens(features) + self._position(features.shape[1])
+        tokens = self.tokens(features)
+        return tokens if self.config.correspondence else tokens + self._position(features.shape[1])
 
     def _check(self, pictures: Tensor) -> None:
         size, divisor = pictures.shape[-1], self.config.encoder.divisor

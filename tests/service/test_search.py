@@ -119,7 +119,7 @@ def test_a_search_finds_candidates_by_what_is_asked(artifact_of_two, photo_bytes
     scorer = Scorer.load(str(artifact_of_two), provider="cpu", threads=1)
     with Collection.open(tmp_path / "store", scorer, create=True) as collection:
         for number in range(12):
-            collection.add(photo_bytes(number))
+            collection.add(photo_bytes(number), keep_bytes=True)
     for question in ("copy", "thing"):
         with Collection.open(tmp_path / "store", scorer.asking(question)) as asked:
             for match in asked.search(photo_bytes(20), top=12, candidates=0).matches:

@@ -1,16 +1,20 @@
-"""The models that `--model` and `--against` may name: a released one, an artifact, or a checkpoint of training."""
+"""The models that `--model` and `--against` may name: a released one, an artifact, a checkpoint of training, or a
+control on the panel part of one of these.
+"""
 
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from diptych_export.manifest import bundled_models
+from diptych_export.manifest import bundled_models, find_checkpoint
 from diptych_export.runtime import Runtime
 from diptych_training.errors import DataError
 
 # Of a checkpoint (diptych_model.checkpoint), whose module would import torch.
 _CHECKPOINT = ("config.json", "weights.safetensors")
+# What may stand before a model and a colon, and the relation that then takes the place of the model's pair part.
+CONTROLS = {"late": "late", "twin": "siamese"}
 
 
 @contextmanager
@@ -18,14 +22,20 @@ def open_model(model: str, question: str | None = None, *, threads: int | None =
     """Open what is named; a checkpoint is exported first, so that what is measured is what is served.
 
     It is asked the `question`, by default the one that models are asked unless somebody says otherwise. `threads` are
-    the runtime's, by default all that may be used. What was exported is gone when the block ends. Raises
-    `ArtifactError`, and `DataError` where a checkpoint cannot be exported for want of torch.
+    the runtime's, by default all that may be used. `late:MODEL` is late interaction over the tokens of a model whose
+    weights are there, and `twin:MODEL` the cosine of its embeddings: what its panel part is worth without its pair
+    part. What was exported is gone when the block ends. Raises `ArtifactError`, and `DataError` where a checkpoint
+    cannot be exported for want of torch.
     """
-    if model in bundled_models() or not is_checkpoint(Path(model)):
+    control, colon, of = model.partition(":")
+    if not colon or control not in CONTROLS:
+        control, of = "", model
+    if not control and (model in bundled_models() or not is_checkpoint(Path(model))):
         yield Runtime.open(model, threads=threads).asking(question)
         return
     try:
-        from diptych_export.artifact import export_checkpoint
+        from diptych_export.artifact import export_artifact, export_checkpoint
+        from diptych_training.evaluation.relations import related_by
     except ModuleNotFoundError as error:
         raise DataError(
             f"{model} is a checkpoint, which is exported before it is measured, and that needs {error.name}; "
@@ -34,7 +44,10 @@ def open_model(model: str, question: str | None = None, *, threads: int | None =
     with tempfile.TemporaryDirectory(prefix="diptych-") as temporary:
         artifact = Path(temporary, "artifact")
         # Pairs enough to see a fault; ten thousand are for what is to be kept.
-        export_checkpoint(model, artifact, name=Path(model).resolve().name, pairs=400)
+        if control:
+            export_artifact(related_by(CONTROLS[control], find_checkpoint(of)), artifact, name=model, pairs=400)
+        else:
+            export_checkpoint(model, artifact, name=Path(model).resolve().name, pairs=400)
         yield Runtime.open(artifact, threads=threads).asking(question)
 
 
