@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch.nn import Conv2d
 
+from diptych_model.cost import flops
 from diptych_model.encoders import EfficientNetLite, load_imagenet
 
 
@@ -70,3 +71,19 @@ def test_weights_of_another_version_are_refused() -> None:
     state = theirs_of.EfficientNet.from_name("efficientnet-lite2", image_size=64).state_dict()
     with pytest.raises(ValueError, match="they are of another version"):
         load_imagenet(EfficientNetLite().build(), state)
+
+
+def test_what_it_costs_is_counted_without_computing_it(encoder) -> None:
+    counted = flops(encoder, torch.empty(1, 3, 224, 224))
+    assert 0.7e9 < counted < 0.85e9  # 0.39 G multiply-adds
+
+
+def test_in_mixed_precision_a_gradient_flows_through_strided_windows(encoder) -> None:
+    pictures_in = pictures(2).requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16):
+        free = EfficientNetLite(still=0).build()
+        free.load_state_dict(encoder.state_dict())
+        free(pictures_in)[1].float().sum().backward()
+    assert pictures_in.grad is not None
+    assert torch.isfinite(pictures_in.grad).all()
+    assert pictures_in.grad.abs().max() > 0

@@ -172,9 +172,11 @@ class Convolution(nn.Module):
         conv = self.convolution
         assert conv.bias is not None
         # The gradient of a strided one takes a processor sixty times as long in bfloat16 as in float32.
-        strided = conv.stride != (1, 1) and torch.is_autocast_enabled(x.device.type)
-        with torch.autocast(x.device.type, enabled=False) if strided else nullcontext():
-            x = x.float() if strided else x
+        device = x.device.type
+        mixed = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+        exact = mixed and conv.stride != (1, 1)
+        with torch.autocast(device, enabled=False) if exact else nullcontext():
+            x = x.float() if exact else x
             return F.conv2d(x, conv.weight.detach(), conv.bias.detach(), conv.stride, conv.padding, groups=conv.groups)
 
 
