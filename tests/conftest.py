@@ -90,7 +90,7 @@ def tiny_network():
 @pytest.fixture(scope="session")
 def tiny_network_of_two():
     """A small pair network that answers *copy* and *thing*."""
-    return make_tiny_network(questions=("copy", "thing"))
+    return make_tiny_network(questions=("copy", "thing"), parts=2)
 
 
 @pytest.fixture(scope="session")

@@ -110,7 +110,7 @@ def export_artifact(
     """
     target = Path(directory).absolute()
     _refuse_to_overwrite(target)
-    answered = _own_questions(network.config.questions, questions or {})
+    answered = _own_questions(network.config.questions, network.config.parts, questions or {})
     judges = _judges(precision, pictures, network.config.pixels)
     graphs = export_graphs(network, opset=opset)
     parity = compare(network, graphs, pairs=pairs) if check else None
@@ -165,14 +165,17 @@ def _measured_questions(metadata: Mapping[str, Any]) -> dict[str, Question]:
     return TypeAdapter(dict[str, Question]).validate_python(lifted(metadata)["questions"])
 
 
-def _own_questions(names: Sequence[str], given: Mapping[str, Question]) -> dict[str, Question]:
-    """The questions of a network in the order of its columns. Raises ArtifactError for one that is not its own."""
+def _own_questions(names: Sequence[str], parts: int, given: Mapping[str, Question]) -> dict[str, Question]:
+    """The questions of a network in the order of its columns, each with the weights of its embedding's parts.
+
+    Raises ArtifactError for one that is not its own.
+    """
     if unknown := sorted(given.keys() - set(names)):
         raise ArtifactError(
             f"the network answers {', '.join(names)}, and there is a calibration of {', '.join(unknown)}; calibrate "
             "the questions that it answers"
         )
-    weights = {name: tuple(weights_of_parts(names, name)) if len(names) > 1 else () for name in names}
+    weights = {name: tuple(weights_of_parts(names, name)) if parts > 1 else () for name in names}
     return {name: replace(given.get(name, Question()), weights=weights[name]) for name in names}
 
 

@@ -30,7 +30,7 @@ class PairConfig:
     *thing*. With `correspondence` the trunk begins with what the two panels have in common patch by patch, and each
     logit with what cosine and best matches say (`correspondence.Correspondence`); then the trunk has `channels` of its
     own for every `merge` x `merge` tokens, and with a `bank` of so many pictures knows how typical both are
-    (`embedding.Embedding`). The embedding has a part of the same length for every question.
+    (`embedding.Embedding`). The embedding has `parts` of the same length: one for all questions, or one for each.
     """
 
     pixels: int = 128
@@ -49,6 +49,7 @@ class PairConfig:
     channels: int = 96
     merge: int = 1
     bank: int = 0
+    parts: int = 1
 
     def __post_init__(self) -> None:
         _one_of("segment", self.segment, SEGMENTS)
@@ -70,10 +71,10 @@ class PairConfig:
             raise ValueError(f"merge must divide the grid of {self.grid} tokens, got {self.merge}")
         if not self.correspondence and self.merge > 1:
             raise ValueError(f"merge is for correspondence = true, got merge = {self.merge} without it")
-        if self.embedding % len(self.questions):
+        if self.parts not in (1, len(self.questions)) or self.embedding % self.parts:
             raise ValueError(
-                f"the embedding has a part for each of the questions {', '.join(self.questions)}, so its length must "
-                f"be a multiple of {len(self.questions)}, got {self.embedding}"
+                f"an embedding has one part for all questions or one for each of the {len(self.questions)}, and its "
+                f"length is a multiple of them; got {self.parts} parts and a length of {self.embedding}"
             )
         if self.bank < 0 or (self.bank and not self.correspondence):
             raise ValueError(f"bank is for correspondence = true, and 0 or more; got {self.bank}")
@@ -109,7 +110,7 @@ class PairConfig:
 
     def carried(self, grid: int) -> int:
         """Channels that the embedding takes, with how typical it is, when it is laid out over the tokens of a grid."""
-        typicality = len(self.questions) if self.bank else 0
+        typicality = self.parts if self.bank else 0
         return -(-(self.embedding + typicality) // grid**2)
 
     def to_dict(self) -> dict[str, Any]:

@@ -31,11 +31,14 @@ class _Line(nn.Module):
 class Siamese(_Line):
     """The siamese twin (Bromley et al. 1993): a logit from the cosine of two embeddings, given as one token each."""
 
+    def __init__(self, questions: int, parts: int = 1) -> None:
+        super().__init__(questions)
+        self.parts = parts
+
     def forward(self, tokens_a: Tokens, tokens_b: Tokens) -> Logits:
-        """scale * cos(a, b) + offset: tokens (B, 1, 1, e) twice -> logits (B,); of each question's own part (B, Q)."""
-        parts = self.scale.numel()
-        cosines = cosines_of_parts(tokens_a.flatten(1), tokens_b.flatten(1), parts)
-        return self.line(cosines if parts > 1 else cosines[:, 0])
+        """scale * cos(a, b) + offset: tokens (B, 1, 1, e) twice -> logits (B,), of each question's own part (B, Q)."""
+        cosines = cosines_of_parts(tokens_a.flatten(1), tokens_b.flatten(1), self.parts)
+        return self.line(cosines if self.parts > 1 else cosines[:, 0])
 
 
 class LateInteraction(_Line):

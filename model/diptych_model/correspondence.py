@@ -26,25 +26,26 @@ class Correspondence(nn.Module):
     evidence of `merge` x `merge` neighbours become one token of the trunk.
 
     What is *known* of a pair without the trunk: the cosine of the embeddings' parts, which the tokens carry; the mean
-    best match both ways; how uniform both pictures are (the squared length of the mean token: 1 where there is nothing
-    to see); and with a bank how typical they are (`Embedding.typicality`). The `prior` of each logit is a line through
-    it, which begins with the cosine and the best match.
+    best match both ways; and with a bank how uniform both pictures are (the squared length of the mean token: 1 where
+    there is nothing to see) and how typical (`Embedding.typicality`). The `prior` of each logit is a line through it,
+    which begins with the cosine and the best match.
     """
 
     def __init__(self, config: PairConfig) -> None:
         super().__init__()
         self.width, self.embedding, self.side = config.width, config.embedding, config.merge
-        self.parts, self.typical = len(config.questions), len(config.questions) if config.bank else 0
-        self.known = self.parts + 2 + self.typical
+        self.parts, self.typical = config.parts, config.parts if config.bank else 0
+        self.known = self.parts + 1 + (1 + self.typical if config.bank else 0)
         grid, d = config.grid // config.merge, config.channels
         self.sharpness = nn.Parameter(torch.tensor(3.0))  # the logarithm of 1 / t
         self.merge = nn.Linear(self.side**2 * (self.width + EVIDENCE), d)
         self.position = nn.Parameter(torch.randn(grid, grid, d) * 0.02)
-        self.prior = nn.Linear(self.known, self.parts)
+        self.prior = nn.Linear(self.known, len(config.questions))
         with torch.no_grad():
             self.prior.weight.zero_()
-            for question, (cosine, match) in enumerate(_PRIORS[: self.parts]):
-                self.prior.weight[question, question], self.prior.weight[question, self.parts] = cosine, match
+            for question, (cosine, match) in enumerate(_PRIORS[: len(config.questions)]):
+                self.prior.weight[question, min(question, self.parts - 1)] = cosine
+                self.prior.weight[question, self.parts] = match
             self.prior.bias.fill_(-10.0)
 
     def forward(self, tokens_a: Tokens, tokens_b: Tokens) -> tuple[Merged, Merged, Known]:
@@ -62,8 +63,8 @@ class Correspondence(nn.Module):
         embedding_a, embedding_b = self._carried(tokens_a), self._carried(tokens_b)
         known = [cosines_of_parts(embedding_a[:, : self.embedding], embedding_b[:, : self.embedding], self.parts)]
         known += [((best_a.mean(1) + best_b.mean(1)) / 2)[:, None]]
-        known += [a.mean(1).square().sum(-1, keepdim=True) + b.mean(1).square().sum(-1, keepdim=True)]
         if self.typical:
+            known += [a.mean(1).square().sum(-1, keepdim=True) + b.mean(1).square().sum(-1, keepdim=True)]
             known += [embedding_a[:, self.embedding :] + embedding_b[:, self.embedding :]]
         return (
             self._merged(a, evidence_a, tokens_a),

@@ -36,9 +36,7 @@ class PanelPart(nn.Module):
         elif config.relation != "siamese":
             self.tokens = nn.Sequential(nn.Linear(d, config.width), nn.LayerNorm(config.width))
             self.position = nn.Parameter(torch.randn(grid, grid, config.width) * 0.02)
-        self.embedding = Embedding(
-            config.encoder.pooled, config.embedding, parts=len(config.questions), bank=config.bank
-        )
+        self.embedding = Embedding(config.encoder.pooled, config.embedding, parts=config.parts, bank=config.bank)
 
     def forward(self, pictures: Pictures) -> tuple[Tokens, Embeddings]:
         """Pictures (B, 3, S, S) in [0, 1] -> tokens (B, N, M, d) and unit embeddings (B, e).
@@ -250,6 +248,6 @@ def _relation(config: PairConfig) -> PairPart | LateInteraction | Siamese:
         case "late":
             return LateInteraction(len(config.questions))
         case "siamese":
-            return Siamese(len(config.questions))
+            return Siamese(len(config.questions), config.parts)
         case _:
             return PairPart(config)

@@ -9,7 +9,7 @@ from diptych_model.encoders import EfficientNetLite, load_imagenet
 @pytest.fixture(scope="module")
 def encoder():
     torch.manual_seed(0)
-    return EfficientNetLite(still=2).build()
+    return EfficientNetLite(still=2, depthwise=False).build()
 
 
 def pictures(count: int, size: int = 64) -> torch.Tensor:
@@ -40,9 +40,14 @@ def test_the_stages_that_stand_still_have_no_gradient_and_the_others_have(encode
         for stage in encoder.stages
     ]
     assert learns == [{False}] * 2 + [{True}] * 5
-    windows = [module for module in encoder.modules() if isinstance(module, Conv2d) and module.groups > 1]
+    windows = [conv for conv in encoder.modules() if isinstance(conv, Conv2d) and conv.groups > 1]
     assert len(windows) == 16
     assert all(window.weight.grad is None for window in windows)
+    free = EfficientNetLite(still=2).build()
+    free.load_state_dict(encoder.state_dict())
+    free(pictures(2))[1].sum().backward()
+    windows = [conv for conv in free.stages[2:].modules() if isinstance(conv, Conv2d) and conv.groups > 1]
+    assert all(window.weight.grad is not None for window in windows)
     assert encoder.stem.convolution.weight.grad is None
     assert encoder.head.convolution.weight.grad is not None
 
@@ -81,7 +86,7 @@ def test_what_it_costs_is_counted_without_computing_it(encoder) -> None:
 def test_in_mixed_precision_a_gradient_flows_through_strided_windows(encoder) -> None:
     pictures_in = pictures(2).requires_grad_()
     with torch.autocast("cpu", torch.bfloat16):
-        free = EfficientNetLite(still=0).build()
+        free = EfficientNetLite(still=0, depthwise=False).build()
         free.load_state_dict(encoder.state_dict())
         free(pictures_in)[1].float().sum().backward()
     assert pictures_in.grad is not None

@@ -40,8 +40,9 @@ def sit(network: PairNetwork, exam: Exam, size: int, candidates: int = CANDIDATE
     network.eval()
     query_tokens, query_embeddings = embed(network, exam.queries, size)
     tokens, embeddings = embed(network, exam.gallery, size)
-    weights = weights_of_parts(network.config.questions, exam.question)
-    cosines = asked(query_embeddings, weights) @ embeddings.T
+    if network.config.parts > 1:
+        query_embeddings = asked(query_embeddings, weights_of_parts(network.config.questions, exam.question))
+    cosines = query_embeddings @ embeddings.T
     if exam.itself is not None:
         cosines[torch.arange(len(cosines)), torch.from_numpy(exam.itself)] = -torch.inf
     if exam.among is not None:

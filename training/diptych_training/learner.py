@@ -165,7 +165,7 @@ class Learner:
     def _queries(self, embeddings: Tensor, copies: Tensor) -> Tensor:
         """Embeddings (Q, e) of queries as they ask what each is about."""
         questions = self.network.config.questions
-        if len(questions) == 1:
+        if self.network.config.parts == 1:
             return embeddings
         about = [asked(embeddings, weights_of_parts(questions, question)) for question in questions]
         return torch.where(copies[:, None], *about)

@@ -37,15 +37,16 @@ class EfficientNetLite:
 
     Features are the last maps of stride 16 and of stride 32 side by side, each of unit length at every position, the
     coarser one enlarged; the description is the generalised mean (GeM, p = `power`) of the last map, of unit length.
-    The first `still` stages are never trained: that is where learning costs most, and edges are edges everywhere. Nor
-    are depthwise windows: they hold a hundredth of the weights, and on a processor most of the time of a step would be
-    theirs.
+    The first `still` stages are never trained: that is where learning costs most, and edges are edges everywhere.
+    Without `depthwise` no depthwise window is: they hold a hundredth of the weights, and on a processor most of the
+    time of a step is theirs.
     """
 
     version: int = 0
     power: float = 3.0
     still: int = 3
     rate: float = 0.1
+    depthwise: bool = True
     kind: str = field(default="efficientnet-lite", init=False)
 
     def __post_init__(self) -> None:
@@ -101,7 +102,8 @@ class EfficientNetLiteEncoder(nn.Module):
         for expansion, width, count, stride, window in settings.stages:
             blocks = []
             for block in range(count):
-                blocks.append(InvertedResidual(d, width, expansion, window, stride=1 if block else stride))
+                shape = (d, width, expansion, window)
+                blocks.append(InvertedResidual(*shape, stride=1 if block else stride, depthwise=settings.depthwise))
                 d = width
             stages.append(nn.Sequential(*blocks))
         self.stages = nn.ModuleList(stages)
@@ -130,11 +132,11 @@ class EfficientNetLiteEncoder(nn.Module):
 class InvertedResidual(nn.Module):
     """Expansion, a depthwise window, projection (Sandler et al. 2018), beside a shortcut where sizes allow one."""
 
-    def __init__(self, d_in: int, d: int, expansion: int, window: int, *, stride: int) -> None:
+    def __init__(self, d_in: int, d: int, expansion: int, window: int, *, stride: int, depthwise: bool = True) -> None:
         super().__init__()
         wide = d_in * expansion
         self.expand = nn.Identity() if expansion == 1 else Convolution(d_in, wide, 1)
-        self.depthwise = Convolution(wide, wide, window, stride=stride, groups=wide)
+        self.depthwise = Convolution(wide, wide, window, stride=stride, groups=wide, trained=depthwise)
         self.project = Convolution(wide, d, 1, linear=True)
         self.shortcut = stride == 1 and d_in == d
 
@@ -145,16 +147,24 @@ class InvertedResidual(nn.Module):
 
 
 class Convolution(nn.Module):
-    """A convolution padded as TensorFlow does (one more below and to the right), and ReLU6 unless it is linear. A
-    depthwise one passes gradients on and takes none.
+    """A convolution padded as TensorFlow does (one more below and to the right), and ReLU6 unless it is linear. One
+    that is not `trained` passes gradients on and takes none.
     """
 
     def __init__(
-        self, d_in: int, d: int, window: int, *, stride: int = 1, groups: int = 1, linear: bool = False
+        self,
+        d_in: int,
+        d: int,
+        window: int,
+        *,
+        stride: int = 1,
+        groups: int = 1,
+        linear: bool = False,
+        trained: bool = True,
     ) -> None:
         super().__init__()
         self.convolution = nn.Conv2d(d_in, d, window, stride=stride, groups=groups)
-        self.linear, missing = linear, window - stride
+        self.linear, self.trained, missing = linear, trained, window - stride
         before = missing // 2
         # Only where both sides differ is the padding a step of its own.
         self.uneven = missing - before if before != missing - before else 0
@@ -165,10 +175,10 @@ class Convolution(nn.Module):
         """(B, d_in, H, W) -> (B, d, H / stride, W / stride), sides being multiples of the stride."""
         if self.uneven:
             x = F.pad(x, (self.before, self.uneven, self.before, self.uneven))
-        x = self._depthwise(x) if self.convolution.groups > 1 else self.convolution(x)
+        x = self.convolution(x) if self.trained else self._passed(x)
         return x if self.linear else F.relu6(x)
 
-    def _depthwise(self, x: Float[Tensor, "batch d height width"]) -> Float[Tensor, "batch d height_out width_out"]:
+    def _passed(self, x: Float[Tensor, "batch d height width"]) -> Float[Tensor, "batch d height_out width_out"]:
         conv = self.convolution
         assert conv.bias is not None
         # The gradient of a strided one takes a processor sixty times as long in bfloat16 as in float32.

@@ -35,7 +35,7 @@ def open_model(model: str, question: str | None = None, *, threads: int | None =
         return
     try:
         from diptych_export.artifact import export_artifact, export_checkpoint
-        from diptych_training.evaluation.relations import related_by
+        from diptych_training.relations import related_by
     except ModuleNotFoundError as error:
         raise DataError(
             f"{model} is a checkpoint, which is exported before it is measured, and that needs {error.name}; "
