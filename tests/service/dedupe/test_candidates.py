@@ -41,7 +41,7 @@ def test_a_count_below_one_is_refused():
 
 
 def test_pairs_are_those_that_the_question_brings_near():
-    vectors, weights = unit(23, 8), np.repeat(np.float32([2, 0]), 4)
-    seen = vectors * np.repeat(np.float32([1, 0]), 4)
+    vectors, weights = unit(23, 8), np.repeat(np.array([2, 0], np.float32), 4)
+    seen = vectors * np.repeat(np.array([1, 0], np.float32), 4)
     assert candidate_pairs(vectors, 3, queries=vectors * weights).tolist() == candidate_pairs(seen, 3).tolist()
     assert candidate_pairs(vectors, 3, queries=vectors).tolist() == candidate_pairs(vectors, 3).tolist()
