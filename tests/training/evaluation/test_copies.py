@@ -69,7 +69,7 @@ def test_copies_are_asked_for_and_other_questions_on_request(
         result = json.loads(capsys.readouterr().out)
         found[result["question"]] = result
     assert list(found) == ["copy", "thing", "match"]
-    assert found["copy"]["first_stage"] == found["thing"]["first_stage"]
+    assert found["copy"]["first_stage"] != found["thing"]["first_stage"], "each weighs its own part of the embedding"
     assert set(found["copy"]["calibration"]["thresholds"]) == {"0.01", "0.001"}
     assert found["copy"]["calibration"]["thresholds"]["0.01"]["threshold"] == 0.6
     assert found["thing"]["calibration"]["thresholds"]["0.01"]["threshold"] == 0.8
