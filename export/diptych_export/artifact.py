@@ -175,8 +175,10 @@ def _own_questions(names: Sequence[str], parts: int, given: Mapping[str, Questio
             f"the network answers {', '.join(names)}, and there is a calibration of {', '.join(unknown)}; calibrate "
             "the questions that it answers"
         )
-    weights = {name: tuple(weights_of_parts(names, name)) if parts > 1 else () for name in names}
-    return {name: replace(given.get(name, Question()), weights=weights[name]) for name in names}
+    answered = {name: given.get(name, Question()) for name in names}
+    if parts == 1:
+        return answered
+    return {name: replace(q, weights=tuple(weights_of_parts(names, name))) for name, q in answered.items()}
 
 
 def _judges(precision: str, pictures: str | os.PathLike[str] | None, pixels: int) -> Pictures | None:

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from diptych_training.documents import KINDS, MEMBERS, draw_documents, kind_of
-from diptych_training.photos import Archives
 
 
 @pytest.fixture(scope="module")
@@ -40,17 +39,3 @@ def test_documents_of_one_family_are_more_alike_than_those_of_different_families
     within = np.mean([np.abs(small[:, a] - small[:, b]).mean() for a, b in combinations(range(MEMBERS), 2)])
     between = np.mean([np.abs(small[:, 0] - np.roll(small[:, 0], turn, 0)).mean() for turn in (1, 2, 3, len(KINDS))])
     assert within < between / 2
-
-
-def test_documents_need_no_archive_and_are_held_out_by_family(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("diptych_training.photos.DOCUMENT_PICTURES", 160)
-    photos = Archives(8, tmp_path).photos(("documents",))
-    assert photos.pixels.shape == (160, 8, 8, 3)
-    assert {row.kind for row in photos.rows} == {"documents"}
-    assert len({row.subject for row in photos.rows}) == len(photos.rows)
-    splits: dict[str, set[str]] = {}
-    for row in photos.rows:
-        splits.setdefault(row.name.rpartition("/")[0], set()).add(row.split)
-    assert all(len(found) == 1 for found in splits.values())
-    assert {"train"} in splits.values()
-    assert {"validation"} in splits.values()

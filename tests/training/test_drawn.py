@@ -1,7 +1,6 @@
 import numpy as np
 
 from diptych_training.drawn import MEMBERS, draw_pictures
-from diptych_training.photos import Archives
 
 
 def test_the_same_seed_draws_the_same_pictures_and_another_seed_others() -> None:
@@ -16,14 +15,3 @@ def test_a_family_is_alike_in_colour_and_no_two_pictures_are_the_same() -> None:
     between = np.abs(colours.mean(1) - colours.mean((0, 1))).mean()
     assert within < between / 3
     assert len(np.unique(pictures.reshape(len(pictures), -1), axis=0)) == len(pictures)
-
-
-def test_drawn_pictures_need_no_archive_and_are_held_out_by_family(tmp_path) -> None:
-    photos = Archives(8, tmp_path).photos(("drawn",))
-    assert photos.pixels.shape == (len(photos.rows), 8, 8, 3)
-    splits: dict[str, set[str]] = {}
-    for row in photos.rows:
-        splits.setdefault(row.name.rpartition("/")[0], set()).add(row.split)
-    assert all(len(found) == 1 for found in splits.values())
-    assert {"train"} in splits.values()
-    assert {"validation"} in splits.values()

@@ -9,7 +9,7 @@ import pytest
 
 from diptych.cli import main
 from diptych_training.errors import DataError
-from diptych_training.photos import GROUPED, SPLITS, data_folder, list_photos, load_photos, split_of, unpack
+from diptych_training.photos import GROUPED, SPLITS, Archives, data_folder, list_photos, load_photos, split_of, unpack
 from diptych_training.tables import read_column
 
 ALL = ("clothing", "flowers", "goods", "grocery")
@@ -183,3 +183,17 @@ def test_the_archives_hold_what_their_readme_says() -> None:
         "sfm_sets/same_opensfm_lund": 29,
         "sfm_sets/same_skull": 66,
     }
+
+
+@pytest.mark.parametrize("archive", ["drawn", "documents"])
+def test_pictures_that_a_program_draws_need_no_archive_and_are_held_out_by_family(archive, tmp_path) -> None:
+    found = Archives(8, tmp_path).photos((archive,))
+    assert found.pixels.shape == (len(found.rows), 8, 8, 3)
+    assert {row.kind for row in found.rows} == {archive}
+    assert len({row.subject for row in found.rows}) == len(found.rows)
+    splits: dict[str, set[str]] = {}
+    for row in found.rows:
+        splits.setdefault(row.name.rpartition("/")[0], set()).add(row.split)
+    assert all(len(held) == 1 for held in splits.values())
+    assert {"train"} in splits.values()
+    assert {"validation"} in splits.values()
