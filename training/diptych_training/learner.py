@@ -19,9 +19,10 @@ from diptych_training.losses import (
     distillation_loss,
     embedding_loss,
     entropy_loss,
+    level_loss,
     link_loss,
     pair_loss,
-    question_loss,
+    split_questions,
 )
 from diptych_training.pretrained import fit_projections
 from diptych_training.processes import Processes
@@ -46,6 +47,7 @@ class Learner:
         shared = any(isinstance(module, nn.BatchNorm2d) for module in network.panel.encoder.modules())
         self.encoded = 0 if shared else ENCODED[self.device.type]
         self.step = 0
+        self.before: list[tuple[Tensor, Tensor]] = []  # logits of the last step, and which queries had a match
         self.seconds: dict[str, float] = defaultdict(float)
 
     @property
@@ -122,6 +124,7 @@ class Learner:
                 self.processes.add([teacher, arrived, *self._pair_gradients()])
             roots, gradients = [tokens], [arrived.to(tokens.dtype)]
             noted["pair"] = self._pair_loss(teacher, matched, copies)
+            self.before = split_questions(teacher, matched, copies)
             answers = self._asked(teacher, copies)
             noted["distillation"] = distillation_loss(
                 cosines.gather(1, chosen)[matched], answers[matched], learning.temperature
@@ -157,10 +160,12 @@ class Learner:
         return teacher, arrived
 
     def _pair_loss(self, logits: Tensor, matched: Tensor, copies: Tensor) -> Tensor:
-        threshold = self.recipe.learning.threshold
-        if logits.dim() == 2:
-            return pair_loss(logits, threshold, matched)
-        return question_loss(logits, threshold, matched, copies)
+        learning, total = self.recipe.learning, logits.new_zeros(())
+        for question, (answers, having) in enumerate(split_questions(logits, matched, copies)):
+            total = total + pair_loss(answers, learning.threshold, having)
+            if learning.level and self.before:
+                total = total + learning.level * level_loss(answers, having, *self.before[question])
+        return total
 
     def _queries(self, embeddings: Tensor, copies: Tensor) -> Tensor:
         """Embeddings (Q, e) of queries as they ask what each is about."""
@@ -217,6 +222,7 @@ class Learner:
             "average": self.average.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "step": self.step,
+            "before": self.before,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -224,7 +230,7 @@ class Learner:
         self.network.load_state_dict(state["network"])
         self.average.load_state_dict(state["average"])
         self.optimiser.load_state_dict(state["optimiser"])
-        self.step = state["step"]
+        self.step, self.before = state["step"], state["before"]
 
 
 def _apart(match: Tensor, rival: Tensor) -> Tensor:

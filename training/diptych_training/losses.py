@@ -45,13 +45,34 @@ def pair_loss(logits: Tensor, threshold: float = 0.5, matched: Tensor | None = N
     return listwise.mean() + threshold * (first.mean() + F.softplus(logits[:, 1:]).mean())
 
 
-def question_loss(logits: Tensor, threshold: float, matched: Tensor, copies: Tensor) -> Tensor:
-    """`pair_loss` of both questions, *copy* and *thing*: logits (Q, 1 + K, 2), `matched` and `copies` (Q,).
+def level_loss(logits: Tensor, matched: Tensor, before: Tensor, matched_before: Tensor) -> Tensor:
+    """Contrast of every match with the pairs of all queries, a mean over queries: -log of the softmax mass that it has
+    among all that are none. What comes first in its own list need not be above the best of another list, and one
+    threshold is for all of them.
+
+    Logits (Q, 1 + K) are as in `pair_loss`; what they are held against are those of a step `before`, (P, 1 + K) with
+    its `matched_before` (P,), through which no gradient flows. 0 where that step had no match.
+    """
+    if not matched_before.any():
+        return logits.sum() * 0
+    strangers = torch.cat([before[:, 1:].flatten(), before[~matched_before, 0]]).logsumexp(0)
+    level = torch.logaddexp(before[matched_before, 0], strangers)  # what each match had to be above
+    matches = F.softplus(strangers - logits[:, 0]) * matched
+    above = F.softplus(logits[..., None] - level).mean(-1)
+    others = above[:, 1:].sum(1) + above[:, 0] * ~matched
+    return matches.mean() + others.mean() * len(before)
+
+
+def split_questions(logits: Tensor, matched: Tensor, copies: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Logits (Q, 1 + K) of each question with the queries (Q,) that have a match to it; of (Q, 1 + K) or of
+    (Q, 1 + K, 2) for *copy* and *thing*.
 
     A copy is a match to both. A match of a query that is none of the `copies` shows the same thing and is no copy, so
     that to *copy* such a query has no match.
     """
-    return pair_loss(logits[..., 0], threshold, matched & copies) + pair_loss(logits[..., 1], threshold, matched)
+    if logits.dim() == 2:
+        return [(logits, matched)]
+    return [(logits[..., 0], matched & copies), (logits[..., 1], matched)]
 
 
 def entropy_loss(embeddings: Tensor, apart: Tensor) -> Tensor:

@@ -49,7 +49,8 @@ class Learning:
     """AdamW with warm-up and a cosine schedule; `rate` is the peak.
 
     `average` is the decay of the running average of the weights, `temperature` divides the cosines of the embedding,
-    `threshold` weighs the log-loss of pairs beside their listwise contrast, `entropy` how evenly embeddings are to lie,
+    `threshold` weighs the log-loss of pairs beside their listwise contrast, `level` the contrast of matches with the
+    pairs of all queries, `entropy` how evenly embeddings are to lie,
     `distil` the divergence of the embedding
     from the pair scorer, `link` the contrast of tokens of which it is known that they show the same place. `chunk`
     pairs are related at a time (memory and speed, not result); 0 leaves it to the device.
@@ -62,6 +63,7 @@ class Learning:
     average: float = 0.998
     temperature: float = 0.06
     threshold: float = 0.5
+    level: float = 0.0
     entropy: float = 0.0
     distil: float = 0.5
     link: float = 0.0
