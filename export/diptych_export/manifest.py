@@ -16,6 +16,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from diptych_export.errors import ArtifactError
+from diptych_export.normalization import normalized, shifts_of_pairs
 from diptych_export.questions import MATCH, default_question, lifted
 
 FORMAT = 2
@@ -30,15 +31,25 @@ class Question:
     """One question: relevance = sigmoid(scale * logit + offset), and `thresholds` {false-positive rate: relevance}.
 
     `weights` are what the parts of a query's embedding, all of one length, are multiplied by before it is compared with
-    stored ones; none leave it as it is.
+    stored ones; none leave it as it is. `crops` is the side of the crops in which a query is looked for besides, as a
+    share of its picture's (see `crops`); 0 for none. `cohort` is what the cohort of a list of candidates counts, whose
+    mean logit is at the `level` for most queries (see `normalization`); 0 leaves scores as they are.
     """
 
     scale: float = 1.0
     offset: float = 0.0
     thresholds: dict[str, float] = field(default_factory=dict)
     weights: tuple[float, ...] = ()
+    crops: float = 0.0
+    cohort: float = 0.0
+    level: float = 0.0
 
     def __post_init__(self) -> None:
+        if not 0 <= self.crops < 1 or not 0 <= self.cohort < math.inf or not math.isfinite(self.level):
+            raise ValueError(
+                "'crops' must be 0 or more and below 1, 'cohort' 0 or more and 'level' a number, "
+                f"got {self.crops}, {self.cohort} and {self.level}"
+            )
         if not (0 < self.scale < math.inf and math.isfinite(self.offset)):
             raise ValueError(
                 f"calibration must be a positive 'scale' and an 'offset', got {self.scale} and {self.offset}"
@@ -49,6 +60,16 @@ class Question:
         # The sigmoid by tanh: nothing overflows at either end.
         known = self.scale * np.asarray(logits, np.float64) + self.offset
         return (0.5 + 0.5 * np.tanh(0.5 * known)).astype(np.float32)
+
+    def normalized(self, logits: np.ndarray) -> np.ndarray:
+        """Logits (..., K) of lists of K candidates, held against their rivals."""
+        return normalized(logits, self.cohort, self.level)
+
+    def shifts(self, pairs: np.ndarray, logits: np.ndarray, count: int) -> np.ndarray:
+        """By how much float32 (count,) each picture of pairs int64 (P, 2) with logits (P,) lowers them, a pair by half
+        of both of its pictures' together: what `normalized` is where both sides have rivals.
+        """
+        return shifts_of_pairs(pairs, logits, count, self.cohort, self.level)
 
     def queries(self, embeddings: np.ndarray) -> np.ndarray:
         """Embeddings float32 (B, e) as those of queries that ask this."""

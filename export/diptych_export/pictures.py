@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import stat
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
 from diptych_export.colours import to_srgb
+from diptych_export.crops import boxes
 from diptych_export.errors import PictureError
 
 try:
@@ -117,6 +119,30 @@ def panel_pixels(
     """
     picture = _decode(source, limits, name, size)
     return np.array(picture.resize((size, size), Image.Resampling.BICUBIC, reducing_gap=2.0))
+
+
+def query_pixels(
+    source: PictureSource,
+    size: int,
+    crops: float,
+    limits: PictureLimits = _DEFAULT_LIMITS,
+    *,
+    name: str | None = None,
+) -> np.ndarray:
+    """A query as the network sees it: uint8 (V, size, size, 3), the whole picture, as in `panel_pixels`, and then its
+    crops of that share of its sides (see `crops`); V is 1 where that is 0.
+
+    Raises PictureError like `open_picture`.
+    """
+    views = [panel_pixels(source, size, limits, name=name)]
+    if crops:
+        picture = _decode(source, limits, name, math.ceil(size / crops))
+        width, height = picture.size
+        for left, top, right, bottom in boxes(crops):
+            box = (int(left * width), int(top * height), math.ceil(right * width), math.ceil(bottom * height))
+            cut = picture.crop(box).resize((size, size), Image.Resampling.BICUBIC, reducing_gap=2.0)
+            views.append(np.array(cut))
+    return np.stack(views)
 
 
 def _decode(source: PictureSource, limits: PictureLimits, name: str | None, least: int | None) -> Image.Image:

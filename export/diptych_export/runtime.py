@@ -49,6 +49,7 @@ class Runtime:
 
     `questions` are what one look at a pair answers, in the order of the logits' columns; `question` is the one that
     this runtime gives the scores, relevance and `thresholds` of, in the `column` of this number. `asking` has others.
+    `crops` is how large the crops are in which a query is looked for as well (`Question.crops`).
     """
 
     def __init__(
@@ -166,7 +167,7 @@ class Runtime:
         Their inner products with embeddings of `encode` are the cosines by which candidates are found, -1 to 1; another
         question weighs other parts of the embedding.
         """
-        return self.manifest.questions[self.question].queries(embeddings)
+        return self._asked.queries(embeddings)
 
     def pair_logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
         """Logits float32 (P,) of its question, of pairs of tokens (P, N, M, d); one of a side may stand for P."""
@@ -211,7 +212,18 @@ class Runtime:
 
     def relevance(self, logits: np.ndarray) -> np.ndarray:
         """Probabilities float32 in [0, 1] of its question: sigmoid(scale * logit + offset), computed in float64."""
-        return self.manifest.questions[self.question].relevance(logits)
+        return self._asked.relevance(logits)
+
+    def normalized(self, logits: np.ndarray) -> np.ndarray:
+        """Logits (..., K) of lists of candidates, each list held against its own rivals (see `normalization`).
+
+        A pair has its score wherever it is asked about; what is said of one in a list depends on the list.
+        """
+        return self._asked.normalized(logits)
+
+    def shifts(self, pairs: np.ndarray, logits: np.ndarray, count: int) -> np.ndarray:
+        """By how much float32 (count,) each of `count` pictures lowers the logits (P,) of its pairs int64 (P, 2)."""
+        return self._asked.shifts(pairs, logits, count)
 
     def paired(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Both sides in float16 with as many rows; one row stands for the other's many, without a copy.
@@ -232,7 +244,8 @@ class Runtime:
     def _answer(self, question: str) -> None:
         """Give the scores of this question from now on."""
         self.question, self.column = question, self.questions.index(question)
-        self.thresholds = dict(self.manifest.questions[question].thresholds)
+        self._asked = self.manifest.questions[question]
+        self.thresholds, self.crops = dict(self._asked.thresholds), self._asked.crops
 
     def _check_columns(self) -> None:
         _, *columns = self._pair.get_outputs()[0].shape

@@ -12,7 +12,7 @@ import numpy as np
 from diptych.decoding import Decoder, Threads
 from diptych.engine import Engine
 from diptych_export.errors import ArtifactError, PictureError
-from diptych_export.pictures import PictureLimits, PictureSource, panel_pixels
+from diptych_export.pictures import PictureLimits, PictureSource, panel_pixels, query_pixels
 from diptych_export.runtime import Panels, Runtime
 
 ENCODE_BATCH = 64
@@ -66,6 +66,13 @@ class Scorer:
     def pixels(self, source: PictureSource, *, name: str | None = None) -> np.ndarray:
         """The picture as the network sees it: uint8 (S, S, 3). Raises PictureError."""
         return self.decoder.run(self._decoding(source, name))
+
+    def query_pixels(self, source: PictureSource) -> np.ndarray:
+        """A query as the network sees it, the whole of it and then its crops, if its question has any: uint8
+        (V, S, S, 3). Raises PictureError.
+        """
+        size, crops = self.runtime.panel_size, self.runtime.crops
+        return self.decoder.run(partial(query_pixels, source, size, crops, self.limits))
 
     def decode(
         self, sources: Sequence[PictureSource], names: Sequence[str | None] | None = None

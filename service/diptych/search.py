@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -15,6 +15,7 @@ from diptych.filters import Filter
 from diptych.records import Record
 from diptych.scorer import Scorer, best_first
 from diptych.tracing import span
+from diptych_export.crops import nearest_of_all, second_looks
 from diptych_export.pictures import PictureSource
 
 PAIR_BATCH = 64
@@ -24,8 +25,10 @@ PAIR_BATCH = 64
 class Match:
     """A picture found. `rank` and `first_rank` count from 0.
 
-    `similarity` is the cosine of the embeddings, as the question weighs their parts. `relevance_score` in [0, 1] and
-    `raw_score` are None for a picture that the pair graph did not look at.
+    `similarity` is the cosine of the embeddings, as the question weighs their parts, of the query or of the crop of it
+    that is nearest. `raw_score` is the pair's logit, of the better look where there were two, and `relevance_score` in
+    [0, 1] says what it means among the others that were found (see `diptych_export.normalization`); both are None for a
+    picture that the pair graph did not look at.
     """
 
     id: str
@@ -87,8 +90,9 @@ def search(
 ) -> SearchResult:
     """Retrieve `max(top, candidates)` pictures, re-rank the first `candidates` and answer `top` of both orders.
 
-    With `enough` no more of them, in their order, are looked at once `top` have that relevance. That is an
-    approximation: a later one might have had more. With a `filter` there is nothing but the pictures that meet it.
+    With `enough` no more of them, in their order, are looked at once `top` have that relevance, and none twice or
+    against its rivals. That is an approximation: a later one might have had more. With a `filter` there is nothing but
+    the pictures that meet it.
     """
     if top < 1 or candidates < 0:
         raise ValueError(f"expected top >= 1 and candidates >= 0, got top={top} and candidates={candidates}")
@@ -96,55 +100,91 @@ def search(
         raise ValueError(f"enough is a relevance above 0 and at most 1, got {enough}")
     watch = Stopwatch({"decode": 0.0, "panel": 0.0, "retrieve": 0.0, "pair": 0.0})
     with watch("decode"):
-        pixels = scorer.pixels(query)
+        pixels = scorer.query_pixels(query)
     with watch("panel"):
-        panel = scorer.encode_pixels(pixels[None])
+        views = scorer.encode_pixels(pixels)
     with watch("retrieve"):
-        keys, cosines = backend.nearest(scorer.runtime.queries(panel.embeddings)[0], max(top, candidates), filter)
-    logits, gone = _pair_logits(backend, scorer, panel.tokens, keys[:candidates], watch, enough, top)
+        asked = scorer.runtime.queries(views.embeddings)
+        found = [backend.nearest(embedding, max(top, candidates), filter) for embedding in asked]
+        keys, cosines, view = nearest_of_all(found, max(top, candidates))
+    look = _Look(backend, scorer, views.tokens, watch)
+    logits, gone = look.at(keys[:candidates]) if enough is None else look.until(keys[:candidates], enough, top)
     if gone.any():  # removed by someone else since the index answered
         kept = np.concatenate([~gone, np.ones(len(keys) - len(gone), bool)])
-        keys, cosines = keys[kept], cosines[kept]
+        keys, cosines, view = keys[kept], cosines[kept], view[kept]
+    relevance = scorer.relevance(logits)
+    if enough is None:
+        logits = look.again(keys, logits, view)
+        relevance = scorer.relevance(scorer.runtime.normalized(logits))
     order = permuted(logits, len(keys))
     with watch("retrieve"):
         records = backend.records([*{*keys[order[:top]].tolist(), *keys[:top].tolist()}])
     ranks = np.empty(len(keys), np.int64)
     ranks[order] = np.arange(len(keys))
-    found = _Found(keys, cosines, logits, scorer.relevance(logits), ranks, records)
-    first = found.matches(np.arange(len(keys))[:top])
-    return SearchResult(found.matches(order[:top]), first, len(logits), watch.seconds)
+    listed = _Found(keys, cosines, logits, relevance, ranks, records)
+    first = listed.matches(np.arange(len(keys))[:top])
+    return SearchResult(listed.matches(order[:top]), first, len(logits), watch.seconds)
 
 
-def _pair_logits(
-    backend: Backend,
-    scorer: Scorer,
-    query: np.ndarray,
-    keys: np.ndarray,
-    watch: Stopwatch,
-    enough: float | None,
-    wanted: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Logits float32 of the keys still there, and a mask bool (K,) of those that are gone; memory for one batch.
+@dataclass(frozen=True)
+class _Look:
+    """The pair graph looking at a query, whose views have the tokens float16 (V, N, M, d), beside stored pictures."""
 
-    With `enough`, only up to the key that is the `wanted`th to have that relevance.
-    """
-    parts = [np.empty(0, np.float32)]
-    gone = np.zeros(len(keys), bool)
-    step = PAIR_BATCH if enough is None else scorer.runtime.workers * scorer.runtime.pair_chunk
-    for start in range(0, len(keys), step):
-        batch = keys[start : start + step].tolist()
-        with watch("retrieve"):
-            blobs = backend.tokens(batch)
-        gone[start : start + len(batch)] = [key not in blobs for key in batch]
-        present = [np.frombuffer(blobs[key], "<f2").reshape(query.shape[1:]) for key in batch if key in blobs]
-        if present:
-            with watch("pair"):
-                parts.append(scorer.logits(query, np.stack(present)))
-        if enough is not None:
-            reached = np.flatnonzero(scorer.relevance(np.concatenate(parts)) >= enough)
-            if len(reached) >= wanted:
-                return np.concatenate(parts)[: reached[wanted - 1] + 1], gone
-    return np.concatenate(parts), gone
+    backend: Backend
+    scorer: Scorer
+    views: np.ndarray
+    watch: Stopwatch
+
+    def at(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Logits float32 of the keys still there, and a mask bool (K,) of those that are gone; memory for one batch."""
+        return self._at(keys, PAIR_BATCH, lambda logits: None)
+
+    def until(self, keys: np.ndarray, enough: float, wanted: int) -> tuple[np.ndarray, np.ndarray]:
+        """`at`, but only up to the key that is the `wanted`th to have the relevance `enough`."""
+
+        def reached(logits: np.ndarray) -> int | None:
+            places = np.flatnonzero(self.scorer.relevance(logits) >= enough)
+            return int(places[wanted - 1]) + 1 if len(places) >= wanted else None
+
+        return self._at(keys, self.scorer.runtime.workers * self.scorer.runtime.pair_chunk, reached)
+
+    def again(self, keys: np.ndarray, logits: np.ndarray, view: np.ndarray) -> np.ndarray:
+        """The logits (K,) of the first K keys after a second look at some of them in the view that found them."""
+        places = second_looks(logits, view[: len(logits)])
+        seen, gone = self._at(keys[places], PAIR_BATCH, lambda logits: None, self.views[view[places]])
+        better = logits.copy()
+        kept = places[~gone]
+        better[kept] = np.maximum(logits[kept], seen)
+        return better
+
+    def _at(
+        self,
+        keys: np.ndarray,
+        step: int,
+        reached: Callable[[np.ndarray], int | None],
+        queries: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Logits and mask of the keys, `step` at a time and up to the place that `reached` names; of the whole query
+        or of the tokens `queries` (K, N, M, d), one for each key.
+        """
+        parts = [np.empty(0, np.float32)]
+        gone = np.zeros(len(keys), bool)
+        for start in range(0, len(keys), step):
+            batch = keys[start : start + step].tolist()
+            with self.watch("retrieve"):
+                blobs = self.backend.tokens(batch)
+            here = np.array([key in blobs for key in batch])
+            gone[start : start + len(batch)] = ~here
+            if here.any():
+                query = self.views[:1] if queries is None else queries[start : start + step][here]
+                stored = [
+                    np.frombuffer(blobs[key], "<f2").reshape(self.views.shape[1:]) for key in batch if key in blobs
+                ]
+                with self.watch("pair"):
+                    parts.append(self.scorer.logits(query, np.stack(stored)))
+            if (end := reached(np.concatenate(parts))) is not None:
+                return np.concatenate(parts)[:end], gone
+        return np.concatenate(parts), gone
 
 
 @dataclass(frozen=True)

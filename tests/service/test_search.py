@@ -1,9 +1,14 @@
+from copy import copy
+from dataclasses import replace
+from io import BytesIO
+
 import numpy as np
 import pytest
+from PIL import Image
 
 from diptych import Scorer
 from diptych.collection import Collection
-from diptych.search import permuted
+from diptych.search import permuted, search
 from diptych_export.errors import PictureError
 
 
@@ -126,3 +131,69 @@ def test_a_search_finds_candidates_by_what_is_asked(artifact_of_two, photo_bytes
                 stored = scorer.encode([asked.content(match.id)[0]]).embeddings[0]
                 query = asked.scorer.runtime.queries(scorer.encode([photo_bytes(20)]).embeddings)[0]
                 assert match.similarity == pytest.approx(float(query @ stored), abs=1e-6)
+
+
+def asking(scorer: Scorer, **settings) -> Scorer:
+    """A scorer whose question is searched for in another way."""
+    view, runtime = copy(scorer), copy(scorer.runtime)
+    question = replace(runtime.manifest.questions[runtime.question], **settings)
+    runtime.manifest = replace(runtime.manifest, questions=runtime.manifest.questions | {runtime.question: question})
+    runtime._answer(runtime.question)
+    view.runtime = runtime
+    return view
+
+
+def pasted(photo: bytes) -> Image.Image:
+    """A photo in the corner of a larger picture of noise."""
+    noise = np.random.default_rng(0).integers(0, 255, (300, 400, 3), np.uint8)
+    canvas = Image.fromarray(noise)
+    canvas.paste(Image.open(BytesIO(photo)).resize((240, 180)), (0, 0))
+    return canvas
+
+
+def test_a_query_is_looked_for_in_its_crops_and_the_better_look_counts(collection, photo_bytes):
+    query = pasted(photo_bytes(3))
+    plain = collection.scorer
+    cropped = asking(plain, crops=0.6)
+    whole = search(collection.backend, plain, query, top=12, candidates=12)
+    found = search(collection.backend, cropped, query, top=12, candidates=12)
+    views = plain.encode_pixels(cropped.query_pixels(query))
+    assert len(views.embeddings) == 6
+    by_id = {match.id: match for match in whole.matches}
+    better = 0
+    for match in found.matches:
+        tokens, embedding = collection.panel(match.id)
+        cosines = plain.runtime.queries(views.embeddings) @ embedding
+        assert match.similarity == pytest.approx(float(cosines.max()), abs=1e-6)
+        looks = [by_id[match.id].raw_score]
+        if view := int(cosines.argmax()):
+            looks.append(float(plain.logits(views.tokens[view][None], tokens[None])[0]))
+        assert match.raw_score == max(looks)
+        better += match.raw_score > looks[0]
+    assert better, "no crop saw more than the whole"
+
+
+def test_a_relevance_is_held_against_the_rivals_in_the_list_and_the_score_of_the_pair_is_not(
+    scorer, photo_bytes, tmp_path
+):
+    held = asking(scorer, cohort=1.0, level=-3.0)
+    with Collection.open(tmp_path / "many", scorer, create=True) as many:
+        for seed in range(20):
+            many.add(photo_bytes(seed))
+        query = photo_bytes(3)
+        plain = search(many.backend, scorer, query, top=20, candidates=20).matches
+        among = search(many.backend, held, query, top=20, candidates=20).matches
+        enough = search(many.backend, held, query, top=20, candidates=20, enough=1.0).matches
+    assert [(match.id, match.raw_score) for match in among] == [(match.id, match.raw_score) for match in plain]
+    raw = np.array([match.raw_score for match in plain], np.float32)
+    shift = np.clip(raw[5:15].mean() + 3.0, -3, 3)
+    assert abs(shift) > 0.1
+    relevance = [match.relevance_score for match in among]
+    assert relevance == pytest.approx(scorer.relevance(raw - shift).tolist(), abs=1e-6)
+    assert [match.relevance_score for match in enough] == [match.relevance_score for match in plain]
+
+
+def test_among_few_there_are_no_rivals(collection, photo_bytes):
+    held = asking(collection.scorer, cohort=1.0, level=-3.0)
+    found = [search(collection.backend, by, photo_bytes(3), top=9, candidates=12) for by in (collection.scorer, held)]
+    assert found[0].matches == found[1].matches

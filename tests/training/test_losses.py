@@ -8,9 +8,10 @@ from diptych_training.losses import (
     distillation_loss,
     embedding_loss,
     entropy_loss,
+    level_loss,
     link_loss,
     pair_loss,
-    question_loss,
+    split_questions,
 )
 
 MATCH = torch.eye(5, 7, dtype=torch.bool)
@@ -130,13 +131,53 @@ def test_without_a_match_every_score_is_to_be_low_and_no_order_is_asked() -> Non
 
 
 def test_the_same_thing_is_no_copy_and_every_copy_the_same_thing() -> None:
-    logits = torch.tensor([[[5.0, 5.0], [-5.0, -5.0]]])
+    logits = torch.arange(4.0).reshape(1, 2, 2)
     yes, no = torch.tensor([True]), torch.tensor([False])
-    assert question_loss(logits, 1.0, yes, copies=yes) < 0.1
-    assert question_loss(logits, 1.0, yes, copies=no) > 4
-    apart = torch.tensor([[[-5.0, 5.0], [-5.0, -5.0]]])
-    assert question_loss(apart, 1.0, yes, copies=no) < 0.1
-    assert question_loss(apart, 1.0, yes, copies=yes) > 4
+    for copies, matched_as_copy in ((yes, yes), (no, no)):
+        (copy, as_copy), (thing, as_thing) = split_questions(logits, yes, copies)
+        assert as_copy.equal(matched_as_copy)
+        assert as_thing.equal(yes)
+        assert copy.tolist() == [[0.0, 2.0]]
+        assert thing.tolist() == [[1.0, 3.0]]
+    ((only, as_match),) = split_questions(logits[..., 0], yes, no)
+    assert only.equal(logits[..., 0])
+    assert as_match.equal(yes)
+
+
+def test_a_match_is_to_be_above_the_strangers_of_all_queries_and_a_stranger_below_all_matches() -> None:
+    before, having = torch.tensor([[2.0, -3.0, -4.0], [5.0, 4.0, -4.0]]), torch.tensor([True, False])
+    logits = torch.tensor([[1.0, 0.5], [6.0, 0.5]], requires_grad=True)
+    yes = torch.tensor([True, True])
+    level_loss(logits, yes, before, having).backward()
+    gradient = logits.grad
+    assert gradient is not None
+    # Both come first in their own lists; the one below another list's stranger is raised the more.
+    assert gradient[0, 0] < gradient[1, 0] < 0
+    assert (gradient[:, 1] > 0).all()
+    unmatched = level_loss(logits.detach(), torch.tensor([True, False]), before, having)
+    higher = torch.tensor([[1.0, 0.5], [9.0, 0.5]])
+    assert level_loss(higher, torch.tensor([True, False]), before, having) > unmatched
+
+
+def test_without_a_match_in_the_step_before_there_is_no_level() -> None:
+    logits = torch.tensor([[1.0, 0.5]], requires_grad=True)
+    none = torch.tensor([False])
+    assert level_loss(logits, torch.tensor([True]), torch.zeros(1, 2), none) == 0
+
+
+def test_the_level_is_a_softmax_over_the_pairs_of_the_step() -> None:
+    rng = torch.Generator().manual_seed(3)
+    before = torch.randn(5, 4, generator=rng, dtype=torch.float64)
+    having = torch.tensor([True, True, False, True, True])
+    logits = before.clone().requires_grad_()
+    # Held against itself: what the gradient of the whole softmax would be, but for pairs that meet themselves.
+    level_loss(logits, having, before, having).backward()
+    strangers = torch.cat([before[:, 1:].flatten(), before[~having, 0]])
+    others = strangers.logsumexp(0)
+    matches = -torch.sigmoid(others - before[having, 0]) / len(before)
+    torch.testing.assert_close(logits.grad[having, 0], matches)
+    wanted = torch.sigmoid(before[:, 1:, None] - torch.logaddexp(before[having, 0], others)).mean(-1)
+    torch.testing.assert_close(logits.grad[:, 1:], wanted)
 
 
 def test_the_entropy_is_of_those_that_show_other_things() -> None:

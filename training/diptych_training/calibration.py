@@ -5,7 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from diptych_export.normalization import cohort_mean, normalized
+from diptych_training.metrics import Ranking, micro_average_precision
+
 FALSE_POSITIVE_RATES = (0.01, 0.001, 0.0001)
+COHORT_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 
 
 def fit_calibration(logits: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> dict[str, float]:
@@ -32,6 +36,22 @@ def fit_calibration(logits: np.ndarray, labels: np.ndarray, weights: np.ndarray 
             f"the scores rank others above matches (fitted scale {parameters[0]:.3g}): nothing to calibrate"
         )
     return {"scale": float(parameters[0]), "offset": float(parameters[1])}
+
+
+def fit_cohort(rankings: Sequence[Ranking]) -> dict[str, float]:
+    """How much scores in a list are to be held against their rivals, `cohort`, and the `level` of most queries' rivals
+    (see `diptych_export.normalization`): the weight with the highest mean micro-AP of the rankings; 0 if none helps.
+    """
+    level = float(np.mean([cohort_mean(ranking.scores, 0.0).mean() for ranking in rankings]))
+
+    def precision(ranking: Ranking, weight: float) -> float:
+        scores, positives = normalized(ranking.scores, weight, level), int(ranking.positives.sum())
+        return micro_average_precision(scores.ravel(), ranking.relevant.ravel(), positives)
+
+    def found(weight: float) -> float:
+        return sum(precision(ranking, weight) for ranking in rankings)
+
+    return {"cohort": max(COHORT_WEIGHTS, key=found), "level": level}
 
 
 def fit_thresholds(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, float]:

@@ -34,15 +34,34 @@ class Exam:
     question: str = "thing"
 
 
-@torch.no_grad()
+@dataclass(frozen=True)
+class Looked:
+    """An exam's pictures as a network sees them: tokens (n, N, M, d) and embeddings (n, e) of queries and gallery."""
+
+    query_tokens: Tensor
+    query_embeddings: Tensor
+    tokens: Tensor
+    embeddings: Tensor
+
+
+def look(network: PairNetwork, exam: Exam, size: int) -> Looked:
+    """Encode an exam's pictures at `size` pixels."""
+    return Looked(*embed(network, exam.queries, size), *embed(network, exam.gallery, size))
+
+
 def sit(network: PairNetwork, exam: Exam, size: int, candidates: int = CANDIDATES) -> tuple[Ranking, Ranking]:
     """Rank by the embedding at `size` pixels, then permute the first `candidates` by the pair scorer."""
+    return rank(network, exam, look(network, exam, size), candidates)
+
+
+@torch.no_grad()
+def rank(network: PairNetwork, exam: Exam, looked: Looked, candidates: int = CANDIDATES) -> tuple[Ranking, Ranking]:
+    """`sit` with pictures that are encoded already."""
     network.eval()
-    query_tokens, query_embeddings = embed(network, exam.queries, size)
-    tokens, embeddings = embed(network, exam.gallery, size)
+    query_embeddings = looked.query_embeddings
     if network.config.parts > 1:
         query_embeddings = asked(query_embeddings, weights_of_parts(network.config.questions, exam.question))
-    cosines = query_embeddings @ embeddings.T
+    cosines = query_embeddings @ looked.embeddings.T
     if exam.itself is not None:
         cosines[torch.arange(len(cosines)), torch.from_numpy(exam.itself)] = -torch.inf
     if exam.among is not None:
@@ -55,7 +74,7 @@ def sit(network: PairNetwork, exam: Exam, size: int, candidates: int = CANDIDATE
     rows_of = torch.arange(len(best), device=best.device).repeat_interleave(best.shape[1])
     # In float32, as they are served: in bfloat16 many would be equal.
     logits = [
-        answer(network, network.relate(query_tokens[rows], tokens[found]), exam.question)
+        answer(network, network.relate(looked.query_tokens[rows], looked.tokens[found]), exam.question)
         for rows, found in zip(rows_of.split(PAIRS), best.flatten().split(PAIRS), strict=True)
     ]
     relevant = np.take_along_axis(exam.relevant, best.cpu().numpy(), 1)

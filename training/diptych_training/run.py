@@ -14,13 +14,16 @@ import numpy as np
 import tomli_w
 import torch
 
+from diptych_export.normalization import normalized
+from diptych_export.questions import COPY
 from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
 from diptych_model.checkpoint import read_description
-from diptych_training.calibration import fit_calibration, fit_thresholds, weights_of_parts
+from diptych_training.calibration import fit_calibration, fit_cohort, fit_thresholds, weights_of_parts
 from diptych_training.errors import DataError
-from diptych_training.exam import Exam, sit
+from diptych_training.exam import Exam, look, rank, sit
 from diptych_training.journal import Journal
 from diptych_training.learner import Learner
+from diptych_training.metrics import Ranking
 from diptych_training.mining import embed, fill_bank
 from diptych_training.photos import Archives
 from diptych_training.pretrained import IMAGENET, PICTURES, begin_from_imagenet
@@ -30,6 +33,7 @@ from diptych_training.step import draw_step
 from diptych_training.tasks import OpenTask, Source
 
 LARGEST = 224  # the side that photos are kept in: the archives' own are hardly larger
+CROPS = 0.6  # of a query's sides, in which it is looked for as a copy: docs/measuring.md
 STATE, RECIPE, ENVIRONMENT, BEST, LAST = "state.pt", "recipe.toml", "environment.json", "best", "last"
 
 
@@ -250,15 +254,24 @@ def calibrate(checkpoint: Path, exams: list[Exam], device: torch.device) -> None
 
     The pairs are every query's with its 100 nearest candidates, of the tasks that are to be calibrated; each task
     weighs the same, and within it matches and others. To *copy* only the tasks of copies have matches, to *thing* all.
+    Scores of *copy* are held against their rivals first, as much as serves them best (`fit_cohort`), and its queries
+    are looked for in crops; of a thing any number may be in a list, and a part of it is often another thing.
     """
     network, metadata = load_checkpoint(checkpoint)
     network.to(device)
+    rankings: dict[str, list[Ranking]] = {question: [] for question in network.config.questions}
+    some_copies = any(exam.question == COPY for exam in exams)
+    for exam in exams:
+        looked = look(network, exam, network.config.pixels)
+        for question, sat in rankings.items():
+            if question != COPY or exam.question == COPY or not some_copies:
+                sat.append(rank(network, replace(exam, question=question), looked, candidates=100)[1])
     metadata["questions"] = {}
-    for question in network.config.questions:
-        asked = [replace(exam, question=question) for exam in exams if question != "copy" or exam.question == "copy"]
-        sat = [sit(network, exam, network.config.pixels, candidates=100)[1] for exam in asked or exams]
+    for question, sat in rankings.items():
+        search = {"crops": CROPS} | fit_cohort(sat) if question == COPY else {}
         parts = [ranking.relevant.ravel() for ranking in sat]
-        logits, labels = np.concatenate([ranking.scores.ravel() for ranking in sat]), np.concatenate(parts)
+        scores = [normalized(r.scores, search.get("cohort", 0.0), search.get("level", 0.0)).ravel() for r in sat]
+        logits, labels = np.concatenate(scores), np.concatenate(parts)
         try:
             fitted = fit_calibration(logits, labels, weights_of_parts(parts))
         except ValueError as error:
@@ -266,7 +279,7 @@ def calibrate(checkpoint: Path, exams: list[Exam], device: torch.device) -> None
             metadata["uncalibrated"] = str(error)
             continue
         probabilities = 1 / (1 + np.exp(-(fitted["scale"] * logits + fitted["offset"])))
-        metadata["questions"][question] = fitted | {"thresholds": fit_thresholds(probabilities, labels)}
+        metadata["questions"][question] = fitted | search | {"thresholds": fit_thresholds(probabilities, labels)}
     save_checkpoint(network, checkpoint, metadata)
 
 

@@ -104,6 +104,7 @@ def find_duplicates(
     pairs = candidate_pairs(embeddings, candidates, asked.threads, queries=asked.queries(embeddings))
     missing = scores.missing(pairs)
     scores.tick = on_pairs(missing, len(pairs) - missing)
+    scores.hold_against(pairs)
     values = scores.of(pairs)
     near = values >= bound
     known = matches_of([(a, b) for a, b in pairs[near].tolist()], values[near].tolist(), bound)

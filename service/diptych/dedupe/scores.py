@@ -36,7 +36,7 @@ class PairScores:
     ) -> None:
         """`tick` is told how many were computed, each time some were; a `crew` computes where there are many."""
         self.collection, self.ids, self.ledger, self.tick, self.crew = collection, ids, ledger, tick, crew
-        self.computed = 0
+        self.computed, self._shifts = 0, None
         self._asked = np.empty(0, np.int64)
         self.scorer = collection.scorer.asking(question)
         self._keys, self._logits = ledger.scores(ids, self.scorer.runtime.question)
@@ -56,11 +56,23 @@ class PairScores:
 
         Rounded because a report's page compares them as decimals, and has to find the same groups.
         """
+        logits = self.logits(pairs)
+        if self._shifts is not None:
+            logits = logits - self._shifts[np.asarray(pairs, np.int64).reshape(-1, 2)].mean(1)
+        return np.round(self.scorer.relevance(logits).astype(np.float64), 7)
+
+    def hold_against(self, pairs: np.ndarray) -> None:
+        """From now on hold every score against the rivals of both pictures: the logits of what each of them is paired
+        with in `pairs`, its nearest (see `diptych_export.normalization`).
+        """
+        self._shifts = self.scorer.runtime.shifts(pairs, self.logits(pairs), len(self.ids))
+
+    def logits(self, pairs: np.ndarray) -> np.ndarray:
+        """Logits float32 (P,) of pairs int64 (P, 2), whatever else there is."""
         keys = self._key(pairs)
         self._asked = np.union1d(self._asked, keys)
         self._compute(np.setdiff1d(keys, self._keys))
-        logits = self._logits[np.searchsorted(self._keys, keys)]
-        return np.round(self.scorer.relevance(logits).astype(np.float64), 7)
+        return self._logits[np.searchsorted(self._keys, keys)]
 
     def _key(self, pairs: np.ndarray) -> np.ndarray:
         pairs = np.asarray(pairs, np.int64).reshape(-1, 2)

@@ -72,3 +72,17 @@ def test_a_picture_that_was_removed_meanwhile_is_named(collection, ids, ledger):
     collection.remove(ids[3])
     with pytest.raises(UnknownPictureError, match=f"{ids[3]} was removed .* meanwhile; start again"):
         PairScores(collection, ids, ledger).of(np.array([(0, 3)]))
+
+
+def test_scores_are_held_against_the_rivals_of_both_pictures(collection, ledger):
+    ids = [record.id for record in collection.list(100)]
+    pairs = np.array([(a, b) for a in range(len(ids)) for b in range(a + 1, len(ids))])
+    scores = PairScores(collection, ids, ledger)
+    plain, logits = scores.of(pairs), scores.logits(pairs)
+    scores.hold_against(pairs)
+    assert (scores.of(pairs) == plain).all()
+    scores._shifts = np.linspace(-1, 1, len(ids)).astype(np.float32)
+    lowered = logits - (scores._shifts[pairs[:, 0]] + scores._shifts[pairs[:, 1]]) / 2
+    np.testing.assert_allclose(scores.of(pairs), collection.scorer.relevance(lowered), atol=1e-7)
+    assert (scores.of(pairs[:, ::-1]) == scores.of(pairs)).all()
+    assert (scores.logits(pairs) == logits).all()

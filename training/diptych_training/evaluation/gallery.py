@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from diptych_export.crops import second_looks
 from diptych_export.runtime import Runtime
 from diptych_training.errors import DataError
 from diptych_training.evaluation.estimates import Estimate, Resampling
@@ -59,12 +60,14 @@ class Search:
 class Found:
     """A ranking of the gallery, in which of equals the right one comes last, so that a tie is not won.
 
-    `order` int and `scores` float (Q, K) are of the candidates, best first; `places` are for each query the 0-based
-    places of all its matches in the whole ranking, ascending.
+    `order` int and `scores` float (Q, K) are of the candidates, best first, and `views` int (Q, K) by which view of the
+    query each was found, 0 being the whole; `places` are for each query the 0-based places of all its matches in the
+    whole ranking, ascending.
     """
 
     order: np.ndarray
     scores: np.ndarray
+    views: np.ndarray
     places: tuple[np.ndarray, ...]
 
     def ranking(self, search: Search) -> Ranking:
@@ -83,7 +86,10 @@ class Found:
             np.sort(np.where(places < len(row), row[np.minimum(places, len(row) - 1)], places))
             for row, places in zip(place, self.places, strict=True)
         ]
-        return Found(np.take_along_axis(self.order, order, 1), np.take_along_axis(scores, order, 1), tuple(moved))
+        candidates, ranked, views = (
+            np.take_along_axis(values, order, 1) for values in (self.order, scores, self.views)
+        )
+        return Found(candidates, ranked, views, tuple(moved))
 
 
 Figures = Callable[[Found, Ranking], dict[str, Estimate]]
@@ -117,32 +123,41 @@ def by_query(search: Search) -> Resampling:
 
 
 def _two_stages(runtime: Runtime, search: Search, progress: Progress) -> tuple[Found, Found]:
-    """The gallery by cosine, exactly, and its candidates by logits."""
+    """The gallery by cosine, exactly, and its candidates by logits: as a search of a collection has it."""
     stored = encode(runtime, search.gallery.files, progress, "the gallery")
-    looked = encode(runtime, search.queries.files, progress, "queries")
-    starts = range(0, len(looked.embeddings), _QUERIES)
+    looked = encode(runtime, search.queries.files, progress, "queries", crops=runtime.crops)
+    count = len(search.queries.files)
     # In float64, rounded back: in float32 the cosines of equal pictures differ in their last bits, by where they lie.
     columns = stored.embeddings.T.astype(np.float64)
-    asked = runtime.queries(looked.embeddings)
-    blocks = (asked[s : s + _QUERIES] @ columns for s in starts)
-    first = _first_stage((row for block in blocks for row in block.astype(np.float32)), search)
-    logits = pair_logits(runtime, looked.tokens, stored.tokens, _pairs(first), progress)
-    return first, first.permuted(logits.reshape(first.order.shape))
+    asked = runtime.queries(looked.embeddings).reshape(count, -1, runtime.embedding_dim)
+    blocks = (asked[s : s + _QUERIES] @ columns for s in range(0, count, _QUERIES))
+    first = _first_stage((views for block in blocks for views in block.astype(np.float32)), search)
+    views = looked.tokens.reshape(count, -1, *runtime.token_shape)
+    logits = pair_logits(runtime, views[:, 0], stored.tokens, _pairs(first), progress).reshape(first.order.shape)
+    again = [second_looks(*of_one) for of_one in zip(logits, first.views, strict=True)]
+    rows, places = np.repeat(np.arange(count), [len(of_one) for of_one in again]), np.concatenate(again)
+    pairs = np.stack([rows * views.shape[1] + first.views[rows, places], first.order[rows, places]], 1)
+    seen = pair_logits(runtime, looked.tokens, stored.tokens, pairs, progress)
+    logits[rows, places] = np.maximum(logits[rows, places], seen)
+    return first, first.permuted(runtime.normalized(logits))
 
 
 def _first_stage(rows: Iterator[np.ndarray], search: Search) -> Found:
-    """Rank the whole gallery by each query's scores (R,), of which only candidates and places are kept."""
-    depth, orders, scores, places = search.depth, [], [], []
-    for row, left_out, right in zip(rows, search.left_out, search.matches, strict=True):
-        row = np.array(row)
+    """Rank the whole gallery by each query's scores (V, R), of which only candidates and places are kept; a picture has
+    the highest of the V views of the query.
+    """
+    depth, orders, scores, found, places = search.depth, [], [], [], []
+    for views, left_out, right in zip(rows, search.left_out, search.matches, strict=True):
+        row, by = views.max(0), views.argmax(0)
         row[left_out] = -np.inf
         order = np.lexsort((np.isin(np.arange(len(row)), right), -row))
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         orders.append(order[:depth])
         scores.append(row[order[:depth]])
+        found.append(by[order[:depth]])
         places.append(np.sort(place[right]))
-    return Found(np.stack(orders), np.stack(scores), tuple(places))
+    return Found(np.stack(orders), np.stack(scores), np.stack(found), tuple(places))
 
 
 def _control(control: Control, search: Search, first: Found, progress: Progress) -> Found:
@@ -153,7 +168,7 @@ def _control(control: Control, search: Search, first: Found, progress: Progress)
         return first.permuted(
             np.stack([control.scores(asked[q], [gallery[i] for i in first.order[q]]) for q in queries])
         )
-    return _first_stage((control.scores(asked[q], gallery) for q in queries), search)
+    return _first_stage((np.asarray(control.scores(asked[q], gallery))[None] for q in queries), search)
 
 
 def _pairs(found: Found) -> np.ndarray:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from diptych_export.crops import boxes
 from diptych_export.errors import PictureError
-from diptych_export.pictures import panel_pixels
+from diptych_export.pictures import query_pixels
 from diptych_export.runtime import Panels, Runtime
 from diptych_training.errors import DataError
 from diptych_training.evaluation.estimates import Estimate
@@ -138,21 +139,26 @@ def stage_names(model: str | None) -> tuple[str, str]:
     return prefix + FIRST, prefix + RERANKED
 
 
-def encode(runtime: Runtime, files: Sequence[Path], progress: Progress, name: str) -> Panels:
-    """Encode picture files with the runtime, decoding two at a time; raise `DataError` for one that is damaged."""
-    tokens = np.empty((len(files), *runtime.token_shape), np.float16)
-    embeddings = np.empty((len(files), runtime.embedding_dim), np.float32)
+def encode(runtime: Runtime, files: Sequence[Path], progress: Progress, name: str, crops: float = 0.0) -> Panels:
+    """Encode picture files with the runtime, decoding two at a time; raise `DataError` for one that is damaged.
+
+    With `crops` each has several rows, those of its views (see `query_pixels`).
+    """
+    views = 1 + len(boxes(crops))
+    tokens = np.empty((len(files) * views, *runtime.token_shape), np.float16)
+    embeddings = np.empty((len(files) * views, runtime.embedding_dim), np.float32)
 
     def pixels(file: Path) -> np.ndarray:
         try:
-            return panel_pixels(file, runtime.panel_size)
+            return query_pixels(file, runtime.panel_size, crops)
         except PictureError as error:
             raise DataError(f"{error}; mend it or leave it out") from None
 
     with ThreadPoolExecutor(2) as pool:
         for start in progress(range(0, len(files), _PICTURES), -(-len(files) // _PICTURES), f"encoding {name}"):
-            rows = slice(start, start + _PICTURES)
-            tokens[rows], embeddings[rows] = runtime.encode(np.stack(list(pool.map(pixels, files[rows]))))
+            rows = slice(start * views, (start + _PICTURES) * views)
+            batch = list(pool.map(pixels, files[start : start + _PICTURES]))
+            tokens[rows], embeddings[rows] = runtime.encode(np.concatenate(batch))
     return Panels(tokens, embeddings)
 
 

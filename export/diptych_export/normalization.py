@@ -1,0 +1,56 @@
+"""Score normalization: a score held against those of its rivals.
+
+What looks like many pictures of a collection looks like each of them by chance more often than what looks like none.
+So a query's logits are moved by how high its cohort is, the candidates behind the best few, as speaker verification
+does (S-norm: Auckenthaler et al. 2000; adaptive cohorts: Matejka et al. 2017); here the cohort are the candidates
+themselves, which are of the collection's kind whatever kind that is.
+"""
+
+import numpy as np
+
+MATCHES = 5  # candidates that may match, and are no rivals
+COHORT = 10  # rivals behind them
+LARGEST = 3.0  # by which a logit is moved: of many true copies the best stay found
+
+
+def cohort_mean(logits: np.ndarray, default: float) -> np.ndarray:
+    """The mean logit (...) of each list's cohort: of its candidates (..., K) those at the places 6 to 15.
+
+    A list of fewer has none, and gets the `default`.
+    """
+    logits = np.asarray(logits)
+    if logits.shape[-1] < MATCHES + COHORT:
+        return np.full(logits.shape[:-1], default, np.float32)
+    # All candidates behind the first 15 are no better than these.
+    ranked = -np.partition(-logits, (MATCHES, MATCHES + COHORT - 1), axis=-1)
+    return ranked[..., MATCHES : MATCHES + COHORT].mean(-1)
+
+
+def shift(cohort: np.ndarray, weight: float, level: float) -> np.ndarray:
+    """By how much (...) logits with such `cohort` means are lowered, `LARGEST` at most: `weight` times what these are
+    above the `level` of most queries.
+    """
+    return np.clip(weight * (np.asarray(cohort) - level), -LARGEST, LARGEST).astype(np.float32)
+
+
+def normalized(logits: np.ndarray, weight: float, level: float) -> np.ndarray:
+    """Logits (..., K) of lists of candidates, held against their cohorts; their order within a list stays as it is."""
+    if not weight:
+        return logits
+    return logits - shift(cohort_mean(logits, level), weight, level)[..., None]
+
+
+def shifts_of_pairs(pairs: np.ndarray, logits: np.ndarray, count: int, weight: float, level: float) -> np.ndarray:
+    """By how much float32 (count,) each of `count` pictures lowers the logits of its pairs, half of both pictures'
+    together being what a pair is lowered by: its cohort are all it is paired with, pairs int64 (P, 2), logits (P,).
+    """
+    if not weight:
+        return np.zeros(count, np.float32)
+    sides, both = pairs.T.ravel(), np.concatenate([logits, logits])
+    order = np.lexsort((-both, sides))
+    sides, both = sides[order], both[order]
+    lengths = np.bincount(sides, minlength=count)
+    place = np.arange(len(sides)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    rivals = (place >= MATCHES) & (place < MATCHES + COHORT)
+    sums = np.bincount(sides[rivals], both[rivals], minlength=count)
+    return shift(np.where(lengths >= MATCHES + COHORT, sums / COHORT, level), weight, level)
