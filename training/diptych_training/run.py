@@ -31,6 +31,7 @@ from diptych_training.processes import Processes
 from diptych_training.recipe import Recipe, Stage, read_recipe, start_of
 from diptych_training.step import draw_step
 from diptych_training.tasks import OpenTask, Source
+from diptych_training.tempering import temper
 
 LARGEST = 224  # the side that photos are kept in: the archives' own are hardly larger
 CROPS = 0.6  # of a query's sides, in which it is looked for as a copy: docs/measuring.md
@@ -108,6 +109,7 @@ class Run:
                     self.save()
                 learner.processes.wait()
         if first:
+            temper_checkpoint(self.directory / BEST, self.exams, learner.device)
             # Every picture there is: among few the nearest are not near, and thresholds found there are too low.
             both = zip(self.tasks, recipe.tasks, strict=True)
             asked = [task for task, settings in both if settings.calibrated] or self.tasks
@@ -246,6 +248,13 @@ def _begun(recipe: Recipe) -> PairNetwork:
         )
     network.panel.load_state_dict(mine | fitting)
     return network
+
+
+def temper_checkpoint(checkpoint: Path, exams: list[Exam], device: torch.device) -> None:
+    """`temper` a checkpoint's network and write it back; `shares` of its metadata says how much was kept."""
+    network, metadata = load_checkpoint(checkpoint)
+    metadata["shares"] = temper(network.to(device), exams, network.config.pixels)
+    save_checkpoint(network, checkpoint, metadata)
 
 
 def calibrate(checkpoint: Path, exams: list[Exam], device: torch.device) -> None:
