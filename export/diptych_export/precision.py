@@ -32,6 +32,7 @@ from diptych_export.runtime import open_session
 PRECISIONS = ("float32", "float16", "int8")
 LOSS = 0.01
 MOST, FEWEST = 200, 32  # pictures, half of them to calibrate on and half to judge by
+EXACT = 1 / 8  # of the convolutions, the first ones, stay in float32: what they lose, all others lose too
 _CHUNK = 16
 
 
@@ -105,10 +106,10 @@ class Pictures:
 def in_precision(graphs: Graphs, precision: str, calibration: np.ndarray) -> Graphs:
     """The graphs in "int8" or "float16".
 
-    int8 has the panel graph's convolutions in 8 bits, with scales from the pixels of `calibration`, and all else as it
-    was: the products of the pair graph gain too little. float16 has panel and pair graph in float16 throughout but for
-    the last product and what comes behind it, in standard operators only, with tokens in and out in float16 as they are
-    stored.
+    int8 has the panel graph's convolutions in 8 bits, but for the first, with scales from the pixels of `calibration`,
+    and all else as it was: the products of the pair graph gain too little. float16 has panel and pair graph in float16
+    throughout but for the last product and what comes behind it, in standard operators only, with tokens in and out in
+    float16 as they are stored.
     """
     if precision == "int8":
         return graphs._replace(panel=_int8(graphs.panel, calibration))
@@ -159,6 +160,7 @@ def _int8(graph: onnx.ModelProto, calibration: np.ndarray) -> onnx.ModelProto:
     with tempfile.TemporaryDirectory() as folder, _quiet():
         # A path: given the graph itself, it would move its weights to a file.
         onnx.save(graph, Path(folder, "float32.onnx"))
+        convolutions = [node.name for node in graph.graph.node if node.op_type == "Conv"]
         quantize_static(
             Path(folder, "float32.onnx"),
             Path(folder, "int8.onnx"),
@@ -166,6 +168,7 @@ def _int8(graph: onnx.ModelProto, calibration: np.ndarray) -> onnx.ModelProto:
             quant_format=QuantFormat.QDQ,
             # A convolution's result is kept in 8 bits behind its ReLU6: what that cuts off needs no part of the range.
             op_types_to_quantize=["Conv", "Clip"],
+            nodes_to_exclude=convolutions[: round(EXACT * len(convolutions))],
             per_channel=True,
             # Without VNNI two products are added in 16 bits, which 8-bit weights overflow.
             reduce_range=True,

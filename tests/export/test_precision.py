@@ -71,8 +71,12 @@ def test_float16_ranks_as_before_in_half_the_size(photo, pictures):
     assert not small.pair.functions
 
 
-def test_scales_from_other_pictures_ruin_the_ranking_and_are_refused(photo, pictures):
-    ruined = in_precision(photo, "int8", np.zeros_like(pictures.calibration))
+def test_wrong_scales_ruin_the_ranking_and_are_refused(photo, pictures):
+    ruined = in_precision(photo, "int8", pictures.calibration)
+    scales = [tensor for tensor in ruined.panel.graph.initializer if tensor.name.endswith("_scale")]
+    assert scales, "8 bits have scales"
+    for tensor in scales[::2]:
+        tensor.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor) * np.float32(3), tensor.name))
     with pytest.raises(ArtifactError, match=r"falls from 0\.\d+ to 0\.\d+ over 32 pictures.*nothing was written"):
         compare_ranking(photo, ruined, pictures).require()
 
