@@ -195,8 +195,15 @@ def test_all_sets_are_measured_by_the_question_they_ask(
         assert row["queries"] >= 1
     assert result["sets"]["hard-copies"]["measured"]["distractors"] == SMALL.distractors
     lines = marks_text(result).splitlines()
-    assert len(lines) == 2 + 2 * len(MARKS)
-    assert lines[-1] == f"model tiny {runtime.manifest.revision}"
+    assert len(lines) == 3 + 2 * len(MARKS)
+    assert lines[-2] == f"model tiny {runtime.manifest.revision}"
+    digests = {name: row["digest"] for name, row in result["sets"].items()}
+    assert len(set(digests.values())) == len(MARKS)
+    assert lines[-1] == "sets " + ", ".join(f"{name} {digest}" for name, digest in digests.items())
+    (tmp_path / "sets" / "sides" / "photos" / "one-more.jpg").write_bytes(b"another")
+    again = measure_marks(tmp_path, folder, "tiny", enter, only=["sides", "things"], settings=SMALL, candidates=7)
+    assert again["sets"]["things"]["digest"] == digests["things"]
+    assert again["sets"]["sides"]["digest"] != digests["sides"]
     assert lines[0].split()[:3] == ["set", "figure", "model"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -81,7 +82,8 @@ def marks_text(result: Mapping[str, Any]) -> str:
             cells += [_difference(figures.get("lead"))] if against else []
             lines.append([*cells, row["queries"], row["gallery"]])
     revisions = dict.fromkeys(row["revision"] for row in result["sets"].values())
-    return f"{table(head, lines)}\nmodel {result['model']} {', '.join(revisions)}"
+    drawn = ", ".join(f"{name} {row['digest']}" for name, row in result["sets"].items())
+    return f"{table(head, lines)}\nmodel {result['model']} {', '.join(revisions)}\nsets {drawn}"
 
 
 def _measure(name: str, folder: Path, model: str, entrants: Entrants, candidates: int) -> dict[str, Any]:
@@ -89,10 +91,12 @@ def _measure(name: str, folder: Path, model: str, entrants: Entrants, candidates
     if mark.protocol == "copies":
         references, queries = folder.parent / REFERENCES, folder / "queries"
         truth = queries / "truth.csv"
+        digest = _digest(folder, references)
         places = ["--references", references, "--queries", queries, "--truth", truth, "--no-baselines"]
         evidence = evaluate_copies(entrants, references, queries, read_truth(truth), candidates=candidates)
     else:
         root, asked, stored = folder / "photos", folder / "queries.csv", folder / "gallery.csv"
+        digest = _digest(folder)
         places = ["--queries", asked, "--gallery", stored, "--root", root]
         looked, held = read_labelled(asked, root), read_labelled(stored, root)
         evidence = evaluate_retrieval(entrants, looked, held, root, candidates=candidates)
@@ -101,6 +105,7 @@ def _measure(name: str, folder: Path, model: str, entrants: Entrants, candidates
     whole, figure = evidence.result, mark.figure
     return {
         "revision": evidence.revision,
+        "digest": digest,
         "question": mark.question,
         "figure": figure,
         "first_stage": whole["first_stage"][figure],
@@ -112,6 +117,15 @@ def _measure(name: str, folder: Path, model: str, entrants: Entrants, candidates
         "command": shlex.join(map(str, line)),
         "measured": whole,
     }
+
+
+def _digest(*folders: Path) -> str:
+    """12 hexadecimal digits of all files' names and bytes: figures of two sets are only comparable where they agree."""
+    whole = hashlib.sha256()
+    for folder in folders:
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            whole.update(path.relative_to(folder).as_posix().encode() + hashlib.sha256(path.read_bytes()).digest())
+    return whole.hexdigest()[:12]
 
 
 def _beside(theirs: Mapping[str, Any], figure: str) -> dict[str, Any]:
