@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diptych_export.commandline import Subparsers, add_common, emit, progress, remark
+from diptych_training.errors import DataError
 
 if TYPE_CHECKING:
     from diptych_training.evaluation.stages import Entrants
 
 
 def register(subparsers: Subparsers) -> None:
-    """Add `study mixers`, `study ablation`, `study shapes`, `study language` and `study marks`."""
+    """Add `study mixers`, `study ablation`, `study shapes`, `study language`, `study marks` and `study limits`."""
     parser = subparsers.add_parser(
         "study", help="what an operator or a setting buys", description="Train variants alike in all but one part."
     )
@@ -68,6 +69,11 @@ def register(subparsers: Subparsers) -> None:
     marks.add_argument(
         "--candidates", type=int, default=100, metavar="K", help="candidates re-ranked (default: %(default)s)"
     )
+    name, what = "limits", "drawn pairs that a model errs on, and what it says of them"
+    limits = add_common(subjects.add_parser(name, help=what, description=what[:1].upper() + what[1:] + "."))
+    limits.set_defaults(run=study_limits)
+    limits.add_argument("--model", default="photo", help="a released model or an artifact (default: %(default)s)")
+    limits.add_argument("--plot", type=Path, metavar="FILE", help="draw the pairs with that beside them, as .png")
 
 
 def study_pairs(args: argparse.Namespace) -> int:
@@ -159,6 +165,22 @@ def study_marks(args: argparse.Namespace) -> int:
         finished=lambda name: remark(args, f"finished {name}"),
     )
     emit(args, result, marks_text(result))
+    return 0
+
+
+def study_limits(args: argparse.Namespace) -> int:
+    """`diptych study limits`."""
+    from diptych_export.runtime import Runtime
+    from diptych_training.study.limits import draw_limits, limits_text
+    from diptych_training.study.limits import study_limits as study
+
+    if args.plot and (args.plot.suffix.lower() != ".png" or not args.plot.parent.is_dir()):
+        raise DataError(f"expected --plot to name a .png in a folder that is there, got {args.plot}")
+    result = study(Runtime.open(args.model))
+    emit(args, result, limits_text(result))
+    if args.plot:
+        draw_limits(result, args.plot)
+        remark(args, f"plot: {args.plot}")
     return 0
 
 
