@@ -25,6 +25,8 @@ TORCH_FREE = {
         "manifest",
         "questions",
         "pictures",
+        "crops",
+        "normalization",
         "errors",
         "commandline",
         "threads",
