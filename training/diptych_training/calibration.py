@@ -54,13 +54,15 @@ def fit_cohort(rankings: Sequence[Ranking]) -> dict[str, float]:
     return {"cohort": max(COHORT_WEIGHTS, key=found), "level": level}
 
 
-def fit_thresholds(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+def fit_thresholds(
+    probabilities: np.ndarray, labels: np.ndarray, rates: Sequence[float] = FALSE_POSITIVE_RATES
+) -> dict[str, float]:
     """Return the smallest probability that each false-positive rate allows among the pairs that do not match.
 
     A rate with fewer than one expected false positive is left out: the data cannot support it.
     """
     others = np.sort(np.asarray(probabilities)[~np.asarray(labels, bool)])[::-1]
-    allowed = {rate: int(rate * len(others)) for rate in FALSE_POSITIVE_RATES}
+    allowed = {rate: int(rate * len(others)) for rate in rates}
     return {str(rate): float(np.nextafter(others[k], np.inf)) for rate, k in allowed.items() if k >= 1}
 
 

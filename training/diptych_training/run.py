@@ -18,7 +18,13 @@ from diptych_export.normalization import normalized
 from diptych_export.questions import COPY
 from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
 from diptych_model.checkpoint import read_description
-from diptych_training.calibration import fit_calibration, fit_cohort, fit_thresholds, weights_of_parts
+from diptych_training.calibration import (
+    FALSE_POSITIVE_RATES,
+    fit_calibration,
+    fit_cohort,
+    fit_thresholds,
+    weights_of_parts,
+)
 from diptych_training.errors import DataError
 from diptych_training.exam import Exam, look, rank, sit
 from diptych_training.journal import Journal
@@ -34,6 +40,8 @@ from diptych_training.tasks import OpenTask, Source
 from diptych_training.tempering import temper
 
 LARGEST = 224  # the side that photos are kept in: the archives' own are hardly larger
+# One in a hundred of a query's hundred nearest is a false copy for every query: no threshold to throw pictures away by.
+COPY_RATES = FALSE_POSITIVE_RATES[1:]
 CROPS = 0.6  # of a query's sides, in which it is looked for as a copy: docs/measuring.md
 STATE, RECIPE, ENVIRONMENT, BEST, LAST = "state.pt", "recipe.toml", "environment.json", "best", "last"
 
@@ -288,7 +296,9 @@ def calibrate(checkpoint: Path, exams: list[Exam], device: torch.device) -> None
             metadata["uncalibrated"] = str(error)
             continue
         probabilities = 1 / (1 + np.exp(-(fitted["scale"] * logits + fitted["offset"])))
-        metadata["questions"][question] = fitted | search | {"thresholds": fit_thresholds(probabilities, labels)}
+        rates = COPY_RATES if question == COPY else FALSE_POSITIVE_RATES
+        thresholds = fit_thresholds(probabilities, labels, rates)
+        metadata["questions"][question] = fitted | search | {"thresholds": thresholds}
     save_checkpoint(network, checkpoint, metadata)
 
 

@@ -40,7 +40,7 @@ def examples() -> list[Example]:
         Example(f"{kind}: other content", *documents[MEMBERS * kinds.index(kind) :][:2], copies=False) for kind in SHOWN
     ]
     (one, other), (ground,) = draw_pictures(2, DRAWN, seed=4), draw_pictures(1, DRAWN)
-    part, third = DRAWN // 5, DRAWN // 3
+    part, third = slice(2 * DRAWN // 5, 3 * DRAWN // 5), DRAWN // 3
     pasted = ground.copy()
     pasted[third : 2 * third, third // 2 : third // 2 + third] = _resized(one, third)
     mirrored = Image.fromarray(one[:, ::-1])
@@ -49,7 +49,7 @@ def examples() -> list[Example]:
         *pairs,
         Example("shapes of one style, another picture", one, other, copies=False),
         Example("mirrored, with a caption", one, np.asarray(mirrored), copies=True),
-        Example("a crop of a twenty-fifth of the area", one, one[2 * part : 3 * part, 2 * part : 3 * part], copies=True),
+        Example("a crop of a twenty-fifth of the area", one, one[part, part], copies=True),
         Example("pasted into another at a third of its side", one, pasted, copies=True),
     ]
 
