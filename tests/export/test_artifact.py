@@ -34,7 +34,7 @@ def test_an_artifact_carries_graphs_digests_sizes_calibration_and_parity(artifac
     assert all(digest((artifact / file).read_bytes()) == value for file, value in manifest.digests.items())
     assert (manifest.name, manifest.opset, manifest.format) == ("tiny", 23, 2)
     thresholds = {"0.01": 0.9, "0.001": 0.97, "0.0001": 0.99}
-    question = {"scale": 1.5, "offset": -0.25, "thresholds": thresholds, "weights": ()}
+    question = asdict(Question(1.5, -0.25, thresholds))
     assert asdict(manifest.questions["match"]) == question
     assert manifest.metrics == {"note": "random weights"}
     assert manifest.parity["largest"] <= manifest.parity["tolerance"] == 1e-5
