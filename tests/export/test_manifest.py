@@ -72,8 +72,8 @@ def format_1(directory, **changes):
     path = directory / MANIFEST
     values = json.loads(path.read_text())
     question = values.pop("questions")["match"]
-    del question["weights"]
-    values |= {"format": 1, "thresholds": question.pop("thresholds"), "calibration": question}
+    calibration = {name: question[name] for name in ("scale", "offset")}
+    values |= {"format": 1, "thresholds": question["thresholds"], "calibration": calibration}
     path.write_text(json.dumps(values | changes))
 
 
