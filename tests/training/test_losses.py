@@ -175,9 +175,11 @@ def test_the_level_is_a_softmax_over_the_pairs_of_the_step() -> None:
     strangers = torch.cat([before[:, 1:].flatten(), before[~having, 0]])
     others = strangers.logsumexp(0)
     matches = -torch.sigmoid(others - before[having, 0]) / len(before)
-    torch.testing.assert_close(logits.grad[having, 0], matches)
+    gradient = logits.grad
+    assert gradient is not None
+    torch.testing.assert_close(gradient[having, 0], matches)
     wanted = torch.sigmoid(before[:, 1:, None] - torch.logaddexp(before[having, 0], others)).mean(-1)
-    torch.testing.assert_close(logits.grad[:, 1:], wanted)
+    torch.testing.assert_close(gradient[:, 1:], wanted)
 
 
 def test_the_entropy_is_of_those_that_show_other_things() -> None:

@@ -5,8 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from diptych_model import PairConfig, PairNetwork
-from diptych_model.config import Residual
+from diptych_model import PairConfig, PairNetwork, Residual
 from diptych_model.network import PairPart
 from diptych_training.exam import Exam, sit
 from diptych_training.tempering import SHARES, temper
