@@ -98,6 +98,7 @@ ROWS = (
     Row("study ablation --steps 1 --episodes 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.study.pairs:study", "{in}/omniglot.zip", model=False, again=False),
     Row("study shapes --steps 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.study.shapes:study_shapes", "{in}/clothing.zip", model=False, again=False),
     Row("study marks --only sides --out {out}/marks", "diptych_training.study.mark_sets:read_photos", "{in}/goods.zip", again=False, threads=False),
+    Row("study limits --plot {out}/limits.png", "diptych_training.study.limits:examples", writes=("limits.png",), **_COMPUTED, threads=False),
     Row("study language --steps 1 --seeds 1 --processes 0 --text {in}/text.txt --out {out}/study", "diptych_training.study.scales:study_language", "{in}/text.txt", model=False, again=False),
     Row("evaluate oneshot {in}/runs --report {out}/page.html", MEASURED, "{in}/runs", ("page.html",), threads=False),
     Row("evaluate episodes {in}/characters --split background --episodes 1 --ways 2 --report {out}/page.html", MEASURED, "{in}/characters", ("page.html",), threads=False),
