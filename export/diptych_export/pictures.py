@@ -117,8 +117,7 @@ def panel_pixels(
     JPEGs are decoded at a reduced scale where that is enough, so this is several times faster than `open_picture`.
     Raises PictureError like `open_picture`.
     """
-    picture = _decode(source, limits, name, size)
-    return np.array(picture.resize((size, size), Image.Resampling.BICUBIC, reducing_gap=2.0))
+    return _squashed(_decode(source, limits, name, size), size)
 
 
 def query_pixels(
@@ -134,15 +133,20 @@ def query_pixels(
 
     Raises PictureError like `open_picture`.
     """
-    views = [panel_pixels(source, size, limits, name=name)]
+    picture = _decode(source, limits, name, size)
+    views = [_squashed(picture, size)]
     if crops:
-        picture = _decode(source, limits, name, math.ceil(size / crops))
+        if min(picture.size) < (finer := math.ceil(size / crops)):  # a JPEG may have more to give
+            picture = _decode(source, limits, name, finer)
         width, height = picture.size
         for left, top, right, bottom in boxes(crops):
             box = (int(left * width), int(top * height), math.ceil(right * width), math.ceil(bottom * height))
-            cut = picture.crop(box).resize((size, size), Image.Resampling.BICUBIC, reducing_gap=2.0)
-            views.append(np.array(cut))
+            views.append(_squashed(picture.crop(box), size))
     return np.stack(views)
+
+
+def _squashed(picture: Image.Image, size: int) -> np.ndarray:
+    return np.array(picture.resize((size, size), Image.Resampling.BICUBIC, reducing_gap=2.0))
 
 
 def _decode(source: PictureSource, limits: PictureLimits, name: str | None, least: int | None) -> Image.Image:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -112,10 +112,9 @@ def search(
     if gone.any():  # removed by someone else since the index answered
         kept = np.concatenate([~gone, np.ones(len(keys) - len(gone), bool)])
         keys, cosines, view = keys[kept], cosines[kept], view[kept]
-    relevance = scorer.relevance(logits)
     if enough is None:
         logits = look.again(keys, logits, view)
-        relevance = scorer.relevance(scorer.runtime.normalized(logits))
+    relevance = scorer.relevance(scorer.runtime.normalized(logits) if enough is None else logits)
     order = permuted(logits, len(keys))
     with watch("retrieve"):
         records = backend.records([*{*keys[order[:top]].tolist(), *keys[:top].tolist()}])
@@ -135,56 +134,52 @@ class _Look:
     views: np.ndarray
     watch: Stopwatch
 
-    def at(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Logits float32 of the keys still there, and a mask bool (K,) of those that are gone; memory for one batch."""
-        return self._at(keys, PAIR_BATCH, lambda logits: None)
+    def at(self, keys: np.ndarray, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Logits float32 of the keys still there, and a mask bool (K,) of those that are gone; memory for one batch.
+
+        They are of the whole query, or of the tokens `queries` (K, N, M, d), one for each key.
+        """
+        parts, gone = [np.empty(0, np.float32)], np.zeros(len(keys), bool)
+        for rows, logits, lost in self._batches(keys, PAIR_BATCH, queries):
+            parts.append(logits)
+            gone[rows] = lost
+        return np.concatenate(parts), gone
 
     def until(self, keys: np.ndarray, enough: float, wanted: int) -> tuple[np.ndarray, np.ndarray]:
         """`at`, but only up to the key that is the `wanted`th to have the relevance `enough`."""
-
-        def reached(logits: np.ndarray) -> int | None:
-            places = np.flatnonzero(self.scorer.relevance(logits) >= enough)
-            return int(places[wanted - 1]) + 1 if len(places) >= wanted else None
-
-        return self._at(keys, self.scorer.runtime.workers * self.scorer.runtime.pair_chunk, reached)
+        logits, gone = np.empty(0, np.float32), np.zeros(len(keys), bool)
+        for rows, more, lost in self._batches(keys, self.scorer.runtime.workers * self.scorer.runtime.pair_chunk):
+            logits, gone[rows] = np.concatenate([logits, more]), lost
+            reached = np.flatnonzero(self.scorer.relevance(logits) >= enough)
+            if len(reached) >= wanted:
+                return logits[: reached[wanted - 1] + 1], gone
+        return logits, gone
 
     def again(self, keys: np.ndarray, logits: np.ndarray, view: np.ndarray) -> np.ndarray:
         """The logits (K,) of the first K keys after a second look at some of them in the view that found them."""
         places = second_looks(logits, view[: len(logits)])
-        seen, gone = self._at(keys[places], PAIR_BATCH, lambda logits: None, self.views[view[places]])
-        better = logits.copy()
-        kept = places[~gone]
+        seen, gone = self.at(keys[places], self.views[view[places]])
+        better, kept = logits.copy(), places[~gone]
         better[kept] = np.maximum(logits[kept], seen)
         return better
 
-    def _at(
-        self,
-        keys: np.ndarray,
-        step: int,
-        reached: Callable[[np.ndarray], int | None],
-        queries: np.ndarray | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Logits and mask of the keys, `step` at a time and up to the place that `reached` names; of the whole query
-        or of the tokens `queries` (K, N, M, d), one for each key.
-        """
-        parts = [np.empty(0, np.float32)]
-        gone = np.zeros(len(keys), bool)
+    def _batches(
+        self, keys: np.ndarray, step: int, queries: np.ndarray | None = None
+    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """`step` keys at a time: which they are, the logits of those still there, and a mask of those that are gone."""
         for start in range(0, len(keys), step):
-            batch = keys[start : start + step].tolist()
+            rows = slice(start, start + step)
+            batch = keys[rows].tolist()
             with self.watch("retrieve"):
                 blobs = self.backend.tokens(batch)
             here = np.array([key in blobs for key in batch])
-            gone[start : start + len(batch)] = ~here
+            logits = np.empty(0, np.float32)
             if here.any():
-                query = self.views[:1] if queries is None else queries[start : start + step][here]
-                stored = [
-                    np.frombuffer(blobs[key], "<f2").reshape(self.views.shape[1:]) for key in batch if key in blobs
-                ]
+                query = self.views[:1] if queries is None else queries[rows][here]
+                stored = [np.frombuffer(blobs[key], "<f2").reshape(query.shape[1:]) for key in batch if key in blobs]
                 with self.watch("pair"):
-                    parts.append(self.scorer.logits(query, np.stack(stored)))
-            if (end := reached(np.concatenate(parts))) is not None:
-                return np.concatenate(parts)[:end], gone
-        return np.concatenate(parts), gone
+                    logits = self.scorer.logits(query, np.stack(stored))
+            yield rows, logits, ~here
 
 
 @dataclass(frozen=True)

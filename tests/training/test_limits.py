@@ -39,4 +39,4 @@ def test_the_command_says_what_the_model_says_of_each_pair(
     assert main([*line, "--quiet"]) == 0
     assert "no copies" in capsys.readouterr().out
     assert main([*line, "--plot", str(tmp_path / "nowhere" / "limits.png")]) == 1
-    assert "expected --plot to name a .png in a folder that is there" in capsys.readouterr().err
+    assert "there is no folder" in capsys.readouterr().err

@@ -3,28 +3,21 @@ from typing import cast
 import numpy as np
 import pytest
 import torch
+from networks import small_network
 from torch import nn
 
-from diptych_model import PairConfig, PairNetwork, Residual
+from diptych_model import PairNetwork
 from diptych_model.network import PairPart
 from diptych_training.exam import Exam, sit
 from diptych_training.tempering import SHARES, temper
 
 
 def network_of_two() -> PairNetwork:
-    torch.manual_seed(0)
-    config = PairConfig(
-        pixels=32,
-        encoder=Residual((8,), (1,)),
-        width=7,
-        embedding=16,
-        blocks=1,
-        questions=("copy", "thing"),
-        correspondence=True,
-        channels=8,
-        merge=2,
-    )
-    return PairNetwork(config).eval()
+    """Its trunk adds nothing yet."""
+    network = small_network(pixels=32, questions=("copy", "thing"), correspondence=True, channels=8, merge=2).eval()
+    nn.init.zeros_(added(network).weight)
+    nn.init.zeros_(added(network).bias)
+    return network
 
 
 @pytest.fixture

@@ -230,7 +230,7 @@ class Learner:
         self.network.load_state_dict(state["network"])
         self.average.load_state_dict(state["average"])
         self.optimiser.load_state_dict(state["optimiser"])
-        self.step, self.before = state["step"], state["before"]
+        self.step, self.before = state["step"], state.get("before", [])  # runs of before have none
 
 
 def _apart(match: Tensor, rival: Tensor) -> Tensor:

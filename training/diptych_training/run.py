@@ -14,7 +14,7 @@ import numpy as np
 import tomli_w
 import torch
 
-from diptych_export.normalization import normalized
+from diptych_export.manifest import Question
 from diptych_export.questions import COPY
 from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
 from diptych_model.checkpoint import read_description
@@ -286,9 +286,10 @@ def calibrate(checkpoint: Path, exams: list[Exam], device: torch.device) -> None
     metadata["questions"] = {}
     for question, sat in rankings.items():
         search = {"crops": CROPS} | fit_cohort(sat) if question == COPY else {}
+        searched = Question(**search)
         parts = [ranking.relevant.ravel() for ranking in sat]
-        scores = [normalized(r.scores, search.get("cohort", 0.0), search.get("level", 0.0)).ravel() for r in sat]
-        logits, labels = np.concatenate(scores), np.concatenate(parts)
+        logits = np.concatenate([searched.normalized(ranking.scores).ravel() for ranking in sat])
+        labels = np.concatenate(parts)
         try:
             fitted = fit_calibration(logits, labels, weights_of_parts(parts))
         except ValueError as error:

@@ -36,7 +36,7 @@ class PairScores:
     ) -> None:
         """`tick` is told how many were computed, each time some were; a `crew` computes where there are many."""
         self.collection, self.ids, self.ledger, self.tick, self.crew = collection, ids, ledger, tick, crew
-        self.computed, self._shifts = 0, None
+        self.computed, self._shifts = 0, np.zeros(len(ids), np.float32)
         self._asked = np.empty(0, np.int64)
         self.scorer = collection.scorer.asking(question)
         self._keys, self._logits = ledger.scores(ids, self.scorer.runtime.question)
@@ -56,9 +56,8 @@ class PairScores:
 
         Rounded because a report's page compares them as decimals, and has to find the same groups.
         """
-        logits = self.logits(pairs)
-        if self._shifts is not None:
-            logits = logits - self._shifts[np.asarray(pairs, np.int64).reshape(-1, 2)].mean(1)
+        lowered = self._shifts[np.asarray(pairs, np.int64).reshape(-1, 2)].mean(1)
+        logits = self.logits(pairs) - lowered
         return np.round(self.scorer.relevance(logits).astype(np.float64), 7)
 
     def hold_against(self, pairs: np.ndarray) -> None:

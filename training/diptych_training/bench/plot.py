@@ -31,12 +31,17 @@ LINES = {"msac separable": "--", "msac cascaded": ":"}
 INCHES_WIDE, INCHES_HIGH, POINTS = 6.0, 2.7, 8
 
 
-def check_plot(path: Path) -> None:
-    """Raise `DataError` where no plot could be written there, before anything has been measured for it."""
-    if path.suffix.lower() not in FORMATS:
-        raise DataError(f"the name of a plot ends in {', '.join(FORMATS)}; got {path.name}")
+def check_plot_path(path: Path, formats: Sequence[str]) -> None:
+    """Raise `DataError` where the name is of none of the formats, or its folder is not there."""
+    if path.suffix.lower() not in formats:
+        raise DataError(f"the name of a plot ends in {', '.join(formats)}; got {path.name}")
     if not path.parent.is_dir():
         raise DataError(f"there is no folder {path.parent} to write {path.name} to")
+
+
+def check_plot(path: Path) -> None:
+    """Raise `DataError` where no plot could be written there, before anything has been measured for it."""
+    check_plot_path(path, FORMATS)
     try:
         import matplotlib.figure  # noqa: F401 - whether it is there
     except ImportError as error:

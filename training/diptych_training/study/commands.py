@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diptych_export.commandline import Subparsers, add_common, emit, progress, remark
-from diptych_training.errors import DataError
 
 if TYPE_CHECKING:
     from diptych_training.evaluation.stages import Entrants
@@ -171,15 +170,17 @@ def study_marks(args: argparse.Namespace) -> int:
 def study_limits(args: argparse.Namespace) -> int:
     """`diptych study limits`."""
     from diptych_export.runtime import Runtime
-    from diptych_training.study.limits import draw_limits, limits_text
+    from diptych_training.bench.plot import check_plot_path
+    from diptych_training.study.limits import draw_limits, examples, limits_text
     from diptych_training.study.limits import study_limits as study
 
-    if args.plot and (args.plot.suffix.lower() != ".png" or not args.plot.parent.is_dir()):
-        raise DataError(f"expected --plot to name a .png in a folder that is there, got {args.plot}")
-    result = study(Runtime.open(args.model))
+    if args.plot:
+        check_plot_path(args.plot, [".png"])
+    shown = examples()
+    result = study(Runtime.open(args.model), shown)
     emit(args, result, limits_text(result))
     if args.plot:
-        draw_limits(result, args.plot)
+        draw_limits(result, shown, args.plot)
         remark(args, f"plot: {args.plot}")
     return 0
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -34,11 +35,9 @@ class Example:
 
 def examples() -> list[Example]:
     """The pairs, always the same."""
-    kinds = list(KINDS)
-    documents = draw_documents(MEMBERS * len(kinds), DRAWN)
-    pairs = [
-        Example(f"{kind}: other content", *documents[MEMBERS * kinds.index(kind) :][:2], copies=False) for kind in SHOWN
-    ]
+    first = {kind: MEMBERS * list(KINDS).index(kind) for kind in SHOWN}  # the kinds take turns
+    documents = draw_documents(max(first.values()) + 2, DRAWN)
+    pairs = [Example(f"{kind}: other content", *documents[at : at + 2], copies=False) for kind, at in first.items()]
     (one, other), (ground,) = draw_pictures(2, DRAWN, seed=4), draw_pictures(1, DRAWN)
     part, third = slice(2 * DRAWN // 5, 3 * DRAWN // 5), DRAWN // 3
     pasted = ground.copy()
@@ -54,11 +53,10 @@ def examples() -> list[Example]:
     ]
 
 
-def study_limits(runtime: Runtime) -> dict[str, Any]:
+def study_limits(runtime: Runtime, shown: Sequence[Example]) -> dict[str, Any]:
     """What a model says of the pairs: `pairs` of name, whether they are copies, and the probability of each question,
     each pair by itself.
     """
-    shown = examples()
     sides = [np.stack([panel_pixels(getattr(pair, side), runtime.panel_size) for pair in shown]) for side in "ab"]
     tokens_a, tokens_b = (runtime.encode(pixels).tokens for pixels in sides)
     asked = [runtime.asking(question) for question in runtime.questions]
@@ -80,9 +78,9 @@ def limits_text(result: Mapping[str, Any]) -> str:
     return f"{table(['pair', 'they are', *questions], lines)}\nmodel {result['model']} {result['revision']}"
 
 
-def draw_limits(result: Mapping[str, Any], path: Path) -> None:
+def draw_limits(result: Mapping[str, Any], shown: Sequence[Example], path: Path) -> None:
     """Draw the pairs with what was said of them, as a picture."""
-    shown, width, height = examples(), 2 * CELL + 240 + MARGIN, CELL + 2 * MARGIN
+    width, height = 2 * CELL + 240 + MARGIN, CELL + 2 * MARGIN
     rows = -(-len(shown) // COLUMNS)
     sheet = Image.new("RGB", (COLUMNS * width + MARGIN, rows * height + MARGIN), "white")
     draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(14)
@@ -91,19 +89,10 @@ def draw_limits(result: Mapping[str, Any], path: Path) -> None:
         for place, pixels in enumerate((pair.a, pair.b)):
             sheet.paste(Image.fromarray(_resized(pixels, CELL)), (left + place * (CELL + 4), top))
         said = [f"{name}: {value:.3f}" for name, value in row.items() if name not in ("name", "copies")]
-        words = ["\n".join(_wrapped(pair.name)), "copies" if pair.copies else "no copies", "", *said]
+        words = [fill(pair.name, 26), "copies" if pair.copies else "no copies", "", *said]
         draw.multiline_text((left + 2 * CELL + 16, top), "\n".join(words), "black", font, spacing=6)
     with whole_file(path) as unfinished:
         sheet.save(unfinished, "PNG", optimize=True)
-
-
-def _wrapped(text: str, width: int = 26) -> list[str]:
-    lines = [""]
-    for word in text.split():
-        if len(lines[-1]) + len(word) > width:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return lines
 
 
 def _resized(pixels: np.ndarray, side: int) -> np.ndarray:

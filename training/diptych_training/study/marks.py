@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from diptych_export.commandline import table
+from diptych_export.manifest import digest
 from diptych_training.errors import DataError
 from diptych_training.evaluation.copies import evaluate_copies, read_truth
 from diptych_training.evaluation.retrieval import evaluate_retrieval, read_labelled
@@ -91,12 +91,12 @@ def _measure(name: str, folder: Path, model: str, entrants: Entrants, candidates
     if mark.protocol == "copies":
         references, queries = folder.parent / REFERENCES, folder / "queries"
         truth = queries / "truth.csv"
-        digest = _digest(folder, references)
+        made_of = _digest(folder, references)
         places = ["--references", references, "--queries", queries, "--truth", truth, "--no-baselines"]
         evidence = evaluate_copies(entrants, references, queries, read_truth(truth), candidates=candidates)
     else:
         root, asked, stored = folder / "photos", folder / "queries.csv", folder / "gallery.csv"
-        digest = _digest(folder)
+        made_of = _digest(folder)
         places = ["--queries", asked, "--gallery", stored, "--root", root]
         looked, held = read_labelled(asked, root), read_labelled(stored, root)
         evidence = evaluate_retrieval(entrants, looked, held, root, candidates=candidates)
@@ -105,7 +105,7 @@ def _measure(name: str, folder: Path, model: str, entrants: Entrants, candidates
     whole, figure = evidence.result, mark.figure
     return {
         "revision": evidence.revision,
-        "digest": digest,
+        "digest": made_of,
         "question": mark.question,
         "figure": figure,
         "first_stage": whole["first_stage"][figure],
@@ -121,11 +121,9 @@ def _measure(name: str, folder: Path, model: str, entrants: Entrants, candidates
 
 def _digest(*folders: Path) -> str:
     """12 hexadecimal digits of all files' names and bytes: figures of two sets are only comparable where they agree."""
-    whole = hashlib.sha256()
-    for folder in folders:
-        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-            whole.update(path.relative_to(folder).as_posix().encode() + hashlib.sha256(path.read_bytes()).digest())
-    return whole.hexdigest()[:12]
+    files = [(folder, path) for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
+    lines = [f"{path.relative_to(folder).as_posix()} {digest(path.read_bytes())}" for folder, path in files]
+    return digest("\n".join(lines).encode())[:12]
 
 
 def _beside(theirs: Mapping[str, Any], figure: str) -> dict[str, Any]:
