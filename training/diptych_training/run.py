@@ -286,7 +286,7 @@ def calibrate(checkpoint: Path, exams: list[Exam], device: torch.device) -> None
     metadata["questions"] = {}
     for question, sat in rankings.items():
         search = {"crops": CROPS} | fit_cohort(sat) if question == COPY else {}
-        searched = Question(**search)
+        searched = replace(Question(), **search)
         parts = [ranking.relevant.ravel() for ranking in sat]
         logits = np.concatenate([searched.normalized(ranking.scores).ravel() for ranking in sat])
         labels = np.concatenate(parts)
