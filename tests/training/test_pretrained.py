@@ -59,7 +59,7 @@ def test_what_imagenet_taught_tells_two_pictures_apart(made: PairNetwork) -> Non
 
 
 def test_an_encoder_that_has_no_such_weights_is_refused() -> None:
-    with pytest.raises(DataError, match=r"is for the encoder 'efficientnet-lite', got 'residual': set network.encoder"):
+    with pytest.raises(DataError, match=r"need the encoder 'efficientnet-lite', got 'residual': set network.encoder"):
         begin_from_imagenet(PairNetwork())
 
 

@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from diptych_model import PairNetwork
-from diptych_model.embedding import asked, weights_of_parts
+from diptych_model.embedding import asked, parted, weights_of_parts
 from diptych_training.errors import DataError
 from diptych_training.losses import (
     choose_pairs,
@@ -27,6 +28,7 @@ from diptych_training.losses import (
 from diptych_training.pretrained import fit_projections
 from diptych_training.processes import Processes
 from diptych_training.recipe import Recipe, Stage
+from diptych_training.retention import Memory, retention_loss
 from diptych_training.step import Step
 
 # What fits the cache of a core, or fills an accelerator: pairs related and pictures encoded at a time.
@@ -48,6 +50,7 @@ class Learner:
         self.encoded = 0 if shared else ENCODED[self.device.type]
         self.step = 0
         self.before: list[tuple[Tensor, Tensor]] = []  # logits of the last step, and which queries had a match
+        self.memory: Memory | None = None  # of the encoder before it was fine-tuned
         self.seconds: dict[str, float] = defaultdict(float)
 
     @property
@@ -136,6 +139,10 @@ class Learner:
         if learning.link and drawn.linked.any():
             noted["link"] = self._linked(drawn, tokens)
             total = total + learning.link * noted["link"]
+        if learning.retain and self.memory is not None:
+            with self._timed("encode"):
+                noted["retain"] = self._retained(self.memory, stage.pixels)
+            total = total + learning.retain * noted["retain"]
         with self._timed("encode"):
             torch.autograd.backward([*roots, total], [*gradients, None])
             self.processes.mean(p.grad for p in self.network.panel.parameters() if p.grad is not None)
@@ -178,6 +185,14 @@ class Learner:
     def _asked(self, logits: Tensor, copies: Tensor) -> Tensor:
         """The logits (Q, 1 + K) of what each query is about: *copy* of the `copies`, *thing* of the others."""
         return logits if logits.dim() == 2 else torch.where(copies[:, None], logits[..., 0], logits[..., 1])
+
+    def _retained(self, memory: Memory, size: int) -> Tensor:
+        generator = torch.Generator().manual_seed(self.recipe.seed * 1_000_003 + self.step)
+        pictures, known = memory.draw(size, generator)
+        with self._mixed():
+            embeddings = self.network.encode(pictures.contiguous(memory_format=torch.channels_last))[1]
+        thing = parted(embeddings.float(), self.network.config.parts)[:, -1]
+        return retention_loss(F.normalize(thing, dim=-1), known)
 
     def _linked(self, drawn: Step, tokens: Tensor) -> Tensor:
         count, (rows,) = len(drawn.match), torch.where((drawn.linked & drawn.match.any(1)).to(self.device))

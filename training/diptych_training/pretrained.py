@@ -22,13 +22,22 @@ STRANGE = -4.0
 
 def begin_from_imagenet(network: PairNetwork) -> None:
     """Give the encoder its ImageNet weights. Raises `DataError` where it has none or their package is missing."""
-    settings, encoder = network.config.encoder, network.panel.encoder
-    if not isinstance(settings, EfficientNetLite) or not isinstance(encoder, EfficientNetLiteEncoder):
+    network.panel.encoder.load_state_dict(pretrained_encoder(network).state_dict())
+
+
+def pretrained_encoder(network: PairNetwork) -> EfficientNetLiteEncoder:
+    """The network's encoder with the ImageNet weights of its own package. Raises `DataError` as `begin_from_imagenet`
+    does.
+    """
+    settings = network.config.encoder
+    if not isinstance(settings, EfficientNetLite):
         raise DataError(
-            f"start = 'imagenet' is for the encoder 'efficientnet-lite', got {settings.kind!r}: set "
-            "network.encoder.kind = 'efficientnet-lite', or leave start out"
+            f"start = 'imagenet' and learning.retain need the encoder 'efficientnet-lite', got {settings.kind!r}: "
+            "set network.encoder.kind = 'efficientnet-lite', or leave them out"
         )
+    encoder = settings.build()
     load_imagenet(encoder, torch.load(_weights(settings.version), map_location="cpu", weights_only=True))
+    return encoder
 
 
 def _weights(version: int) -> Path:

@@ -50,10 +50,10 @@ class Learning:
 
     `average` is the decay of the running average of the weights, `temperature` divides the cosines of the embedding,
     `threshold` weighs the log-loss of pairs beside their listwise contrast, `level` the contrast of matches with the
-    pairs of all queries, `entropy` how evenly embeddings are to lie,
-    `distil` the divergence of the embedding
-    from the pair scorer, `link` the contrast of tokens of which it is known that they show the same place. `chunk`
-    pairs are related at a time (memory and speed, not result); 0 leaves it to the device.
+    pairs of all queries, `entropy` how evenly embeddings are to lie, `distil` the divergence of the embedding from the
+    pair scorer, `link` the contrast of tokens of which it is known that they show the same place, `retain` the
+    divergence from how alike photos were to the encoder before it was fine-tuned. `chunk` pairs are related at a time
+    (memory and speed, not result); 0 leaves it to the device.
     """
 
     rate: float = 1.5e-3
@@ -67,6 +67,7 @@ class Learning:
     entropy: float = 0.0
     distil: float = 0.5
     link: float = 0.0
+    retain: float = 0.0
     chunk: int = 0
     bfloat16: bool = True
 

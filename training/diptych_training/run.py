@@ -35,6 +35,7 @@ from diptych_training.photos import Archives
 from diptych_training.pretrained import IMAGENET, PICTURES, begin_from_imagenet
 from diptych_training.processes import Processes
 from diptych_training.recipe import Recipe, Stage, read_recipe, start_of
+from diptych_training.retention import PHOTOS, remember
 from diptych_training.step import draw_step
 from diptych_training.tasks import OpenTask, Source
 from diptych_training.tempering import temper
@@ -145,6 +146,9 @@ class Run:
         self._pictures, self._pixels, self.tasks = pictures, stage.pixels, tasks
         if self.recipe.start == IMAGENET and self.learner.step == 0:
             self.learner.begin(torch.from_numpy(archives.sample(PICTURES)), stage.pixels)
+        if self.recipe.learning.retain:
+            sampled = torch.from_numpy(archives.sample(PHOTOS))
+            self.learner.memory = remember(self.learner.network, sampled, stage.pixels)
         if self.recipe.network.bank:
             self.bank = torch.from_numpy(archives.sample(self.recipe.network.bank))
         self.exams = [task.exam() for task in tasks] if self.learner.processes.first else []
