@@ -16,8 +16,10 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from diptych_export.errors import ArtifactError
+from diptych_export.evidence import Verification
 from diptych_export.normalization import normalized, shifts_of_pairs
 from diptych_export.questions import MATCH, default_question, lifted
+from diptych_export.verdicts import verdict
 
 FORMAT = 2
 MANIFEST = "manifest.json"
@@ -33,7 +35,8 @@ class Question:
     `weights` are what the parts of a query's embedding, all of one length, are multiplied by before it is compared with
     stored ones; none leave it as it is. `crops` is the side of the crops in which a query is looked for besides, as a
     share of its picture's (see `crops`); 0 for none. `cohort` is what the cohort of a list of candidates counts, whose
-    mean logit is at the `level` for most queries (see `normalization`); 0 leaves scores as they are.
+    mean logit is at the `level` for most queries (see `normalization`); 0 leaves scores as they are. `verification` is
+    what a closer look makes of a score, and from which score on there is one.
     """
 
     scale: float = 1.0
@@ -43,6 +46,7 @@ class Question:
     crops: float = 0.0
     cohort: float = 0.0
     level: float = 0.0
+    verification: Verification | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.crops < 1 or not 0 <= self.cohort < math.inf or not math.isfinite(self.level):
@@ -60,6 +64,12 @@ class Question:
         # The sigmoid by tanh: nothing overflows at either end.
         known = self.scale * np.asarray(logits, np.float64) + self.offset
         return (0.5 + 0.5 * np.tanh(0.5 * known)).astype(np.float32)
+
+    def verdict(self, relevance: float, *, verified: bool = False) -> str:
+        """What a relevance comes to (see `verdicts`), of a pair that was `verified` by a closer look or was not."""
+        if verified and self.verification:
+            return verdict(relevance, self.verification.thresholds)
+        return verdict(relevance, self.thresholds, sure=self.verification is None)
 
     def normalized(self, logits: np.ndarray) -> np.ndarray:
         """Logits (..., K) of lists of K candidates, held against their rivals."""

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from diptych_export.errors import ArtifactError
+from diptych_export.evidence import Verification
 from diptych_export.kernel import NAME, KernelError, Library, kernel, kernel_mode
 from diptych_export.manifest import EXPLAIN_GRAPH, PAIR_GRAPH, PANEL_GRAPH, Manifest, find_artifact
 from diptych_export.providers import CPU, GPU, PROVIDERS, gpu_providers, obstacle, took
@@ -220,6 +221,15 @@ class Runtime:
         A pair has its score wherever it is asked about; what is said of one in a list depends on the list.
         """
         return self._asked.normalized(logits)
+
+    def verdict(self, relevance: float, *, verified: bool = False) -> str:
+        """*same*, *likely*, *unsure* or *different*, to its question (see `verdicts`)."""
+        return self._asked.verdict(relevance, verified=verified)
+
+    @property
+    def verification(self) -> Verification | None:
+        """What a closer look makes of its question's scores, if the model says so."""
+        return self._asked.verification
 
     def shifts(self, pairs: np.ndarray, logits: np.ndarray, count: int) -> np.ndarray:
         """By how much float32 (count,) each of `count` pictures lowers the logits (P,) of its pairs int64 (P, 2)."""

@@ -32,6 +32,7 @@ def search(args: argparse.Namespace) -> int:
             match.rank + 1,
             _moved(match),
             "-" if match.relevance_score is None else f"{match.relevance_score:.4f}",
+            match.verdict or "-",
             f"{match.similarity:.4f}",
             match.path or match.id,
         )
@@ -41,7 +42,7 @@ def search(args: argparse.Namespace) -> int:
     emit(
         args,
         {"query": args.query, **_asked(scorer), **asdict(result)},
-        table(("rank", "moved", "score", "cosine", "path"), rows) if rows else nothing,
+        table(("rank", "moved", "score", "verdict", "cosine", "path"), rows) if rows else nothing,
     )
     times = ", ".join(f"{stage} {1000 * seconds:.0f} ms" for stage, seconds in result.timings.items())
     remark(args, f"{total:,} pictures, {result.looked_at} of them looked at; {times}")
@@ -59,17 +60,18 @@ def rerank(args: argparse.Namespace) -> int:
             "path": args.candidates[entry["corpus_id"]],
             "relevance_score": entry["score"],
             "raw_score": entry["raw_score"],
+            "verdict": scorer.verdict(entry["score"]),
         }
         for entry in ranking
     ]
     rows = [
-        (place + 1, f"{entry['relevance_score']:.4f}", f"{entry['raw_score']:.4f}", entry["path"])
+        (place + 1, f"{entry['relevance_score']:.4f}", entry["verdict"], f"{entry['raw_score']:.4f}", entry["path"])
         for place, entry in enumerate(results)
     ]
     emit(
         args,
         {"query": args.query, **_asked(scorer), "results": results},
-        table(("rank", "score", "raw score", "path"), rows),
+        table(("rank", "score", "verdict", "raw score", "path"), rows),
     )
     return 0
 
@@ -82,12 +84,13 @@ def explain(args: argparse.Namespace) -> int:
     if args.output:
         opened = (scorer.decoder.run(partial(open_picture, side, scorer.limits)) for side in sides)
         write_durably(Path(args.output), explanation.overlay(found, *opened))
+    verdict = scorer.verdict(found.relevance_score)
     links = [(found.place(link.first), found.place(link.second), link.share) for link in found.links]
     rows = [("{},{}".format(*a), "{},{}".format(*b), f"{share:.4f}") for a, b, share in links]
     rows_and_columns = "{} x {}".format(*found.grid)
     lines = [
-        f"score {found.relevance_score:.4f}, raw score {found.raw_score:.4f}; {found.crossing:.0%} of the attention "
-        f"crosses, over {rows_and_columns} patches each",
+        f"score {found.relevance_score:.4f}, {verdict}, raw score {found.raw_score:.4f}; "
+        f"{found.crossing:.0%} of the attention crosses, over {rows_and_columns} patches each",
         *([table(("A row,column", "B row,column", "share"), rows)] if rows else []),
         *([f"drawn: {args.output}"] if args.output else []),
     ]
@@ -99,6 +102,7 @@ def explain(args: argparse.Namespace) -> int:
             "model": scorer.runtime.name,
             "relevance_score": found.relevance_score,
             "raw_score": found.raw_score,
+            "verdict": verdict,
             "grid": found.grid,
             "crossing": found.crossing,
             "links": [{"a": a, "b": b, "share": share} for a, b, share in links],

@@ -14,6 +14,7 @@ from diptych.engine import Engine
 from diptych_export.errors import ArtifactError, PictureError
 from diptych_export.pictures import PictureLimits, PictureSource, panel_pixels, query_pixels
 from diptych_export.runtime import Panels, Runtime
+from diptych_export.verification import View, describe, verify
 
 ENCODE_BATCH = 64
 
@@ -118,6 +119,38 @@ class Scorer:
         """Calibrated probabilities float32 in [0, 1] that the answer to its question is yes."""
         return self.runtime.relevance(logits)
 
+    def verdict(self, relevance: float, *, verified: bool = False) -> str:
+        """What a probability of its question comes to: *same*, *likely*, *unsure* or *different*.
+
+        *same* is said of one in 10,000 pairs that are no match but each other's nearest, if that is the strictest rate
+        that the model states, and *likely* of those at the rate before it; *unsure* from even odds on. Of a pair that a
+        closer look could change and that was not `verified` by one, *same* is never said.
+        """
+        return self.runtime.verdict(relevance, verified=verified)
+
+    def look_closer(
+        self, pairs: Sequence[tuple[PictureSource, PictureSource]], relevance: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Scores float32 (P,) of pairs that the network gave a `relevance`, after a closer look at those that deserve
+        one (`diptych_export.verification`), and which of them these are, bool (P,).
+
+        Raises PictureError for a picture that cannot be read.
+        """
+        verification = self.runtime.verification
+        looked = np.zeros(len(pairs), bool)
+        if verification is None:
+            return relevance, looked
+        looked = relevance >= verification.above
+        places = np.flatnonzero(looked).tolist()
+        views: dict[Hashable, View] = {}
+        for source in (source for place in places for source in pairs[place]):
+            if _key(source) not in views:
+                views[_key(source)] = self.decoder.run(partial(describe, source, self.limits))
+        seen = [verify(*(views[_key(source)] for source in pairs[place])) for place in places]
+        found = relevance.copy()
+        found[looked] = verification.relevance(relevance[looked], seen)
+        return found, looked
+
     def predict(
         self,
         pairs: Sequence[tuple[PictureSource, PictureSource]],
@@ -129,8 +162,9 @@ class Scorer:
     ) -> np.ndarray:
         """Relevance scores float32 (P,) in [0, 1] of P pairs, or the raw logits with `activation=False`.
 
-        `question` is asked in place of its own. Each distinct picture is encoded once. Raises PictureError for the
-        first picture that cannot be read, and what `asking` does.
+        `question` is asked in place of its own. Each distinct picture is encoded once. Copies are looked at more
+        closely where the model says so (`look_closer`); a logit is what the network alone says. Raises PictureError for
+        the first picture that cannot be read, and what `asking` does.
         """
         from tqdm import tqdm
 
@@ -154,7 +188,9 @@ class Scorer:
                 chosen = sides[start : start + batch_size]
                 logits[start : start + batch_size] = asked.logits(tokens[chosen[:, 0]], tokens[chosen[:, 1]])
                 bar.update(len(chosen))
-        return asked.relevance(logits) if activation else logits
+        if not activation:
+            return logits
+        return asked.look_closer([_two(pair, row) for row, pair in enumerate(pairs)], asked.relevance(logits))[0]
 
     def rank(
         self,
@@ -209,10 +245,10 @@ def _good(pixels: np.ndarray | PictureError) -> np.ndarray:
     return pixels
 
 
-def _two(pair: Sequence[PictureSource], row: int) -> Sequence[PictureSource]:
+def _two(pair: Sequence[PictureSource], row: int) -> tuple[PictureSource, PictureSource]:
     if not isinstance(pair, list | tuple) or len(pair) != 2:
         raise ValueError(f"pair {row} must be a tuple of two pictures, got {type(pair).__name__}")
-    return pair
+    return pair[0], pair[1]
 
 
 def _key(source: PictureSource) -> Hashable:

@@ -52,7 +52,9 @@ def _score_pair(args: argparse.Namespace) -> int:
     scorer = load(args)
     first, second = pictures(args, [a, b])
     logits = scorer.predict([(first, second)], activation=False)
-    relevance, raw = shortest(scorer.relevance(logits)[0]), shortest(logits[0])
+    scores, looked = scorer.look_closer([(first, second)], scorer.relevance(logits))
+    relevance, raw = shortest(scores[0]), shortest(logits[0])
+    verdict = scorer.verdict(relevance, verified=bool(looked[0]))
     data = {
         "image_a": a,
         "image_b": b,
@@ -61,8 +63,9 @@ def _score_pair(args: argparse.Namespace) -> int:
         "question": scorer.runtime.question,
         "relevance_score": relevance,
         "raw_score": raw,
+        "verdict": verdict,
     }
-    emit(args, data, f"{relevance:.6f}  (raw score {raw:.6f})")
+    emit(args, data, f"{relevance:.6f}  {verdict}  (raw score {raw:.6f})")
     return 0
 
 

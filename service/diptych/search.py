@@ -28,7 +28,7 @@ class Match:
     `similarity` is the cosine of the embeddings, as the question weighs their parts, of the query or of the crop of it
     that is nearest. `raw_score` is the pair's logit, of the better look where there were two, and `relevance_score` in
     [0, 1] says what it means among the others that were found (see `diptych_export.normalization`); both are None for a
-    picture that the pair graph did not look at.
+    picture that the pair graph did not look at. `verdict` is what `Scorer.verdict` makes of it.
     """
 
     id: str
@@ -39,6 +39,7 @@ class Match:
     similarity: float
     rank: int
     first_rank: int
+    verdict: str | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def search(
         records = backend.records([*{*keys[order[:top]].tolist(), *keys[:top].tolist()}])
     ranks = np.empty(len(keys), np.int64)
     ranks[order] = np.arange(len(keys))
-    listed = _Found(keys, cosines, logits, relevance, ranks, records)
+    listed = _Found(scorer, keys, cosines, logits, relevance, ranks, records)
     first = listed.matches(np.arange(len(keys))[:top])
     return SearchResult(listed.matches(order[:top]), first, len(logits), watch.seconds)
 
@@ -186,6 +187,7 @@ class _Look:
 class _Found:
     """A first-stage list as arrays, turned into matches where it is asked for."""
 
+    scorer: Scorer
     keys: np.ndarray
     cosines: np.ndarray
     logits: np.ndarray
@@ -200,16 +202,18 @@ class _Found:
             if record is None:
                 continue
             scored = place < len(self.logits)
+            relevance = float(self.relevance[place]) if scored else None
             made.append(
                 Match(
                     id=record.id,
                     path=record.path,
                     metadata=record.metadata,
-                    relevance_score=float(self.relevance[place]) if scored else None,
+                    relevance_score=relevance,
                     raw_score=float(self.logits[place]) if scored else None,
                     similarity=float(self.cosines[place]),
                     rank=int(self.ranks[place]),
                     first_rank=place,
+                    verdict=None if relevance is None else self.scorer.verdict(relevance),
                 )
             )
         return made

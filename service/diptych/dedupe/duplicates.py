@@ -11,11 +11,12 @@ import numpy as np
 from diptych.batch.sharing import Crew
 from diptych.collection import Collection
 from diptych.dedupe.candidates import CANDIDATES, candidate_pairs
+from diptych.dedupe.closer import CloserLook
 from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.keeper import DEFAULT, preference
 from diptych.dedupe.ledger import Ledger
 from diptych.dedupe.scores import PairScores
-from diptych.dedupe.threshold import automatic, most_lenient
+from diptych.dedupe.threshold import automatic, most_lenient, stated
 from diptych.errors import UnknownPictureError
 from diptych.picture import Picture, of_record
 from diptych_export.questions import COPY
@@ -91,30 +92,33 @@ def find_duplicates(
     found = sorted(_everything(collection) if pictures is None else pictures, key=lambda p: p.path)
     ids = sorted({picture.id for picture in found})
     asked = collection.scorer.asking(question).runtime
-    stated = asked.thresholds
-    limit = automatic(stated, len(ids)) if threshold == "auto" else threshold
+    rates = stated(asked)
+    limit = automatic(rates, len(ids)) if threshold == "auto" else threshold
     if not 0 < limit <= 1:
         raise ValueError(f"threshold must be 'auto' or above 0 and at most 1, got {limit}")
-    bound = min(limit, most_lenient(stated) if bound is None else bound)
+    bound = min(limit, most_lenient(rates) if bound is None else bound)
     order = preference(found, keep)
     place = {id: number for number, id in enumerate(ids)}
     contents = list(dict.fromkeys(place[found[number].id] for number in order))
-    scores = PairScores(collection, ids, ledger or Ledger(None, asked.revision), crew=crew, question=question)
+    ledger = ledger or Ledger(None, asked.revision)
+    scores = PairScores(collection, ids, ledger, crew=crew, question=question)
     embeddings = _embeddings(collection, ids)
     pairs = candidate_pairs(embeddings, candidates, asked.threads, queries=asked.queries(embeddings))
     missing = scores.missing(pairs)
     scores.tick = on_pairs(missing, len(pairs) - missing)
     scores.hold_against(pairs)
-    values = scores.of(pairs)
+    closer = CloserLook(collection, ids, {one.id: one.path for one in reversed(found)}, ledger, question, scores.tick)
+    values = closer.scores(pairs, scores.of(pairs))
     near = values >= bound
     known = matches_of([(a, b) for a, b in pairs[near].tolist()], values[near].tolist(), bound)
 
     def ask(wanted: list[tuple[int, int]]) -> list[float]:
-        asked = scores.of(np.array(wanted)).tolist()
-        for (a, b), score in zip(wanted, asked, strict=True):
+        places = np.array(wanted)
+        answers = closer.scores(places, scores.of(places)).tolist()
+        for (a, b), score in zip(wanted, answers, strict=True):
             if score >= bound:
                 known.setdefault(a, {})[b] = known.setdefault(b, {})[a] = score
-        return asked
+        return answers
 
     matching = {
         a: {b: score for b, score in others.items() if score >= limit}

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from diptych.errors import DedupeError
 from diptych.picture import Picture
+from diptych_export.evidence import Evidence
 from diptych_export.questions import MATCH
 
 LEDGER = "dedupe.sqlite"
-_VERSION = 2
+_VERSION = 3
 
 # Pairs are named by the ids of contents, so a file that changes its name keeps its scores and one that changes its
 # content has none. An id is 16 bytes here, the lower one first. A score is of one question of the model.
@@ -22,12 +26,17 @@ _PAIRS = """
 CREATE TABLE pairs (question TEXT NOT NULL, a BLOB NOT NULL, b BLOB NOT NULL, logit REAL NOT NULL,
   PRIMARY KEY (question, a, b)) WITHOUT ROWID;
 """
+# What a closer look at a pair saw, as JSON: of no model, so that another one finds it.
+_EVIDENCE = """
+CREATE TABLE evidence (a BLOB NOT NULL, b BLOB NOT NULL, seen TEXT NOT NULL, PRIMARY KEY (a, b)) WITHOUT ROWID;
+"""
 _TABLES = f"""
 CREATE TABLE files (path TEXT PRIMARY KEY, id BLOB NOT NULL, bytes INTEGER NOT NULL, modified INTEGER NOT NULL,
   width INTEGER NOT NULL, height INTEGER NOT NULL, format TEXT NOT NULL, exif INTEGER NOT NULL, taken REAL);
 CREATE INDEX files_id ON files (id);
 {_PAIRS}
 CREATE TABLE model (revision TEXT NOT NULL);
+{_EVIDENCE}
 """
 # Models of the time of version 1 have a single question.
 _LIFT = f"""
@@ -92,9 +101,10 @@ class Ledger:
         """Forget files, and the scores of contents that no file has any more."""
         with self._transaction() as connection:
             connection.executemany("DELETE FROM files WHERE path=?", [(path,) for path in paths])
-            connection.execute(
-                "DELETE FROM pairs WHERE a NOT IN (SELECT id FROM files) OR b NOT IN (SELECT id FROM files)"
-            )
+            for table in ("pairs", "evidence"):
+                connection.execute(
+                    f"DELETE FROM {table} WHERE a NOT IN (SELECT id FROM files) OR b NOT IN (SELECT id FROM files)"
+                )
 
     def scores(self, ids: Sequence[str], question: str) -> tuple[np.ndarray, np.ndarray]:
         """Known pairs among the contents of these ids: keys int64 (n,) ascending, and logits float32 (n,).
@@ -116,20 +126,31 @@ class Ledger:
 
     def add_scores(self, pairs: Sequence[tuple[str, str]], logits: np.ndarray, question: str) -> None:
         """Remember the logits float32 (n,) of n pairs of ids, as they answer a question."""
-        rows = [
-            (question, *sorted((bytes.fromhex(a), bytes.fromhex(b))), float(logit))
-            for (a, b), logit in zip(pairs, logits, strict=True)
-        ]
+        rows = [(question, *_sides(pair), float(logit)) for pair, logit in zip(pairs, logits, strict=True)]
         with self._transaction() as connection:
             connection.executemany("INSERT OR REPLACE INTO pairs VALUES (?,?,?,?)", rows)
+
+    def evidence(self, pairs: Sequence[tuple[str, str]]) -> list[Evidence | None]:
+        """What closer looks at these pairs of ids saw; None where there was none, or an earlier version looked."""
+        with self._understood():
+            query = "SELECT seen FROM evidence WHERE a=? AND b=?"
+            found = [self._connection.execute(query, _sides(pair)).fetchone() for pair in pairs]
+        return [_read(row[0]) if row else None for row in found]
+
+    def add_evidence(self, pairs: Sequence[tuple[str, str]], seen: Sequence[Evidence]) -> None:
+        """Remember what closer looks at pairs of ids saw."""
+        rows = [(*_sides(pair), json.dumps(asdict(evidence))) for pair, evidence in zip(pairs, seen, strict=True)]
+        with self._transaction() as connection:
+            connection.executemany("INSERT OR REPLACE INTO evidence VALUES (?,?,?)", rows)
 
     def _prepare(self, revision: str) -> None:
         connection = self._connection
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version == 0:
             connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version={_VERSION}; COMMIT;")
-        elif version == 1:
-            connection.executescript(f"BEGIN IMMEDIATE; {_LIFT} PRAGMA user_version={_VERSION}; COMMIT;")
+        elif version in (1, 2):
+            lift = _LIFT if version == 1 else ""
+            connection.executescript(f"BEGIN IMMEDIATE; {lift} {_EVIDENCE} PRAGMA user_version={_VERSION}; COMMIT;")
         elif version != _VERSION:
             raise DedupeError(
                 f"{self.path} has the format version {version}, and this Diptych reads version {_VERSION}; delete it: "
@@ -163,6 +184,18 @@ class Ledger:
             raise DedupeError(
                 f"{self.path}: {error}; make room, or delete it: the next run computes again what it holds"
             ) from None
+
+
+def _sides(pair: tuple[str, str]) -> list[bytes]:
+    """The ids of a pair as its tables have them."""
+    return sorted(map(bytes.fromhex, pair))
+
+
+def _read(seen: str) -> Evidence | None:
+    try:
+        return TypeAdapter(Evidence).validate_json(seen)
+    except ValidationError:
+        return None
 
 
 def _below(folder: str) -> tuple[str, str]:

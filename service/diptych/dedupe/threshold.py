@@ -11,11 +11,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from diptych.errors import DedupeError
 
+if TYPE_CHECKING:
+    from diptych_export.runtime import Runtime
+
 FALSE_PAIRS = 1 / 200  # for each picture
 _RANDOM = 1 / 1000  # how often a random pair passes, for once that a near look-alike does
+
+
+def stated(runtime: Runtime) -> Mapping[str, float]:
+    """The thresholds {false-positive rate: relevance score} by which pairs are told: after a closer look, if the model
+    takes one.
+    """
+    return runtime.verification.thresholds if runtime.verification else runtime.thresholds
 
 
 def automatic(thresholds: Mapping[str, float], pictures: int) -> float:

@@ -8,6 +8,8 @@ from pydantic import BaseModel, Field
 
 from diptych.http.references import Picture
 
+Verdict = Literal["same", "likely", "unsure", "different"]
+
 
 class Usage(BaseModel):
     """What a request took."""
@@ -25,6 +27,7 @@ class ScoreItem(BaseModel):
     object: Literal["score"] = "score"
     score: float = Field(description="The calibrated probability, 0 to 1, that both show the same thing.")
     raw_score: float = Field(description="The network's logit.")
+    verdict: Verdict = Field(description="same, likely, unsure or different: what the probability comes to.")
 
 
 class ScoreAnswer(BaseModel):
@@ -44,6 +47,7 @@ class RerankItem(BaseModel):
     index: int = Field(description="The document's place in the request.")
     relevance_score: float = Field(description="The calibrated probability, 0 to 1, that both show the same thing.")
     raw_score: float = Field(description="The network's logit.")
+    verdict: Verdict = Field(description="same, likely, unsure or different: what the probability comes to.")
     document: Picture | None = Field(None, description="As sent, with `return_documents`.")
 
 
@@ -72,6 +76,7 @@ class ExplainAnswer(BaseModel):
     model: str
     relevance_score: float = Field(description="The calibrated probability, 0 to 1, that both show the same thing.")
     raw_score: float = Field(description="The network's logit.")
+    verdict: Verdict = Field(description="same, likely, unsure or different: what the probability comes to.")
     grid: tuple[int, int] = Field(description="Rows and columns of patches that each picture is cut into.")
     crossing: float = Field(description="Share of all attention that goes to the other picture, 0 to 1.")
     links: list[LinkItem] = Field(description="Strongest first; each patch in one at most.")
@@ -107,6 +112,7 @@ class MatchItem(BaseModel):
     metadata: dict[str, Any]
     relevance_score: float | None = Field(description="Calibrated probability; null where the network did not look.")
     raw_score: float | None
+    verdict: Verdict | None = Field(description="What the probability comes to; null where there is none.")
     similarity: float = Field(description="Cosine of the two embeddings, weighted for the question, -1 to 1.")
     rank: int = Field(description="Place after re-ranking, from 0.")
     first_rank: int = Field(description="Place by the embedding alone, from 0.")

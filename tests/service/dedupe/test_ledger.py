@@ -5,6 +5,7 @@ import pytest
 
 from diptych.dedupe.ledger import Ledger
 from diptych.errors import DedupeError
+from diptych_export.evidence import Evidence
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_what_is_no_ledger_is_refused_with_the_way_out_and_an_empty_file_is_a_ne
 def test_a_ledger_of_another_version_is_refused(path):
     with Ledger(path, "rev") as ledger:
         ledger._connection.execute("PRAGMA user_version=9")
-    with pytest.raises(DedupeError, match="format version 9, and this Diptych reads version 2; delete it"):
+    with pytest.raises(DedupeError, match="format version 9, and this Diptych reads version 3; delete it"):
         Ledger(path, "rev")
 
 
@@ -98,7 +99,8 @@ def test_what_an_older_version_knew_is_kept_as_answers_of_its_one_question(path,
     with Ledger(path, "rev") as ledger:
         ledger.add_files([a, b])
         ledger._connection.executescript(
-            "DROP TABLE pairs; CREATE TABLE pairs (a BLOB NOT NULL, b BLOB NOT NULL, logit REAL NOT NULL, "
+            "DROP TABLE pairs; DROP TABLE evidence; "
+            "CREATE TABLE pairs (a BLOB NOT NULL, b BLOB NOT NULL, logit REAL NOT NULL, "
             "PRIMARY KEY (a, b)) WITHOUT ROWID; PRAGMA user_version=1"
         )
         row = (*sorted((bytes.fromhex(a.id), bytes.fromhex(b.id))), 1.25)
@@ -108,3 +110,29 @@ def test_what_an_older_version_knew_is_kept_as_answers_of_its_one_question(path,
             assert ledger.scores([a.id, b.id], "match")[1].tolist() == [1.25]
             assert len(ledger.scores([a.id, b.id], "copy")[0]) == 0
             assert len(ledger.files(["/photos"])) == 2
+
+
+def test_what_a_closer_look_saw_is_kept_whichever_model_asks_and_goes_with_the_file(path, picture):
+    a, b, c = picture(), picture(), picture()
+    seen = Evidence(300, 40, 30, 0.5, agreement=0.9)
+    with Ledger(path, "rev") as ledger:
+        ledger.add_files([a, b, c])
+        ledger.add_evidence([(b.id, a.id)], [seen])
+    with Ledger(path, "another") as ledger:
+        assert ledger.evidence([(a.id, b.id), (b.id, a.id), (a.id, c.id)]) == [seen, seen, None]
+        ledger._connection.execute("UPDATE evidence SET seen=?", ('{"of": "a later version"}',))
+        assert ledger.evidence([(a.id, b.id)]) == [None]
+        ledger.add_evidence([(a.id, b.id)], [seen])
+        ledger.forget_files([a.path])
+        assert ledger.evidence([(a.id, b.id)]) == [None]
+
+
+def test_a_ledger_from_before_closer_looks_has_its_scores(path, picture):
+    a, b = picture(), picture()
+    with Ledger(path, "rev") as ledger:
+        ledger.add_files([a, b])
+        ledger.add_scores([(a.id, b.id)], np.array([1.5], np.float32), "copy")
+        ledger._connection.executescript("DROP TABLE evidence; PRAGMA user_version=2")
+    with Ledger(path, "rev") as ledger:
+        assert ledger.scores([a.id, b.id], "copy")[1].tolist() == [1.5]
+        assert ledger.evidence([(a.id, b.id)]) == [None]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def register(subparsers: Subparsers) -> None:
-    """Add `study mixers`, `study ablation`, `study shapes`, `study language`, `study marks` and `study limits`."""
+    """Add a subcommand for every subject."""
     parser = subparsers.add_parser(
         "study", help="what an operator or a setting buys", description="Train variants alike in all but one part."
     )
@@ -73,6 +73,24 @@ def register(subparsers: Subparsers) -> None:
     limits.set_defaults(run=study_limits)
     limits.add_argument("--model", default="photo", help="a released model or an artifact (default: %(default)s)")
     limits.add_argument("--plot", type=Path, metavar="FILE", help="draw the pairs with that beside them, as .png")
+    name, what = "verification", "what a closer look makes of the pairs that a model takes for copies"
+    verification = add_common(subjects.add_parser(name, help=what, description=what[:1].upper() + what[1:] + "."))
+    verification.set_defaults(run=study_verification)
+    verification.add_argument(
+        "--model", default="photo", help="a released model, an artifact or a checkpoint (default: %(default)s)"
+    )
+    verification.add_argument("--only", nargs="+", default=[], metavar="KIND", help="only these kinds of pictures")
+    verification.add_argument(
+        "--out",
+        "-o",
+        type=Path,
+        default=Path("runs/verification"),
+        metavar="DIR",
+        help="where the sets are kept (%(default)s)",
+    )
+    verification.add_argument(
+        "--save", type=Path, metavar="CHECKPOINT", help="write what was fitted into this checkpoint"
+    )
 
 
 def study_pairs(args: argparse.Namespace) -> int:
@@ -182,6 +200,26 @@ def study_limits(args: argparse.Namespace) -> int:
     if args.plot:
         draw_limits(result, shown, args.plot)
         remark(args, f"plot: {args.plot}")
+    return 0
+
+
+def study_verification(args: argparse.Namespace) -> int:
+    """`diptych study verification`."""
+    from diptych_training.evaluation.models import open_model
+    from diptych_training.photos import data_folder
+    from diptych_training.study.verification import KINDS, save_verification, verification_text
+    from diptych_training.study.verification import study_verification as study
+
+    with ExitStack() as stack:
+
+        def begin(kind: str) -> Callable[[int], object]:
+            return stack.enter_context(progress((), args, unit="pair", desc=kind)).update
+
+        runtime = stack.enter_context(open_model(args.model))
+        result = study(runtime, args.out, data_folder(), kinds=args.only or KINDS, begin=begin)
+    if args.save:
+        save_verification(result, args.save)
+    emit(args, result, verification_text(result))
     return 0
 
 

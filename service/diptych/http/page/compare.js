@@ -1,9 +1,9 @@
-// Compare: two pictures, the probability that they show the same thing, and a verdict at a chosen strictness.
+// Compare: two pictures, the probability that they show the same thing, and the verdict.
 
-import { ofFile, onInfo, release } from "./api.js";
+import { ofFile, release } from "./api.js";
 import { $, el, probability, thumbnail } from "./dom.js";
 import { onChoice, onFiles } from "./intake.js";
-import { choose, isMatch, onRate, rate, rates } from "./rates.js";
+import { isMatch, words } from "./verdicts.js";
 import { whyPanel } from "./why.js";
 
 const SLOTS = ["a", "b"];
@@ -52,40 +52,14 @@ function compare() {
 function judge() {
   const node = $("compare-verdict");
   node.className = "big-verdict";
-  paintRates();
   if (!answer) {
     node.textContent = "";
     return;
   }
-  const same = isMatch(answer.relevance_score);
-  const { threshold, words, rate: stated } = rate();
-  const bound = stated ? `at ${words} (${probability(threshold)})` : `at even odds (${probability(threshold)})`;
-  const value = probability(answer.relevance_score);
-  node.classList.add(same ? "same" : "other");
+  node.classList.add(isMatch(answer) ? "same" : "other");
   node.replaceChildren(
-    el("b", { textContent: same ? "The same thing" : "Not the same thing" }),
-    el("span", { textContent: `Probability ${value}, ${same ? "enough" : "too little"} ${bound}.` }));
-}
-
-function paintRates() {
-  const all = rates();
-  $("strict").hidden = !all.length;
-  const focused = document.activeElement?.name === "strict" ? document.activeElement.value : null;
-  $("strict-list").replaceChildren(...all.map(({ rate: value, threshold, words }) => {
-    const input = el("input", { type: "radio", name: "strict", value, checked: rate().rate === value });
-    input.onchange = () => choose(value);
-    const share = Number((value * 100).toPrecision(6));
-    const label = el("label", { className: "strict" }, input,
-      el("b", { textContent: words }),
-      el("span", { textContent: `${share} % of others pass, from ${probability(threshold)} on` }));
-    if (answer) {
-      const passes = answer.relevance_score >= threshold;
-      const textContent = passes ? "✓ this pair passes" : "✗ this pair does not";
-      label.append(el("span", { className: passes ? "passes" : "fails", textContent }));
-    }
-    return label;
-  }));
-  if (focused) $("strict-list").querySelector(`input[value="${focused}"]`)?.focus();
+    el("b", { textContent: words(answer.verdict) }),
+    el("span", { textContent: `Probability ${probability(answer.relevance_score)}.` }));
 }
 
 for (const slot of SLOTS) {
@@ -98,5 +72,3 @@ onFiles("compare", (items, target) => {
   if (items.length > 1) items.slice(0, 2).forEach((item, index) => put(SLOTS[index], item.file));
   else if (items.length) put(aimed ?? free[0] ?? "b", items[0].file);
 });
-onRate(judge);
-onInfo(judge);

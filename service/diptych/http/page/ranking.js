@@ -1,7 +1,7 @@
 // The two columns of a search, and the threads between the places of a picture in both.
 
 import { $, el, nameOf, plural, shape, thumbnail } from "./dom.js";
-import { isMatch } from "./rates.js";
+import { isMatch } from "./verdicts.js";
 
 const lists = () => [$("first"), $("second")];
 
@@ -47,7 +47,7 @@ function row(match, reranked, queryId, onWhy) {
     el("span", { className: "number", textContent: number }));
   // Probabilities crowd at 1 where all candidates look alike; the raw score still tells them apart.
   if (reranked && match.raw_score !== null) {
-    score.append(el("span", { className: "aside", textContent: `raw ${match.raw_score.toFixed(1)}` }));
+    score.append(el("span", { className: "aside", textContent: `${match.verdict}, raw ${match.raw_score.toFixed(1)}` }));
   }
   const node = el("li", { className: "row" },
     el("span", { className: "place", textContent: place }), why, el("div", { className: "what" }, title, score));
@@ -70,10 +70,10 @@ function light(id, lit) {
   for (const node of $("columns").querySelectorAll(`[data-id="${CSS.escape(id)}"]`)) node.classList.toggle("lit", lit);
 }
 
-/** Mark what is a match at the chosen rate, and draw the threads. */
+/** Mark what is a match, and draw the threads. */
 export function highlight({ candidates, matches }) {
   for (const [list, items] of [[$("first"), candidates], [$("second"), matches]]) {
-    items.forEach((match, index) => list.children[index].classList.toggle("match", isMatch(match.relevance_score)));
+    items.forEach((match, index) => list.children[index].classList.toggle("match", isMatch(match)));
   }
   const svg = $("threads");
   const { top, width } = svg.getBoundingClientRect();

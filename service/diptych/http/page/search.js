@@ -7,7 +7,7 @@ import { collection, noneBecause, onCollection, within } from "./collections.js"
 import { $, el, fact, milliseconds, nameOf, plural, showFault, thumbnail } from "./dom.js";
 import { onChoice, onFiles } from "./intake.js";
 import { ghosts, highlight, showColumns } from "./ranking.js";
-import { choose, fromWords, isMatch, onRate, rate, rates } from "./rates.js";
+import { isMatch } from "./verdicts.js";
 import { whyDialog } from "./why.js";
 
 const TOP = 10;
@@ -74,7 +74,6 @@ async function ask(asked) {
   showQuery();
   $("verdict").textContent = "Looking…";
   $("timings").replaceChildren();
-  $("rate-line").hidden = true;
   $("answer").hidden = false;
   $("columns").setAttribute("aria-busy", "true");
   ghosts(Math.min(TOP, service.info?.collection?.pictures || TOP));
@@ -125,7 +124,6 @@ function show(seconds) {
   const { timings, matches } = state.result;
   const stages = Object.entries(timings).map(([stage, value]) => fact(STAGES[stage] ?? stage, milliseconds(value)));
   $("timings").replaceChildren(...stages, fact("in all", milliseconds(seconds), "total"));
-  $("rate-line").hidden = !rates().length || matches.every((match) => match.relevance_score === null);
   showColumns(state.result, state.query.id, openWhy);
   judge();
 }
@@ -134,8 +132,7 @@ function judge() {
   if (!state.result) return;
   const { matches, looked_at: looked } = state.result;
   const count = service.info?.collection?.pictures ?? matches.length;
-  const found = matches.filter((match) => isMatch(match.relevance_score)).length;
-  $("rate-value").textContent = `(${fromWords(rate().threshold)})`;
+  const found = matches.filter(isMatch).length;
   const verdict = found
     ? `${plural(found, "match", "es")} among ${plural(count, "picture")}`
     : `No match among ${plural(count, "picture")}; these come closest`;
@@ -167,10 +164,6 @@ function syncWhy() {
 
 onInfo((info) => {
   const count = info.collection?.pictures ?? 0;
-  const all = rates();
-  $("rate").replaceChildren(...all.map(({ rate: value, words }) =>
-    el("option", { value, textContent: `1 false alarm in ${words.slice(5)}` })));
-  $("rate").value = rate().rate;
   $("ask").hidden = !count;
   if (!info.collection) {
     say(...noneBecause(info), "#/compare", "Compare two pictures");
@@ -217,11 +210,6 @@ onCollection(() => {
 });
 onFiles("search", (items) => service.info?.collection?.pictures && items.length && take(items));
 onChoice($("file"), take);
-onRate(() => {
-  $("rate").value = rate().rate;
-  judge();
-});
-$("rate").addEventListener("change", () => choose($("rate").value));
 addEventListener("resize", () => state.result && !$("answer").hidden && highlight(state.result));
 // A failed start may be tried again from the page.
 export const retryInfo = () => loadInfo().catch((error) => showFault($("search-alert"), error, retryInfo));

@@ -3,7 +3,7 @@
 import { Fault, api, loadInfo } from "./api.js";
 import { current, noneBecause } from "./collections.js";
 import { $, bytes, el, fact, plural, probability, showFault } from "./dom.js";
-import { rates } from "./rates.js";
+import { rates } from "./verdicts.js";
 
 const EVERY = 4000;
 let timer = null;

@@ -26,6 +26,7 @@ export function whyPanel(root) {
       if (mine.signal.aborted) return;
       facts.replaceChildren(
         fact("probability", probability(answer.relevance_score), "total"),
+        fact("verdict", answer.verdict),
         fact("score", answer.raw_score.toFixed(2)),
         ...(answer.links ? [fact("of the attention crosses", percent(answer.crossing))] : []));
       if (answer.links) stage.show(answer);
@@ -60,7 +61,7 @@ async function explained(pair, signal) {
   } catch (error) {
     if (error.code !== "invalid_artifact") throw error;
     const { data } = await post("/v1/score", { queries: pair.query, documents: pair.document }, signal);
-    return { relevance_score: data[0].score, raw_score: data[0].raw_score };
+    return { relevance_score: data[0].score, raw_score: data[0].raw_score, verdict: data[0].verdict };
   }
 }
 

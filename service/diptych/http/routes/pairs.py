@@ -69,7 +69,12 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
         raw = here.logits(tokens[: len(queries)], tokens[len(queries) :])
         relevance = here.scorer.relevance(raw)
         return [
-            ScoreItem(index=index, score=float(probability), raw_score=float(logit))
+            ScoreItem(
+                index=index,
+                score=float(probability),
+                raw_score=float(logit),
+                verdict=here.scorer.verdict(float(probability)),
+            )
             for index, (probability, logit) in enumerate(zip(relevance, raw, strict=True))
         ]
 
@@ -108,6 +113,7 @@ async def rerank(here: Here, request_id: RequestId, request: Request) -> RerankA
                 index=place,
                 relevance_score=float(relevance[place]),
                 raw_score=float(raw[place]),
+                verdict=here.scorer.verdict(float(relevance[place])),
                 document=documents[place][1] if back else None,
             )
             for place in best_first(raw)[: body.top_n].tolist()
@@ -153,6 +159,7 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
             model=here.model,
             relevance_score=found.relevance_score,
             raw_score=found.raw_score,
+            verdict=here.scorer.verdict(found.relevance_score),
             grid=found.grid,
             crossing=found.crossing,
             links=[

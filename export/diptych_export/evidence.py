@@ -1,0 +1,97 @@
+"""What a closer look at a pair says (`verification`), and the probability that it and the network make together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+
+import numpy as np
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
+
+FEWEST = 8  # matches that one homography explains: four always are
+_SURE = 1e-6  # from 0 and 1, so far the network's own word counts
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Evidence:
+    """What two pictures laid over each other say.
+
+    `inliers` matches out of `matches` are explained by one homography, with a median error of `error` pixels; all else
+    is 0 with fewer than `FEWEST`. `coverage` is the smaller of both shares of the pictures in which they overlap, and
+    `containment` the larger: of a crop it is 1, of two photos of one scene rarely. `agreement` is the share of the
+    overlap's `blocks` with any texture that correlate, `worst` the correlation that one in twenty of them stays below;
+    `detail` the share of fine blocks that do, and `recoloured` the share of blocks whose colour is not explained by one
+    brightness and contrast of each channel. `keypoints` are those of the picture that has fewer.
+    """
+
+    keypoints: int
+    matches: int = 0
+    inliers: int = 0
+    error: float = 0.0
+    coverage: float = 0.0
+    containment: float = 0.0
+    blocks: int = 0
+    agreement: float = 0.0
+    worst: float = 0.0
+    detail: float = 0.0
+    recoloured: float = 0.0
+
+    @property
+    def registered(self) -> bool:
+        """Whether one picture could be laid over the other."""
+        return self.inliers >= FEWEST
+
+
+# What a logistic regression sees of a pair: its log-odds by the network alone, and the evidence.
+FEATURES: Mapping[str, Callable[[float, Evidence], float]] = {
+    "bias": lambda odds, seen: 1.0,
+    "odds": lambda odds, seen: odds / 4,
+    "registered": lambda odds, seen: float(seen.registered),
+    "registered_odds": lambda odds, seen: odds / 4 * seen.registered,
+    "agreement": lambda odds, seen: seen.agreement**4,
+    "worst": lambda odds, seen: max(0.0, seen.worst),
+    "detail": lambda odds, seen: seen.detail,
+    "coverage": lambda odds, seen: seen.coverage,
+    "containment": lambda odds, seen: seen.containment,
+    "recoloured": lambda odds, seen: seen.recoloured,
+    "error": lambda odds, seen: min(seen.error, 4.0) / 2,
+    "inliers": lambda odds, seen: math.log1p(seen.inliers) / 4,
+    "explained": lambda odds, seen: seen.inliers / (seen.matches + 5),
+    # Where there was much to be matched, and nothing did.
+    "unmatched": lambda odds, seen: 0.0 if seen.registered else math.log1p(seen.keypoints) / 6,
+}
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Verification:
+    """How a closer look changes probabilities: the `weights` of `FEATURES` in a logistic regression.
+
+    Pairs of a relevance `above` are looked at. `thresholds` are {false-positive rate: relevance} after it, of pairs
+    that are each other's nearest.
+    """
+
+    above: float
+    weights: dict[str, float]
+    thresholds: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if set(self.weights) != set(FEATURES) or not 0 < self.above < 1:
+            raise ValueError(
+                f"a verification needs the weights of {', '.join(FEATURES)}, and 'above' between 0 and 1, "
+                f"got {', '.join(self.weights)} and {self.above}"
+            )
+
+    def relevance(self, relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
+        """Probabilities float64 (P,) of pairs that have those by the network alone, from the evidence of each."""
+        odds = features(relevance, seen) @ np.array([self.weights[name] for name in FEATURES])
+        return 0.5 + 0.5 * np.tanh(0.5 * odds)
+
+
+def features(relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
+    """`FEATURES` of pairs, float64 (P, F)."""
+    known = np.clip(np.asarray(relevance, np.float64), _SURE, 1 - _SURE)
+    odds = np.log(known / (1 - known)).tolist()
+    rows = [[value(odd, evidence) for value in FEATURES.values()] for odd, evidence in zip(odds, seen, strict=True)]
+    return np.array(rows, np.float64).reshape(-1, len(FEATURES))

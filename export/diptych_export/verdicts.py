@@ -1,0 +1,27 @@
+"""One verdict for every face: `same`, `likely`, `unsure` or `different`, made of a question's thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+SAME, LIKELY, UNSURE, DIFFERENT = "same", "likely", "unsure", "different"
+VERDICTS = (SAME, LIKELY, UNSURE, DIFFERENT)
+_UNSTATED = (0.9, 0.99)  # of a model that states no rates
+_EVEN = 0.5
+
+
+def verdict(relevance: float, thresholds: Mapping[str, float], *, sure: bool = True) -> str:
+    """What a probability comes to, by {false-positive rate: relevance}: *same* from the strictest threshold on,
+    *likely* from the one before it, *unsure* from even odds on. What is not `sure`, for want of a closer look, is
+    *likely* at most.
+
+    >>> verdict(0.97, {"0.01": 0.8, "0.001": 0.95, "0.0001": 0.99})
+    'likely'
+    """
+    stated = sorted(thresholds.values()) or list(_UNSTATED)
+    likely = stated[-2] if len(stated) > 1 else stated[-1]
+    if sure and relevance >= stated[-1]:
+        return SAME
+    if relevance >= likely:
+        return LIKELY
+    return UNSURE if relevance >= _EVEN else DIFFERENT

@@ -1,0 +1,106 @@
+"""A closer look at pairs that the network takes for copies, each taken once in all runs."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from diptych.collection import Collection
+from diptych.dedupe.ledger import Ledger
+from diptych.errors import UnknownPictureError
+from diptych.parallel import each
+from diptych_export.errors import PictureError
+from diptych_export.evidence import Evidence
+from diptych_export.pictures import PictureSource
+from diptych_export.questions import COPY
+from diptych_export.verification import View, describe, verify
+
+BATCH = 64  # pairs, after each of which the ledger has them
+_KEPT = 256  # pictures whose keypoints stay in memory, 1.3 MB each
+
+
+class CloserLook:
+    """Scores of pairs of the pictures `ids` of a collection after a closer look at their files, which lie at `paths`
+    or where the collection has them.
+
+    A pair of which a file is not to be had keeps the score that the network gave it.
+    """
+
+    def __init__(
+        self,
+        collection: Collection,
+        ids: Sequence[str],
+        paths: Mapping[str, str],
+        ledger: Ledger,
+        question: str = COPY,
+        tick: Callable[[int], object] = lambda n: None,
+    ) -> None:
+        """`tick` is told how many pairs were looked at, each time some were."""
+        self.collection, self.ids, self.paths, self.ledger = collection, ids, paths, ledger
+        self.verification, self.tick = collection.scorer.asking(question).runtime.verification, tick
+        self._views: OrderedDict[int, View | None] = OrderedDict()
+
+    def scores(self, pairs: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Scores float64 (P,) of pairs int64 (P, 2) of places in `ids`, rounded as `PairScores` does, from those that
+        the network gave them: these themselves, where its model takes no closer look at what answers the question.
+        """
+        if self.verification is None:
+            return scores
+        above = np.flatnonzero(scores >= self.verification.above)
+        seen = self._seen([(a, b) for a, b in pairs[above].tolist()])
+        known = [evidence for evidence in seen if evidence is not None]
+        looked = above[[evidence is not None for evidence in seen]]
+        found = scores.copy()
+        found[looked] = np.round(self.verification.relevance(scores[looked], known), 7)
+        return found
+
+    def _seen(self, pairs: list[tuple[int, int]]) -> list[Evidence | None]:
+        named = [(self.ids[a], self.ids[b]) for a, b in pairs]
+        seen = self.ledger.evidence(named)
+        missing = [place for place, evidence in enumerate(seen) if evidence is None]
+        for start in range(0, len(missing), BATCH):
+            batch = missing[start : start + BATCH]
+            looked = list(self._look([pairs[place] for place in batch]))
+            made = [(place, evidence) for place, evidence in zip(batch, looked, strict=True) if evidence is not None]
+            self.ledger.add_evidence([named[place] for place, _ in made], [evidence for _, evidence in made])
+            for place, evidence in made:
+                seen[place] = evidence
+            self.tick(len(batch))
+        return seen
+
+    def _look(self, pairs: list[tuple[int, int]]) -> Iterator[Evidence | None]:
+        self._load(sorted({place for pair in pairs for place in pair}))
+
+        def look(pair: tuple[int, int]) -> Evidence | None:
+            first, second = (self._views[place] for place in pair)
+            return None if first is None or second is None else verify(first, second)
+
+        for evidence in each(look, pairs, self.collection.scorer.runtime.threads):
+            yield None if isinstance(evidence, PictureError) else evidence
+
+    def _load(self, places: list[int]) -> None:
+        """Have the keypoints of these pictures in memory, and forget those that were not asked for longest."""
+        wanted = [place for place in places if place not in self._views]
+        scorer = self.collection.scorer
+        sources = {place: self._source(self.ids[place]) for place in wanted}
+        calls = [partial(describe, source, scorer.limits) for source in sources.values() if source is not None]
+        views = iter(scorer.decoder.each(calls))
+        for place, source in sources.items():
+            view = None if source is None else next(views)
+            self._views[place] = None if isinstance(view, PictureError) else view
+        for place in places:
+            self._views.move_to_end(place)
+        while len(self._views) > max(_KEPT, len(places)):
+            self._views.popitem(last=False)
+
+    def _source(self, id: str) -> PictureSource | None:
+        if Path(path := self.paths.get(id, "")).is_file():
+            return path
+        try:
+            return self.collection.content(id)[0]
+        except UnknownPictureError:
+            return None

@@ -1,0 +1,125 @@
+"""A closer look at what the network takes for copies: each pair once, and from the files as they are."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from diptych import Collection, Scorer, find_duplicates
+from diptych.dedupe import closer as module
+from diptych.dedupe.closer import CloserLook
+from diptych.dedupe.ledger import Ledger
+from diptych.demo import draw_scenes
+from diptych.errors import UnknownPictureError
+from diptych_export.evidence import FEATURES, Verification
+
+# Only what can be laid over each other, and agrees, is a copy.
+WEIGHTS = dict.fromkeys(FEATURES, 0.0) | {"bias": -4.0, "agreement": 8.0}
+LOOK = Verification(0.1, WEIGHTS, {"0.01": 0.5, "0.001": 0.9})
+
+
+@pytest.fixture(scope="module")
+def scenes(tmp_path_factory):
+    """Three drawn scenes and a smaller copy of the first, in a collection."""
+    folder = tmp_path_factory.mktemp("scenes")
+    drawn = list(draw_scenes(3))
+    for number, scene in enumerate(drawn):
+        scene.save(folder / f"{number}.png")
+    drawn[0].resize((300, 220)).save(folder / "copy.png")
+    with Collection.open(folder / "store", Scorer.load("photo-small", threads=2), create=True) as collection:
+        list(collection.add_files(sorted(folder.glob("*.png"))))
+        yield collection
+
+
+def closer_look(collection, ledger, **changes) -> CloserLook:
+    records = collection.list(10)
+    ids = [record.id for record in records]
+    look = CloserLook(collection, ids, {record.id: record.path for record in records}, ledger, **changes)
+    look.verification = LOOK
+    return look
+
+
+def every_pair(count: int) -> np.ndarray:
+    return np.array([(a, b) for a in range(count) for b in range(a + 1, count)])
+
+
+def test_copies_agree_and_others_do_not(scenes):
+    names = [record.path.rsplit("/", 1)[1] for record in scenes.list(10)]
+    pairs = every_pair(4)
+    scores = closer_look(scenes, Ledger(None, "x")).scores(pairs, np.full(len(pairs), 0.9))
+    copies = np.array([{names[a], names[b]} == {"0.png", "copy.png"} for a, b in pairs])
+    assert scores[copies].item() > 0.9
+    assert scores[~copies].max() < 0.1
+
+
+def test_what_the_network_calls_different_is_not_looked_at(scenes, monkeypatch):
+    monkeypatch.setattr(module, "verify", pytest.fail)
+    scores = np.full(6, 0.05)
+    assert closer_look(scenes, Ledger(None, "x")).scores(every_pair(4), scores).tolist() == scores.tolist()
+
+
+def test_no_pair_is_looked_at_twice_whatever_the_model(scenes, tmp_path, monkeypatch):
+    pairs, told = every_pair(4), []
+    with Ledger(tmp_path / "ledger.sqlite", "one") as ledger:
+        first = closer_look(scenes, ledger, tick=told.append).scores(pairs, np.full(6, 0.9))
+    assert sum(told) == 6
+    monkeypatch.setattr(module, "verify", pytest.fail)
+    with Ledger(tmp_path / "ledger.sqlite", "another") as ledger:
+        assert closer_look(scenes, ledger).scores(pairs, np.full(6, 0.9)).tolist() == first.tolist()
+
+
+def test_what_was_looked_at_before_an_interruption_is_kept(scenes, monkeypatch):
+    monkeypatch.setattr(module, "BATCH", 2)
+    ledger, told = Ledger(None, "x"), []
+
+    def tick(done: int) -> None:
+        told.append(done)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        closer_look(scenes, ledger, tick=tick).scores(every_pair(4), np.full(6, 0.9))
+    closer_look(scenes, ledger, tick=told.append).scores(every_pair(4), np.full(6, 0.9))
+    assert told == [2, 2, 2]
+
+
+def test_a_pair_without_its_files_keeps_the_networks_score(scenes):
+    look = closer_look(scenes, Ledger(None, "x"))
+    look.paths = {}
+    look.collection = _Lost(scenes)
+    assert look.scores(every_pair(4), np.full(6, 0.9)).tolist() == [0.9] * 6
+
+
+class _Lost:
+    """A collection whose files are gone."""
+
+    def __init__(self, collection) -> None:
+        self.scorer = collection.scorer
+
+    def content(self, id):
+        raise UnknownPictureError(id)
+
+
+def test_groups_are_made_of_what_the_closer_look_says(scenes):
+    asked = scenes.scorer.runtime.manifest
+    name = next(iter(asked.questions))
+    looking = replace(asked, questions={name: replace(asked.questions[name], verification=LOOK)})
+    view = Scorer.load("photo-small", threads=2)
+    view.runtime.manifest = looking
+    view.runtime._answer(name)
+    collection = scenes
+    before, collection.scorer = collection.scorer, view
+    try:
+        found = find_duplicates(collection, threshold=0.6)
+        (group,) = found.groups
+        paths = {group.keeper.path, *(member.picture.path for member in group.others)}
+        assert {path.rsplit("/", 1)[1] for path in paths} == {"0.png", "copy.png"}
+        assert find_duplicates(collection).threshold <= 0.9
+    finally:
+        collection.scorer = before
+
+
+def test_a_picture_that_cannot_be_decoded_any_more_is_passed_over(scenes, tmp_path):
+    (tmp_path / "broken.png").write_bytes(b"broken")
+    look = closer_look(scenes, Ledger(None, "x"))
+    look.paths = dict.fromkeys(look.ids, str(tmp_path / "broken.png"))
+    assert look.scores(every_pair(4), np.full(6, 0.9)).tolist() == [0.9] * 6
