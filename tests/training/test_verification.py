@@ -8,10 +8,12 @@ import pytest
 from diptych_export.evidence import Evidence
 from diptych_export.runtime import Runtime
 from diptych_model import load_checkpoint, save_checkpoint
+from diptych_training import planted
 from diptych_training.documents import draw_documents
 from diptych_training.errors import DataError
-from diptych_training.study import verification
-from diptych_training.study.verification import Pairs, fit_verification, row, save_verification, verification_text
+from diptych_training.planted import open_planted
+from diptych_training.study.verification import row, save_verification, verification_text
+from diptych_training.verification import Pairs, fit_verification, look_closer
 
 
 def pairs(kind: str, copies: int = 40, others: int = 60, rest: int = 940, seed: int = 0) -> Pairs:
@@ -65,13 +67,12 @@ def test_a_row_counts_the_copies_that_were_missed_and_the_pictures_that_were_wro
 
 
 def test_copies_are_planted_looked_at_and_found(artifact, tmp_path, monkeypatch):
-    monkeypatch.setattr(verification, "PICTURES", 12)
-    monkeypatch.setattr(verification, "COPIES", 4)
-    monkeypatch.setattr(verification, "SIDE", 160)
+    monkeypatch.setattr(planted, "PICTURES", 12)
+    monkeypatch.setattr(planted, "COPIES", 4)
+    monkeypatch.setattr(planted, "SIDE", 160)
     told = []
-    folder = verification.prepare("documents", tmp_path, tmp_path / "sets")
-    assert verification.prepare("documents", tmp_path, tmp_path / "sets") == folder, "what is there is kept"
-    found = verification.look_closer(Runtime.open(artifact), "documents", folder, above=1e-9, tick=told.append)
+    opened = open_planted("documents", tmp_path, tmp_path / "sets")
+    found = look_closer(Runtime.open(artifact), opened, above=1e-9, tick=told.append)
     assert found.pictures == 12 + 2 * 4
     assert len(found.seen) == len(found.copies) == len(found.relevance) == sum(told)
     assert found.rest == 0
@@ -80,13 +81,8 @@ def test_copies_are_planted_looked_at_and_found(artifact, tmp_path, monkeypatch)
     assert np.mean([evidence.registered for evidence in copies]) > 0.2
 
 
-def test_unknown_kinds_are_refused(artifact, tmp_path):
-    with pytest.raises(DataError, match="there is no kind 'stamps': kinds are clothing"):
-        verification.study_verification(Runtime.open(artifact), tmp_path, tmp_path, kinds=["stamps"])
-
-
 def test_the_drawn_documents_are_not_those_of_training():
-    assert (draw_documents(4, 32, verification.SEED) != draw_documents(4, 32)).any()
+    assert (draw_documents(4, 32, planted.SEED) != draw_documents(4, 32)).any()
 
 
 def test_what_was_fitted_is_saved_for_the_next_export(tmp_path, tiny_network):

@@ -51,6 +51,25 @@ def register(subparsers: Subparsers) -> None:
     pairs.add_argument("pairs", type=Path, metavar="PAIRS.csv", help="columns image_a, image_b, label (1 or 0)")
     pairs.add_argument("--root", type=Path, metavar="DIR", help="the folder paths start from (default: the CSV's)")
 
+    name, what = "calibration", "what probabilities are worth on kinds of pictures that they were not fitted to"
+    calibration = add_common(protocols.add_parser(name, help=what, description=what[:1].upper() + what[1:] + "."))
+    calibration.set_defaults(run=run_calibration)
+    calibration.add_argument(
+        "--model", default="photo", help="a released model, an artifact or a checkpoint (default: photo)"
+    )
+    calibration.add_argument("--only", nargs="+", default=[], metavar="KIND", help="only these kinds of pictures")
+    calibration.add_argument(
+        "--out",
+        "-o",
+        type=Path,
+        default=Path("runs/verification"),
+        metavar="DIR",
+        help="where the pictures are kept (%(default)s)",
+    )
+    calibration.add_argument(
+        "--plot", type=Path, metavar="FILE", help="draw reliability diagrams, as .png, .svg or .pdf"
+    )
+
 
 def run_oneshot(args: argparse.Namespace) -> int:
     """`diptych evaluate oneshot RUNS`."""
@@ -99,6 +118,30 @@ def run_pairs(args: argparse.Namespace) -> int:
     root = args.root or args.pairs.parent
     given = read_pairs(args.pairs, root)
     return _finish(args, lambda entrants: evaluate_pairs(entrants, given, root))
+
+
+def run_calibration(args: argparse.Namespace) -> int:
+    """`diptych evaluate calibration`."""
+    from diptych_training.bench.plot import check_plot
+    from diptych_training.evaluation.calibration import calibration_text, draw_calibration, measure_calibration
+    from diptych_training.evaluation.models import open_model
+    from diptych_training.photos import data_folder
+    from diptych_training.planted import KINDS
+
+    if args.plot:
+        check_plot(args.plot)
+    with ExitStack() as stack:
+
+        def begin(kind: str) -> Callable[[int], object]:
+            return stack.enter_context(progress((), args, unit="pair", desc=kind)).update
+
+        runtime = stack.enter_context(open_model(args.model))
+        result = measure_calibration(runtime, args.out, data_folder(), kinds=args.only or KINDS, begin=begin)
+    if args.plot:
+        draw_calibration(result, args.plot)
+        remark(args, f"plot: {args.plot}")
+    emit(args, result, calibration_text(result))
+    return 0
 
 
 def _protocol(

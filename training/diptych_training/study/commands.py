@@ -207,7 +207,8 @@ def study_verification(args: argparse.Namespace) -> int:
     """`diptych study verification`."""
     from diptych_training.evaluation.models import open_model
     from diptych_training.photos import data_folder
-    from diptych_training.study.verification import KINDS, save_verification, verification_text
+    from diptych_training.planted import KINDS
+    from diptych_training.study.verification import save_verification, verification_text
     from diptych_training.study.verification import study_verification as study
 
     with ExitStack() as stack:

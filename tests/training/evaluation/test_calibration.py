@@ -1,0 +1,79 @@
+"""`evaluate calibration`: every kind with what was fitted to the others."""
+
+import json
+
+import numpy as np
+import pytest
+
+from diptych_export.evidence import Evidence
+from diptych_export.runtime import Runtime
+from diptych_training import planted
+from diptych_training.errors import DataError
+from diptych_training.evaluation import calibration
+from diptych_training.evaluation.calibration import (
+    Kind,
+    calibration_text,
+    draw_calibration,
+    measure_calibration,
+)
+
+
+def kind(name: str, question: str = "thing", shift: float = 0.0, seed: int = 0) -> Kind:
+    """Pairs whose logits are the log-odds of their matching, all of them moved by a shift."""
+    rng = np.random.default_rng(seed)
+    odds = rng.normal(0, 3, 6000)
+    labels = rng.random(6000) < 1 / (1 + np.exp(-odds))
+    nearest = rng.random(6000) < 0.7
+    labels &= nearest
+    looked = np.flatnonzero(odds > 2)
+    seen = [Evidence(300, 90, 60, 0.4, agreement=0.9 if label else 0.2) for label in labels[looked]]
+    pairs = np.stack([np.arange(6000), np.arange(6000) + 1], 1)
+    return Kind(name, question, 6001, pairs, (odds + shift).astype(np.float32), labels, nearest, looked, seen)
+
+
+def test_a_kind_like_the_others_is_calibrated_and_one_that_is_moved_is_not():
+    others = [kind("a", seed=1), kind("b", seed=2)]
+    like, moved = (calibration._left_out(kind("c", shift=shift), others) for shift in (0.0, 4.0))
+    assert like["ece"] < 0.03
+    assert moved["ece"] > 0.1
+    for name in ("nearest", "random"):
+        for rate, found in like["rates"][name].items():
+            assert found["measured"] == pytest.approx(float(rate), abs=1.5 * float(rate) + 1e-3)
+        assert moved["rates"][name]["0.01"]["measured"] > 0.03
+
+
+def test_copies_have_a_closer_look_that_was_fitted_to_the_others():
+    others = [kind("a", "copy", seed=1), kind("b", "copy", seed=2)]
+    row = calibration._left_out(kind("c", "copy", seed=3), others)
+    blind = calibration._left_out(kind("c", "thing", seed=3), others)
+    assert row["ece"] != blind["ece"]
+    assert row["rates"]["nearest"]["0.01"]["measured"] < 0.05
+
+
+def test_kinds_are_measured_worst_first_and_drawn(artifact_of_two, tmp_path, monkeypatch):
+    monkeypatch.setattr(planted, "PICTURES", 16)
+    monkeypatch.setattr(planted, "COPIES", 6)
+    monkeypatch.setattr(planted, "SIDE", 96)
+    monkeypatch.setattr(planted, "KINDS", ("documents", "more"))
+    real = planted._prepare
+    monkeypatch.setattr(planted, "_prepare", lambda name, folder, sets: real("documents", folder, sets / name))
+    monkeypatch.setattr(
+        calibration, "fit_calibration", lambda *_: {"scale": 1.0, "offset": 0.0}
+    )  # it has learnt nothing
+    result = measure_calibration(Runtime.open(artifact_of_two), tmp_path, tmp_path, kinds=["documents", "more"])
+    rows = result["kinds"]
+    assert {(row["kind"], row["question"]) for row in rows} == {
+        (name, question) for name in ("documents", "more") for question in ("copy", "thing")
+    }
+    assert [row["ece"] for row in rows] == sorted((row["ece"] for row in rows), reverse=True)
+    assert all(row["matches"] > 0 for row in rows)
+    json.dumps(result)
+    text = calibration_text(result)
+    assert text.splitlines()[0].split()[:3] == ["kind", "question", "pairs"]
+    draw_calibration(result, tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_one_kind_has_no_others_to_be_fitted_to(artifact_of_two, tmp_path):
+    with pytest.raises(DataError, match="name two kinds at least, got documents"):
+        measure_calibration(Runtime.open(artifact_of_two), tmp_path, tmp_path, kinds=["documents"])

@@ -1,0 +1,223 @@
+"""`diptych evaluate calibration`: what a probability is worth on kinds of pictures that it was not calibrated on.
+
+Every kind is left out in turn: scale and offset, thresholds and the closer look are fitted to the others and measured
+in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from diptych_export.commandline import table
+from diptych_export.evidence import Evidence
+from diptych_export.manifest import Question
+from diptych_export.questions import COPY
+from diptych_export.runtime import Panels, Runtime
+from diptych_training.calibration import (
+    Reliability,
+    even_weights,
+    fit_calibration,
+    fit_thresholds,
+    reliability,
+    weights_of_parts,
+)
+from diptych_training.errors import DataError
+from diptych_training.planted import KINDS, Planted, open_planted
+from diptych_training.verification import ABOVE, Pairs, candidate_pairs, encode, evidence_of, fit_verification
+from diptych_training.whole import whole_file
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+NEGATIVES = ("nearest", "random")
+NEAREST = 10  # of each picture
+RANDOM = 4000  # pairs of a kind
+RATES = (0.01, 0.001)
+SEED = 5
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The pairs of one kind to one question: `logits` (P,), `labels` (P,) bool, and whether each is of the `nearest`
+    (P,) or drawn at random; for copies what closer looks saw of those at the places `looked`.
+    """
+
+    name: str
+    question: str
+    pictures: int
+    pairs: np.ndarray
+    logits: np.ndarray
+    labels: np.ndarray
+    nearest: np.ndarray
+    looked: np.ndarray
+    seen: list[Evidence]
+
+    def closer(self, relevance: np.ndarray) -> Pairs:
+        """The looks as what a closer look is fitted to."""
+        near = self.nearest[self.looked]
+        chosen = self.looked[near]
+        rest = self.nearest & ~self.labels
+        return Pairs(
+            self.name,
+            self.pictures,
+            self.pairs[chosen],
+            relevance[chosen],
+            [seen for seen, kept in zip(self.seen, near, strict=True) if kept],
+            self.labels[chosen],
+            rest=int(rest.sum() - (~self.labels[chosen]).sum()),
+            missed=0,
+        )
+
+
+def measure_calibration(
+    runtime: Runtime,
+    directory: Path,
+    folder: Path,
+    *,
+    kinds: Sequence[str] = KINDS,
+    begin: Callable[[str], Callable[[int], object]] = lambda kind: lambda n: None,
+) -> dict[str, Any]:
+    """Measure both questions, or the one there is, on every kind prepared in `directory/sets` (`planted`), each left
+    out of what is fitted. Raises `DataError` for unknown kinds, and for fewer than two.
+    """
+    if len(kinds) < 2:
+        raise DataError(f"a kind is measured with what the others say: name two kinds at least, got {', '.join(kinds)}")
+    measured: dict[str, list[Kind]] = {question: [] for question in runtime.questions}
+    for name in kinds:
+        planted = open_planted(name, folder, directory / "sets")
+        panels, tick = encode(runtime, planted), begin(name)
+        for question, found in measured.items():
+            found.append(_pairs(runtime.asking(question), planted, panels, tick))
+    rows = [
+        _left_out(one, [other for other in found if other is not one]) for found in measured.values() for one in found
+    ]
+    return {"model": runtime.name, "revision": runtime.revision, "kinds": sorted(rows, key=lambda row: -row["ece"])}
+
+
+def _pairs(runtime: Runtime, planted: Planted, panels: Panels, tick: Callable[[int], object]) -> Kind:
+    question, count = runtime.question, len(planted.names)
+    candidates = candidate_pairs(runtime, panels.embeddings)
+    near = candidate_pairs(runtime, panels.embeddings, NEAREST)
+    drawn = np.sort(np.random.default_rng(SEED).integers(0, count, (2 * RANDOM, 2)), axis=1)
+    drawn = np.unique(drawn[drawn[:, 0] < drawn[:, 1]], axis=0)[:RANDOM]
+    drawn = drawn[~planted.matches(drawn, question)]
+    shifts = np.zeros(count, np.float32)
+    if runtime.manifest.questions[question].cohort:
+        logits = runtime.pair_logits(panels.tokens[candidates[:, 0]], panels.tokens[candidates[:, 1]])
+        shifts = runtime.shifts(candidates, logits, count)
+    pairs = np.concatenate([near, drawn])
+    nearest = np.arange(len(pairs)) < len(near)
+    known = ~planted.unknown(pairs, question)
+    pairs, nearest = pairs[known], nearest[known]
+    logits = runtime.pair_logits(panels.tokens[pairs[:, 0]], panels.tokens[pairs[:, 1]]) - shifts[pairs].mean(1)
+    labels = planted.matches(pairs, question)
+    looked = np.flatnonzero(runtime.relevance(logits) >= ABOVE) if question == COPY else np.empty(0, np.int64)
+    seen = evidence_of(planted, pairs[looked], runtime.threads, tick)
+    return Kind(planted.kind, question, count, pairs, logits, labels, nearest, looked, seen)
+
+
+def _left_out(one: Kind, others: Sequence[Kind]) -> dict[str, Any]:
+    """One kind with what is fitted to the others: error, reliability, and each rate beside what passes here."""
+    near = [other.logits[other.nearest] for other in others]
+    labels = [other.labels[other.nearest] for other in others]
+    fitted = Question(**fit_calibration(np.concatenate(near), np.concatenate(labels), weights_of_parts(labels)))
+
+    def plain(kind: Kind) -> np.ndarray:
+        return fitted.relevance(kind.logits).astype(np.float64)
+
+    closer = fit_verification([other.closer(plain(other)) for other in others]) if one.question == COPY else None
+
+    def answers(kind: Kind) -> np.ndarray:
+        relevance = plain(kind)
+        if closer is not None and len(kind.looked):
+            relevance[kind.looked] = closer.relevance(relevance[kind.looked], kind.seen)
+        return relevance
+
+    here, there = answers(one), [answers(other) for other in others]
+    rates: dict[str, dict[str, dict[str, float]]] = {}
+    for name in NEGATIVES:
+        of = [
+            (values, other.labels, other.nearest == (name == "nearest"))
+            for values, other in zip(there, others, strict=True)
+        ]
+        strangers = np.concatenate([values[chosen & ~known] for values, known, chosen in of])
+        thresholds = fit_thresholds(strangers, np.zeros(len(strangers), bool), RATES)
+        mine = here[(one.nearest == (name == "nearest")) & ~one.labels]
+        rates[name] = {
+            rate: {"threshold": bar, "measured": float((mine >= bar).mean())} for rate, bar in thresholds.items()
+        }
+    counted = _reliability(here[one.nearest], one.labels[one.nearest])
+    return {
+        "kind": one.name,
+        "question": one.question,
+        "pictures": one.pictures,
+        "pairs": int(one.nearest.sum()),
+        "matches": int((one.labels & one.nearest).sum()),
+        "ece": counted.error,
+        "bins": [
+            {"confidence": float(c), "frequency": float(f), "weight": float(w)}
+            for c, f, w in zip(counted.confidence, counted.frequency, counted.weight, strict=True)
+            if w
+        ],
+        "rates": rates,
+    }
+
+
+def _reliability(relevance: np.ndarray, labels: np.ndarray) -> Reliability:
+    return reliability(relevance, labels, even_weights(labels))
+
+
+def calibration_text(result: Mapping[str, Any]) -> str:
+    """A row for every kind and question, the worst first."""
+    columns = [(name, str(rate)) for name in NEGATIVES for rate in RATES]
+    head = ["kind", "question", "pairs", "matches", "ECE", *(f"{name} at {float(rate):.1%}" for name, rate in columns)]
+    lines = []
+    for row in result["kinds"]:
+        cells = [row["kind"], row["question"], row["pairs"], row["matches"], f"{row['ece']:.3f}"]
+        for name, rate in columns:
+            found = row["rates"][name].get(rate)
+            cells.append("-" if found is None else f"{found['measured']:.2%}")
+        lines.append(cells)
+    return (
+        f"{table(head, lines)}\nmodel {result['model']} {result['revision']}; each kind with what was fitted to the "
+        "others, matches and others weighing the same in the ECE"
+    )
+
+
+def draw_calibration(result: Mapping[str, Any], path: Path) -> None:
+    """Draw a reliability diagram for every kind and question, the worst first."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    rows, columns = result["kinds"], 6
+    lines = -(-len(rows) // columns)
+    figure, axes = pyplot.subplots(lines, columns, figsize=(2.1 * columns, 2.3 * lines), squeeze=False)
+    for axis in axes.flat[len(rows) :]:
+        axis.set_axis_off()
+    for axis, row in zip(axes.flat, rows, strict=False):
+        _draw_reliability(axis, row)
+    figure.supxlabel("probability", fontsize=9)
+    figure.supylabel("share of matches, as many matches as others", fontsize=9)
+    figure.tight_layout()
+    with whole_file(path) as unfinished:
+        figure.savefig(unfinished, format=path.suffix[1:], dpi=110)
+    pyplot.close(figure)
+
+
+def _draw_reliability(axis: Axes, row: Mapping[str, Any]) -> None:
+    bins = row["bins"]
+    axis.plot([0, 1], [0, 1], color="#bbbbbb", linewidth=1)
+    sizes = [6 + 120 * one["weight"] for one in bins]
+    axis.plot([one["confidence"] for one in bins], [one["frequency"] for one in bins], color="#0072b2", linewidth=1)
+    axis.scatter([one["confidence"] for one in bins], [one["frequency"] for one in bins], sizes, color="#0072b2")
+    axis.set_title(f"{row['kind']}, {row['question']}\nECE {row['ece']:.3f}", fontsize=8)
+    axis.set_xlim(-0.03, 1.03)
+    axis.set_ylim(-0.03, 1.03)
+    axis.tick_params(labelsize=7)
