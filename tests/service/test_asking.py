@@ -1,6 +1,7 @@
 import pytest
 
 from diptych import Collection
+from diptych_export.verdicts import VERDICTS
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def test_the_table_and_the_json_of_a_search_say_the_same(search):
     matches = search("--json").json["matches"]
     for row, match in zip(cells(search().out), matches, strict=True):
         moved = match["first_rank"] - match["rank"]
-        numbers = (f"{match['relevance_score']:.4f}", f"{match['similarity']:.4f}")
+        numbers = (f"{match['relevance_score']:.4f}", match["verdict"], f"{match['similarity']:.4f}")
         assert row == [str(match["rank"] + 1), f"{moved:+d}" if moved else "0", *numbers, match["path"]]
 
 
@@ -46,10 +47,10 @@ def test_what_the_network_did_not_look_at_has_a_dash_for_its_score_and_did_not_m
 
 def test_embeddings_alone_are_ordered_by_their_cosine(search):
     rows = cells(search("--candidates", 0, "--top", 7).out)
-    cosines = [float(row[3]) for row in rows]
+    cosines = [float(row[4]) for row in rows]
     assert len(rows) == 7
     assert cosines == sorted(cosines, reverse=True)
-    assert {(row[1], row[2]) for row in rows} == {("0", "-")}
+    assert {(row[1], row[2], row[3]) for row in rows} == {("0", "-", "-")}
 
 
 def test_a_picture_without_a_path_is_shown_by_its_id(diptych, scorer, model, photo_bytes, gallery, tmp_path):
@@ -69,10 +70,11 @@ def test_rerank_prints_the_names_as_they_were_given_best_first(diptych, gallery,
     monkeypatch.chdir(gallery)
     names = ["02.jpg", "more/../01.jpg", "./04.jpg", "01.jpg"]
     rows = cells(diptych("rerank", "01.jpg", *names, *model).out)
-    assert sorted(row[3] for row in rows) == sorted(names)
-    raw = [float(row[2]) for row in rows]
+    assert sorted(row[4] for row in rows) == sorted(names)
+    raw = [float(row[3]) for row in rows]
     assert raw == sorted(raw, reverse=True)
-    same = {row[3]: row[2] for row in rows}
+    assert {row[2] for row in rows} <= set(VERDICTS)
+    same = {row[4]: row[3] for row in rows}
     assert same["01.jpg"] == same["more/../01.jpg"]
     top = cells(diptych("rerank", "01.jpg", *names, "--top", 2, *model).out)
     assert top == rows[:2]

@@ -1,12 +1,17 @@
+import copy
 import threading
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from diptych import Scorer
+from diptych.demo import draw_scenes
 from diptych.scorer import best_first
 from diptych_export.errors import ArtifactError, PictureError
+from diptych_export.evidence import FEATURES, Verification
+from diptych_export.verification import describe
 
 
 @pytest.fixture
@@ -175,3 +180,45 @@ def test_a_model_of_one_question_scores_alike_whatever_is_asked(scorer, pictures
     assert scorer.asking("copy") is scorer.asking("thing") is scorer
     pairs = list(pairwise(pictures))
     assert scorer.predict(pairs, question="copy").tobytes() == scorer.predict(pairs).tobytes()
+
+
+WEIGHTS = dict.fromkeys(FEATURES, 0.0) | {"bias": -4.0, "agreement": 8.0}
+
+
+@pytest.fixture
+def looking(scorer):
+    """The scorer, whose model takes a closer look at every pair."""
+    manifest = scorer.runtime.manifest
+    look = Verification(1e-9, WEIGHTS, {"0.01": 0.5, "0.001": 0.9})
+    questions = {name: replace(one, verification=look) for name, one in manifest.questions.items()}
+    view = copy.copy(scorer)
+    view.runtime = copy.copy(scorer.runtime)
+    view.runtime.manifest = replace(manifest, questions=questions)
+    view.runtime._answer(next(iter(questions)))
+    return view
+
+
+def test_a_closer_look_decides_what_predict_says_and_no_raw_score(looking, scorer):
+    scene, other = draw_scenes(2)
+    pairs = [(scene, scene.resize((300, 220))), (scene, other)]
+    alike, different = looking.predict(pairs)
+    assert alike > 0.9 > 0.1 > different
+    raw = looking.predict(pairs, activation=False)
+    assert raw.tolist() == scorer.predict(pairs, activation=False).tolist()
+    found, looked = looking.look_closer(pairs, scorer.relevance(raw))
+    assert looked.all()
+    assert found.tolist() == [alike, different]
+    assert looking.verdict(alike, verified=True) == "same"
+    assert looking.verdict(alike) != "same"
+
+
+def test_each_picture_is_described_once_and_none_without_a_closer_look(looking, scorer, monkeypatch):
+    scene, other = draw_scenes(2)
+    described = []
+    monkeypatch.setattr(
+        "diptych.scorer.describe", lambda picture, limits: described.append(picture) or describe(picture)
+    )
+    looking.predict([(scene, other), (other, scene), (scene, scene)])
+    assert len(described) == 2
+    scorer.predict([(scene, other)])
+    assert len(described) == 2
