@@ -83,6 +83,11 @@ class Verification:
                 f"got {', '.join(self.weights)} and {self.above}"
             )
 
+    @property
+    def least(self) -> float:
+        """What pairs that are not looked at reach at the utmost: just less than the most lenient threshold."""
+        return float(np.nextafter(min(self.thresholds.values(), default=1.0), 0))
+
     def relevance(self, relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
         """Probabilities float64 (P,) of pairs that have those by the network alone, from the evidence of each."""
         odds = features(relevance, seen) @ np.array([self.weights[name] for name in FEATURES])

@@ -6,6 +6,7 @@ program draws. Half of the copies are edited easily, half hard (`edits`).
 
 import csv
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,6 +59,13 @@ class Planted:
     def planted(self) -> int:
         """How many pairs of copies there are."""
         return sum(count * (count - 1) // 2 for count in Counter(self.original.tolist()).values())
+
+
+def open_kinds(kinds: Sequence[str], folder: Path, sets: Path) -> list[Planted]:
+    """`open_planted` of kinds that are measured with what is fitted to the others: `DataError` for fewer than two."""
+    if len(kinds) < 2:
+        raise DataError(f"a kind is measured with what the others say: name two kinds at least, got {', '.join(kinds)}")
+    return [open_planted(kind, folder, sets) for kind in kinds]
 
 
 def open_planted(kind: str, folder: Path, sets: Path) -> Planted:

@@ -126,7 +126,7 @@ def _threshold(others: Sequence[np.ndarray], totals: Sequence[int], rate: float)
     if rate * sum(totals) < 1:
         return None
     scores = np.concatenate(others)
-    shares = np.repeat([1 / total / len(totals) for total in totals], [len(known) for known in others])
+    shares = np.repeat([1 / max(total, 1) / len(totals) for total in totals], [len(known) for known in others])
     order = np.argsort(-scores, kind="stable")
     above = np.cumsum(shares[order])
     place = int(np.searchsorted(above, rate, side="right"))

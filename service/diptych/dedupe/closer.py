@@ -54,7 +54,8 @@ class CloserLook:
         seen = self._seen([(a, b) for a, b in pairs[above].tolist()])
         known = [evidence for evidence in seen if evidence is not None]
         looked = above[[evidence is not None for evidence in seen]]
-        found = scores.copy()
+        # What was not worth a look passes no threshold that was found for what was.
+        found = np.where(scores < self.verification.above, np.minimum(scores, self.verification.least), scores)
         found[looked] = np.round(self.verification.relevance(scores[looked], known), 7)
         return found
 

@@ -16,7 +16,7 @@ from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.keeper import DEFAULT, preference
 from diptych.dedupe.ledger import Ledger
 from diptych.dedupe.scores import PairScores
-from diptych.dedupe.threshold import automatic, most_lenient, stated
+from diptych.dedupe.threshold import automatic_of, most_lenient, stated
 from diptych.errors import UnknownPictureError
 from diptych.picture import Picture, of_record
 from diptych_export.questions import COPY
@@ -92,11 +92,10 @@ def find_duplicates(
     found = sorted(_everything(collection) if pictures is None else pictures, key=lambda p: p.path)
     ids = sorted({picture.id for picture in found})
     asked = collection.scorer.asking(question).runtime
-    rates = stated(asked)
-    limit = automatic(rates, len(ids)) if threshold == "auto" else threshold
+    limit = automatic_of(asked, len(ids)) if threshold == "auto" else threshold
     if not 0 < limit <= 1:
         raise ValueError(f"threshold must be 'auto' or above 0 and at most 1, got {limit}")
-    bound = min(limit, most_lenient(rates) if bound is None else bound)
+    bound = min(limit, most_lenient(stated(asked)) if bound is None else bound)
     order = preference(found, keep)
     place = {id: number for number, id in enumerate(ids)}
     contents = list(dict.fromkeys(place[found[number].id] for number in order))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from diptych_export.runtime import Runtime
 
 FALSE_PAIRS = 1 / 200  # for each picture
+_NEAR = 10  # near look-alikes of a picture
 _RANDOM = 1 / 1000  # how often a random pair passes, for once that a near look-alike does
 
 
@@ -29,11 +30,21 @@ def stated(runtime: Runtime) -> Mapping[str, float]:
     return runtime.verification.thresholds if runtime.verification else runtime.thresholds
 
 
-def automatic(thresholds: Mapping[str, float], pictures: int) -> float:
+def automatic_of(runtime: Runtime, pictures: int) -> float:
+    """The threshold of a model for so many pictures: see `automatic`.
+
+    What passes a closer look by mistake is no chance any more, but the nearest look-alikes, and a picture has some ten
+    of them however many others there are.
+    """
+    return automatic(stated(runtime), pictures, FALSE_PAIRS / _NEAR if runtime.verification else 1.0)
+
+
+def automatic(thresholds: Mapping[str, float], pictures: int, most: float = 1.0) -> float:
     """The threshold in (0, 1) for so many pictures, from the model's {false-positive rate: relevance score}.
 
     Between stated rates, and beyond the lowest one, its log-odds are on a line over the logarithm of the rate; it is
-    never more lenient than the highest one. Raises DedupeError for a model with fewer than two rates.
+    never more lenient than the highest one, or than at a rate of `most`. Raises DedupeError for a model with fewer than
+    two rates.
     """
     known = sorted(
         (math.log(float(rate)), math.log(score / (1 - score))) for rate, score in thresholds.items() if 0 < score < 1
@@ -44,7 +55,7 @@ def automatic(thresholds: Mapping[str, float], pictures: int) -> float:
         )
     # Of n pictures each is in (n - 1) pairs, and a pair is one for two.
     wanted = math.log(2 * FALSE_PAIRS / (max(pictures - 1, 1) * _RANDOM))
-    wanted = min(wanted, known[-1][0])
+    wanted = min(wanted, known[-1][0], math.log(most))
     (low, odds), (high, other) = next(pair for pair in pairwise(known) if wanted <= pair[1][0])
     return 1 / (1 + math.exp(-(odds + (other - odds) * (wanted - low) / (high - low))))
 

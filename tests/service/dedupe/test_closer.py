@@ -9,6 +9,7 @@ from diptych import Collection, Scorer, find_duplicates
 from diptych.dedupe import closer as module
 from diptych.dedupe.closer import CloserLook
 from diptych.dedupe.ledger import Ledger
+from diptych.dedupe.threshold import automatic_of
 from diptych.demo import draw_scenes
 from diptych.errors import UnknownPictureError
 from diptych_export.evidence import FEATURES, Verification
@@ -56,6 +57,13 @@ def test_what_the_network_calls_different_is_not_looked_at(scenes, monkeypatch):
     monkeypatch.setattr(module, "verify", pytest.fail)
     scores = np.full(6, 0.05)
     assert closer_look(scenes, Ledger(None, "x")).scores(every_pair(4), scores).tolist() == scores.tolist()
+
+
+def test_what_is_not_looked_at_passes_no_threshold_of_what_is(scenes):
+    look = closer_look(scenes, Ledger(None, "x"))
+    look.verification = replace(LOOK, above=0.95)
+    found = look.scores(every_pair(4), np.full(6, 0.94))
+    assert 0.499 < found.max() < min(LOOK.thresholds.values())
 
 
 def test_no_pair_is_looked_at_twice_whatever_the_model(scenes, tmp_path, monkeypatch):
@@ -113,7 +121,7 @@ def test_groups_are_made_of_what_the_closer_look_says(scenes):
         (group,) = found.groups
         paths = {group.keeper.path, *(member.picture.path for member in group.others)}
         assert {path.rsplit("/", 1)[1] for path in paths} == {"0.png", "copy.png"}
-        assert find_duplicates(collection).threshold <= 0.9
+        assert find_duplicates(collection).threshold == automatic_of(view.runtime, 4)
     finally:
         collection.scorer = before
 

@@ -1,8 +1,12 @@
+from dataclasses import replace
+
 import pytest
 
-from diptych.dedupe.threshold import automatic, most_lenient
+from diptych.dedupe.threshold import automatic, automatic_of, most_lenient
 from diptych.errors import DedupeError
+from diptych_export.evidence import FEATURES, Verification
 from diptych_export.manifest import Manifest, find_artifact
+from diptych_export.runtime import Runtime
 
 STATED = {"0.01": 0.94, "0.001": 0.9988, "0.0001": 0.9997}
 
@@ -36,3 +40,16 @@ def test_the_released_model_states_what_it_takes():
 def test_a_report_begins_at_the_most_lenient_stated_threshold():
     assert most_lenient(STATED) == 0.94
     assert most_lenient({}) == 0.5
+
+
+def test_after_a_closer_look_a_picture_has_its_near_look_alikes_however_many_others_there_are(artifact):
+    runtime = Runtime.open(artifact, threads=1)
+    (name,) = runtime.questions
+    assert automatic_of(runtime, 2_000) == automatic(runtime.thresholds, 2_000)
+    look = Verification(0.9, dict.fromkeys(FEATURES, 0.0), STATED)
+    question = replace(runtime.manifest.questions[name], verification=look)
+    runtime.manifest = replace(runtime.manifest, questions={name: question})
+    runtime._answer(name)
+    few, some, many = (automatic_of(runtime, count) for count in (10, 2_000, 200_000))
+    assert few == some == automatic(STATED, 20_001)
+    assert some < many == automatic(STATED, 200_000)

@@ -27,7 +27,7 @@ from diptych_training.calibration import (
     weights_of_parts,
 )
 from diptych_training.errors import DataError
-from diptych_training.planted import KINDS, Planted, open_planted
+from diptych_training.planted import KINDS, Planted, open_kinds
 from diptych_training.verification import ABOVE, Pairs, candidate_pairs, encode, evidence_of, fit_verification
 from diptych_training.whole import whole_file
 
@@ -85,12 +85,9 @@ def measure_calibration(
     """Measure both questions, or the one there is, on every kind prepared in `directory/sets` (`planted`), each left
     out of what is fitted. Raises `DataError` for unknown kinds, and for fewer than two.
     """
-    if len(kinds) < 2:
-        raise DataError(f"a kind is measured with what the others say: name two kinds at least, got {', '.join(kinds)}")
     measured: dict[str, list[Kind]] = {question: [] for question in runtime.questions}
-    for name in kinds:
-        planted = open_planted(name, folder, directory / "sets")
-        panels, tick = encode(runtime, planted), begin(name)
+    for planted in open_kinds(kinds, folder, directory / "sets"):
+        panels, tick = encode(runtime, planted), begin(planted.kind)
         for question, found in measured.items():
             found.append(_pairs(runtime.asking(question), planted, panels, tick))
     rows = [
@@ -116,6 +113,11 @@ def _pairs(runtime: Runtime, planted: Planted, panels: Panels, tick: Callable[[i
     pairs, nearest = pairs[known], nearest[known]
     logits = runtime.pair_logits(panels.tokens[pairs[:, 0]], panels.tokens[pairs[:, 1]]) - shifts[pairs].mean(1)
     labels = planted.matches(pairs, question)
+    if labels[nearest].all() or not labels[nearest].any():
+        raise DataError(
+            f"among the nearest pictures of {planted.kind} {labels[nearest].sum()} of {nearest.sum()} pairs match: "
+            "there is nothing to measure; leave it out, or measure a model that has learnt more"
+        )
     looked = np.flatnonzero(runtime.relevance(logits) >= ABOVE) if question == COPY else np.empty(0, np.int64)
     seen = evidence_of(planted, pairs[looked], runtime.threads, tick)
     return Kind(planted.kind, question, count, pairs, logits, labels, nearest, looked, seen)

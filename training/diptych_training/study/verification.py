@@ -15,7 +15,7 @@ from diptych_export.questions import COPY
 from diptych_export.runtime import Runtime
 from diptych_training.calibration import even_weights, expected_calibration_error
 from diptych_training.errors import DataError
-from diptych_training.planted import KINDS, open_planted
+from diptych_training.planted import KINDS, open_kinds
 from diptych_training.verification import Pairs, fit_verification, look_closer
 
 
@@ -27,8 +27,11 @@ def study_verification(
     kinds: Sequence[str] = KINDS,
     begin: Callable[[str], Callable[[int], object]] = lambda kind: lambda n: None,
 ) -> dict[str, Any]:
-    """Look closer in every kind, fit `verification` to all, and say of each what one fitted to the others finds."""
-    opened = [open_planted(kind, folder, directory / "sets") for kind in kinds]
+    """Look closer in every kind, fit `verification` to all, and say of each what one fitted to the others finds.
+
+    Raises `DataError` for unknown kinds, and for fewer than two.
+    """
+    opened = open_kinds(kinds, folder, directory / "sets")
     sets = [look_closer(runtime, planted, tick=begin(planted.kind)) for planted in opened]
     fitted = fit_verification(sets)
     rows = [row(fit_verification([other for other in sets if other is not one]), one) for one in sets]

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Request
 from diptych.collection import Collection
 from diptych.dedupe.duplicates import Duplicates as Found
 from diptych.dedupe.duplicates import find_duplicates
-from diptych.dedupe.threshold import automatic, stated
+from diptych.dedupe.threshold import automatic_of
 from diptych.errors import DedupeError, UnknownPictureError
 from diptych.http.answers import DuplicateGroup, DuplicateItem, Duplicates, DuplicatesBegun, ImageItem
 from diptych.http.bodies import require_json
@@ -121,7 +121,7 @@ def _check(body: DuplicatesRequest, collection: Collection) -> None:
         raise RequestError(422, "too_many_pictures", message, param="collection")
     if body.threshold == "auto":
         try:
-            automatic(stated(collection.scorer.asking(COPY).runtime), count)
+            automatic_of(collection.scorer.asking(COPY).runtime, count)
         except DedupeError as error:
             raise RequestError(422, "no_thresholds", str(error), param="threshold") from None
 
