@@ -19,7 +19,7 @@ from diptych_export.errors import ArtifactError
 from diptych_export.evidence import Verification
 from diptych_export.normalization import normalized, shifts_of_pairs
 from diptych_export.questions import MATCH, default_question, lifted
-from diptych_export.verdicts import verdict
+from diptych_export.verdicts import Verdict, verdict
 
 FORMAT = 2
 MANIFEST = "manifest.json"
@@ -65,7 +65,7 @@ class Question:
         known = self.scale * np.asarray(logits, np.float64) + self.offset
         return (0.5 + 0.5 * np.tanh(0.5 * known)).astype(np.float32)
 
-    def verdict(self, relevance: float, *, verified: bool = False) -> str:
+    def verdict(self, relevance: float, *, verified: bool = False) -> Verdict:
         """What a relevance comes to (see `verdicts`), of a pair that was `verified` by a closer look or was not."""
         if verified and self.verification:
             return verdict(relevance, self.verification.thresholds)

@@ -23,6 +23,7 @@ from diptych_export.manifest import EXPLAIN_GRAPH, PAIR_GRAPH, PANEL_GRAPH, Mani
 from diptych_export.providers import CPU, GPU, PROVIDERS, gpu_providers, obstacle, took
 from diptych_export.questions import answered, default_question
 from diptych_export.threads import thread_count
+from diptych_export.verdicts import Verdict
 
 PANEL_CHUNK, PAIR_CHUNK = 4, 8
 GPU_PANEL_CHUNK, GPU_PAIR_CHUNK = 32, 256
@@ -222,7 +223,7 @@ class Runtime:
         """
         return self._asked.normalized(logits)
 
-    def verdict(self, relevance: float, *, verified: bool = False) -> str:
+    def verdict(self, relevance: float, *, verified: bool = False) -> Verdict:
         """*same*, *likely*, *unsure* or *different*, to its question (see `verdicts`)."""
         return self._asked.verdict(relevance, verified=verified)
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
-SAME, LIKELY, UNSURE, DIFFERENT = "same", "likely", "unsure", "different"
-VERDICTS = (SAME, LIKELY, UNSURE, DIFFERENT)
+Verdict = Literal["same", "likely", "unsure", "different"]
+
+VERDICTS: tuple[Verdict, ...] = ("same", "likely", "unsure", "different")
 _UNSTATED = (0.9, 0.99)  # of a model that states no rates
 _EVEN = 0.5
 
 
-def verdict(relevance: float, thresholds: Mapping[str, float], *, sure: bool = True) -> str:
+def verdict(relevance: float, thresholds: Mapping[str, float], *, sure: bool = True) -> Verdict:
     """What a probability comes to, by {false-positive rate: relevance}: *same* from the strictest threshold on,
     *likely* from the one before it, *unsure* from even odds on. What is not `sure`, for want of a closer look, is
     *likely* at most.
@@ -21,7 +23,7 @@ def verdict(relevance: float, thresholds: Mapping[str, float], *, sure: bool = T
     stated = sorted(thresholds.values()) or list(_UNSTATED)
     likely = stated[-2] if len(stated) > 1 else stated[-1]
     if sure and relevance >= stated[-1]:
-        return SAME
+        return "same"
     if relevance >= likely:
-        return LIKELY
-    return UNSURE if relevance >= _EVEN else DIFFERENT
+        return "likely"
+    return "unsure" if relevance >= _EVEN else "different"

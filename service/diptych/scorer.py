@@ -14,6 +14,7 @@ from diptych.engine import Engine
 from diptych_export.errors import ArtifactError, PictureError
 from diptych_export.pictures import PictureLimits, PictureSource, panel_pixels, query_pixels
 from diptych_export.runtime import Panels, Runtime
+from diptych_export.verdicts import Verdict
 from diptych_export.verification import View, describe, verify
 
 ENCODE_BATCH = 64
@@ -119,7 +120,7 @@ class Scorer:
         """Calibrated probabilities float32 in [0, 1] that the answer to its question is yes."""
         return self.runtime.relevance(logits)
 
-    def verdict(self, relevance: float, *, verified: bool = False) -> str:
+    def verdict(self, relevance: float, *, verified: bool = False) -> Verdict:
         """What a probability of its question comes to: *same*, *likely*, *unsure* or *different*.
 
         *same* is said of one in 10,000 pairs that are no match but each other's nearest, if that is the strictest rate

@@ -17,6 +17,7 @@ from diptych.scorer import Scorer, best_first
 from diptych.tracing import span
 from diptych_export.crops import nearest_of_all, second_looks
 from diptych_export.pictures import PictureSource
+from diptych_export.verdicts import Verdict
 
 PAIR_BATCH = 64
 
@@ -39,7 +40,7 @@ class Match:
     similarity: float
     rank: int
     first_rank: int
-    verdict: str | None = None
+    verdict: Verdict | None = None
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from diptych.http.references import Picture
-
-Verdict = Literal["same", "likely", "unsure", "different"]
+from diptych_export.verdicts import Verdict
 
 
 class Usage(BaseModel):

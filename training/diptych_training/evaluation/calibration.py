@@ -127,7 +127,8 @@ def _left_out(one: Kind, others: Sequence[Kind]) -> dict[str, Any]:
     """One kind with what is fitted to the others: error, reliability, and each rate beside what passes here."""
     near = [other.logits[other.nearest] for other in others]
     labels = [other.labels[other.nearest] for other in others]
-    fitted = Question(**fit_calibration(np.concatenate(near), np.concatenate(labels), weights_of_parts(labels)))
+    line = fit_calibration(np.concatenate(near), np.concatenate(labels), weights_of_parts(labels))
+    fitted = Question(scale=line["scale"], offset=line["offset"])
 
     def plain(kind: Kind) -> np.ndarray:
         return fitted.relevance(kind.logits).astype(np.float64)
