@@ -44,21 +44,36 @@ class Evidence:
         return self.inliers >= FEWEST
 
 
-# What a logistic regression sees of a pair: its log-odds by the network alone, and the evidence.
+def _above(value: float, bound: float, scale: float = 1.0) -> float:
+    return scale * max(0.0, value - bound)
+
+
+# What a logistic regression sees of a pair: its log-odds by the network alone, and the evidence, of whose shares the
+# last few hundredths say most. All of it is of the order of 1.
 FEATURES: Mapping[str, Callable[[float, Evidence], float]] = {
     "bias": lambda odds, seen: 1.0,
     "odds": lambda odds, seen: odds / 4,
     "registered": lambda odds, seen: float(seen.registered),
     "registered_odds": lambda odds, seen: odds / 4 * seen.registered,
-    "agreement": lambda odds, seen: seen.agreement**4,
-    "worst": lambda odds, seen: max(0.0, seen.worst),
-    "detail": lambda odds, seen: seen.detail,
+    "agreement_60": lambda odds, seen: _above(seen.agreement, 0.6),
+    "agreement_85": lambda odds, seen: _above(seen.agreement, 0.85),
+    "agreement_97": lambda odds, seen: _above(seen.agreement, 0.97, 10),
+    "detail_60": lambda odds, seen: _above(seen.detail, 0.6),
+    "detail_90": lambda odds, seen: _above(seen.detail, 0.9, 3),
+    "worst_30": lambda odds, seen: _above(seen.worst, 0.3),
+    "worst_80": lambda odds, seen: _above(seen.worst, 0.8, 3),
     "coverage": lambda odds, seen: seen.coverage,
     "containment": lambda odds, seen: seen.containment,
-    "recoloured": lambda odds, seen: seen.recoloured,
-    "error": lambda odds, seen: min(seen.error, 4.0) / 2,
+    "containment_97": lambda odds, seen: _above(seen.containment, 0.97, 30),
+    "recoloured": lambda odds, seen: min(seen.recoloured, 0.02) * 50,
+    "recoloured_more": lambda odds, seen: min(seen.recoloured, 0.1) * 10,
+    "error": lambda odds, seen: min(seen.error, 0.3) * 3,
+    "error_more": lambda odds, seen: _above(min(seen.error, 2.0), 0.3),
     "inliers": lambda odds, seen: math.log1p(seen.inliers) / 4,
+    "many_inliers": lambda odds, seen: _above(math.log1p(seen.inliers), 4),
     "explained": lambda odds, seen: seen.inliers / (seen.matches + 5),
+    "matched": lambda odds, seen: seen.inliers / (seen.keypoints + 20),
+    "blocks": lambda odds, seen: math.log1p(seen.blocks) / 5,
     # Where there was much to be matched, and nothing did.
     "unmatched": lambda odds, seen: 0.0 if seen.registered else math.log1p(seen.keypoints) / 6,
 }

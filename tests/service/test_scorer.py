@@ -182,7 +182,7 @@ def test_a_model_of_one_question_scores_alike_whatever_is_asked(scorer, pictures
     assert scorer.predict(pairs, question="copy").tobytes() == scorer.predict(pairs).tobytes()
 
 
-WEIGHTS = dict.fromkeys(FEATURES, 0.0) | {"bias": -4.0, "agreement": 8.0}
+WEIGHTS = dict.fromkeys(FEATURES, 0.0) | {"bias": -4.0, "registered": 4.0, "agreement_60": 12.0}
 
 
 @pytest.fixture

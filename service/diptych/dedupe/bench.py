@@ -31,7 +31,7 @@ from diptych_export.manifest import Manifest, find_artifact
 from diptych_export.threads import thread_count
 
 EACH = 6  # pictures of one photo, itself among them
-THRESHOLDS = ("auto", "0.999", "0.99", "0.94")
+THRESHOLDS = ("auto", "0.95", "0.9", "0.7")
 
 _MAIN = "import sys; from diptych.cli import main; sys.exit(main())"
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from diptych_export.runtime import Runtime
 
 FALSE_PAIRS = 1 / 200  # for each picture
-_NEAR = 10  # near look-alikes of a picture
 _RANDOM = 1 / 1000  # how often a random pair passes, for once that a near look-alike does
 
 
@@ -33,10 +32,10 @@ def stated(runtime: Runtime) -> Mapping[str, float]:
 def automatic_of(runtime: Runtime, pictures: int) -> float:
     """The threshold of a model for so many pictures: see `automatic`.
 
-    What passes a closer look by mistake is no chance any more, but the nearest look-alikes, and a picture has some ten
-    of them however many others there are.
+    What passes a closer look by mistake is no chance any more but a look-alike, and a picture has about one however
+    many others there are.
     """
-    return automatic(stated(runtime), pictures, FALSE_PAIRS / _NEAR if runtime.verification else 1.0)
+    return automatic(stated(runtime), pictures, FALSE_PAIRS if runtime.verification else 1.0)
 
 
 def automatic(thresholds: Mapping[str, float], pictures: int, most: float = 1.0) -> float:

@@ -31,7 +31,7 @@ def test_every_way_is_measured_on_the_same_pictures(measured):
 
 def test_a_stricter_threshold_lets_fewer_go_and_a_looser_tolerance_more(measured):
     by_setting = {row["setting"]: row["could_go"] for row in measured["rows"] if row["method"] == "diptych"}
-    assert by_setting["0.94"] >= by_setting["0.99"] >= by_setting["0.999"] > 0
+    assert by_setting["0.7"] >= by_setting["0.9"] >= by_setting["0.95"] > 0
     hashed = [row["could_go"] for row in measured["rows"] if row["method"] == "czkawka's gradient 16x16"]
     assert hashed == sorted(hashed)
     assert hashed[-1] > hashed[0]
@@ -39,7 +39,7 @@ def test_a_stricter_threshold_lets_fewer_go_and_a_looser_tolerance_more(measured
 
 def test_the_table_names_every_method_and_the_time_of_every_run(measured):
     shown = text(measured)
-    for words in ("50 pictures of 8 photos", "all of them new", "nothing new", "1 new", "auto, 0.9", *HASHES):
+    for words in ("50 pictures of 8 photos", "all of them new", "nothing new", "1 new", "auto, 0.8", *HASHES):
         assert words in shown
 
 

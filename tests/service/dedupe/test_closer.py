@@ -15,7 +15,7 @@ from diptych.errors import UnknownPictureError
 from diptych_export.evidence import FEATURES, Verification
 
 # Only what can be laid over each other, and agrees, is a copy.
-WEIGHTS = dict.fromkeys(FEATURES, 0.0) | {"bias": -4.0, "agreement": 8.0}
+WEIGHTS = dict.fromkeys(FEATURES, 0.0) | {"bias": -4.0, "registered": 4.0, "agreement_60": 12.0}
 LOOK = Verification(0.1, WEIGHTS, {"0.01": 0.5, "0.001": 0.9})
 
 

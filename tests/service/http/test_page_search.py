@@ -102,7 +102,7 @@ def test_why_shows_what_the_network_looked_at_and_follows_keys_and_pointer(visit
     assert page.locator("#why-dialog .link").count() == len(answer["links"]) > 0
     facts = page.eval_on_selector_all("#why-dialog dd", "nodes => nodes.map(node => node.textContent)")
     assert facts[0].startswith(f"{answer['relevance_score']:.3f}")
-    assert facts[1:] == [f"{answer['raw_score']:.2f}", f"{answer['crossing'] * 100:.0f} %"]
+    assert facts[1:] == [answer["verdict"], f"{answer['raw_score']:.2f}", f"{answer['crossing'] * 100:.0f} %"]
     ends = page.eval_on_selector_all("#why-dialog .patches img", "images => images.map(image => image.src)")
     assert [query in ends[0], other in ends[1]] == [True, True]
 
