@@ -18,6 +18,7 @@ from diptych_export.evidence import Evidence
 from diptych_export.questions import MATCH
 
 LEDGER = "dedupe.sqlite"
+_EVIDENCE_OF = TypeAdapter(Evidence)
 _VERSION = 3
 
 # Pairs are named by the ids of contents, so a file that changes its name keeps its scores and one that changes its
@@ -193,7 +194,7 @@ def _sides(pair: tuple[str, str]) -> list[bytes]:
 
 def _read(seen: str) -> Evidence | None:
     try:
-        return TypeAdapter(Evidence).validate_json(seen)
+        return _EVIDENCE_OF.validate_json(seen)
     except ValidationError:
         return None
 

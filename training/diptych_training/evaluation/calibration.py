@@ -98,13 +98,13 @@ def measure_calibration(
 
 def _pairs(runtime: Runtime, planted: Planted, panels: Panels, tick: Callable[[int], object]) -> Kind:
     question, count = runtime.question, len(planted.names)
-    candidates = candidate_pairs(runtime, panels.embeddings)
     near = candidate_pairs(runtime, panels.embeddings, NEAREST)
     drawn = np.sort(np.random.default_rng(SEED).integers(0, count, (2 * RANDOM, 2)), axis=1)
     drawn = np.unique(drawn[drawn[:, 0] < drawn[:, 1]], axis=0)[:RANDOM]
     drawn = drawn[~planted.matches(drawn, question)]
     shifts = np.zeros(count, np.float32)
     if runtime.manifest.questions[question].cohort:
+        candidates = candidate_pairs(runtime, panels.embeddings)
         logits = runtime.pair_logits(panels.tokens[candidates[:, 0]], panels.tokens[candidates[:, 1]])
         shifts = runtime.shifts(candidates, logits, count)
     pairs = np.concatenate([near, drawn])

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from diptych_export.commandline import Subparsers, add_common, emit, progress, remark
 from diptych_export.questions import ASKED, COPY, THING
@@ -51,21 +51,8 @@ def register(subparsers: Subparsers) -> None:
     pairs.add_argument("pairs", type=Path, metavar="PAIRS.csv", help="columns image_a, image_b, label (1 or 0)")
     pairs.add_argument("--root", type=Path, metavar="DIR", help="the folder paths start from (default: the CSV's)")
 
-    name, what = "calibration", "what probabilities are worth on kinds of pictures that they were not fitted to"
-    calibration = add_common(protocols.add_parser(name, help=what, description=what[:1].upper() + what[1:] + "."))
-    calibration.set_defaults(run=run_calibration)
-    calibration.add_argument(
-        "--model", default="photo", help="a released model, an artifact or a checkpoint (default: photo)"
-    )
-    calibration.add_argument("--only", nargs="+", default=[], metavar="KIND", help="only these kinds of pictures")
-    calibration.add_argument(
-        "--out",
-        "-o",
-        type=Path,
-        default=Path("runs/verification"),
-        metavar="DIR",
-        help="where the pictures are kept (%(default)s)",
-    )
+    what = "what probabilities are worth on kinds of pictures that they were not fitted to"
+    calibration = add_kinds(protocols, "calibration", what, run_calibration)
     calibration.add_argument(
         "--plot", type=Path, metavar="FILE", help="draw reliability diagrams, as .png, .svg or .pdf"
     )
@@ -124,24 +111,45 @@ def run_calibration(args: argparse.Namespace) -> int:
     """`diptych evaluate calibration`."""
     from diptych_training.bench.plot import check_plot
     from diptych_training.evaluation.calibration import calibration_text, draw_calibration, measure_calibration
+
+    if args.plot:
+        check_plot(args.plot)
+    result = measure_kinds(args, measure_calibration)
+    if args.plot:
+        draw_calibration(result, args.plot)
+        remark(args, f"plot: {args.plot}")
+    emit(args, result, calibration_text(result))
+    return 0
+
+
+def add_kinds(
+    subparsers: Subparsers, name: str, help: str, run: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    """Add a command that measures a model on the collections of `planted`."""
+    parser = add_common(subparsers.add_parser(name, help=help, description=help[:1].upper() + help[1:] + "."))
+    parser.set_defaults(run=run)
+    parser.add_argument(
+        "--model", default="photo", help="a released model, an artifact or a checkpoint (default: photo)"
+    )
+    parser.add_argument("--only", nargs="+", default=[], metavar="KIND", help="only these kinds of pictures")
+    where = {"type": Path, "default": Path("runs/verification"), "metavar": "DIR"}
+    parser.add_argument("--out", "-o", **where, help="where the pictures are kept (%(default)s)")
+    return parser
+
+
+def measure_kinds(args: argparse.Namespace, measure: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+    """Run such a command: `measure(runtime, directory, folder, kinds=..., begin=...)`, with a bar for each kind."""
     from diptych_training.evaluation.models import open_model
     from diptych_training.photos import data_folder
     from diptych_training.planted import KINDS
 
-    if args.plot:
-        check_plot(args.plot)
     with ExitStack() as stack:
 
         def begin(kind: str) -> Callable[[int], object]:
             return stack.enter_context(progress((), args, unit="pair", desc=kind)).update
 
         runtime = stack.enter_context(open_model(args.model))
-        result = measure_calibration(runtime, args.out, data_folder(), kinds=args.only or KINDS, begin=begin)
-    if args.plot:
-        draw_calibration(result, args.plot)
-        remark(args, f"plot: {args.plot}")
-    emit(args, result, calibration_text(result))
-    return 0
+        return measure(runtime, args.out, data_folder(), kinds=args.only or KINDS, begin=begin)
 
 
 def _protocol(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diptych_export.commandline import Subparsers, add_common, emit, progress, remark
+from diptych_training.evaluation.commands import add_kinds, measure_kinds
 
 if TYPE_CHECKING:
     from diptych_training.evaluation.stages import Entrants
@@ -73,21 +74,8 @@ def register(subparsers: Subparsers) -> None:
     limits.set_defaults(run=study_limits)
     limits.add_argument("--model", default="photo", help="a released model or an artifact (default: %(default)s)")
     limits.add_argument("--plot", type=Path, metavar="FILE", help="draw the pairs with that beside them, as .png")
-    name, what = "verification", "what a closer look makes of the pairs that a model takes for copies"
-    verification = add_common(subjects.add_parser(name, help=what, description=what[:1].upper() + what[1:] + "."))
-    verification.set_defaults(run=study_verification)
-    verification.add_argument(
-        "--model", default="photo", help="a released model, an artifact or a checkpoint (default: %(default)s)"
-    )
-    verification.add_argument("--only", nargs="+", default=[], metavar="KIND", help="only these kinds of pictures")
-    verification.add_argument(
-        "--out",
-        "-o",
-        type=Path,
-        default=Path("runs/verification"),
-        metavar="DIR",
-        help="where the sets are kept (%(default)s)",
-    )
+    what = "what a closer look makes of the pairs that a model takes for copies"
+    verification = add_kinds(subjects, "verification", what, study_verification)
     verification.add_argument(
         "--save", type=Path, metavar="CHECKPOINT", help="write what was fitted into this checkpoint"
     )
@@ -205,19 +193,10 @@ def study_limits(args: argparse.Namespace) -> int:
 
 def study_verification(args: argparse.Namespace) -> int:
     """`diptych study verification`."""
-    from diptych_training.evaluation.models import open_model
-    from diptych_training.photos import data_folder
-    from diptych_training.planted import KINDS
     from diptych_training.study.verification import save_verification, verification_text
     from diptych_training.study.verification import study_verification as study
 
-    with ExitStack() as stack:
-
-        def begin(kind: str) -> Callable[[int], object]:
-            return stack.enter_context(progress((), args, unit="pair", desc=kind)).update
-
-        runtime = stack.enter_context(open_model(args.model))
-        result = study(runtime, args.out, data_folder(), kinds=args.only or KINDS, begin=begin)
+    result = measure_kinds(args, study)
     if args.save:
         save_verification(result, args.save)
     emit(args, result, verification_text(result))
