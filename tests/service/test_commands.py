@@ -69,7 +69,7 @@ def test_search_shows_rank_movement_scores_and_path(diptych, store, gallery, mod
     result = diptych("search", gallery / "01.jpg", "--store", store, "--top", 5, *model)
     assert result.code == 0
     header, *rows = result.out.splitlines()
-    assert header.split() == ["rank", "moved", "score", "cosine", "path"]
+    assert header.split() == ["rank", "moved", "score", "verdict", "cosine", "path"]
     assert len(rows) == 5
     assert [row.split()[0] for row in rows] == ["1", "2", "3", "4", "5"]
     assert all(row.endswith(".jpg") for row in rows)
@@ -96,8 +96,8 @@ def test_search_as_json_has_both_orders(diptych, store, gallery, model):
     found = diptych(*arguments).json
     assert set(found) == {"query", "model", "question", "matches", "candidates", "looked_at", "timings"}
     assert len(found["matches"]) == len(found["candidates"]) == 4
-    assert SCORES | {"id", "path", "metadata", "similarity", "rank", "first_rank"} == set(found["matches"][0])
-    assert found["matches"][3]["relevance_score"] is None
+    assert SCORES | {"verdict", "id", "path", "metadata", "similarity", "rank", "first_rank"} == set(found["matches"][0])
+    assert found["matches"][3]["relevance_score"] is found["matches"][3]["verdict"] is None
 
 
 def test_search_and_stats_work_while_another_process_writes(diptych, store, gallery, model, scorer):
@@ -151,7 +151,7 @@ def test_verify_exits_with_1_on_damage(diptych, store):
 def test_the_score_of_a_pair_does_not_depend_on_its_order(diptych, gallery, model):
     a, b = gallery / "01.jpg", gallery / "02.jpg"
     forward, turned = (diptych("score", *pair, *model, "--json").json for pair in ((a, b), (b, a)))
-    assert SCORES | {"image_a", "image_b", "model", "revision", "question"} == set(forward)
+    assert SCORES | {"verdict", "image_a", "image_b", "model", "revision", "question"} == set(forward)
     assert {key: forward[key] for key in SCORES} == {key: turned[key] for key in SCORES}
     assert diptych("score", a, b, *model).out == diptych("score", b, a, *model).out
 
@@ -202,7 +202,7 @@ def test_rerank_orders_like_the_scorer(diptych, gallery, model, scorer):
     assert [entry["index"] for entry in result["results"]] == [
         entry["corpus_id"] for entry in scorer.rank(query, documents, 4)
     ]
-    assert SCORES | {"index", "path"} == set(result["results"][0])
+    assert SCORES | {"verdict", "index", "path"} == set(result["results"][0])
     assert diptych("rerank", query, *documents, *model).out.splitlines()[0].split()[:2] == ["rank", "score"]
 
 
