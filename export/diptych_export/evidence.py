@@ -21,9 +21,14 @@ class Evidence:
     `inliers` matches out of `matches` are explained by one homography, with a median error of `error` pixels; all else
     is 0 with fewer than `FEWEST`. `coverage` is the smaller of both shares of the pictures in which they overlap, and
     `containment` the larger: of a crop it is 1, of two photos of one scene rarely. `agreement` is the share of the
-    overlap's `blocks` with any texture that correlate, `worst` the correlation that one in twenty of them stays below;
-    `detail` the share of fine blocks that do, and `recoloured` the share of blocks whose colour is not explained by one
-    brightness and contrast of each channel. `keypoints` are those of the picture that has fewer.
+    overlap's `blocks` with any texture that correlate, `worst` the correlation that one in twenty of them stays below.
+
+    At a resolution `scale` times as fine, `detail` is the share of textured blocks that correlate, `detail_both` that
+    of those with texture in both pictures, `detail_worst` the correlation that one in fifty of these stays below, and
+    `differing` the share of blocks with texture in both that do not correlate. Of colours one brightness and contrast
+    of each channel are taken off: `off` is the median distance that is left, `explained` the share of blocks where it
+    is small, and `recoloured` the share of those that correlate where it is large. `keypoints` are those of the picture
+    that has fewer.
     """
 
     keypoints: int
@@ -35,8 +40,14 @@ class Evidence:
     blocks: int = 0
     agreement: float = 0.0
     worst: float = 0.0
+    scale: float = 0.0
     detail: float = 0.0
+    detail_both: float = 0.0
+    detail_worst: float = 0.0
+    differing: float = 0.0
     recoloured: float = 0.0
+    explained: float = 0.0
+    off: float = 0.0
 
     @property
     def registered(self) -> bool:
@@ -55,27 +66,35 @@ FEATURES: Mapping[str, Callable[[float, Evidence], float]] = {
     "odds": lambda odds, seen: odds / 4,
     "registered": lambda odds, seen: float(seen.registered),
     "registered_odds": lambda odds, seen: odds / 4 * seen.registered,
+    # Where there was much to be matched, and nothing did.
+    "unmatched": lambda odds, seen: 0.0 if seen.registered else math.log1p(seen.keypoints) / 6,
     "agreement_60": lambda odds, seen: _above(seen.agreement, 0.6),
     "agreement_85": lambda odds, seen: _above(seen.agreement, 0.85),
     "agreement_97": lambda odds, seen: _above(seen.agreement, 0.97, 10),
-    "detail_60": lambda odds, seen: _above(seen.detail, 0.6),
-    "detail_90": lambda odds, seen: _above(seen.detail, 0.9, 3),
     "worst_30": lambda odds, seen: _above(seen.worst, 0.3),
     "worst_80": lambda odds, seen: _above(seen.worst, 0.8, 3),
+    "detail_60": lambda odds, seen: _above(seen.detail, 0.6),
+    "detail_90": lambda odds, seen: _above(seen.detail, 0.9, 3),
+    "detail_98": lambda odds, seen: _above(seen.detail, 0.98, 20),
+    "detail_both": lambda odds, seen: _above(seen.detail_both, 0.95, 20),
+    "detail_worst": lambda odds, seen: _above(seen.detail_worst, 0.2),
+    "differing": lambda odds, seen: min(seen.differing, 0.05) * 20,
+    "differing_little": lambda odds, seen: min(seen.differing, 0.01) * 100,
+    "scale": lambda odds, seen: seen.scale / 2,
     "coverage": lambda odds, seen: seen.coverage,
     "containment": lambda odds, seen: seen.containment,
     "containment_97": lambda odds, seen: _above(seen.containment, 0.97, 30),
     "recoloured": lambda odds, seen: min(seen.recoloured, 0.02) * 50,
     "recoloured_more": lambda odds, seen: min(seen.recoloured, 0.1) * 10,
+    "explained": lambda odds, seen: seen.explained,
+    "off": lambda odds, seen: min(seen.off, 10.0) / 5,
     "error": lambda odds, seen: min(seen.error, 0.3) * 3,
     "error_more": lambda odds, seen: _above(min(seen.error, 2.0), 0.3),
     "inliers": lambda odds, seen: math.log1p(seen.inliers) / 4,
     "many_inliers": lambda odds, seen: _above(math.log1p(seen.inliers), 4),
-    "explained": lambda odds, seen: seen.inliers / (seen.matches + 5),
+    "explained_matches": lambda odds, seen: seen.inliers / (seen.matches + 5),
     "matched": lambda odds, seen: seen.inliers / (seen.keypoints + 20),
     "blocks": lambda odds, seen: math.log1p(seen.blocks) / 5,
-    # Where there was much to be matched, and nothing did.
-    "unmatched": lambda odds, seen: 0.0 if seen.registered else math.log1p(seen.keypoints) / 6,
 }
 
 
@@ -84,7 +103,8 @@ class Verification:
     """How a closer look changes probabilities: the `weights` of `FEATURES` in a logistic regression.
 
     Pairs of a relevance `above` are looked at. `thresholds` are {false-positive rate: relevance} after it, of pairs
-    that are each other's nearest.
+    that are each other's nearest. What could not be laid over each other passes none of them: of two blank pictures
+    nobody can say whether they are copies.
     """
 
     above: float
@@ -100,13 +120,17 @@ class Verification:
 
     @property
     def least(self) -> float:
-        """What pairs that are not looked at reach at the utmost: just less than the most lenient threshold."""
+        """What pairs reach at the utmost that are not looked at or cannot be laid over each other: just less than the
+        most lenient threshold.
+        """
         return float(np.nextafter(min(self.thresholds.values(), default=1.0), 0))
 
     def relevance(self, relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
         """Probabilities float64 (P,) of pairs that have those by the network alone, from the evidence of each."""
         odds = features(relevance, seen) @ np.array([self.weights[name] for name in FEATURES])
-        return 0.5 + 0.5 * np.tanh(0.5 * odds)
+        found = 0.5 + 0.5 * np.tanh(0.5 * odds)
+        registered = np.array([evidence.registered for evidence in seen], bool)
+        return np.where(registered, found, np.minimum(found, self.least))
 
 
 def features(relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:

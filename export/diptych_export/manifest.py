@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError, field_validator
 from pydantic.dataclasses import dataclass
 
 from diptych_export.errors import ArtifactError
-from diptych_export.evidence import Verification
+from diptych_export.evidence import FEATURES, Verification
 from diptych_export.normalization import normalized, shifts_of_pairs
 from diptych_export.questions import MATCH, default_question, lifted
 from diptych_export.verdicts import Verdict, verdict
@@ -36,7 +36,8 @@ class Question:
     stored ones; none leave it as it is. `crops` is the side of the crops in which a query is looked for besides, as a
     share of its picture's (see `crops`); 0 for none. `cohort` is what the cohort of a list of candidates counts, whose
     mean logit is at the `level` for most queries (see `normalization`); 0 leaves scores as they are. `verification` is
-    what a closer look makes of a score, and from which score on there is one.
+    what a closer look makes of a score, and from which score on there is one; that of a version that saw other things
+    (`evidence.FEATURES`) is left out.
     """
 
     scale: float = 1.0
@@ -47,6 +48,18 @@ class Question:
     cohort: float = 0.0
     level: float = 0.0
     verification: Verification | None = None
+
+    @field_validator("verification", mode="before")
+    @classmethod
+    def _known(cls, value: object) -> object:
+        # Weights of what another version saw say nothing here: such a model is served without a closer look.
+        if (
+            isinstance(value, dict)
+            and isinstance(weights := value.get("weights"), dict)
+            and set(weights) != set(FEATURES)
+        ):
+            return None
+        return value
 
     def __post_init__(self) -> None:
         if not 0 <= self.crops < 1 or not 0 <= self.cohort < math.inf or not math.isfinite(self.level):

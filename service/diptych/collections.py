@@ -209,11 +209,11 @@ class Collections:
                 return new
 
     def remove(self, name: str, pictures: int = 0, *, patience: float = PATIENCE) -> None:
-        """Remove a collection with exactly so many pictures and all that is in its folder, for good.
+        """Remove a collection with exactly so many pictures and all that Diptych keeps of them, for good.
 
         Waits up to `patience` seconds for those who are at it, while nobody else gets it. Raises
-        UnknownCollectionError, DamagedCollectionError, CollectionKeptError if it has another number of pictures or
-        somebody stays, and StoreError if the disk does not do it.
+        UnknownCollectionError, DamagedCollectionError, CollectionKeptError if it has another number of pictures,
+        somebody stays, its folder is a link or holds what is not Diptych's, and StoreError if the disk does not do it.
         """
         root, _ = self._changeable()
         with self._changing:
@@ -223,6 +223,7 @@ class Collections:
             try:
                 if not self._drain(place, patience):
                     raise CollectionKeptError(f"the collection {name} is still being used; try again in a moment")
+                root.check_removable(name)
                 _check_count(name, collection, pictures)  # who was still at it may have added some
                 try:
                     root.remove(name, collection.store)

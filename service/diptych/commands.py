@@ -170,7 +170,7 @@ def _score(subparsers: Subparsers) -> None:
         help="processes that share the threads (default: this one alone)",
     )
     options.engine(parser)
-    options.question(parser, THING)
+    options.question(parser, None, "thing; of two pictures both")
     options.urls(parser)
     options.model(parser)
     parser.set_defaults(usage_error=parser.error)

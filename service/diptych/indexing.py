@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,12 +26,13 @@ from diptych.intake import Added, can_be_kept, full_path
 from diptych.naming import decoder
 from diptych.rebuild import Rebuilt, rebuild
 from diptych.records import Record
+from diptych.root import listed, strangers
 from diptych.schema import DATABASE
 from diptych.scorer import Scorer
 from diptych.store import Store
+from diptych.walk import picture_files
 from diptych_export.commandline import emit, progress, read_bytes, remark
 from diptych_export.errors import PictureError
-from diptych_export.pictures import SUFFIXES
 from diptych_export.runtime import Runtime
 
 _SHOWN = 20
@@ -46,15 +46,13 @@ def load(args: argparse.Namespace) -> Scorer:
     return Scorer(runtime, decoder=decoder(args.urls, runtime.threads) if "urls" in args else None)
 
 
-def pictures_in(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files named, and every picture file in the folders named, folder by folder in alphabetical order."""
+def pictures_in(paths: Iterable[Path], unlisted: Callable[[OSError], object]) -> Iterator[Path]:
+    """The files named, and every picture file in the folders named (`walk`)."""
     for path in paths:
-        if not path.is_dir():
+        if path.is_dir():
+            yield from map(Path, picture_files(path, unlisted))
+        else:
             yield path
-            continue
-        for folder, subfolders, names in os.walk(path):
-            subfolders.sort()
-            yield from (Path(folder, name) for name in sorted(names) if Path(name).suffix.lower() in SUFFIXES)
 
 
 def add(args: argparse.Namespace) -> int:
@@ -83,8 +81,16 @@ def add(args: argparse.Namespace) -> int:
         refused.append({"path": str(path), "reason": str(error)})
         bar.update()
 
+    def unlisted(error: OSError) -> None:
+        reason = f"{error.filename} cannot be listed: {error.strerror}"
+        refused.append({"path": str(error.filename), "reason": reason})
+
     with hired(args) as crew, to_add_to(args, scorer) as collection:
-        files = list(pictures_in(path for path in args.paths if str(path) != "-"))
+        files = list(pictures_in((path for path in args.paths if str(path) != "-"), unlisted))
+        if isinstance(args.store, Path) and (others := strangers(args.store)):
+            remark(
+                args, f"{args.store} holds what is not Diptych's: {listed(others)}; a store is best alone in its folder"
+            )
         with progress((), args, total=len(files), unit="picture", desc="adding") as bar:
             try:
                 options = {"on_error": refuse, "keep_bytes": args.keep_bytes}

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from diptych.errors import StoreError, StoreInUseError
 
+LOCK = "writer.lock"  # in the folder of a collection
+
 
 class WriterLock:
     """An exclusive lock on a file that names its holder; freed by `release` or by the end of the process."""

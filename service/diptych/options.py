@@ -57,13 +57,13 @@ def model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=number(1), help="by default what this process may use")
 
 
-def question(parser: argparse.ArgumentParser, default: str) -> None:
-    """Add `--question`."""
+def question(parser: argparse.ArgumentParser, default: str | None, said: str = "%(default)s") -> None:
+    """Add `--question`; `said` is what is asked by default in words."""
     parser.add_argument(
         "--question",
         choices=ASKED,
         default=default,
-        help="is one picture made from the other (copy), or do both show the same thing? (default: %(default)s)",
+        help="is one picture made from the other (copy), or do both show the same thing? (default: " + said + ")",
     )
 
 

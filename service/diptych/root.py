@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import logging
 import re
-import shutil
 from pathlib import Path
 from uuid import uuid4
 
+from diptych import cache
 from diptych.durable import sync_folder
-from diptych.errors import CollectionNameError, StoreError
-from diptych.lock import WriterLock
+from diptych.errors import CollectionKeptError, CollectionNameError, StoreError
+from diptych.lock import LOCK, WriterLock
 from diptych.schema import DATABASE
 from diptych.store import Store
 
 NAME = "[a-z0-9][a-z0-9_-]{0,62}"
 _HALF = re.compile(rf"\.{NAME}\.(new|removed)-[0-9a-f]{{32}}")
+# What Diptych writes into the folder of a collection, with what SQLite and a write that was broken off leave beside it.
+NAMES = (DATABASE, cache.CACHE, cache.MANIFEST, "sync.sqlite", "dedupe.sqlite", LOCK)
+_OURS = re.compile(rf"\.?({'|'.join(map(re.escape, NAMES))})(-wal|-shm|-journal|\.backup|(\.\d+)?\.tmp)?")
+_SHOWN = 5
 
 logger = logging.getLogger(__name__)
 
@@ -52,10 +56,28 @@ class Root:
             message = f"the collection {self.folder / name} cannot be made: {error.strerror}; look what is there"
             raise StoreError(message) from None
         finally:
-            shutil.rmtree(half, ignore_errors=True)
+            if half.is_dir():
+                _clear(half)
+
+    def check_removable(self, name: str) -> None:
+        """Refuse to remove a collection whose folder is a link or holds what Diptych did not put there.
+
+        Raises CollectionKeptError.
+        """
+        folder = self.folder / name
+        if folder.is_symlink():
+            raise CollectionKeptError(
+                f"the collection {name} is a link to {folder.resolve()}; remove the link, and the folder if you want to"
+            )
+        if others := strangers(folder):
+            raise CollectionKeptError(
+                f"the folder of the collection {name} holds what is not Diptych's: {listed(others)}; nothing was "
+                f"removed. Move that out of {folder} and try again"
+            )
 
     def remove(self, name: str, store: Store) -> None:
-        """Remove the collection of this name, whose store nobody uses any more.
+        """Remove the collection of this name, whose store nobody uses any more, file by file: what is not Diptych's is
+        never deleted.
 
         Raises StoreError, with the store closed and the collection still there, if the folder cannot be changed.
         """
@@ -92,9 +114,29 @@ def check_name(name: str) -> None:
         )
 
 
+def strangers(folder: Path) -> list[str]:
+    """The names in the folder of a collection that Diptych did not put there, in alphabetical order."""
+    if not folder.is_dir():
+        return []
+    return sorted(path.name for path in folder.iterdir() if not _is_ours(path))
+
+
+def listed(names: list[str]) -> str:
+    """The first few names, and how many more there are."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _is_ours(path: Path) -> bool:
+    return _OURS.fullmatch(path.name) is not None and not path.is_dir()
+
+
 def _clear(half: Path) -> None:
     try:
-        shutil.rmtree(half)
+        for path in half.iterdir():
+            if _is_ours(path):
+                path.unlink()
+        half.rmdir()
         sync_folder(half.parent)
     except OSError as error:
         logger.warning("%s could not be taken away: %s; the next start tries again", half, error.strerror)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from diptych.batch.arrow import import_arrow
 from diptych.batch.engines import check_choice, chosen
@@ -21,6 +21,13 @@ from diptych.errors import BatchError
 from diptych.indexing import load
 from diptych.naming import fetcher, pictures
 from diptych_export.commandline import emit, progress, remark
+from diptych_export.questions import THING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from diptych.scorer import Scorer
+    from diptych_export.pictures import PictureSource
 
 _STEPS = {
     ("row", True): "reading",
@@ -42,6 +49,7 @@ def score(args: argparse.Namespace) -> int:
                 "and here are two pictures"
             )
         return _score_pair(args)
+    args.question = args.question or THING
     if args.output is None:
         args.usage_error("a table of pairs needs -o OUT.csv, OUT.jsonl or OUT.parquet, or -o - for standard output")
     return _score_table(args, args.inputs[0], _format(args))
@@ -51,22 +59,35 @@ def _score_pair(args: argparse.Namespace) -> int:
     a, b = args.inputs
     scorer = load(args)
     first, second = pictures(args, [a, b])
-    logits = scorer.predict([(first, second)], activation=False)
-    scores, looked = scorer.look_closer([(first, second)], scorer.relevance(logits))
-    relevance, raw = shortest(scores[0]), shortest(logits[0])
-    verdict = scorer.verdict(relevance, verified=bool(looked[0]))
+    tokens = scorer.encode([first, second]).tokens
+    asked = scorer.runtime.question
+    answers = {
+        question: _answer(scorer.asking(question), (first, second), tokens)
+        for question in (scorer.runtime.questions if args.question is None else (asked,))
+    }
     data = {
         "image_a": a,
         "image_b": b,
         "model": scorer.runtime.name,
         "revision": scorer.runtime.revision,
-        "question": scorer.runtime.question,
-        "relevance_score": relevance,
-        "raw_score": raw,
-        "verdict": verdict,
+        "question": asked,
+        **answers[asked],
+        "answers": answers,
     }
-    emit(args, data, f"{relevance:.6f}  {verdict}  (raw score {raw:.6f})")
+    lines = [
+        f"{question:5}  {one['relevance_score']:.6f}  {one['verdict']:9}  (raw score {one['raw_score']:.6f})"
+        for question, one in answers.items()
+    ]
+    emit(args, data, "\n".join(lines))
     return 0
+
+
+def _answer(scorer: Scorer, pair: tuple[PictureSource, PictureSource], tokens: np.ndarray) -> dict[str, Any]:
+    logits = scorer.logits(tokens[:1], tokens[1:])
+    scores, looked = scorer.look_closer([pair], scorer.relevance(logits))
+    relevance = shortest(scores[0])
+    verdict = scorer.verdict(relevance, verified=bool(looked[0]))
+    return {"relevance_score": relevance, "raw_score": shortest(logits[0]), "verdict": verdict}
 
 
 def _score_table(args: argparse.Namespace, table: str, format: str) -> int:

@@ -17,7 +17,7 @@ from diptych.durable import disk_bytes, sync_folder
 from diptych.errors import StoreError, UnknownPictureError
 from diptych.filters import Filter, compiled
 from diptych.layout import KINDS, Kind
-from diptych.lock import WriterLock
+from diptych.lock import LOCK, WriterLock
 from diptych.records import COLUMNS, FEATURES, JOINED, Change, NewPicture, Record, checked, damaged, record
 from diptych.schema import DATABASE, DIGESTS, checksum, connect, missing, prepare
 
@@ -58,7 +58,7 @@ class Store:
         try:
             if not read_only:
                 directory.mkdir(parents=True, exist_ok=True)
-                lock = WriterLock(directory / "writer.lock", f"the collection {directory}")
+                lock = WriterLock(directory / LOCK, f"the collection {directory}")
         except OSError as error:
             raise StoreError(f"{directory} cannot be written: {error.strerror}; choose another folder") from None
         store = cls(directory, read_only=read_only, lock=lock)

@@ -8,7 +8,7 @@ from PIL import Image, ImageDraw, ImageEnhance, ImageFont, ImageOps
 
 from diptych_export.errors import PictureError
 from diptych_export.evidence import FEATURES, Evidence, Verification, features
-from diptych_export.verification import SIDE, describe, verify
+from diptych_export.verification import FINE, SIDE, describe, verify
 
 WORDS = [
     "quick",
@@ -114,9 +114,12 @@ def test_where_nothing_is_to_be_seen_nothing_is_said(picture):
     assert look(picture, page(1)) == Evidence(0)
 
 
-def test_pictures_of_any_shape_are_brought_to_one_size():
-    assert max(describe(page(1)).rgb.shape) == SIDE
-    assert describe(Image.new("RGB", (3000, 10))).rgb.shape == (16, SIDE, 3)
+def test_keypoints_of_pictures_of_any_size_lie_on_one_scale_and_detail_is_kept():
+    large, small = describe(page(1).resize((1920, 2400))), describe(page(1).resize((120, 150)))
+    assert (large.rgb.shape, small.rgb.shape) == ((FINE, 640, 3), (150, 120, 3))
+    assert large.size == small.size == (320, SIDE)
+    assert large.keypoints.places.max() < SIDE
+    assert describe(Image.new("RGB", (3000, 10))).rgb.shape == (16, FINE, 3)
     with pytest.raises(PictureError):
         describe(b"no picture")
 
@@ -126,13 +129,29 @@ def verification(**weights: float) -> Verification:
 
 
 def test_a_probability_is_a_logistic_regression_on_the_features():
-    seen = [Evidence(50), replace(Evidence(300, 40, 30, 0.5), agreement=0.9)]
+    seen = [replace(Evidence(300, 40, 30, 0.5), agreement=agreement) for agreement in (0.5, 0.9)]
     relevance = np.array([0.95, 0.99])
     weights = {name: 0.1 * place for place, name in enumerate(FEATURES)}
     odds = features(relevance, seen) @ np.array(list(weights.values()))
     assert verification(**weights).relevance(relevance, seen) == pytest.approx(1 / (1 + np.exp(-odds)))
     assert verification(odds=4.0).relevance(relevance, seen) == pytest.approx(relevance)
-    assert verification(odds=4.0).relevance(np.array([1.0]), [Evidence(0)])[0] == pytest.approx(1 - 1e-6)
+    assert verification(odds=4.0).relevance(np.array([1.0]), seen[:1])[0] == pytest.approx(1 - 1e-6)
+
+
+def test_what_cannot_be_laid_over_each_other_passes_no_threshold():
+    fitted = verification(odds=4.0)
+    assert fitted.relevance(np.array([0.3, 0.99]), [Evidence(0)] * 2) == pytest.approx([0.3, 0.8])
+    assert max(fitted.relevance(np.array([0.99]), [Evidence(0)])) < min(fitted.thresholds.values())
+
+
+@pytest.mark.parametrize("finer", [1, 2])
+def test_one_other_number_is_seen_where_both_pictures_have_the_pixels(finer):
+    seen = [
+        look(page(1), page(1, other=3).resize((480 * finer, 600 * finer))),
+        look(page(1), page(1).resize((470, 590))),
+    ]
+    assert seen[0].differing > seen[1].differing + 0.01
+    assert seen[0].detail_worst < seen[1].detail_worst - 0.2
 
 
 def test_no_pairs_have_no_probabilities():

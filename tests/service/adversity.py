@@ -13,7 +13,7 @@ import tomli_w
 from archives import write_archives, write_omniglot
 from small import SMALL
 
-from diptych.dedupe.survey import TRASH
+from diptych.walk import TRASH
 
 MODEL = "diptych_export.runtime:Runtime.open"
 MEASURED = "diptych_training.evaluation.models:open_model"

@@ -126,6 +126,19 @@ def test_only_as_many_pictures_are_removed_as_were_said_to_go(collections, root,
     assert collections.summary("shoes").pictures == 0
 
 
+def test_photos_beside_a_store_are_never_removed_with_it(collections, root, photo_bytes):
+    (root / "bags" / "holiday").mkdir()
+    (root / "bags" / "holiday" / "1.jpg").write_bytes(photo_bytes(1))
+    with pytest.raises(CollectionKeptError, match="holds what is not Diptych's: holiday; nothing was removed"):
+        collections.remove("bags")
+    assert (root / "bags" / "holiday" / "1.jpg").read_bytes() == photo_bytes(1)
+    fill(collections, "bags", photo_bytes(2))  # it is in use as before
+    (root / "bags" / "holiday").rename(root / "holiday")
+    collections.remove("bags", 1)
+    assert (root / "holiday" / "1.jpg").is_file()
+    assert collections.names() == ["shoes"]
+
+
 def test_who_is_at_a_collection_ends_before_it_is_removed_and_nobody_else_gets_it(collections, photo_bytes):
     fill(collections, "shoes", photo_bytes(1))
     with ThreadPoolExecutor(1) as pool:

@@ -96,7 +96,9 @@ def test_search_as_json_has_both_orders(diptych, store, gallery, model):
     found = diptych(*arguments).json
     assert set(found) == {"query", "model", "question", "matches", "candidates", "looked_at", "timings"}
     assert len(found["matches"]) == len(found["candidates"]) == 4
-    assert SCORES | {"verdict", "id", "path", "metadata", "similarity", "rank", "first_rank"} == set(found["matches"][0])
+    assert SCORES | {"verdict", "id", "path", "metadata", "similarity", "rank", "first_rank"} == set(
+        found["matches"][0]
+    )
     assert found["matches"][3]["relevance_score"] is found["matches"][3]["verdict"] is None
 
 
@@ -151,9 +153,21 @@ def test_verify_exits_with_1_on_damage(diptych, store):
 def test_the_score_of_a_pair_does_not_depend_on_its_order(diptych, gallery, model):
     a, b = gallery / "01.jpg", gallery / "02.jpg"
     forward, turned = (diptych("score", *pair, *model, "--json").json for pair in ((a, b), (b, a)))
-    assert SCORES | {"verdict", "image_a", "image_b", "model", "revision", "question"} == set(forward)
+    assert SCORES | {"verdict", "image_a", "image_b", "model", "revision", "question", "answers"} == set(forward)
     assert {key: forward[key] for key in SCORES} == {key: turned[key] for key in SCORES}
     assert diptych("score", a, b, *model).out == diptych("score", b, a, *model).out
+
+
+def test_of_two_pictures_both_questions_are_answered_and_the_one_that_is_named_alone(diptych, gallery, artifact_of_two):
+    pair = ("score", gallery / "01.jpg", gallery / "02.jpg", "--model", artifact_of_two)
+    both = diptych(*pair, "--json").json
+    assert list(both["answers"]) == ["copy", "thing"]
+    for question, answer in both["answers"].items():
+        one = diptych(*pair, "--question", question, "--json").json
+        assert one["answers"] == {question: answer}
+        assert {key: one[key] for key in answer} == answer
+    assert {key: both[key] for key in SCORES} == {key: both["answers"]["thing"][key] for key in SCORES}
+    assert [line.split()[0] for line in diptych(*pair).out.splitlines()] == ["copy", "thing"]
 
 
 def test_a_pair_and_a_table_give_the_same_score(diptych, gallery, model, tmp_path):

@@ -10,6 +10,7 @@ from diptych.cache import digest
 from diptych.indexing import pictures_in
 from diptych.records import Record
 from diptych.store import Store
+from diptych.walk import TRASH
 
 
 @pytest.fixture
@@ -40,8 +41,40 @@ def test_folders_give_their_pictures_by_ending_in_alphabetical_order_and_files_c
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     named = [tmp_path / "z.txt", tmp_path / "b", tmp_path / "none", tmp_path / "a", tmp_path / "a/9.webp"]
-    found = [str(path.relative_to(tmp_path)) for path in pictures_in(named)]
+    found = [str(path.relative_to(tmp_path)) for path in pictures_in(named, pytest.fail)]
     assert found == ["z.txt", "b/1.jpeg", "b/2.JPG", "b/a/0.TIFF", "none", "a/9.webp", "a/9.webp"]
+
+
+def test_a_folder_that_cannot_be_listed_is_named_and_the_rest_is_added(diptych, model, gallery, tmp_path, monkeypatch):
+    def scandir(path: str) -> object:
+        if path == str(gallery / "more"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir_of_os(path)
+
+    scandir_of_os = os.scandir
+    monkeypatch.setattr(os, "scandir", scandir)
+    result = diptych("index", "add", gallery, "--store", tmp_path / "store", *model, "--json")
+    assert result.code == 1
+    reason = f"{gallery / 'more'} cannot be listed: Permission denied"
+    assert result.json["refused"] == [{"path": str(gallery / "more"), "reason": reason}]
+    assert result.json["added"] == result.json["total"] > 0
+
+
+def test_what_dedupe_put_aside_is_not_added(diptych, model, gallery, tmp_path):
+    (gallery / TRASH / "1").mkdir(parents=True)
+    (gallery / "01.jpg").rename(gallery / TRASH / "1" / "01.jpg")
+    before = diptych("index", "add", gallery, "--store", tmp_path / "store", *model, "--json").json
+    assert (before["added"], before["refused"]) == (11, [])
+    named = diptych("index", "add", gallery / TRASH / "1", "--store", tmp_path / "store", *model, "--json").json
+    assert named["added"] == 1
+
+
+def test_a_store_among_pictures_is_remarked_upon(diptych, model, gallery, tmp_path):
+    result = diptych("index", "add", gallery, "--store", gallery, *model)
+    assert result.code == 0
+    assert f"{gallery} holds what is not Diptych's: 01.jpg, 02.jpg" in result.err
+    assert "a store is best alone in its folder" in result.err
+    assert diptych("index", "add", gallery, "--store", tmp_path / "store", *model).err == ""
 
 
 def test_adding_an_empty_folder_makes_an_empty_collection_and_is_no_error(diptych, model, tmp_path):

@@ -1,14 +1,17 @@
 import logging
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from diptych.errors import CollectionNameError, StoreError
-from diptych.root import Root, check_name, collections_in
+from diptych.cache import CACHE, MANIFEST
+from diptych.dedupe import ledger as dedupe
+from diptych.errors import CollectionKeptError, CollectionNameError, StoreError
+from diptych.lock import LOCK
+from diptych.root import NAMES, Root, check_name, collections_in, strangers
 from diptych.schema import DATABASE
 from diptych.store import Store
+from diptych.sync import ledger as sync
 
 
 @pytest.fixture
@@ -78,11 +81,13 @@ def test_a_removed_collection_is_gone_from_the_disk_and_can_be_made_again(root):
 def test_what_a_kill_left_half_removed_is_no_collection_and_cleared_away_by_the_next_start(root, monkeypatch, caplog):
     root.make("shoes")
 
-    def killed(folder: Path, **_: object) -> None:
-        (folder / "writer.lock").unlink()  # the database is still there
-        raise OSError(5, "Input/output error")
+    def killed(folder: Path) -> None:
+        if folder.name == DATABASE:
+            raise OSError(5, "Input/output error")
+        unlink(folder)
 
-    monkeypatch.setattr(shutil, "rmtree", killed)
+    unlink = Path.unlink
+    monkeypatch.setattr(Path, "unlink", killed)
     with caplog.at_level(logging.WARNING):
         root.remove("shoes", Store.open(root.folder / "shoes"))
     assert "the next start tries again" in caplog.text
@@ -96,6 +101,46 @@ def test_what_a_kill_left_half_removed_is_no_collection_and_cleared_away_by_the_
     again.tidy()
     again.release()
     assert sorted(path.name for path in root.folder.iterdir()) == [".git", "service.lock"]
+
+
+def test_every_file_that_diptych_writes_into_a_store_is_known_to_be_its_own(root):
+    assert {sync.LEDGER, dedupe.LEDGER, CACHE, MANIFEST, DATABASE, LOCK} == set(NAMES)
+    root.make("shoes")
+    folder = root.folder / "shoes"
+    beside = [f"{DATABASE}-wal", f"{DATABASE}-shm", f".{CACHE}.tmp", f".{DATABASE}.backup", f".{MANIFEST}.77.tmp"]
+    for name in (*NAMES, *beside):
+        (folder / name).touch()
+    assert strangers(folder) == []
+    for name in ("cat.jpg", f"{DATABASE}.old", "collection.sqlite.jpg", ".hidden"):
+        (folder / name).touch()
+    (folder / CACHE).unlink()
+    (folder / CACHE).mkdir()
+    assert strangers(folder) == sorted([".hidden", CACHE, "cat.jpg", "collection.sqlite.jpg", f"{DATABASE}.old"])
+
+
+def test_a_collection_is_not_removable_with_strangers_in_its_folder_or_as_a_link(root, tmp_path):
+    root.make("shoes")
+    root.check_removable("shoes")
+    for number in range(7):
+        (root.folder / "shoes" / f"{number}.jpg").touch()
+    with pytest.raises(CollectionKeptError, match=r"is not Diptych's: 0.jpg, 1.jpg, 2.jpg, 3.jpg, 4.jpg and 2 more"):
+        root.check_removable("shoes")
+    (root.folder / "linked").symlink_to(root.folder / "shoes")
+    with pytest.raises(CollectionKeptError, match="the collection linked is a link to"):
+        root.check_removable("linked")
+
+
+def test_what_comes_into_the_folder_while_it_is_removed_stays(root, caplog):
+    root.make("shoes")
+    store = Store.open(root.folder / "shoes")
+    (root.folder / "shoes" / "cat.jpg").write_bytes(b"mine")
+    with caplog.at_level(logging.WARNING):
+        root.remove("shoes", store)
+    (kept,) = root.folder.glob(".shoes.removed-*/*")
+    assert (kept.name, kept.read_bytes()) == ("cat.jpg", b"mine")
+    assert "could not be taken away: Directory not empty" in caplog.text
+    root.tidy()
+    assert kept.is_file()
 
 
 def test_a_folder_that_cannot_be_moved_is_left_with_all_its_pictures(root, monkeypatch):

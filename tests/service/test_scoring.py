@@ -137,7 +137,8 @@ def test_parquet_is_refused_on_standard_output(score):
 def test_the_printed_score_of_a_pair_is_that_of_its_json_and_of_its_table(score, gallery):
     found = score("01.jpg", "02.jpg", "--json").json
     text = score("01.jpg", "02.jpg").out
-    assert text == f"{found['relevance_score']:.6f}  {found['verdict']}  (raw score {found['raw_score']:.6f})\n"
+    score_of, verdict = f"{found['relevance_score']:.6f}", f"{found['verdict']:9}"
+    assert text == f"match  {score_of}  {verdict}  (raw score {found['raw_score']:.6f})\n"
     rows = list(csv.DictReader(io.StringIO(score("pairs.csv", "-o", "-").out)))
     assert json.loads(rows[0]["raw_score"]) == found["raw_score"]
 

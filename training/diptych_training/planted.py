@@ -1,7 +1,7 @@
 """Collections of many kinds of pictures with copies planted in them: what calibration is fitted to and held against.
 
-Kinds are archives (docs/data.md), of which held-out pictures are taken where there are enough, and documents that a
-program draws. Half of the copies are edited easily, half hard (`edits`).
+Kinds are archives (docs/data.md), of which held-out pictures are taken where there are enough, and groups of documents
+that a program draws. Half of the copies are edited easily, half hard (`edits`).
 """
 
 import csv
@@ -13,10 +13,12 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from diptych_training.documents import draw_documents
+from diptych_export.pictures import panel_pixels
+from diptych_export.questions import COPY
+from diptych_training.documents import GROUPS, draw_documents
 from diptych_training.edits import REPERTOIRES, picture_names, write_queries
 from diptych_training.errors import DataError
-from diptych_training.photos import CLASS, DOCUMENTS, Photo, list_photos, read_photos
+from diptych_training.photos import CLASS, Photo, list_photos, read_photos
 from diptych_training.tables import read_table
 from diptych_training.whole import whole_folder
 
@@ -24,10 +26,14 @@ ARCHIVES = (
     *("clothing", "flowers", "trashnet", "openimages_doors", "goods", "screens", "cards_coins"),
     *("lookalike_objects", "boofcv_views", "sfm_sets"),
 )
-KINDS = (*ARCHIVES, DOCUMENTS)
+KINDS = (*ARCHIVES, *GROUPS)
 PICTURES, COPIES = 300, 50  # of a kind at most, and how many of them are copied by either repertoire
+DRAWN = 160  # documents of a group
 SIDE = 640  # of a drawn document
 SEED = 31
+COLUMNS = ("path", "photo", "thing", "group")
+# The mean difference, 0 to 255, of two thumbnails of one photo that an archive has twice; screenshots may be nearer.
+THUMBNAIL, ONE_PHOTO, NEARLY_ALIKE = 64, 1.5, ("screens",)
 
 
 @dataclass(frozen=True)
@@ -46,12 +52,12 @@ class Planted:
 
     def matches(self, pairs: np.ndarray, question: str) -> np.ndarray:
         """Which of the pairs int64 (P, 2) of places match, bool (P,): copies of one photo, or of one thing."""
-        known = self.original if question == "copy" else self.thing
-        return known[pairs[:, 0]] == known[pairs[:, 1]]
+        copies, things = (known[pairs[:, 0]] == known[pairs[:, 1]] for known in (self.original, self.thing))
+        return copies if question == COPY else copies | things
 
     def unknown(self, pairs: np.ndarray, question: str) -> np.ndarray:
         """Of which pairs it is not known, bool (P,): two photos of one class may show the same thing."""
-        if question == "copy":
+        if question == COPY:
             return np.zeros(len(pairs), bool)
         a, b = self.group[pairs.T]
         return (a == b) & (a >= 0) & ~self.matches(pairs, question)
@@ -75,18 +81,17 @@ def open_planted(kind: str, folder: Path, sets: Path) -> Planted:
     if kind not in KINDS:
         raise DataError(f"there is no kind {kind!r}: kinds are {', '.join(KINDS)}")
     target = _prepare(kind, folder, sets)
-    rows = read_table(target / "originals.csv", ["path", "thing", "group"])
+    rows = read_table(target / "originals.csv", COLUMNS)
     names = [row["path"] for row in rows]
     place = {name: number for number, name in enumerate(names)}
-    original = list(range(len(names)))
+    shown = list(range(len(names)))
     for repertoire in REPERTOIRES:
         for row in read_table(target / repertoire / "truth.csv", ["query", "reference"]):
             names.append(f"{repertoire}/{row['query']}")
-            original.append(place[f"originals/{row['reference']}"])
-    of = np.array(original)
-    things, groups = (np.unique([row[key] for row in rows], return_inverse=True)[1] for key in ("thing", "group"))
+            shown.append(place[f"originals/{row['reference']}"])
+    photos, things, groups = (np.unique([row[key] for row in rows], return_inverse=True)[1] for key in COLUMNS[1:])
     groups[[row["group"] == "" for row in rows]] = -1
-    return Planted(kind, target, names, of, things[of], groups[of])
+    return Planted(kind, target, names, photos[shown], things[shown], groups[shown])
 
 
 def _prepare(kind: str, folder: Path, sets: Path) -> Path:
@@ -97,25 +102,25 @@ def _prepare(kind: str, folder: Path, sets: Path) -> Path:
     with whole_folder(target) as fresh:
         originals = fresh / "originals"
         originals.mkdir()
-        rows = _draw(originals) if kind == DOCUMENTS else _write_photos(kind, folder, originals)
+        rows = _draw(kind, originals) if kind in GROUPS else _write_photos(kind, folder, originals)
         with (fresh / "originals.csv").open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([("path", "thing", "group"), *rows])
+            csv.writer(file).writerows([COLUMNS, *rows])
         count = min(COPIES, len(picture_names(originals)) // 2)
         for number, repertoire in enumerate(REPERTOIRES):
             write_queries(originals, fresh / repertoire, count=count, seed=SEED + number, repertoire=repertoire)
     return target
 
 
-def _draw(target: Path) -> list[tuple[str, str, str]]:
+def _draw(group: str, target: Path) -> list[tuple[str, str, str, str]]:
     rows = []
-    for number, pixels in enumerate(draw_documents(PICTURES, SIDE, SEED)):
+    for number, pixels in enumerate(draw_documents(DRAWN, SIDE, SEED, GROUPS[group])):
         name = f"originals/{number:03d}.png"
         Image.fromarray(pixels).save(target.parent / name)
-        rows.append((name, name, ""))
+        rows.append((name, name, name, ""))
     return rows
 
 
-def _write_photos(kind: str, folder: Path, target: Path) -> list[tuple[str, str, str]]:
+def _write_photos(kind: str, folder: Path, target: Path) -> list[tuple[str, str, str, str]]:
     """Pictures that training has not seen where there are enough, drawn with the seed; what each shows, and what class
     it is of where that is all that is known.
     """
@@ -124,12 +129,20 @@ def _write_photos(kind: str, folder: Path, target: Path) -> list[tuple[str, str,
     chosen = held_out if len(held_out) >= PICTURES else photos
     order = np.random.default_rng(SEED).permutation(len(chosen))[:PICTURES]
     ordered = [chosen[place] for place in sorted(order)]
-    rows = []
-    for number, (photo, data) in enumerate(zip(ordered, read_photos(folder, ordered), strict=True)):
-        name = f"originals/{number:03d}{Path(photo.name).suffix.lower()}"
+    names = [f"originals/{number:03d}{Path(photo.name).suffix.lower()}" for number, photo in enumerate(ordered)]
+    for name, data in zip(names, read_photos(folder, ordered), strict=True):
         (target.parent / name).write_bytes(data)
-        rows.append((name, photo.subject, _class_of(photo)))
-    return rows
+    first = range(len(names)) if kind in NEARLY_ALIKE else _first_of([target.parent / name for name in names])
+    return [
+        (name, names[same], photo.subject, _class_of(photo))
+        for name, same, photo in zip(names, first, ordered, strict=True)
+    ]
+
+
+def _first_of(files: Sequence[Path]) -> list[int]:
+    """The place of the first of the files that shows the same photo as each."""
+    thumbnails = np.stack([panel_pixels(file, THUMBNAIL).ravel().astype(np.float32) for file in files])
+    return [int(np.argmax(np.abs(thumbnails - one).mean(1) < ONE_PHOTO)) for one in thumbnails]
 
 
 def _class_of(photo: Photo) -> str:

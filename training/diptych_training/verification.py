@@ -19,7 +19,7 @@ from diptych_training.planted import Planted
 
 NEAREST = 20  # candidates of each picture
 ABOVE = 0.9
-PENALTY = 1e-3  # of the squared weights
+PENALTY = 1e-4  # of the squared weights
 # The look-alikes are the nearest that there are, of which few collections have many.
 RATES = (0.01, 0.005, 0.001)
 _VIEWS = 256  # pictures whose keypoints are kept
@@ -112,8 +112,9 @@ def fit_verification(sets: Sequence[Pairs], above: float = ABOVE) -> Verificatio
         weight[chosen] = 0.5 / ((counts > 0).sum() * counts[kinds[chosen]])
     fitted = _logistic(x, labels, weight)
     plain = Verification(above, dict(zip(FEATURES, fitted.tolist(), strict=True)))
-    others = [np.sort(plain.relevance(pairs.relevance, pairs.seen)[~pairs.copies])[::-1] for pairs in sets]
-    totals = [len(known) + pairs.rest for known, pairs in zip(others, sets, strict=True)]
+    passing = [~pairs.copies & [seen.registered for seen in pairs.seen] for pairs in sets]
+    others = [plain.relevance(pairs.relevance, pairs.seen)[chosen] for pairs, chosen in zip(sets, passing, strict=True)]
+    totals = [int((~pairs.copies).sum()) + pairs.rest for pairs in sets]
     thresholds = {}
     for rate in RATES:
         bar = _threshold(others, totals, rate)

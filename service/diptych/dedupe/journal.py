@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from diptych.dedupe.moving import move, part_of
-from diptych.dedupe.survey import TRASH
 from diptych.durable import sync_folder
 from diptych.errors import DedupeError
+from diptych.walk import TRASH
 
 _FORMAT = 1
 

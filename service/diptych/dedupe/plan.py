@@ -12,9 +12,9 @@ from diptych.content import picture_id
 from diptych.dedupe.duplicates import Group
 from diptych.dedupe.journal import Entry, Journal, Outcome
 from diptych.dedupe.moving import move
-from diptych.dedupe.survey import TRASH
 from diptych.errors import DedupeError
 from diptych.picture import Picture
+from diptych.walk import TRASH
 
 
 @dataclass(frozen=True)

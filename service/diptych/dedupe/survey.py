@@ -19,10 +19,9 @@ from diptych.errors import DedupeError
 from diptych.intake import Arrival, batches, can_be_kept
 from diptych.parallel import each
 from diptych.picture import Picture, picture_of, read_file
+from diptych.walk import picture_files
 from diptych_export.errors import PictureError
 from diptych_export.pictures import SUFFIXES
-
-TRASH = ".diptych-trash"
 
 Refuse = Callable[[str, str], object]
 
@@ -143,23 +142,18 @@ def _regular(root: Path, refuse: Refuse) -> Iterator[tuple[str, os.stat_result]]
     def unlisted(error: OSError) -> None:
         refuse(str(error.filename), f"the folder cannot be listed: {error.strerror}")
 
-    for folder, subfolders, names in os.walk(root, onerror=unlisted):
-        subfolders[:] = sorted(name for name in subfolders if name != TRASH)
-        for name in sorted(names):
-            path = os.path.join(folder, name)  # noqa: PTH118 - a Path for each of a million files takes seconds
-            if os.path.splitext(name)[1].lower() not in SUFFIXES:  # noqa: PTH122
-                continue
-            try:
-                status = os.lstat(path)
-            except OSError as error:
-                refuse(path, f"it cannot be looked at: {error.strerror}")
-                continue
-            if not stat.S_ISREG(status.st_mode):
-                continue
-            if can_be_kept(path):
-                yield path, status
-            else:
-                refuse(path.encode("utf-8", "backslashreplace").decode(), "its name is not UTF-8; rename it")
+    for path in picture_files(root, unlisted):
+        try:
+            status = os.lstat(path)
+        except OSError as error:
+            refuse(path, f"it cannot be looked at: {error.strerror}")
+            continue
+        if not stat.S_ISREG(status.st_mode):
+            continue
+        if can_be_kept(path):
+            yield path, status
+        else:
+            refuse(path.encode("utf-8", "backslashreplace").decode(), "its name is not UTF-8; rename it")
 
 
 def _looked_at(paths: Sequence[str], collection: Collection) -> Iterator[dict[str, Found | PictureError]]:

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from diptych.dedupe.survey import TRASH
 from diptych.errors import SyncError
 from diptych.intake import can_be_kept, full_path
-from diptych_export.pictures import SUFFIXES
+from diptych.walk import picture_files
 
 
 class Stamp(NamedTuple):
@@ -77,15 +76,12 @@ def listed(roots: Sequence[str]) -> Tree:
             tree.closed[error.filename] = f"{error.filename} cannot be listed: {error.strerror}"
 
     for root in roots:
-        for folder, subfolders, names in os.walk(root, onerror=unlisted):
-            subfolders[:] = sorted(name for name in subfolders if name != TRASH)
-            for name in sorted(names):
-                path = os.path.join(folder, name)  # noqa: PTH118
-                if os.path.splitext(name)[1].lower() not in SUFFIXES or path in tree.files:  # noqa: PTH122
-                    continue
-                if can_be_kept(path):
-                    tree.look(path)
-                else:
-                    shown = path.encode("utf-8", "backslashreplace").decode()
-                    tree.refused[path] = f"{shown} has a name that is not UTF-8; rename it"
+        for path in picture_files(root, unlisted):
+            if path in tree.files:
+                continue
+            if can_be_kept(path):
+                tree.look(path)
+            else:
+                shown = path.encode("utf-8", "backslashreplace").decode()
+                tree.refused[path] = f"{shown} has a name that is not UTF-8; rename it"
     return tree

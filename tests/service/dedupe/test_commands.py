@@ -14,7 +14,8 @@ from diptych.collection import Collection
 from diptych.dedupe import commands
 from diptych.dedupe.candidates import CANDIDATES
 from diptych.dedupe.keeper import DEFAULT
-from diptych.dedupe.survey import TRASH, survey
+from diptych.dedupe.survey import survey
+from diptych.walk import TRASH
 
 ORIGINALS = {"a/1.jpg", "a/2.jpg", "a/3.jpg"}
 

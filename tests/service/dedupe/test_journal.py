@@ -6,8 +6,8 @@ import pytest
 
 from diptych.dedupe.journal import Entry, Journal, Outcome, Past, empty, read, undo
 from diptych.dedupe.moving import part_of
-from diptych.dedupe.survey import TRASH
 from diptych.errors import DedupeError
+from diptych.walk import TRASH
 
 
 @pytest.fixture

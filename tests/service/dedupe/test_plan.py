@@ -7,8 +7,8 @@ from diptych.content import picture_id
 from diptych.dedupe.duplicates import Group, Member
 from diptych.dedupe.journal import read
 from diptych.dedupe.plan import carry_out, change_of, planned
-from diptych.dedupe.survey import TRASH
 from diptych.errors import DedupeError
+from diptych.walk import TRASH
 
 
 @pytest.fixture

@@ -6,8 +6,9 @@ import pytest
 from diptych import Collection
 from diptych.content import describe, picture_id
 from diptych.dedupe.ledger import Ledger
-from diptych.dedupe.survey import TRASH, listed, resolved, survey
+from diptych.dedupe.survey import listed, resolved, survey
 from diptych.errors import DedupeError
+from diptych.walk import TRASH
 
 
 def never(path, reason):

@@ -4,7 +4,7 @@ They come in families: one kind of document with its layout, colours and font si
 other content. In every fifth family or so, the members differ in one item only: a number, a bubble, a name.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count as counted
 
 import numpy as np
@@ -45,26 +45,35 @@ KINDS: dict[str, Callable[[Sheet], None]] = {
 }
 
 
-def draw_documents(count: int, size: int, seed: int = 0) -> np.ndarray:
+GROUPS = {
+    "pages": ("page", "table", "form", "slide", "receipt", "label", "calendar", "music"),
+    "windows": ("chat", "code", "app", "terminal"),
+    "charts": ("bars", "curves", "pie", "scatter", "map", "logo"),
+    "codes": ("qr", "barcode"),
+    "plain": ("gradient", "blank", "noise"),
+}
+
+
+def draw_documents(count: int, size: int, seed: int = 0, kinds: Sequence[str] = tuple(KINDS)) -> np.ndarray:
     """Draw documents, uint8 (count, size, size, 3), each four in a row a family; the same seed, the same pictures."""
     pictures = np.empty((count, size, size, 3), np.uint8)
     for first in range(0, count, MEMBERS):
-        members = min(MEMBERS, count - first)
-        pictures[first : first + members] = _draw_family(seed, first // MEMBERS, members, size)
+        members, family = min(MEMBERS, count - first), first // MEMBERS
+        pictures[first : first + members] = _draw_family(seed, family, kind_of(family, seed, kinds), members, size)
     return pictures
 
 
-def kind_of(family: int, seed: int = 0) -> str:
-    """Return the kind of a family, a key of `KINDS`: the kinds take turns."""
-    return list(KINDS)[(family + seed) % len(KINDS)]
+def kind_of(family: int, seed: int = 0, kinds: Sequence[str] = tuple(KINDS)) -> str:
+    """Return the kind of a family, one of `kinds`, which take turns."""
+    return kinds[(family + seed) % len(kinds)]
 
 
-def _draw_family(seed: int, family: int, members: int, size: int) -> list[np.ndarray]:
+def _draw_family(seed: int, family: int, kind: str, members: int, size: int) -> list[np.ndarray]:
     """Draw the first members of a family, no two of them the same."""
     choice = _random(seed, family, 1)
-    one_item = choice.random() < ONE_ITEM and kind_of(family, seed) not in TEXTURES
+    one_item = choice.random() < ONE_ITEM and kind not in TEXTURES
     base = Content(_random(seed, family, 2))
-    seen = [_draw(seed, family, size, base)] if one_item else []
+    seen = [_draw(seed, family, kind, size, base)] if one_item else []
     item = int(choice.integers(base.items)) if one_item else 0
     for member in range(members):
         for attempt in counted():
@@ -73,7 +82,7 @@ def _draw_family(seed: int, family: int, members: int, size: int) -> list[np.nda
             if one_item and attempt < base.items:
                 own = _random(seed, family, 3, member, attempt + 1)
                 content = Content(_random(seed, family, 2), own, (item + attempt) % base.items)
-            picture = _draw(seed, family, size, content)
+            picture = _draw(seed, family, kind, size, content)
             if all((picture != other).any() for other in seen):
                 seen.append(picture)
                 break
@@ -85,10 +94,10 @@ def _random(*key: int) -> np.random.Generator:
     return np.random.default_rng(key)
 
 
-def _draw(seed: int, family: int, size: int, content: Content) -> np.ndarray:
+def _draw(seed: int, family: int, kind: str, size: int, content: Content) -> np.ndarray:
     """Draw one document and squash it into a square, as a panel is squashed."""
     sheet = Sheet(_random(seed, family, 4), content, max(2.2 * size, 300))
-    KINDS[kind_of(family, seed)](sheet)
+    KINDS[kind](sheet)
     match int(sheet.style.integers(5)):
         case 0:
             small = sheet.image.resize((size, size), Image.Resampling.LANCZOS)
