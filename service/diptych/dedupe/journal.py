@@ -5,26 +5,28 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from diptych.dedupe.moving import move, part_of
+from diptych.dedupe.moving import ChangedError, change_of, held_of, move, part_of, release
 from diptych.durable import sync_folder
 from diptych.errors import DedupeError
 from diptych.walk import TRASH
 
-_FORMAT = 1
+_FORMAT = 2  # 1 did not say what was kept
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A file that was to be moved: from where, to where, the id of its content."""
+    """A file that was to be moved: from where, to where, the id of its content, and what was kept in its place."""
 
     source: str
     target: str
     id: str
+    keeper: str = ""
+    keeper_id: str = ""
 
 
 @dataclass
@@ -47,8 +49,8 @@ class Journal:
         self.path, self._descriptor = path, descriptor
 
     @classmethod
-    def begin(cls, path: Path, act: str, folders: Sequence[Path]) -> Journal:
-        """Make a new journal of an act, "move" or "delete", into these folders.
+    def begin(cls, path: Path, act: str, folders: Sequence[Path], roots: Sequence[Path]) -> Journal:
+        """Make a new journal of an act, "move" or "delete", from the `roots` into these folders.
 
         Raises DedupeError if it cannot be written.
         """
@@ -56,7 +58,8 @@ class Journal:
             path.parent.mkdir(parents=True, exist_ok=True)
             journal = cls(path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644))
             began = datetime.now(UTC).isoformat(timespec="seconds")
-            journal._write({"journal": _FORMAT, "act": act, "began": began, "folders": list(map(str, folders))})
+            places = {"folders": list(map(str, folders)), "roots": list(map(str, roots)), "at": str(path.absolute())}
+            journal._write({"journal": _FORMAT, "act": act, "began": began, **places})
             sync_folder(path.parent)
         except OSError as error:
             raise DedupeError(f"the journal {path} cannot be written: {error.strerror}; nothing was moved") from None
@@ -85,28 +88,50 @@ class Journal:
 
 @dataclass(frozen=True)
 class Past:
-    """What a journal says: the act, the folders into which files went, and the files in order."""
+    """What a journal says: the act, the folders into which files went, the files in order, and the journal's format."""
 
     act: str
     folders: list[Path]
     entries: list[Entry]
+    format: int = _FORMAT
 
 
 def read(path: Path) -> Past:
     """What is in a journal. A last line that was cut short was never acted on and does not count.
 
+    Where the journal lies elsewhere by now, the folder that it is in was moved, and what lay in that folder with it.
     Raises DedupeError for what is no journal.
     """
     try:
         whole, _, _ = path.read_bytes().rpartition(b"\n")
         first, *lines = [json.loads(line) for line in whole.splitlines()]
-        if first["journal"] != _FORMAT:
+        if first["journal"] not in (1, _FORMAT):
             raise DedupeError(f"{path} is a journal of format {first['journal']}; use the Diptych that wrote it")
-        return Past(first["act"], list(map(Path, first["folders"])), [Entry(**line) for line in lines])
+        was, tops = Path(first.get("at", path.absolute())), [*first.get("roots", ()), *first["folders"]]
+
+        def now(place: str) -> str:
+            return _now(place, was, path.absolute(), list(map(Path, tops)))
+
+        entries = [Entry(**line) for line in lines]
+        entries = [
+            replace(one, source=now(one.source), target=now(one.target), keeper=now(one.keeper)) for one in entries
+        ]
+        return Past(first["act"], [Path(now(folder)) for folder in first["folders"]], entries, first["journal"])
     except OSError as error:
         raise DedupeError(f"the journal {path} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError) as error:
         raise DedupeError(f"{path} is no journal of `diptych dedupe` ({error}); name the one that it told") from None
+
+
+def _now(place: str, was: Path, journal: Path, tops: Sequence[Path]) -> str:
+    """Where a path of a journal that `was` elsewhere is now: what shares a top folder with it moved along."""
+    if (
+        not place
+        or journal == was
+        or not any(Path(place).is_relative_to(top) and was.is_relative_to(top) for top in tops)
+    ):
+        return place
+    return os.path.normpath(journal.parent / os.path.relpath(place, was.parent))
 
 
 def undo(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
@@ -117,8 +142,13 @@ def undo(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
         try:
             part_of(target).unlink(missing_ok=True)
             part_of(source).unlink(missing_ok=True)
-            _put_back(source, target, outcome)
+            if held_of(source).exists() and not release(source):
+                outcome.leave(str(held_of(source)), f"there is another file at {source} by now; move that away first")
+            else:
+                _put_back(entry, source, target, outcome)
             _clear(target.parent, past.folders)
+        except ChangedError as error:
+            outcome.leave(entry.target, f"it {error}; it is left where it is")
         except OSError as error:
             outcome.leave(entry.target, f"it cannot be put back to {source}: {error.strerror}")
         tick()
@@ -126,20 +156,28 @@ def undo(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
 
 
 def empty(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
-    """Delete for good what a journal of "delete" put aside. Raises DedupeError for a journal of something else."""
+    """Delete for good what a journal of "delete" put aside, if it is still that and what was kept is still there.
+
+    Raises DedupeError for a journal of something else, and for one that does not say what was kept.
+    """
     if past.act != "delete" or any(TRASH not in Path(entry.target).parts for entry in past.entries):
         raise DedupeError("only what `--delete` put aside can be emptied; the journal is of files that were moved")
+    if past.format < _FORMAT:
+        raise DedupeError(
+            "the journal is of an earlier Diptych, which did not note what was kept in place of each picture; put all "
+            "back with --undo and run dedupe again, or delete the folder yourself"
+        )
     outcome = Outcome()
     for entry in past.entries:
         target = Path(entry.target)
         try:
             if not target.exists():
                 outcome.already += 1
-            elif not Path(entry.source).exists() or not target.samefile(entry.source):
+            elif reason := _hindrance(entry, target):
+                outcome.leave(entry.target, reason)
+            else:
                 target.unlink()
                 outcome.done += 1
-            else:
-                outcome.leave(entry.target, f"it is still {entry.source} too: the move was cut short; undo it first")
             _clear(target.parent, past.folders)
         except OSError as error:
             outcome.leave(entry.target, f"it cannot be deleted: {error.strerror}")
@@ -147,10 +185,22 @@ def empty(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
     return outcome
 
 
-def _put_back(source: Path, target: Path, outcome: Outcome) -> None:
+def _hindrance(entry: Entry, target: Path) -> str | None:
+    """Why a file that was put aside must not be deleted; None if nothing speaks against it."""
+    source, keeper = Path(entry.source), Path(entry.keeper)
+    if source.exists() and target.samefile(source):
+        return f"it is still {source} too: the move was cut short; undo it first"
+    if reason := change_of(target, entry.id):
+        return f"it {reason}; look at it before you delete it"
+    if reason := change_of(keeper, entry.keeper_id):
+        return f"what was kept in its place, {keeper}, {reason}, so this may be the last one"
+    return f"it is {keeper} itself by another name" if target.samefile(keeper) else None
+
+
+def _put_back(entry: Entry, source: Path, target: Path, outcome: Outcome) -> None:
     there, moved = source.exists(), target.exists()
     if moved and not there:
-        move(target, source)
+        move(target, source, entry.id)
         outcome.done += 1
     elif there and moved:
         # Killed between the two steps of a move: both are the same file, or copies of each other.

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from diptych.content import picture_id
 from diptych.dedupe.duplicates import Group
 from diptych.dedupe.journal import Entry, Journal, Outcome
-from diptych.dedupe.moving import move
+from diptych.dedupe.moving import ChangedError, change_of, move
 from diptych.errors import DedupeError
 from diptych.picture import Picture
 from diptych.walk import TRASH
@@ -28,11 +26,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps of an act, "move" or "delete", the folders that files go into, and where its journal will be."""
+    """The steps of an act, "move" or "delete", the folders that files go into, those that they are from, and where its
+    journal will be.
+    """
 
     act: str
     steps: list[Step]
     folders: list[Path]
+    roots: list[Path]
     journal: Path
 
 
@@ -61,7 +62,7 @@ def planned(
         Step(picture, keeper, tops[picture.root] / Path(picture.path).relative_to(roots[picture.root]))
         for picture, keeper in going
     ]
-    return Plan("delete" if to is None else "move", steps, folders, journal)
+    return Plan("delete" if to is None else "move", steps, folders, list(roots), journal)
 
 
 def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
@@ -70,43 +71,39 @@ def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
     Raises DedupeError if the journal cannot be begun or go on; what was moved before is in it.
     """
     outcome, keepers = Outcome(), {}
-    with Journal.begin(plan.journal, plan.act, plan.folders) as journal:
+    with Journal.begin(plan.journal, plan.act, plan.folders, plan.roots) as journal:
         for step in plan.steps:
             if step.keeper not in keepers:
-                keepers[step.keeper] = change_of(step.keeper)
+                keepers[step.keeper] = _change_of(step.keeper)
             reason = keepers[step.keeper]
-            reason = f"the one to keep, {step.keeper.path}, {reason}" if reason else change_of(step.picture)
+            reason = f"the one to keep, {step.keeper.path}, {reason}" if reason else _change_of(step.picture)
             if reason:
                 outcome.leave(step.picture.path, reason)
             elif step.target.exists():
                 outcome.leave(step.picture.path, f"there is a file at {step.target} already")
             else:
                 try:
-                    journal.note(Entry(step.picture.path, str(step.target), step.picture.id))
+                    journal.note(
+                        Entry(step.picture.path, str(step.target), step.picture.id, step.keeper.path, step.keeper.id)
+                    )
                 except OSError as error:
                     raise DedupeError(
                         f"the journal {journal.path} cannot go on: {error.strerror}; {outcome.done:,} were moved, "
                         f"`diptych dedupe --undo {journal.path}` puts them back"
                     ) from None
                 try:
-                    move(Path(step.picture.path), step.target)
+                    move(Path(step.picture.path), step.target, step.picture.id)
                     outcome.done += 1
+                except ChangedError as error:
+                    outcome.leave(step.picture.path, str(error))
                 except OSError as error:
                     outcome.leave(step.picture.path, f"it cannot be moved to {step.target}: {error.strerror}")
             tick()
     return outcome
 
 
-def change_of(picture: Picture) -> str | None:
-    """What became of a picture's file since it was scored; None if nothing. The bytes are read again."""
-    try:
-        with Path(picture.path).open("rb") as file:
-            id = picture_id(hashlib.file_digest(file, "sha256").hexdigest())
-    except FileNotFoundError:
-        return "is gone"
-    except OSError as error:
-        return f"cannot be read: {error.strerror}"
-    return None if id == picture.id else "has changed since it was scored"
+def _change_of(picture: Picture) -> str | None:
+    return change_of(Path(picture.path), picture.id)
 
 
 def _suggested(groups: Sequence[Group]) -> list[tuple[Picture, Picture]]:

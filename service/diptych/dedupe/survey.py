@@ -15,6 +15,7 @@ from diptych.batch.sharing import Crew
 from diptych.collection import Collection
 from diptych.content import picture_id
 from diptych.dedupe.ledger import Ledger
+from diptych.dedupe.moving import HELD
 from diptych.errors import DedupeError
 from diptych.intake import Arrival, batches, can_be_kept
 from diptych.parallel import each
@@ -142,7 +143,10 @@ def _regular(root: Path, refuse: Refuse) -> Iterator[tuple[str, os.stat_result]]
     def unlisted(error: OSError) -> None:
         refuse(str(error.filename), f"the folder cannot be listed: {error.strerror}")
 
-    for path in picture_files(root, unlisted):
+    for path in picture_files(root, unlisted, SUFFIXES | {HELD}):
+        if path.endswith(HELD):
+            refuse(path, "it was being moved when a run was killed: `diptych dedupe --undo JOURNAL` puts it back")
+            continue
         try:
             status = os.lstat(path)
         except OSError as error:

@@ -1,31 +1,39 @@
+import hashlib
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from diptych.content import picture_id
 from diptych.dedupe.journal import Entry, Journal, Outcome, Past, empty, read, undo
-from diptych.dedupe.moving import part_of
+from diptych.dedupe.moving import held_of, part_of
 from diptych.errors import DedupeError
 from diptych.walk import TRASH
+
+
+def id_of(data: bytes) -> str:
+    return picture_id(hashlib.sha256(data).hexdigest())
 
 
 @pytest.fixture
 def moved(tmp_path):
     """Three files that were moved, as a journal tells it."""
-    entries = []
+    entries, keeper = [], tmp_path / "kept.jpg"
+    keeper.write_bytes(b"kept")
     for name in ("a.jpg", "b/c.jpg", "b/d.jpg"):
         source, target = tmp_path / "from" / name, tmp_path / "to" / TRASH / name
         source.parent.mkdir(parents=True, exist_ok=True)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(name.encode())
-        entries.append(Entry(str(source), str(target), "0" * 32))
+        entries.append(Entry(str(source), str(target), id_of(name.encode()), str(keeper), id_of(b"kept")))
     return Past("delete", [tmp_path / "to" / TRASH], entries)
 
 
 def test_what_is_noted_is_read_again_in_order(tmp_path):
     path, entries = tmp_path / "new" / "j.jsonl", [Entry(f"/a/{n}\n", f"/b/{n}", "0" * 32) for n in range(3)]
-    with Journal.begin(path, "move", [Path("/b")]) as journal:
+    with Journal.begin(path, "move", [Path("/b")], [Path("/a")]) as journal:
         for entry in entries:
             journal.note(entry)
             assert read(path).entries[-1] == entry, "on the disk at once"
@@ -34,7 +42,7 @@ def test_what_is_noted_is_read_again_in_order(tmp_path):
 
 def test_every_note_is_synced_before_it_returns(tmp_path, monkeypatch):
     synced, fsync = [], os.fsync
-    with Journal.begin(tmp_path / "j.jsonl", "move", []) as journal:
+    with Journal.begin(tmp_path / "j.jsonl", "move", [], []) as journal:
         monkeypatch.setattr("os.fsync", lambda descriptor: synced.append(descriptor) or fsync(descriptor))
         journal.note(Entry("/a", "/b", "0"))
     assert len(synced) == 1
@@ -42,7 +50,7 @@ def test_every_note_is_synced_before_it_returns(tmp_path, monkeypatch):
 
 def test_a_last_line_that_was_cut_short_does_not_count(tmp_path):
     path = tmp_path / "j.jsonl"
-    with Journal.begin(path, "move", []) as journal:
+    with Journal.begin(path, "move", [], []) as journal:
         journal.note(Entry("/a", "/b", "0"))
         journal.note(Entry("/c", "/d", "0"))
     path.write_bytes(path.read_bytes()[:-9])
@@ -52,7 +60,7 @@ def test_a_last_line_that_was_cut_short_does_not_count(tmp_path):
 def test_a_journal_is_never_written_over(tmp_path):
     (tmp_path / "j.jsonl").write_text("old")
     with pytest.raises(DedupeError, match="cannot be written: File exists; nothing was moved"):
-        Journal.begin(tmp_path / "j.jsonl", "move", [])
+        Journal.begin(tmp_path / "j.jsonl", "move", [], [])
 
 
 @pytest.mark.parametrize("content", ["", "a text\n", "[]\n", '{"journal": 1}\n', json.dumps({"journal": 9}) + "\n"])
@@ -112,6 +120,75 @@ def test_emptying_leaves_a_move_that_was_cut_short(moved):
     outcome = empty(moved)
     assert (outcome.done, outcome.left[0]["path"]) == (2, moved.entries[0].target)
     assert Path(moved.entries[0].source).exists()
+
+
+def test_what_changed_since_it_was_put_aside_is_neither_deleted_nor_put_back(moved):
+    changed = Path(moved.entries[0].target)
+    changed.write_bytes(b"edited")
+    outcome = empty(moved)
+    assert (outcome.done, [one["path"] for one in outcome.left]) == (2, [str(changed)])
+    assert outcome.left[0]["reason"] == "it has changed since it was scored; look at it before you delete it"
+    outcome = undo(moved)
+    assert outcome.left[-1] == {
+        "path": str(changed),
+        "reason": "it has changed since it was scored; it is left where it is",
+    }
+    assert changed.read_bytes() == b"edited"
+
+
+@pytest.mark.parametrize("what", ["gone", "changed", "the file itself"])
+def test_the_last_one_is_never_deleted(moved, what):
+    keeper = Path(moved.entries[0].keeper)
+    keeper.unlink()
+    if what == "changed":
+        keeper.write_bytes(b"another picture")
+    if what == "the file itself":
+        os.link(moved.entries[0].target, keeper)
+        moved = replace(moved, entries=[replace(moved.entries[0], keeper_id=moved.entries[0].id)])
+    outcome = empty(moved)
+    assert (outcome.done, outcome.already, len(outcome.left)) == (0, 0, len(moved.entries))
+    assert str(keeper) in outcome.left[0]["reason"]
+    assert all(Path(entry.target).exists() for entry in moved.entries)
+
+
+def test_a_journal_that_does_not_say_what_was_kept_can_be_undone_alone(moved, tmp_path):
+    path = tmp_path / "journal.jsonl"
+    rows = [{"source": entry.source, "target": entry.target, "id": entry.id} for entry in moved.entries]
+    first = {"journal": 1, "act": "delete", "began": "", "folders": [str(moved.folders[0])]}
+    path.write_text("".join(json.dumps(row) + "\n" for row in (first, *rows)))
+    with pytest.raises(DedupeError, match="which did not note what was kept"):
+        empty(read(path))
+    assert undo(read(path)) == Outcome(done=3)
+
+
+def test_a_folder_that_was_renamed_since_is_undone_and_emptied_where_it_is(tmp_path, bytes_of):
+    for act in (undo, empty):
+        root = tmp_path / act.__name__ / "photos"
+        trash = root / TRASH / "1"
+        trash.mkdir(parents=True)
+        (root / "kept.jpg").write_bytes(b"kept")
+        (trash / "a.jpg").write_bytes(b"a")
+        entry = (root / "a.jpg", trash / "a.jpg", id_of(b"a"), root / "kept.jpg", id_of(b"kept"))
+        with Journal.begin(trash / "journal.jsonl", "delete", [root / TRASH], [root]) as journal:
+            journal.note(Entry(*map(str, entry)))
+        renamed = root.rename(tmp_path / act.__name__ / "renamed")
+        assert act(read(renamed / TRASH / "1" / "journal.jsonl")) == Outcome(done=1)
+        expected = {"kept.jpg": b"kept"} | ({"a.jpg": b"a"} if act is undo else {})
+        assert {name: data for name, data in bytes_of(renamed).items() if TRASH not in name} == expected
+        assert not root.exists()
+
+
+def test_a_file_that_was_held_when_a_move_was_killed_gets_its_name_back(moved):
+    first, second, _ = (Path(entry.source) for entry in moved.entries)
+    Path(moved.entries[0].target).rename(held_of(first))
+    Path(moved.entries[1].target).rename(held_of(second))
+    second.write_bytes(b"something new")
+    outcome = undo(moved)
+    assert (outcome.done, outcome.already) == (1, 1)
+    assert outcome.left == [
+        {"path": str(held_of(second)), "reason": f"there is another file at {second} by now; move that away first"}
+    ]
+    assert (first.read_bytes(), held_of(second).read_bytes()) == (b"a.jpg", b"b/c.jpg")
 
 
 def test_only_what_delete_put_aside_can_be_emptied(moved, tmp_path):

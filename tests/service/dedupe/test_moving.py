@@ -1,11 +1,21 @@
 import errno
+import hashlib
 import os
+import shutil
 
 import pytest
 
-from diptych.dedupe.moving import move, part_of
+from diptych.content import picture_id
+from diptych.dedupe.moving import ChangedError, held_of, move, part_of
 
 LINK = os.link
+
+
+def id_of(data: bytes) -> str:
+    return picture_id(hashlib.sha256(data).hexdigest())
+
+
+ID = id_of(b"picture")
 
 
 @pytest.fixture(params=["one file system", "two file systems", "no links at all"])
@@ -33,7 +43,7 @@ def source(tmp_path):
 
 def test_a_file_is_moved_with_its_bytes_and_its_time(system, source, tmp_path):
     target = tmp_path / "to" / "deep" / "a.jpg"
-    move(source, target)
+    move(source, target, ID)
     assert (target.read_bytes(), target.stat().st_mtime_ns, target.stat().st_nlink) == (b"picture", 10**18 + 7, 1)
     assert [path.name for path in target.parent.iterdir()] == ["a.jpg"]
     assert not source.exists()
@@ -44,9 +54,80 @@ def test_nothing_is_ever_overwritten(system, source, tmp_path):
     target.parent.mkdir()
     target.write_bytes(b"another")
     with pytest.raises(FileExistsError):
-        move(source, target)
+        move(source, target, ID)
     assert (source.read_bytes(), target.read_bytes()) == (b"picture", b"another")
     assert not part_of(target).exists()
+    assert not held_of(source).exists()
+
+
+def test_another_content_than_was_meant_is_not_moved(system, source, tmp_path):
+    with pytest.raises(ChangedError, match="has changed since it was scored"):
+        move(source, tmp_path / "to" / "a.jpg", id_of(b"what it was"))
+    assert [(path.name, path.read_bytes()) for path in source.parent.iterdir()] == [("a.jpg", b"picture")]
+    assert list((tmp_path / "to").iterdir()) == []
+
+
+def test_a_file_that_is_saved_anew_while_it_moves_stays_beside_what_it_was(system, source, tmp_path, monkeypatch):
+    """As editors do: into a temporary file, which takes the name."""
+
+    def linked_late(*arguments: object, **words: object) -> None:
+        if not source.exists():
+            (source.parent / "new").write_bytes(b"edited")
+            (source.parent / "new").rename(source)
+        link(*arguments, **words)
+
+    link = os.link
+    monkeypatch.setattr(os, "link", linked_late)
+    target = tmp_path / "to" / "a.jpg"
+    move(source, target, ID)
+    assert (source.read_bytes(), target.read_bytes()) == (b"edited", b"picture")
+    assert [path.name for path in source.parent.iterdir()] == ["a.jpg"]
+
+
+def test_a_file_that_is_saved_anew_and_cannot_be_moved_keeps_both(system, source, tmp_path, monkeypatch):
+    target = tmp_path / "to" / "a.jpg"
+    target.parent.mkdir()
+    target.write_bytes(b"another")
+
+    def read_late(path: object, id: str) -> None:
+        source.write_bytes(b"edited")
+
+    monkeypatch.setattr("diptych.dedupe.moving.change_of", read_late)
+    with pytest.raises(ChangedError, match="was saved anew meanwhile; what it was before is"):
+        move(source, target, ID)
+    assert (source.read_bytes(), held_of(source).read_bytes()) == (b"edited", b"picture")
+    assert target.read_bytes() == b"another"
+
+
+@pytest.mark.parametrize("when", ["while it is copied", "after it was copied"])
+def test_who_writes_into_the_file_while_it_is_copied_loses_nothing(source, tmp_path, monkeypatch, when):
+    """As programs do that keep a file open."""
+    monkeypatch.setattr(os, "link", lambda *_, **__: (_ for _ in ()).throw(OSError(errno.EXDEV, "cross-device")))
+    target = tmp_path / "to" / "a.jpg"
+    with source.open("r+b") as editor:
+
+        def write(*_: object) -> None:
+            editor.write(b"edited!")
+            editor.flush()
+
+        def copied(old, new, size):
+            shutil_copy(old, new, size)
+            if when == "while it is copied":
+                write()
+
+        def renamed(path, new):
+            rename(path, new)
+            if new == target and when == "after it was copied":
+                write()
+
+        shutil_copy, rename = shutil.copyfileobj, os.rename
+        monkeypatch.setattr(shutil, "copyfileobj", copied)
+        monkeypatch.setattr("pathlib.Path.rename", renamed)
+        with pytest.raises(ChangedError, match="was being written while it was copied"):
+            move(source, target, ID)
+    assert source.read_bytes() == b"edited!"
+    assert list(target.parent.iterdir()) == []
+    assert [path.name for path in source.parent.iterdir()] == ["a.jpg"]
 
 
 def test_a_full_disk_leaves_the_file_where_it_was_and_nothing_half_written(source, tmp_path, monkeypatch):
@@ -57,7 +138,7 @@ def test_a_full_disk_leaves_the_file_where_it_was_and_nothing_half_written(sourc
 
     monkeypatch.setattr("shutil.copyfileobj", full)
     with pytest.raises(OSError, match="No space left"):
-        move(source, tmp_path / "to" / "a.jpg")
+        move(source, tmp_path / "to" / "a.jpg", ID)
     assert source.read_bytes() == b"picture"
     assert list((tmp_path / "to").iterdir()) == []
 
@@ -68,9 +149,9 @@ def test_a_real_other_file_system_is_crossed(source):
         pytest.skip("there is no second file system to write to")
     target = source.__class__(other) / f"diptych-test-{os.getpid()}" / "a.jpg"
     try:
-        move(source, target)
+        move(source, target, ID)
         assert target.read_bytes() == b"picture"
-        move(target, source)
+        move(target, source, ID)
         assert source.stat().st_mtime_ns == 10**18 + 7
     finally:
         target.unlink(missing_ok=True)

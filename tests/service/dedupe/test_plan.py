@@ -4,9 +4,10 @@ from pathlib import Path
 import pytest
 
 from diptych.content import picture_id
+from diptych.dedupe import plan as plan_module
 from diptych.dedupe.duplicates import Group, Member
 from diptych.dedupe.journal import read
-from diptych.dedupe.plan import carry_out, change_of, planned
+from diptych.dedupe.plan import carry_out, planned
 from diptych.errors import DedupeError
 from diptych.walk import TRASH
 
@@ -134,7 +135,29 @@ def test_a_journal_that_cannot_go_on_stops_and_says_how_to_undo(groups, roots, t
     assert Path(groups[1].others[0].picture.path).exists()
 
 
-def test_a_file_is_as_it_was_when_its_bytes_are(groups):
-    keeper = groups[0].keeper
-    Path(keeper.path).touch()
-    assert change_of(keeper) is None
+def test_a_file_is_as_it_was_when_its_bytes_are(groups, roots, tmp_path):
+    for group in groups:
+        Path(group.keeper.path).touch()
+    assert carry_out(planned(groups, roots, to=tmp_path / "out")).done == 3
+
+
+def test_a_file_that_is_saved_anew_just_before_it_goes_stays(groups, roots, tmp_path, monkeypatch):
+    victim = Path(groups[1].others[0].picture.path)
+
+    def saved(source: Path, target: Path, id: str) -> None:
+        if source == victim:
+            victim.write_text("edited")
+        move(source, target, id)
+
+    move = plan_module.move
+    monkeypatch.setattr(plan_module, "move", saved)
+    outcome = carry_out(planned(groups, roots, to=tmp_path / "out"))
+    assert outcome.left == [{"path": str(victim), "reason": "has changed since it was scored"}]
+    assert victim.read_text() == "edited"
+
+
+def test_the_journal_says_what_was_kept(groups, roots, tmp_path):
+    plan = planned(groups, roots, to=tmp_path / "out")
+    carry_out(plan)
+    kept = [(step.keeper.path, step.keeper.id) for step in plan.steps]
+    assert [(entry.keeper, entry.keeper_id) for entry in read(plan.journal).entries] == kept
