@@ -12,6 +12,7 @@ from diptych.collection import Collection
 from diptych.durable import write_durably
 from diptych.indexing import load
 from diptych.naming import pictures
+from diptych.outputs import check_output
 from diptych.scorer import Scorer
 from diptych.search import Match
 from diptych_export.commandline import emit, remark, table
@@ -78,6 +79,8 @@ def rerank(args: argparse.Namespace) -> int:
 
 def explain(args: argparse.Namespace) -> int:
     """Run `diptych explain`."""
+    if args.output:
+        check_output(args.output, (args.a, args.b))
     scorer = load(args)
     sides = pictures(args, [args.a, args.b])
     found = explanation.explain(scorer, *scorer.encode(sides).tokens, links=args.links)

@@ -133,6 +133,12 @@ class DedupeError(DiptychError):
     code = "dedupe"
 
 
+class OutputError(DiptychError):
+    """An output that would take the place of an input or of a part of a collection."""
+
+    code = "output"
+
+
 class SyncError(DiptychError):
     """Folders that cannot be followed as asked, or pictures that nobody allowed to be removed."""
 

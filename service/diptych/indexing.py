@@ -24,6 +24,7 @@ from diptych.durable import replacing
 from diptych.errors import StoreError, UnknownPictureError
 from diptych.intake import Added, can_be_kept, full_path
 from diptych.naming import decoder
+from diptych.outputs import check_output
 from diptych.rebuild import Rebuilt, rebuild
 from diptych.records import Record
 from diptych.root import listed, strangers
@@ -188,6 +189,8 @@ def check(args: argparse.Namespace) -> int:
 
 def export(args: argparse.Namespace) -> int:
     """Run `diptych index export`: a line of JSON for every picture."""
+    if args.output != "-":
+        check_output(args.output)
     with opened(args.store, read_only=True) as store:
         found = progress(
             archive.lines(store, args.filter, embeddings=args.embeddings), args, total=store.count(), unit="picture"

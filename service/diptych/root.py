@@ -118,7 +118,7 @@ def strangers(folder: Path) -> list[str]:
     """The names in the folder of a collection that Diptych did not put there, in alphabetical order."""
     if not folder.is_dir():
         return []
-    return sorted(path.name for path in folder.iterdir() if not _is_ours(path))
+    return sorted(path.name for path in folder.iterdir() if not is_ours(path))
 
 
 def listed(names: list[str]) -> str:
@@ -127,14 +127,15 @@ def listed(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def _is_ours(path: Path) -> bool:
+def is_ours(path: Path) -> bool:
+    """Whether a file in the folder of a collection has a name that Diptych writes there."""
     return _OURS.fullmatch(path.name) is not None and not path.is_dir()
 
 
 def _clear(half: Path) -> None:
     try:
         for path in half.iterdir():
-            if _is_ours(path):
+            if is_ours(path):
                 path.unlink()
         half.rmdir()
         sync_folder(half.parent)

@@ -20,6 +20,7 @@ from diptych.durable import replacing
 from diptych.errors import BatchError
 from diptych.indexing import load
 from diptych.naming import fetcher, pictures
+from diptych.outputs import check_output
 from diptych_export.commandline import emit, progress, remark
 from diptych_export.questions import THING
 
@@ -49,6 +50,8 @@ def score(args: argparse.Namespace) -> int:
                 "and here are two pictures"
             )
         return _score_pair(args)
+    if args.output not in (None, "-"):
+        check_output(args.output, args.inputs)
     args.question = args.question or THING
     if args.output is None:
         args.usage_error("a table of pairs needs -o OUT.csv, OUT.jsonl or OUT.parquet, or -o - for standard output")
@@ -137,9 +140,6 @@ def _stream(args: argparse.Namespace, table: str, format: str) -> dict[str, Any]
 
 
 def _job(args: argparse.Namespace, table: Path, format: str) -> dict[str, Any]:
-    output = Path(args.output)
-    if output.exists() and table.exists() and output.samefile(table):
-        raise BatchError(f"{output} is the table itself; name another file for the result")
     engine, means = chosen(args)
 
     @contextmanager
@@ -147,7 +147,16 @@ def _job(args: argparse.Namespace, table: Path, format: str) -> dict[str, Any]:
         with progress((), args, total=count, initial=done, unit=unit, desc=_STEPS[unit, count is None]) as shown:
             yield shown.update
 
-    job = Job(table, output, format, means, tuple(args.columns), args.question, bar, lambda text: remark(args, text))
+    job = Job(
+        table,
+        Path(args.output),
+        format,
+        means,
+        tuple(args.columns),
+        args.question,
+        bar,
+        lambda text: remark(args, text),
+    )
     report = job.run(engine, resume=args.resume, force=args.force)
     return {
         "output": args.output,

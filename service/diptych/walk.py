@@ -17,7 +17,7 @@ def picture_files(
 ) -> Iterator[str]:
     """The paths of the files with these endings below a folder, folder by folder in alphabetical order.
 
-    The endings are those of pictures. Links to folders are not entered, and neither is what `diptych dedupe` put aside. `unlisted` is told of each folder
+    Links to folders are not entered, and neither is what `diptych dedupe` put aside. `unlisted` is told of each folder
     that cannot be listed; its error has the path as `filename`.
     """
     for place, subfolders, names in os.walk(folder, onerror=unlisted):

@@ -123,7 +123,7 @@ def test_the_table_is_never_replaced_by_its_own_scores_under_any_name(score, gal
     for name in ("pairs.csv", "./pairs.csv", "link.csv", gallery / "more" / ".." / "pairs.csv"):
         result = score("pairs.csv", "-o", name, "--force")
         assert result.code == 1
-        assert "is the table itself; name another file" in result.err
+        assert "which is read here; name another file, nothing was written" in result.err
     assert (gallery / "pairs.csv").read_bytes() == PAIRS
 
 

@@ -24,6 +24,7 @@ from diptych.dedupe.sharing import recover
 from diptych.dedupe.survey import File, Survey, listed, resolved, survey
 from diptych.errors import DedupeError
 from diptych.indexing import load
+from diptych.outputs import check_output
 from diptych.scorer import Scorer
 from diptych_export.commandline import emit, open_text, progress, remark
 
@@ -44,6 +45,8 @@ def run(args: argparse.Namespace) -> int:
     roots = resolved(args.folders)
     refused: Refused = []
     files = listed(roots, _into(refused))
+    for path in filter(None, (args.output, args.report)):
+        check_output(path, (file.path for file in files))
     scorer = load(args)
     try:
         found, seen = _find(args, roots, files, scorer, refused)

@@ -1,0 +1,31 @@
+"""Where a command may write: never over what it reads, and never into a collection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from diptych.errors import OutputError
+from diptych.root import is_ours
+from diptych.schema import DATABASE
+
+
+def check_output(output: str | Path, inputs: Iterable[str | Path] = ()) -> None:
+    """Refuse an output that is one of the inputs, under whatever name, or part of a collection, with OutputError.
+
+    Inputs that are not files, such as web addresses or -, are none that could be written over.
+    """
+    path = Path(output)
+    if path.is_dir():
+        raise OutputError(f"{path} is a folder; name a file in it")
+    if is_ours(path) and (path.absolute().parent / DATABASE).exists():
+        raise OutputError(f"{path} belongs to the collection {path.absolute().parent}; name another file")
+    if not path.exists():
+        return
+    for one in map(Path, inputs):
+        try:
+            same = path.samefile(one)
+        except OSError:
+            continue
+        if same:
+            raise OutputError(f"{path} is {one}, which is read here; name another file, nothing was written")
