@@ -194,12 +194,13 @@ def _finest(a: View, b: View, homography: np.ndarray) -> float:
 def _laid(a: View, b: View, homography: np.ndarray, scale: float) -> Laid:
     """Lay `a` over `b` by a homography between where their keypoints lie, on a grid `scale` times that of `b`."""
     cv2 = _opencv()
-    size = tuple(max(16, round(side * scale)) for side in b.size)
+    across, down = b.size
+    size = max(16, round(across * scale)), max(16, round(down * scale))
     # What becomes much smaller is made smaller first: warping alone would pick single pixels.
     fitting = scale * _magnification(homography, a.size) / a.density
     width, height = (max(8, round(side * fitting)) for side in a.rgb.shape[1::-1])
     small = _resized(a.rgb, (width, height)) if fitting < 1 / 1.5 else a.rgb
-    grid = np.diag([size[0] / b.size[0], size[1] / b.size[1], 1.0])
+    grid = np.diag([size[0] / across, size[1] / down, 1.0])
     back = np.diag([a.size[0] / small.shape[1], a.size[1] / small.shape[0], 1.0])
     moved = grid @ homography @ back
     shown = cv2.warpPerspective(np.ones(small.shape[:2], np.float32), moved, size) > 0.99
@@ -227,8 +228,9 @@ class _Blocks:
         )
         variance_a, variance_b = square_a - mean_a**2, square_b - mean_b**2
         correlation = (product - mean_a * mean_b) / np.sqrt(np.maximum(variance_a, 9) * np.maximum(variance_b, 9))
-        deviations = [np.sqrt(np.maximum(choose(variance_a, variance_b), 0)) for choose in (np.maximum, np.minimum)]
-        return cls(correlation, *deviations, inside > 0.999)
+        deviation_a, deviation_b = (np.sqrt(np.maximum(variance, 0)) for variance in (variance_a, variance_b))
+        either, both = np.maximum(deviation_a, deviation_b), np.minimum(deviation_a, deviation_b)
+        return cls(correlation, either, both, inside > 0.999)
 
 
 def _colours(laid: Laid, blocks: _Blocks) -> dict[str, float]:

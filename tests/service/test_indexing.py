@@ -41,7 +41,7 @@ def test_folders_give_their_pictures_by_ending_in_alphabetical_order_and_files_c
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     named = [tmp_path / "z.txt", tmp_path / "b", tmp_path / "none", tmp_path / "a", tmp_path / "a/9.webp"]
-    found = [str(path.relative_to(tmp_path)) for path in pictures_in(named, pytest.fail)]
+    found = [str(path.relative_to(tmp_path)) for path in pictures_in(named, lambda error: pytest.fail(str(error)))]
     assert found == ["z.txt", "b/1.jpeg", "b/2.JPG", "b/a/0.TIFF", "none", "a/9.webp", "a/9.webp"]
 
 

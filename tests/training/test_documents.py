@@ -3,7 +3,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from diptych_training.documents import KINDS, MEMBERS, draw_documents, kind_of
+from diptych_training.documents import GROUPS, KINDS, MEMBERS, draw_documents, kind_of
 
 
 @pytest.fixture(scope="module")
@@ -15,6 +15,14 @@ def pictures() -> np.ndarray:
 def test_the_same_seed_draws_the_same_documents_however_many_and_another_seed_others(pictures: np.ndarray) -> None:
     assert np.array_equal(draw_documents(MEMBERS * 7 + 1, 32), pictures[: MEMBERS * 7 + 1])
     assert not np.array_equal(draw_documents(MEMBERS, 32, seed=len(KINDS)), pictures[:MEMBERS])
+
+
+def test_every_kind_is_in_one_group_and_a_group_is_drawn_alone(pictures) -> None:
+    assert sorted(kind for group in GROUPS.values() for kind in group) == sorted(KINDS)
+    drawn = draw_documents(2 * MEMBERS, 32, kinds=GROUPS["codes"])
+    assert [kind_of(family, kinds=GROUPS["codes"]) for family in (0, 1)] == ["qr", "barcode"]
+    assert not np.array_equal(drawn, pictures[: 2 * MEMBERS])
+    assert np.array_equal(draw_documents(MEMBERS, 32, kinds=tuple(KINDS)), pictures[:MEMBERS])
 
 
 def test_every_kind_of_document_occurs() -> None:

@@ -14,6 +14,7 @@ from diptych_training.planted import open_planted
 @pytest.fixture
 def small(monkeypatch):
     monkeypatch.setattr(module, "PICTURES", 12)
+    monkeypatch.setattr(module, "DRAWN", 12)
     monkeypatch.setattr(module, "COPIES", 4)
     monkeypatch.setattr(module, "SIDE", 96)
 
@@ -30,12 +31,12 @@ def archive(tmp_path):
 
 
 def test_documents_are_drawn_copied_and_kept(small, tmp_path):
-    found = open_planted("documents", tmp_path, tmp_path / "sets")
+    found = open_planted("pages", tmp_path, tmp_path / "sets")
     assert len(found.names) == 12 + 2 * 4
     assert found.original[:12].tolist() == list(range(12))
     assert all((found.folder / name).is_file() for name in found.names)
     times = [(found.folder / name).stat().st_mtime_ns for name in found.names]
-    again = open_planted("documents", tmp_path, tmp_path / "sets")
+    again = open_planted("pages", tmp_path, tmp_path / "sets")
     assert [(again.folder / name).stat().st_mtime_ns for name in again.names] == times
 
 
@@ -55,8 +56,21 @@ def test_copies_match_to_either_question_and_other_shots_to_thing_alone(small, a
     assert found.matches(copies, "thing").all()
 
 
+def test_a_photo_that_an_archive_has_twice_is_a_copy_of_itself_to_either_question(small, tmp_path):
+    rng = np.random.default_rng(0)
+    photo, other = (Image.fromarray(rng.integers(0, 256, (5, 5, 3), np.uint8)).resize((90, 90)) for _ in range(2))
+    with zipfile.ZipFile(tmp_path / "sfm_sets.zip", "w") as file:
+        for name, picture in (("same_a/1", photo), ("same_b/1", other), ("same_b/2", photo)):
+            with file.open(f"{name}.jpg", "w") as entry:
+                picture.save(entry, "JPEG", quality=95 if name == "same_a/1" else 90)
+    found = open_planted("sfm_sets", tmp_path, tmp_path / "sets")
+    assert [found.original[0] == found.original[number] for number in range(3)] == [True, False, True]
+    assert found.matches(np.array([[0, 2], [1, 2]]), "thing").tolist() == [True, True]
+    assert found.matches(np.array([[0, 2], [1, 2]]), "copy").tolist() == [True, False]
+
+
 def test_every_pair_of_copies_is_counted(small, tmp_path):
-    found = open_planted("documents", tmp_path, tmp_path / "sets")
+    found = open_planted("pages", tmp_path, tmp_path / "sets")
     pairs = np.array([(a, b) for b in range(len(found.names)) for a in range(b)])
     assert found.planted() == found.matches(pairs, "copy").sum() >= 8
 

@@ -36,6 +36,7 @@ def test_what_is_fitted_tells_copies_that_agree_from_others():
     relevance = fitted.relevance(sets[0].relevance, sets[0].seen)
     assert relevance[sets[0].copies].mean() > 0.7 > 0.3 > relevance[~sets[0].copies].mean()
     assert list(fitted.thresholds) == ["0.01", "0.005", "0.001"]
+    assert 0.5 == fitted.thresholds["0.01"] <= fitted.thresholds["0.005"] < fitted.thresholds["0.001"]
 
 
 def test_a_threshold_lets_its_share_of_all_candidates_pass_on_the_mean_over_kinds():
@@ -67,11 +68,11 @@ def test_a_row_counts_the_copies_that_were_missed_and_the_pictures_that_were_wro
 
 
 def test_copies_are_planted_looked_at_and_found(artifact, tmp_path, monkeypatch):
-    monkeypatch.setattr(planted, "PICTURES", 12)
+    monkeypatch.setattr(planted, "DRAWN", 12)
     monkeypatch.setattr(planted, "COPIES", 4)
     monkeypatch.setattr(planted, "SIDE", 160)
     told = []
-    opened = open_planted("documents", tmp_path, tmp_path / "sets")
+    opened = open_planted("pages", tmp_path, tmp_path / "sets")
     found = look_closer(Runtime.open(artifact), opened, above=1e-9, tick=told.append)
     assert found.pictures == 12 + 2 * 4
     assert len(found.seen) == len(found.copies) == len(found.relevance) == sum(told)

@@ -124,7 +124,9 @@ def fit_verification(sets: Sequence[Pairs], above: float = ABOVE) -> Verificatio
 
 
 def _threshold(others: Sequence[np.ndarray], totals: Sequence[int], rate: float) -> float | None:
-    """The lowest score that on the mean over kinds a share `rate` of others reaches; None where there are too few."""
+    """The lowest score, from even odds on, that on the mean over kinds at most a share `rate` of others reaches; None
+    where there are too few to say.
+    """
     if rate * sum(totals) < 1:
         return None
     scores = np.concatenate(others)
@@ -133,7 +135,7 @@ def _threshold(others: Sequence[np.ndarray], totals: Sequence[int], rate: float)
     above = np.cumsum(shares[order])
     place = int(np.searchsorted(above, rate, side="right"))
     # What is just above the first score that is one too many.
-    return float(np.nextafter(scores[order][place], 1)) if place < len(scores) else None
+    return max(0.5, float(np.nextafter(scores[order][place], 1))) if place < len(scores) else 0.5
 
 
 def _logistic(x: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> np.ndarray:

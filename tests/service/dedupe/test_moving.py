@@ -2,6 +2,7 @@ import errno
 import hashlib
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -70,11 +71,11 @@ def test_another_content_than_was_meant_is_not_moved(system, source, tmp_path):
 def test_a_file_that_is_saved_anew_while_it_moves_stays_beside_what_it_was(system, source, tmp_path, monkeypatch):
     """As editors do: into a temporary file, which takes the name."""
 
-    def linked_late(*arguments: object, **words: object) -> None:
+    def linked_late(old: Path, new: Path, *, follow_symlinks: bool) -> None:
         if not source.exists():
             (source.parent / "new").write_bytes(b"edited")
             (source.parent / "new").rename(source)
-        link(*arguments, **words)
+        link(old, new, follow_symlinks=follow_symlinks)
 
     link = os.link
     monkeypatch.setattr(os, "link", linked_late)

@@ -7,6 +7,7 @@ from diptych.content import picture_id
 from diptych.dedupe import plan as plan_module
 from diptych.dedupe.duplicates import Group, Member
 from diptych.dedupe.journal import read
+from diptych.dedupe.moving import move
 from diptych.dedupe.plan import carry_out, planned
 from diptych.errors import DedupeError
 from diptych.walk import TRASH
@@ -149,7 +150,6 @@ def test_a_file_that_is_saved_anew_just_before_it_goes_stays(groups, roots, tmp_
             victim.write_text("edited")
         move(source, target, id)
 
-    move = plan_module.move
     monkeypatch.setattr(plan_module, "move", saved)
     outcome = carry_out(planned(groups, roots, to=tmp_path / "out"))
     assert outcome.left == [{"path": str(victim), "reason": "has changed since it was scored"}]
