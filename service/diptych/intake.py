@@ -23,6 +23,7 @@ BATCH = 64
 BATCH_BYTES = 64 * 1024 * 1024
 # A reader of the answers gives up somewhere, the JSON writer of the HTTP service at 255.
 METADATA_DEPTH = 100
+METADATA_BYTES = 64 * 1024  # of a picture, as JSON
 
 
 class Holder(Protocol):
@@ -174,13 +175,16 @@ def checked_metadata(metadata: dict[str, Any] | None) -> dict[str, Any]:
         return {}
     try:
         # Encoded, so that half a surrogate pair is refused here and not by whoever asks for it later.
-        kept = json.loads(json.dumps(metadata, allow_nan=False, ensure_ascii=False).encode())
+        text = json.dumps(metadata, allow_nan=False, ensure_ascii=False).encode()
+        kept = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"metadata must be a dict of JSON values: {error}") from None
     if not isinstance(kept, dict):
         raise ValueError(f"metadata must be a dict of JSON values, got {type(metadata).__name__}")
     if _deeper_than(METADATA_DEPTH, kept):
         raise ValueError(f"metadata may be nested {METADATA_DEPTH} levels deep, and this is nested deeper")
+    if len(text) > METADATA_BYTES:
+        raise ValueError(f"metadata may have {METADATA_BYTES:,} bytes as JSON, and this has {len(text):,}")
     return kept
 
 

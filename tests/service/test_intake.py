@@ -8,6 +8,7 @@ from diptych.content import Content
 from diptych.intake import (
     BATCH,
     BATCH_BYTES,
+    METADATA_BYTES,
     METADATA_DEPTH,
     Arrival,
     Known,
@@ -107,6 +108,10 @@ def test_metadata_that_nobody_could_read_back_is_refused():
     assert checked_metadata(nested(METADATA_DEPTH)) == nested(METADATA_DEPTH)
     with pytest.raises(ValueError, match="nested 100 levels deep"):
         checked_metadata(nested(METADATA_DEPTH + 1))
+    filled = {"x": "ä" * (METADATA_BYTES // 2 - 5)}
+    assert checked_metadata(filled) == filled
+    with pytest.raises(ValueError, match="may have 65,536 bytes as JSON, and this has 65,537"):
+        checked_metadata({"x": filled["x"] + "ä"})
     looped: dict = {}
     looped["self"] = [looped]
     for bad in (

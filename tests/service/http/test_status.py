@@ -104,7 +104,10 @@ def test_info_and_models_tell_what_really_runs(reader, scorer):
     bounds = Settings().model_dump(
         exclude={"keys", "hosts", "url_hosts", "url_private", "stuck_seconds", "drain_seconds", "log"}
     )
-    own = {"picture_bytes", "picture_pixels", "picture_side", "duplicates_pictures", "duplicates_pairs"}
+    own = {"metadata_bytes", "picture_bytes", "picture_pixels", "picture_side"} | {
+        "duplicates_pictures",
+        "duplicates_pairs",
+    }
     assert {name: value for name, value in info["limits"].items() if name not in own} == bounds
     assert own < set(info["limits"])
     assert info["collection"]["pictures"] == 5

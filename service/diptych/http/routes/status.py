@@ -17,6 +17,7 @@ from diptych.http.context import Here
 from diptych.http.errors import documented
 from diptych.http.routes import duplicates
 from diptych.http.routes.collections import summaries
+from diptych.intake import METADATA_BYTES
 from diptych_export.pictures import PictureLimits
 
 router = APIRouter(tags=["service"], responses=documented(500))
@@ -53,6 +54,7 @@ async def info(
             **{name: value for name, value in settings if name in Limits.model_fields},
             duplicates_pictures=duplicates.PICTURES,
             duplicates_pairs=duplicates.PAIRS,
+            metadata_bytes=METADATA_BYTES,
             picture_bytes=picture.bytes,
             picture_pixels=picture.pixels,
             picture_side=picture.side,
