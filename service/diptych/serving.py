@@ -21,6 +21,7 @@ from diptych.collections import Collections
 from diptych.decoding import Workers
 from diptych.errors import SettingsError
 from diptych.indexing import load
+from diptych.running import CLOCK
 from diptych.scorer import Scorer
 from diptych.sync.follow import Follower
 from diptych_export.commandline import emit, remark
@@ -171,10 +172,14 @@ def run(app: FastAPI, sockets: list[socket.socket], settings: Settings) -> None:
 def _end_when_stuck(app: FastAPI, seconds: float) -> None:
     """End the process once a computation has been running for too long: no thread can be stopped from outside.
 
-    /readyz has said so for a tenth of the time by then. Nothing acknowledged is lost.
+    /readyz has said so for a tenth of the time by then. Nothing acknowledged is lost. As long as the process itself was
+    stopped does not count.
     """
+    tick = min(1.0, seconds / 10)
+    CLOCK.tick(0.0)
     while True:
-        time.sleep(min(1.0, seconds / 10))
+        time.sleep(tick)
+        CLOCK.tick(tick)
         oldest = app.state.context.oldest()
         if oldest > 1.1 * seconds:
             logger.critical("a computation has been running for %.0f s; ending with code %d", oldest, STUCK)

@@ -161,6 +161,28 @@ def test_a_computation_that_hangs_makes_it_unready_and_then_ends_the_process(art
     assert re.search(r"has been running for [4-9] s; ending with code 70", end["message"])
 
 
+def test_a_process_that_was_stopped_for_longer_than_a_computation_may_take_goes_on(
+    artifact, port, environment, photo_bytes
+):
+    environment |= {"DIPTYCH_STUCK_SECONDS": "5"}
+    command = [sys.executable, "-c", SLOW, "serve", "--port", str(port), "--model", str(artifact), "--threads", "1"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        address = f"http://127.0.0.1:{port}"
+        until_ready(address, process)
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(lambda: json.load(urlopen(of_four_pairs(address, photo_bytes(1)), timeout=30)))
+            assert process.stdout is not None
+            assert process.stdout.readline() == "begun\n"
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(8)
+            process.send_signal(signal.SIGCONT)
+            assert len(answer.result()["data"]) == 4
+        with urlopen(f"{address}/readyz", timeout=10) as ready:
+            assert ready.status == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 0
+
+
 def test_what_is_being_scored_when_it_is_told_to_end_is_answered_first(artifact, port, environment, photo_bytes):
     command = [sys.executable, "-c", SLOW, "serve", "--port", str(port), "--model", str(artifact), "--threads", "1"]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
