@@ -20,10 +20,13 @@ def verdict(relevance: float, thresholds: Mapping[str, float], *, sure: bool = T
     >>> verdict(0.97, {"0.01": 0.8, "0.001": 0.95, "0.0001": 0.99})
     'likely'
     """
+    for name, least in least_of(thresholds).items():
+        if relevance >= least and (sure or name != "same"):
+            return name
+    return "different"
+
+
+def least_of(thresholds: Mapping[str, float]) -> dict[Verdict, float]:
+    """The lowest probability of each verdict but *different*, the strictest first."""
     stated = sorted(thresholds.values()) or list(_UNSTATED)
-    likely = stated[-2] if len(stated) > 1 else stated[-1]
-    if sure and relevance >= stated[-1]:
-        return "same"
-    if relevance >= likely:
-        return "likely"
-    return "unsure" if relevance >= _EVEN else "different"
+    return {"same": stated[-1], "likely": stated[-2] if len(stated) > 1 else stated[-1], "unsure": _EVEN}

@@ -2,7 +2,7 @@ import pytest
 
 from diptych_export.evidence import FEATURES, Verification
 from diptych_export.manifest import Question
-from diptych_export.verdicts import VERDICTS, verdict
+from diptych_export.verdicts import VERDICTS, least_of, verdict
 
 THRESHOLDS = {"0.01": 0.8, "0.001": 0.95, "0.0001": 0.99}
 
@@ -28,6 +28,15 @@ def test_a_higher_probability_never_has_a_weaker_verdict():
         found = [VERDICTS.index(verdict(step / 1000, thresholds)) for step in range(1001)]
         assert found == sorted(found, reverse=True)
         assert set(found) >= {0, 3}
+
+
+def test_the_lowest_probability_of_each_verdict_has_it_and_what_is_just_below_has_not():
+    for thresholds in ({}, {"0.01": 0.7}, THRESHOLDS):
+        least = least_of(thresholds)
+        assert list(least) == list(VERDICTS[:-1])
+        assert VERDICTS.index(verdict(least["likely"] - 1e-9, thresholds)) > VERDICTS.index("likely")
+        assert verdict(least["same"], thresholds) == "same"
+        assert verdict(least["unsure"], thresholds) == "unsure"
 
 
 def test_without_the_closer_look_that_there_is_nothing_is_the_same():

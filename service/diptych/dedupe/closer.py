@@ -27,7 +27,7 @@ class CloserLook:
     """Scores of pairs of the pictures `ids` of a collection after a closer look at their files, which lie at `paths`
     or where the collection has them.
 
-    A pair of which a file is not to be had keeps the score that the network gave it.
+    A pair of which a file is not to be had keeps the score that the network gave it, as far as nothing is sure.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class CloserLook:
         looked = above[[evidence is not None for evidence in seen]]
         # What was not worth a look passes no threshold that was found for what was.
         found = np.where(scores < self.verification.above, np.minimum(scores, self.verification.least), scores)
+        found[above] = np.minimum(scores[above], np.nextafter(max(self.verification.thresholds.values(), default=1), 0))
         found[looked] = np.round(self.verification.relevance(scores[looked], known), 7)
         return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,6 +20,7 @@ from diptych.dedupe.threshold import automatic_of, most_lenient, stated
 from diptych.errors import UnknownPictureError
 from diptych.picture import Picture, of_record
 from diptych_export.questions import COPY
+from diptych_export.verdicts import Verdict, least_of, verdict
 
 _STEP = 500  # records read at once
 _VECTORS = 4096
@@ -27,11 +28,12 @@ _VECTORS = 4096
 
 @dataclass(frozen=True)
 class Member:
-    """A picture of a group: its score to the keeper in [0, 1], and whether it has the keeper's very bytes."""
+    """A picture of a group: its score to the keeper in [0, 1], whether it has the very same bytes, and the verdict."""
 
     picture: Picture
     relevance_score: float
     exact: bool
+    verdict: Verdict = "same"
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Duplicates:
 
     `order` has the places of the pictures, the ones to keep first. `pairs` are (id, id, score) of all that were looked
     at and reach `bound`, which is at most the `threshold`; `looked_at` counts all pairs, `computed` those not known.
+    `verdicts` are the lowest scores of each.
     """
 
     groups: list[Group]
@@ -58,6 +61,7 @@ class Duplicates:
     bound: float
     looked_at: int
     computed: int
+    verdicts: dict[Verdict, float]
 
 
 def find_duplicates(
@@ -125,8 +129,9 @@ def find_duplicates(
         if max(others.values()) >= limit
     }
     groups = grouped(contents, matching, limit, ask)
+    thresholds = stated(asked)
     return Duplicates(
-        groups=_named(groups, matching, ids, found, order),
+        groups=_named(groups, matching, ids, found, order, thresholds),
         pictures=found,
         order=order,
         pairs=[(ids[a], ids[b], known[a][b]) for a in sorted(known) for b in sorted(known[a]) if a < b],
@@ -134,6 +139,7 @@ def find_duplicates(
         bound=bound,
         looked_at=scores.looked_at,
         computed=scores.computed,
+        verdicts=least_of(thresholds),
     )
 
 
@@ -143,6 +149,7 @@ def _named(
     ids: Sequence[str],
     pictures: Sequence[Picture],
     order: Sequence[int],
+    thresholds: Mapping[str, float],
 ) -> list[Group]:
     """Groups of contents, and contents that several files have, as groups of pictures."""
     files: dict[str, list[Picture]] = {}
@@ -155,7 +162,8 @@ def _named(
         first, *copies = files[ids[keeper]]
         members = [Member(picture, 1.0, True) for picture in copies]
         for other in others:
-            members += [Member(picture, matching[keeper][other], False) for picture in files[ids[other]]]
+            score = matching[keeper][other]
+            members += [Member(picture, score, False, verdict(score, thresholds)) for picture in files[ids[other]]]
         named.append(Group(first, tuple(members)))
     return sorted(named, key=lambda group: group.keeper.path)
 

@@ -20,6 +20,7 @@ COLUMNS = (
     "path",
     "keeper",
     "relevance_score",
+    "verdict",
     "exact",
     "width",
     "height",
@@ -34,9 +35,9 @@ COLUMNS = (
 def rows(groups: Sequence[Group]) -> Iterator[dict[str, Any]]:
     """A row with `COLUMNS` for every picture of a group, groups numbered from 1; the score is the one to the keeper."""
     for number, group in enumerate(groups, 1):
-        yield _row(number, group.keeper, True, 1.0, True)
+        yield _row(number, group.keeper, True, 1.0, "same", True)
         for member in group.others:
-            yield _row(number, member.picture, False, member.relevance_score, member.exact)
+            yield _row(number, member.picture, False, member.relevance_score, member.verdict, member.exact)
 
 
 def summary(found: Duplicates, refused: Sequence[Mapping[str, str]]) -> dict[str, Any]:
@@ -79,7 +80,7 @@ def unwritable(path: Path, error: OSError) -> DedupeError:
     return DedupeError(f"{path} cannot be written: {error.strerror}; nothing is left of it")
 
 
-def _row(group: int, picture: Picture, keeper: bool, score: float, exact: bool) -> dict[str, Any]:
+def _row(group: int, picture: Picture, keeper: bool, score: float, verdict: str, exact: bool) -> dict[str, Any]:
     time = datetime.fromtimestamp(picture.time, UTC).isoformat(timespec="seconds")
     facts = (picture.width, picture.height, picture.bytes, picture.format, picture.exif, time, picture.id)
-    return dict(zip(COLUMNS, (group, picture.path, keeper, score, exact, *facts), strict=True))
+    return dict(zip(COLUMNS, (group, picture.path, keeper, score, verdict, exact, *facts), strict=True))

@@ -150,6 +150,7 @@ class DuplicateItem(BaseModel):
 
     id: str
     relevance_score: float = Field(description="Of the pair it makes with the one to keep.")
+    verdict: Verdict = Field(description="What that comes to.")
 
 
 class DuplicateGroup(BaseModel):
@@ -185,6 +186,7 @@ class Duplicates(Pairs):
     pairs: list[tuple[int, int, float]] = Field(
         description="Two places in `pictures` and the score, of all pairs that were looked at and reach `bound`."
     )
+    verdicts: dict[Verdict, float] = Field(description="The lowest score of each verdict but `different`.")
     left_out: int = Field(description="Pairs that reach lower, but were too many to answer: the least sure ones.")
 
 

@@ -13,6 +13,7 @@ from diptych.dedupe.threshold import automatic_of
 from diptych.demo import draw_scenes
 from diptych.errors import UnknownPictureError
 from diptych_export.evidence import FEATURES, Verification
+from diptych_export.verdicts import verdict
 
 # Only what can be laid over each other, and agrees, is a copy.
 WEIGHTS = dict.fromkeys(FEATURES, 0.0) | {"bias": -4.0, "registered": 4.0, "agreement_60": 12.0}
@@ -90,7 +91,7 @@ def test_what_was_looked_at_before_an_interruption_is_kept(scenes, monkeypatch):
     assert told == [2, 2, 2]
 
 
-def test_a_pair_without_its_files_keeps_the_networks_score(scenes, monkeypatch):
+def test_a_pair_without_its_files_keeps_the_networks_score_and_is_never_the_same(scenes, monkeypatch):
     look = closer_look(scenes, Ledger(None, "x"))
     look.paths = {}
 
@@ -98,7 +99,11 @@ def test_a_pair_without_its_files_keeps_the_networks_score(scenes, monkeypatch):
         raise UnknownPictureError(id)
 
     monkeypatch.setattr(scenes, "content", lost)
-    assert look.scores(every_pair(4), np.full(6, 0.9)).tolist() == [0.9] * 6
+    strictest = max(LOOK.thresholds.values())
+    given = [strictest - 0.01, strictest, 1.0]
+    found = look.scores(every_pair(3), np.array(given))
+    assert found.tolist() == pytest.approx([given[0], strictest, strictest])
+    assert [verdict(score, LOOK.thresholds) for score in found] == ["likely"] * 3
 
 
 def test_groups_are_made_of_what_the_closer_look_says(scenes):
@@ -124,4 +129,4 @@ def test_a_picture_that_cannot_be_decoded_any_more_is_passed_over(scenes, tmp_pa
     (tmp_path / "broken.png").write_bytes(b"broken")
     look = closer_look(scenes, Ledger(None, "x"))
     look.paths = dict.fromkeys(look.ids, str(tmp_path / "broken.png"))
-    assert look.scores(every_pair(4), np.full(6, 0.9)).tolist() == [0.9] * 6
+    assert look.scores(every_pair(4), np.full(6, 0.85)).tolist() == [0.85] * 6

@@ -75,7 +75,9 @@ def expected(collection, **options):
     return [
         {
             "keeper": g.keeper.id,
-            "members": [{"id": m.picture.id, "relevance_score": m.relevance_score} for m in g.others],
+            "members": [
+                {"id": m.picture.id, "relevance_score": m.relevance_score, "verdict": m.verdict} for m in g.others
+            ],
         }
         for g in find_duplicates(collection, **options).groups
     ]

@@ -14,7 +14,7 @@ export function drawGroup(group, act) {
   return node;
 }
 
-function drawCopy({ picture, score, keeper, passes, going }, act) {
+function drawCopy({ picture, score, verdict, keeper, passes, going }, act) {
   const name = nameOf(picture);
   const thumb = el("div", { className: "thumb" }, thumbnail(picture.thumbnail));
   const line = el("div", { className: "state removing" });
@@ -31,7 +31,7 @@ function drawCopy({ picture, score, keeper, passes, going }, act) {
   const match = keeper
     ? el("span", { className: "tag", textContent: "the one to keep" })
     : passes
-      ? el("span", { textContent: `score ${probability(score)}` })
+      ? el("span", { textContent: `${verdict}, score ${probability(score)}` })
       : el("span", { className: "differs", textContent: "does not match the one to keep" });
   const link = el("a", { className: "name", href: `#/search?q=${picture.id}`, title: picture.path ?? name, textContent: name });
   const copy = el("div", { className: ["copy", keeper && "keeper", going && "going"].filter(Boolean).join(" ") },

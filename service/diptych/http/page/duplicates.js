@@ -114,7 +114,8 @@ function makeGroup(places) {
     const score = place === keeper ? 1 : (at.matches[keeper].get(place) ?? null);
     const passes = score !== null && score >= at.threshold;
     const going = place !== keeper && (at.ticked.get(place) ?? passes);
-    return { place, picture: at.pictures[place], score, passes, keeper: place === keeper, going };
+    const verdict = Object.entries(state.found.verdicts).find(([, least]) => score >= least)?.[0] ?? "different";
+    return { place, picture: at.pictures[place], score, verdict, passes, keeper: place === keeper, going };
   });
   return { places, members };
 }

@@ -134,7 +134,10 @@ def _answer(here: Context, collection: Collection, found: Found, facts: dict[str
     groups = [
         DuplicateGroup(
             keeper=group.keeper.id,
-            members=[DuplicateItem(id=one.picture.id, relevance_score=one.relevance_score) for one in group.others],
+            members=[
+                DuplicateItem(id=one.picture.id, relevance_score=one.relevance_score, verdict=one.verdict)
+                for one in group.others
+            ],
         )
         for group in found.groups
     ]
@@ -151,5 +154,6 @@ def _answer(here: Context, collection: Collection, found: Found, facts: dict[str
         groups=groups,
         pictures=[ImageItem(**described(here, collection, collection.get(id))) for id in ordered],
         pairs=[(place[a], place[b], score) for a, b, score in pairs],
+        verdicts=found.verdicts,
         left_out=max(0, left_out),
     )
