@@ -8,16 +8,20 @@ from pathlib import Path
 from diptych.errors import OutputError
 from diptych.root import is_ours
 from diptych.schema import DATABASE
+from diptych.walk import TRASH
 
 
 def check_output(output: str | Path, inputs: Iterable[str | Path] = ()) -> None:
-    """Refuse an output that is one of the inputs, under whatever name, or part of a collection, with OutputError.
+    """Refuse an output that is one of the inputs, under whatever name, part of a collection or among what `dedupe` put
+    aside, with OutputError.
 
     Inputs that are not files, such as web addresses or -, are none that could be written over.
     """
     path = Path(output)
     if path.is_dir():
         raise OutputError(f"{path} is a folder; name a file in it")
+    if TRASH in path.absolute().parts or TRASH in path.resolve().parts:
+        raise OutputError(f"{path} is among what dedupe put aside; name another file")
     if is_ours(path) and (path.absolute().parent / DATABASE).exists():
         raise OutputError(f"{path} belongs to the collection {path.absolute().parent}; name another file")
     if not path.exists():

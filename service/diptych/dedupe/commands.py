@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     refused: Refused = []
     files = listed(roots, _into(refused))
     for path in filter(None, (args.output, args.report)):
-        check_output(path, (file.path for file in files))
+        check_output(path, [*(file.path for file in files), *filter(None, [args.selection])])
     scorer = load(args)
     try:
         found, seen = _find(args, roots, files, scorer, refused)
@@ -84,6 +84,8 @@ def _check(args: argparse.Namespace) -> None:
         args.usage_error("--selection names what --move-to or --delete take; name one of them")
     if args.output and args.output.suffix.lower() not in (".csv", ".json"):
         args.usage_error(f"{args.output} ends in neither .csv nor .json")
+    if args.report and args.report.suffix.lower() not in (".html", ".htm"):
+        args.usage_error(f"{args.report} does not end in .html, and the report is a page")
     for path in (args.output, args.report):
         if path and not path.absolute().parent.is_dir():
             raise DedupeError(f"{path} cannot be written: {path.absolute().parent} is no folder; make it first")
@@ -187,8 +189,11 @@ def _selection(args: argparse.Namespace) -> list[str] | None:
     """The paths of `--selection`, a line each, as absolute as groups have them."""
     if args.selection is None:
         return None
-    with open_text(args.selection) as file:
-        return [str(Path(line.rstrip("\r\n")).absolute()) for line in file if line.strip()]
+    try:
+        with open_text(args.selection) as file:
+            return [str(Path(line.rstrip("\r\n")).absolute()) for line in file if line.strip()]
+    except UnicodeDecodeError as error:
+        raise DedupeError(f"the selection {args.selection} is not UTF-8 ({error}); save it as such") from None
 
 
 def _found_text(found: Duplicates, seen: Survey, refused: Refused) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from diptych.dedupe.duplicates import Group
 from diptych.dedupe.journal import Entry, Journal, Outcome
-from diptych.dedupe.moving import ChangedError, change_of, move
+from diptych.dedupe.moving import ChangedError, alone_in, change_of, move
 from diptych.errors import DedupeError
 from diptych.picture import Picture
 from diptych.walk import TRASH
@@ -68,10 +69,11 @@ def planned(
 def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
     """Move the pictures, each noted in the journal before. Those that changed since, or whose keeper did, stay.
 
-    Raises DedupeError if the journal cannot be begun or go on; what was moved before is in it.
+    Raises DedupeError if the journal cannot be begun or go on, what was moved before is in it, and while another run
+    moves files there.
     """
     outcome, keepers = Outcome(), {}
-    with Journal.begin(plan.journal, plan.act, plan.folders, plan.roots) as journal:
+    with alone_in(plan.roots), Journal.begin(plan.journal, plan.act, plan.folders, plan.roots) as journal:
         for step in plan.steps:
             if step.keeper not in keepers:
                 keepers[step.keeper] = _change_of(step.keeper)
@@ -79,7 +81,7 @@ def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
             reason = f"the one to keep, {step.keeper.path}, {reason}" if reason else _change_of(step.picture)
             if reason:
                 outcome.leave(step.picture.path, reason)
-            elif step.target.exists():
+            elif os.path.lexists(step.target):
                 outcome.leave(step.picture.path, f"there is a file at {step.target} already")
             else:
                 try:

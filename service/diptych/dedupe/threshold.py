@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from diptych_export.runtime import Runtime
 
 FALSE_PAIRS = 1 / 200  # for each picture
+LOOK_ALIKES = 1 / 500  # for each picture, after a closer look
 _RANDOM = 1 / 1000  # how often a random pair passes, for once that a near look-alike does
 
 
@@ -35,7 +36,7 @@ def automatic_of(runtime: Runtime, pictures: int) -> float:
     What passes a closer look by mistake is no chance any more but a look-alike, and a picture has about one however
     many others there are.
     """
-    return automatic(stated(runtime), pictures, FALSE_PAIRS if runtime.verification else 1.0)
+    return automatic(stated(runtime), pictures, LOOK_ALIKES if runtime.verification else 1.0)
 
 
 def automatic(thresholds: Mapping[str, float], pictures: int, most: float = 1.0) -> float:

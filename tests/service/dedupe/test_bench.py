@@ -39,7 +39,7 @@ def test_a_stricter_threshold_lets_fewer_go_and_a_looser_tolerance_more(measured
 
 def test_the_table_names_every_method_and_the_time_of_every_run(measured):
     shown = text(measured)
-    for words in ("50 pictures of 8 photos", "all of them new", "nothing new", "1 new", "auto, 0.8", *HASHES):
+    for words in ("50 pictures of 8 photos", "all of them new", "nothing new", "1 new", "auto, 0.9", *HASHES):
         assert words in shown
 
 

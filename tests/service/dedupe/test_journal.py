@@ -8,9 +8,14 @@ import pytest
 
 from diptych.content import picture_id
 from diptych.dedupe.journal import Entry, Journal, Outcome, Past, empty, read, undo
-from diptych.dedupe.moving import held_of, part_of
+from diptych.dedupe.moving import HELD, PART, held_of, parts_of
 from diptych.errors import DedupeError
 from diptych.walk import TRASH
+
+
+def left(path: Path, ending: str) -> Path:
+    """A name that a killed move leaves beside a path."""
+    return path.with_name(f".{path.name}.{'0' * 32}{ending}")
 
 
 def id_of(data: bytes) -> str:
@@ -28,7 +33,7 @@ def moved(tmp_path):
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(name.encode())
         entries.append(Entry(str(source), str(target), id_of(name.encode()), str(keeper), id_of(b"kept")))
-    return Past("delete", [tmp_path / "to" / TRASH], entries)
+    return Past("delete", [tmp_path / "to" / TRASH], [tmp_path / "from"], entries)
 
 
 def test_what_is_noted_is_read_again_in_order(tmp_path):
@@ -37,7 +42,7 @@ def test_what_is_noted_is_read_again_in_order(tmp_path):
         for entry in entries:
             journal.note(entry)
             assert read(path).entries[-1] == entry, "on the disk at once"
-    assert read(path) == Past("move", [Path("/b")], entries)
+    assert read(path) == Past("move", [Path("/b")], [Path("/a")], entries)
 
 
 def test_every_note_is_synced_before_it_returns(tmp_path, monkeypatch):
@@ -92,11 +97,25 @@ def test_undoing_overwrites_nothing_and_says_so(moved, tmp_path):
 def test_a_move_that_was_killed_between_its_two_steps_is_undone(moved):
     first, second, third = moved.entries
     os.link(first.target, first.source)
-    Path(second.source).write_bytes(Path(second.target).read_bytes())
-    part_of(Path(third.target)).write_bytes(b"half")
+    left(Path(second.source), HELD).write_bytes(Path(second.target).read_bytes())  # across file systems
+    left(Path(third.target), PART).write_bytes(b"half")
     assert undo(moved) == Outcome(done=1, already=2)
     assert all(Path(entry.source).exists() and not Path(entry.target).exists() for entry in moved.entries)
-    assert not part_of(Path(third.target)).exists()
+    assert parts_of(Path(third.target)) == []
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_an_undo_that_was_killed_is_taken_up_again(moved, linked):
+    for entry in moved.entries:
+        target, held = Path(entry.target), left(Path(entry.target), HELD)
+        target.rename(held)
+        if linked:
+            os.link(held, entry.source)
+    assert len(empty(moved).left) == 3
+    assert undo(moved) == (Outcome(done=3) if not linked else Outcome(already=3))
+    for entry in moved.entries:
+        assert id_of(Path(entry.source).read_bytes()) == entry.id
+        assert held_of(Path(entry.target)) == []
 
 
 def test_a_file_that_is_nowhere_is_told(moved):
@@ -178,23 +197,87 @@ def test_a_folder_that_was_renamed_since_is_undone_and_emptied_where_it_is(tmp_p
         assert not root.exists()
 
 
+@pytest.mark.parametrize("how", ["copied", "linked", "moved with the trash alone", "moved back by hand"])
+def test_where_the_journal_lies_elsewhere_files_go_where_they_were(tmp_path, how):
+    root = tmp_path / "photos"
+    trash = root / TRASH / "1"
+    trash.mkdir(parents=True)
+    (root / "kept.jpg").write_bytes(b"kept")
+    (trash / "a.jpg").write_bytes(b"a")
+    entry = (root / "a.jpg", trash / "a.jpg", id_of(b"a"), root / "kept.jpg", id_of(b"kept"))
+    with Journal.begin(trash / "journal.jsonl", "delete", [root / TRASH], [root]) as journal:
+        journal.note(Entry(*map(str, entry)))
+    path = tmp_path / "journal.jsonl"
+    if how == "copied":
+        path.write_bytes((trash / "journal.jsonl").read_bytes())
+    elif how == "linked":
+        path.symlink_to(trash / "journal.jsonl")
+    elif how == "moved with the trash alone":
+        (tmp_path / "big").mkdir()
+        path = (root / TRASH).rename(tmp_path / "big" / TRASH) / "1" / "journal.jsonl"
+    else:
+        for file in trash.iterdir():
+            file.rename(root / file.name)
+        trash.rmdir()
+        path = root / "journal.jsonl"
+    expected = Outcome(already=1) if how == "moved back by hand" else Outcome(done=1)
+    assert undo(read(path)) == expected
+    assert (root / "a.jpg").read_bytes() == b"a"
+
+
 def test_a_file_that_was_held_when_a_move_was_killed_gets_its_name_back(moved):
     first, second, _ = (Path(entry.source) for entry in moved.entries)
-    Path(moved.entries[0].target).rename(held_of(first))
-    Path(moved.entries[1].target).rename(held_of(second))
+    Path(moved.entries[0].target).rename(left(first, HELD))
+    Path(moved.entries[1].target).rename(left(second, HELD))
     second.write_bytes(b"something new")
+    assert (empty(moved).done, len(empty(moved).left)) == (1, 2)
     outcome = undo(moved)
-    assert (outcome.done, outcome.already) == (1, 1)
-    assert outcome.left == [
-        {"path": str(held_of(second)), "reason": f"there is another file at {second} by now; move that away first"}
+    assert (outcome.done, outcome.already, len(outcome.left)) == (0, 1, 2)
+    (held,) = held_of(second)
+    assert outcome.left[1] == {
+        "path": str(held),
+        "reason": f"there is another file at {second} by now; move that away first",
+    }
+    assert (first.read_bytes(), held.read_bytes()) == (b"a.jpg", b"b/c.jpg")
+
+
+def test_undoing_never_takes_the_last_name_of_a_file(moved, tmp_path):
+    """Whatever was done by hand meanwhile: moved back, or the folder made a link to where the files went."""
+    for entry in moved.entries:
+        Path(entry.target).rename(entry.source)
+    back = replace(moved, entries=[replace(entry, target=entry.source) for entry in moved.entries])
+    assert undo(back) == Outcome(already=3)
+    alias = tmp_path / "alias"
+    alias.symlink_to(tmp_path / "from")
+    entries = [replace(one, target=one.source.replace(f"{tmp_path}/from", str(alias))) for one in moved.entries]
+    assert undo(replace(moved, entries=entries)) == Outcome(already=3)
+    assert all(id_of(Path(entry.source).read_bytes()) == entry.id for entry in moved.entries)
+
+
+def test_a_link_where_the_file_was_is_left_and_so_is_the_file(moved):
+    for entry, leads in zip(moved.entries, ("target", "keeper", "target"), strict=True):
+        Path(entry.source).symlink_to(getattr(entry, leads))
+    outcome = undo(moved)
+    assert (outcome.done, outcome.already, len(outcome.left)) == (0, 0, 3)
+    assert all("there is a link at" in one["reason"] for one in outcome.left)
+    assert all(id_of(Path(entry.target).read_bytes()) == entry.id for entry in moved.entries)
+
+
+def test_undoing_in_a_copy_of_the_folder_deletes_nothing(moved):
+    for entry in moved.entries:
+        Path(entry.source).write_bytes(Path(entry.target).read_bytes())
+    outcome = undo(moved)
+    assert [one["reason"].partition(";")[0] for one in outcome.left] == [
+        f"the same picture is at {entry.source}" for entry in reversed(moved.entries)
     ]
-    assert (first.read_bytes(), held_of(second).read_bytes()) == (b"a.jpg", b"b/c.jpg")
+    assert all(Path(entry.target).exists() for entry in moved.entries)
 
 
 def test_only_what_delete_put_aside_can_be_emptied(moved, tmp_path):
-    inside = Past("delete", [], [Entry("/a", str(tmp_path / "photo.jpg"), "0")])
-    (tmp_path / "photo.jpg").touch()
-    for past in (Past("move", moved.folders, moved.entries), inside):
-        with pytest.raises(DedupeError, match="only what `--delete` put aside can be emptied"):
-            empty(past)
-    assert (tmp_path / "photo.jpg").exists()
+    photo = tmp_path / "photo.jpg"
+    photo.write_bytes(b"a.jpg")
+    with pytest.raises(DedupeError, match="only what `--delete` put aside can be emptied"):
+        empty(replace(moved, act="move"))
+    inside = replace(moved, entries=[replace(moved.entries[0], target=str(photo))])
+    assert empty(inside).left[0]["reason"].startswith("it is not in a folder .diptych-trash any more")
+    assert photo.exists()

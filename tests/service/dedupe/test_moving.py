@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from diptych.content import picture_id
-from diptych.dedupe.moving import ChangedError, held_of, move, part_of
+from diptych.dedupe.moving import ChangedError, alone_in, held_of, move, parts_of
+from diptych.errors import DedupeError
 
 LINK = os.link
 
@@ -57,8 +58,7 @@ def test_nothing_is_ever_overwritten(system, source, tmp_path):
     with pytest.raises(FileExistsError):
         move(source, target, ID)
     assert (source.read_bytes(), target.read_bytes()) == (b"picture", b"another")
-    assert not part_of(target).exists()
-    assert not held_of(source).exists()
+    assert parts_of(target) == held_of(source) == []
 
 
 def test_another_content_than_was_meant_is_not_moved(system, source, tmp_path):
@@ -72,7 +72,7 @@ def test_a_file_that_is_saved_anew_while_it_moves_stays_beside_what_it_was(syste
     """As editors do: into a temporary file, which takes the name."""
 
     def linked_late(old: Path, new: Path, *, follow_symlinks: bool) -> None:
-        if not source.exists():
+        if not os.path.lexists(source):
             (source.parent / "new").write_bytes(b"edited")
             (source.parent / "new").rename(source)
         link(old, new, follow_symlinks=follow_symlinks)
@@ -96,7 +96,8 @@ def test_a_file_that_is_saved_anew_and_cannot_be_moved_keeps_both(system, source
     monkeypatch.setattr("diptych.dedupe.moving.change_of", read_late)
     with pytest.raises(ChangedError, match="was saved anew meanwhile; what it was before is"):
         move(source, target, ID)
-    assert (source.read_bytes(), held_of(source).read_bytes()) == (b"edited", b"picture")
+    (held,) = held_of(source)
+    assert (source.read_bytes(), held.read_bytes()) == (b"edited", b"picture")
     assert target.read_bytes() == b"another"
 
 
@@ -118,7 +119,7 @@ def test_who_writes_into_the_file_while_it_is_copied_loses_nothing(source, tmp_p
 
         def renamed(path, new):
             rename(path, new)
-            if new == target and when == "after it was copied":
+            if Path(new) == target and when == "after it was copied":
                 write()
 
         shutil_copy, rename = shutil.copyfileobj, os.rename
@@ -157,3 +158,47 @@ def test_a_real_other_file_system_is_crossed(source):
     finally:
         target.unlink(missing_ok=True)
         target.parent.rmdir()
+
+
+def test_two_moves_to_one_place_at_once_never_share_what_they_write(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "link", lambda *_, **__: (_ for _ in ()).throw(OSError(errno.EXDEV, "cross-device")))
+    other, target = tmp_path / "other" / "a.jpg", tmp_path / "to" / "a.jpg"
+    other.parent.mkdir()
+    other.write_bytes(b"other!!")
+
+    def second_meanwhile(old, new, size):
+        copy(old, new, size)
+        if other.exists():
+            move(other, target, id_of(b"other!!"))
+
+    copy = shutil.copyfileobj
+    monkeypatch.setattr(shutil, "copyfileobj", second_meanwhile)
+    with pytest.raises(FileExistsError):
+        move(source, target, ID)
+    assert (source.read_bytes(), target.read_bytes()) == (b"picture", b"other!!")
+    assert [path.name for path in target.parent.iterdir()] == ["a.jpg"]
+
+
+def test_a_file_that_may_not_be_renamed_stays_under_its_name(source, tmp_path, monkeypatch):
+    def refused(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("pathlib.Path.rename", refused)
+    with pytest.raises(PermissionError):
+        move(source, tmp_path / "to" / "a.jpg", ID)
+    assert [path.name for path in source.parent.iterdir()] == ["a.jpg"]
+
+
+def test_one_run_at_a_time_moves_files_in_a_folder_above_it_and_below(tmp_path):
+    inner, beside = tmp_path / "photos" / "2024", tmp_path / "other"
+    inner.mkdir(parents=True)
+    beside.mkdir()
+    with alone_in([inner, inner.parent]), alone_in([beside]):
+        for folder in (inner, inner.parent):
+            with pytest.raises(DedupeError, match="another run is moving pictures in"), alone_in([folder]):
+                pytest.fail("two runs at once")
+    refused = pytest.raises(DedupeError, match="another run is moving pictures in")
+    with alone_in([inner]), refused, alone_in([inner.parent]):
+        pytest.fail("two runs at once")
+    with alone_in([inner.parent, inner]):
+        assert sorted(path.name for path in tmp_path.rglob("*")) == ["2024", "other", "photos"]
