@@ -52,18 +52,19 @@ def test_copies_have_a_closer_look_that_was_fitted_to_the_others():
 
 def test_kinds_are_measured_worst_first_and_drawn(artifact_of_two, tmp_path, monkeypatch):
     monkeypatch.setattr(planted, "PICTURES", 16)
+    monkeypatch.setattr(planted, "DRAWN", 16)
     monkeypatch.setattr(planted, "COPIES", 6)
     monkeypatch.setattr(planted, "SIDE", 96)
-    monkeypatch.setattr(planted, "KINDS", ("documents", "more"))
+    monkeypatch.setattr(planted, "KINDS", ("pages", "more"))
     real = planted._prepare
-    monkeypatch.setattr(planted, "_prepare", lambda name, folder, sets: real("documents", folder, sets / name))
+    monkeypatch.setattr(planted, "_prepare", lambda name, folder, sets: real("pages", folder, sets / name))
     monkeypatch.setattr(
         calibration, "fit_calibration", lambda *_: {"scale": 1.0, "offset": 0.0}
     )  # it has learnt nothing
-    result = measure_calibration(Runtime.open(artifact_of_two), tmp_path, tmp_path, kinds=["documents", "more"])
+    result = measure_calibration(Runtime.open(artifact_of_two), tmp_path, tmp_path, kinds=["pages", "more"])
     rows = result["kinds"]
     assert {(row["kind"], row["question"]) for row in rows} == {
-        (name, question) for name in ("documents", "more") for question in ("copy", "thing")
+        (name, question) for name in ("pages", "more") for question in ("copy", "thing")
     }
     assert [row["ece"] for row in rows] == sorted((row["ece"] for row in rows), reverse=True)
     assert all(row["matches"] > 0 for row in rows)
@@ -75,5 +76,5 @@ def test_kinds_are_measured_worst_first_and_drawn(artifact_of_two, tmp_path, mon
 
 
 def test_one_kind_has_no_others_to_be_fitted_to(artifact_of_two, tmp_path):
-    with pytest.raises(DataError, match="name two kinds at least, got documents"):
-        measure_calibration(Runtime.open(artifact_of_two), tmp_path, tmp_path, kinds=["documents"])
+    with pytest.raises(DataError, match="name two kinds at least, got pages"):
+        measure_calibration(Runtime.open(artifact_of_two), tmp_path, tmp_path, kinds=["pages"])
