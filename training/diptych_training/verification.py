@@ -112,7 +112,7 @@ def fit_verification(sets: Sequence[Pairs], above: float = ABOVE) -> Verificatio
         weight[chosen] = 0.5 / ((counts > 0).sum() * counts[kinds[chosen]])
     fitted = _logistic(x, labels, weight)
     plain = Verification(above, dict(zip(FEATURES, fitted.tolist(), strict=True)))
-    passing = [~pairs.copies & [seen.registered for seen in pairs.seen] for pairs in sets]
+    passing = [~pairs.copies & np.array([seen.registered for seen in pairs.seen], bool) for pairs in sets]
     others = [plain.relevance(pairs.relevance, pairs.seen)[chosen] for pairs, chosen in zip(sets, passing, strict=True)]
     totals = [int((~pairs.copies).sum()) + pairs.rest for pairs in sets]
     thresholds = {}
