@@ -1,6 +1,7 @@
 """Every command of Diptych with what it reads, what it writes, and a place in its middle."""
 # ruff: noqa: E501 - a table
 
+import hashlib
 import json
 import shutil
 import zipfile
@@ -13,6 +14,7 @@ import tomli_w
 from archives import write_archives, write_omniglot
 from small import SMALL
 
+from diptych.content import picture_id
 from diptych.walk import TRASH
 
 MODEL = "diptych_export.runtime:Runtime.open"
@@ -113,6 +115,10 @@ ROWS = (
 )  # fmt: skip
 
 
+def _id_of(file: Path) -> str:
+    return picture_id(hashlib.sha256(file.read_bytes()).hexdigest())
+
+
 def write_inputs(folder: Path, model: Path, photo_bytes: Callable[..., bytes]) -> None:
     """Write all that any row reads into a new folder."""
     for place, seeds in (("photos", range(6)), ("classes/a", range(10, 20)), ("classes/b", range(20, 30))):
@@ -130,8 +136,9 @@ def write_inputs(folder: Path, model: Path, photo_bytes: Callable[..., bytes]) -
         target = Path(away, Path(source).name)
         (folder / target).write_bytes(photo_bytes(seed))
         lines = (
-            {"journal": 1, "act": act, "folders": [away]},
-            {"source": source, "target": str(target), "id": str(seed)},
+            {"journal": 2, "act": act, "folders": [away]},
+            {"source": source, "target": str(target), "id": _id_of(folder / target)}
+            | {"keeper": "photos/1.jpg", "keeper_id": _id_of(folder / "photos/1.jpg")},
         )
         (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
     write_archives(folder, photo_bytes)
