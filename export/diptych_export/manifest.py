@@ -53,13 +53,8 @@ class Question:
     @classmethod
     def _known(cls, value: object) -> object:
         # Weights of what another version saw say nothing here: such a model is served without a closer look.
-        if (
-            isinstance(value, dict)
-            and isinstance(weights := value.get("weights"), dict)
-            and set(weights) != set(FEATURES)
-        ):
-            return None
-        return value
+        weights = value.get("weights") if isinstance(value, dict) else None
+        return None if isinstance(weights, dict) and set(weights) != set(FEATURES) else value
 
     def __post_init__(self) -> None:
         if not 0 <= self.crops < 1 or not 0 <= self.cohort < math.inf or not math.isfinite(self.level):

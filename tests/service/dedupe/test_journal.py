@@ -22,6 +22,18 @@ def id_of(data: bytes) -> str:
     return picture_id(hashlib.sha256(data).hexdigest())
 
 
+def put_aside(root: Path) -> Path:
+    """A folder of one picture that was kept and one that was put aside; the folder of that one and of the journal."""
+    trash = root / TRASH / "1"
+    trash.mkdir(parents=True)
+    (root / "kept.jpg").write_bytes(b"kept")
+    (trash / "a.jpg").write_bytes(b"a")
+    entry = (root / "a.jpg", trash / "a.jpg", id_of(b"a"), root / "kept.jpg", id_of(b"kept"))
+    with Journal.begin(trash / "journal.jsonl", "delete", [root / TRASH], [root]) as journal:
+        journal.note(Entry(*map(str, entry)))
+    return trash
+
+
 @pytest.fixture
 def moved(tmp_path):
     """Three files that were moved, as a journal tells it."""
@@ -183,13 +195,7 @@ def test_a_journal_that_does_not_say_what_was_kept_can_be_undone_alone(moved, tm
 def test_a_folder_that_was_renamed_since_is_undone_and_emptied_where_it_is(tmp_path, bytes_of):
     for act in (undo, empty):
         root = tmp_path / act.__name__ / "photos"
-        trash = root / TRASH / "1"
-        trash.mkdir(parents=True)
-        (root / "kept.jpg").write_bytes(b"kept")
-        (trash / "a.jpg").write_bytes(b"a")
-        entry = (root / "a.jpg", trash / "a.jpg", id_of(b"a"), root / "kept.jpg", id_of(b"kept"))
-        with Journal.begin(trash / "journal.jsonl", "delete", [root / TRASH], [root]) as journal:
-            journal.note(Entry(*map(str, entry)))
+        put_aside(root)
         renamed = root.rename(tmp_path / act.__name__ / "renamed")
         assert act(read(renamed / TRASH / "1" / "journal.jsonl")) == Outcome(done=1)
         expected = {"kept.jpg": b"kept"} | ({"a.jpg": b"a"} if act is undo else {})
@@ -200,13 +206,7 @@ def test_a_folder_that_was_renamed_since_is_undone_and_emptied_where_it_is(tmp_p
 @pytest.mark.parametrize("how", ["copied", "linked", "moved with the trash alone", "moved back by hand"])
 def test_where_the_journal_lies_elsewhere_files_go_where_they_were(tmp_path, how):
     root = tmp_path / "photos"
-    trash = root / TRASH / "1"
-    trash.mkdir(parents=True)
-    (root / "kept.jpg").write_bytes(b"kept")
-    (trash / "a.jpg").write_bytes(b"a")
-    entry = (root / "a.jpg", trash / "a.jpg", id_of(b"a"), root / "kept.jpg", id_of(b"kept"))
-    with Journal.begin(trash / "journal.jsonl", "delete", [root / TRASH], [root]) as journal:
-        journal.note(Entry(*map(str, entry)))
+    trash = put_aside(root)
     path = tmp_path / "journal.jsonl"
     if how == "copied":
         path.write_bytes((trash / "journal.jsonl").read_bytes())

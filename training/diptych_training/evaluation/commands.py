@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diptych_export.commandline import Subparsers, add_common, emit, progress, remark
+from diptych_export.commandline import Subparsers, add_common, command, emit, progress, remark
 from diptych_export.questions import ASKED, COPY, THING
 
 if TYPE_CHECKING:
@@ -126,8 +126,7 @@ def add_kinds(
     subparsers: Subparsers, name: str, help: str, run: Callable[[argparse.Namespace], int]
 ) -> argparse.ArgumentParser:
     """Add a command that measures a model on the collections of `planted`."""
-    parser = add_common(subparsers.add_parser(name, help=help, description=help[:1].upper() + help[1:] + "."))
-    parser.set_defaults(run=run)
+    parser = command(subparsers, name, help, run)
     parser.add_argument(
         "--model", default="photo", help="a released model, an artifact or a checkpoint (default: photo)"
     )

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diptych_export.commandline import Subparsers, add_common, emit, progress, remark
+from diptych_export.commandline import Subparsers, command, emit, progress, remark
 from diptych_training.evaluation.commands import add_kinds, measure_kinds
 
 if TYPE_CHECKING:
@@ -49,8 +49,7 @@ def register(subparsers: Subparsers) -> None:
     language.add_argument("--steps", type=int, default=1200, help="training steps of each run (default: %(default)s)")
     language.add_argument("--objective", choices=("causal", "masked"), default="causal", help="(default: %(default)s)")
     name, what = "marks", "a model on the project's own validation sets, copies and things, in one table"
-    marks = add_common(subjects.add_parser(name, help=what, description=what[:1].upper() + what[1:] + "."))
-    marks.set_defaults(run=study_marks)
+    marks = command(subjects, name, what, study_marks)
     marks.add_argument(
         "--model", default="photo", help="a released model, an artifact or a checkpoint (default: %(default)s)"
     )
@@ -70,8 +69,7 @@ def register(subparsers: Subparsers) -> None:
         "--candidates", type=int, default=100, metavar="K", help="candidates re-ranked (default: %(default)s)"
     )
     name, what = "limits", "drawn pairs that a model errs on, and what it says of them"
-    limits = add_common(subjects.add_parser(name, help=what, description=what[:1].upper() + what[1:] + "."))
-    limits.set_defaults(run=study_limits)
+    limits = command(subjects, name, what, study_limits)
     limits.add_argument("--model", default="photo", help="a released model or an artifact (default: %(default)s)")
     limits.add_argument("--plot", type=Path, metavar="FILE", help="draw the pairs with that beside them, as .png")
     what = "what a closer look makes of the pairs that a model takes for copies"
@@ -206,8 +204,7 @@ def study_verification(args: argparse.Namespace) -> int:
 def _add(
     subjects: Subparsers, name: str, what: str, run: Callable[[argparse.Namespace], int]
 ) -> argparse.ArgumentParser:
-    parser = add_common(subjects.add_parser(name, help=what, description=what[:1].upper() + what[1:] + "."))
-    parser.set_defaults(run=run)
+    parser = command(subjects, name, what, run)
     parser.add_argument(
         "--out", "-o", type=Path, default=Path("runs/study"), metavar="DIR", help="where runs are kept (%(default)s)"
     )
