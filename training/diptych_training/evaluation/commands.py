@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diptych_export.commandline import Subparsers, add_common, command, emit, progress, remark
+from diptych_export.commandline import Subparsers, command, emit, progress, remark
 from diptych_export.questions import ASKED, COPY, THING
 
 if TYPE_CHECKING:
@@ -154,8 +154,7 @@ def measure_kinds(args: argparse.Namespace, measure: Callable[..., dict[str, Any
 def _protocol(
     protocols: Subparsers, name: str, help: str, run: Callable[[argparse.Namespace], int], question: str = THING
 ) -> argparse.ArgumentParser:
-    parser = add_common(protocols.add_parser(name, help=help, description=help[:1].upper() + help[1:] + "."))
-    parser.set_defaults(run=run)
+    parser = command(protocols, name, help, run)
     parser.add_argument(
         "--model", default="photo", help="a released model, an artifact or a checkpoint (default: photo)"
     )

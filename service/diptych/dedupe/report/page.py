@@ -85,7 +85,7 @@ def page_data(found: Duplicates, roots: Sequence[Path]) -> tuple[dict[str, Any],
         "pairs": [(number[a], number[b], score) for a, b, score in found.pairs],
         "threshold": found.threshold,
         "bound": found.bound,
-        "verdicts": list(found.verdicts.items()),
+        "verdicts": found.verdicts,
         "looked": len(found.pictures),
     }
     return data, shown

@@ -46,7 +46,6 @@ function makeGroup(contents) {
   return { keeper, members: [keeper, ...members.filter((one) => one !== keeper)], scores, exact: contents.length === 1 };
 }
 
-const verdict = (score) => found.verdicts.find(([, least]) => score >= least)?.[0] ?? "different";
 const passes = (score) => score !== null && (score === 1 || score >= state.threshold);
 const suggested = (picture, group) => picture !== group.keeper && passes(group.scores.get(picture));
 const going = (group) => group.members.filter((picture) => selected(picture, group));
@@ -159,7 +158,7 @@ function drawCopy(node, group, picture) {
     ? el("span", { className: "tag", textContent: "the one to keep" })
     : score === null || !passes(score)
       ? el("span", { className: "differs", textContent: "does not match the one to keep" })
-      : el("span", { textContent: picture.content === group.keeper.content ? "exact copy" : `${verdict(score)}, score ${probability(score)}` });
+      : el("span", { textContent: picture.content === group.keeper.content ? "exact copy" : `${verdictOf(found.verdicts, score)}, score ${probability(score)}` });
   const classes = ["copy", isKeeper && "keeper", isGoing && "going"].filter(Boolean).join(" ");
   const copy = el("div", { className: classes }, thumb, link, el("span", { textContent: facts }),
     el("span", { textContent: picture.time }), match, line);

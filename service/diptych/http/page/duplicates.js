@@ -114,7 +114,7 @@ function makeGroup(places) {
     const score = place === keeper ? 1 : (at.matches[keeper].get(place) ?? null);
     const passes = score !== null && score >= at.threshold;
     const going = place !== keeper && (at.ticked.get(place) ?? passes);
-    const verdict = Object.entries(state.found.verdicts).find(([, least]) => score >= least)?.[0] ?? "different";
+    const verdict = verdictOf(state.found.verdicts, score);
     return { place, picture: at.pictures[place], score, verdict, passes, keeper: place === keeper, going };
   });
   return { places, members };

@@ -11,6 +11,11 @@ function matchesOf(count, pairs) {
   return matches;
 }
 
+/** What a score comes to, by { verdict: its lowest score }, the strictest first. */
+function verdictOf(verdicts, score) {
+  return Object.entries(verdicts).find(([, least]) => score >= least)?.[0] ?? "different";
+}
+
 /** [[keeper, other, ...], ...], contents of which a single one is a group only if it has several files. */
 function grouped(matches, files, threshold) {
   const taken = new Set();
