@@ -254,9 +254,9 @@ def test_metadata_that_milvus_cannot_hold_are_refused_with_their_size(address, s
     with Collection.open(address, scorer, create=True) as collection:
         collection.add(photo_bytes(0), metadata={"text": "x" * 60_000})
         with pytest.raises(PictureError, match="Milvus holds 65,535"):
-            collection.add(photo_bytes(1), metadata={"text": "x" * 70_000})
+            collection.add(photo_bytes(1), metadata={"text": "x" * 65_500})
         with pytest.raises(PictureError, match="Milvus holds 65,535"):
-            collection.add(photo_bytes(2), metadata={"text": "x" * 70_000}, keep_bytes=True)
+            collection.add(photo_bytes(2), metadata={"text": "x" * 65_500}, keep_bytes=True)
         assert len(collection) == 1
         assert not [path for path in Path(tmp_path, "originals").rglob("*") if path.is_file()]
 
