@@ -1,6 +1,7 @@
 """`evaluate calibration`: every kind with what was fitted to the others."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -55,22 +56,33 @@ def test_kinds_are_measured_worst_first_and_drawn(artifact_of_two, tmp_path, mon
     monkeypatch.setattr(planted, "DRAWN", 16)
     monkeypatch.setattr(planted, "COPIES", 6)
     monkeypatch.setattr(planted, "SIDE", 96)
-    monkeypatch.setattr(planted, "KINDS", ("pages", "more"))
+    monkeypatch.setattr(planted, "KINDS", ("pages", "more", "one class"))
+    monkeypatch.setattr(
+        planted.Planted,
+        "unknown",
+        lambda self, pairs, question: (
+            ~self.matches(pairs, question) & (question == "thing") & (self.kind == "one class")
+        ),
+    )
     real = planted._prepare
     monkeypatch.setattr(planted, "_prepare", lambda name, folder, sets: real("pages", folder, sets / name))
     monkeypatch.setattr(
         calibration, "fit_calibration", lambda *_: {"scale": 1.0, "offset": 0.0}
     )  # it has learnt nothing
-    result = measure_calibration(Runtime.open(artifact_of_two), tmp_path, tmp_path, kinds=["pages", "more"])
+    runtime = Runtime.open(artifact_of_two)
+    result = measure_calibration(runtime, tmp_path, tmp_path, kinds=["pages", "more", "one class"])
     rows = result["kinds"]
     assert {(row["kind"], row["question"]) for row in rows} == {
-        (name, question) for name in ("pages", "more") for question in ("copy", "thing")
+        *((name, question) for name in ("pages", "more") for question in ("copy", "thing")),
+        ("one class", "copy"),
     }
+    assert result["one_sided"] == [{"kind": "one class", "question": "thing"}]
     assert [row["ece"] for row in rows] == sorted((row["ece"] for row in rows), reverse=True)
     assert all(row["matches"] > 0 for row in rows)
     json.dumps(result)
     text = calibration_text(result)
     assert text.splitlines()[0].split()[:3] == ["kind", "question", "pairs"]
+    assert text.endswith("one class, thing: not measured, for its known pairs all match or none does")
     draw_calibration(result, tmp_path / "plot.png")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
@@ -78,3 +90,12 @@ def test_kinds_are_measured_worst_first_and_drawn(artifact_of_two, tmp_path, mon
 def test_one_kind_has_no_others_to_be_fitted_to(artifact_of_two, tmp_path):
     with pytest.raises(DataError, match="name two kinds at least, got pages"):
         measure_calibration(Runtime.open(artifact_of_two), tmp_path, tmp_path, kinds=["pages"])
+
+
+def test_kinds_that_say_nothing_cannot_be_measured_by_each_other(artifact_of_two, tmp_path, monkeypatch):
+    monkeypatch.setattr(calibration, "open_kinds", lambda kinds, *_: kinds)
+    monkeypatch.setattr(calibration, "encode", lambda *_: None)
+    monkeypatch.setattr(calibration, "_pairs", lambda *_: None)
+    two = [SimpleNamespace(kind="a"), SimpleNamespace(kind="b")]
+    with pytest.raises(DataError, match="0 of the 2 kinds have both matches and others to 'copy'"):
+        measure_calibration(Runtime.open(artifact_of_two), tmp_path, tmp_path, kinds=two)

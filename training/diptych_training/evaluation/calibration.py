@@ -83,20 +83,37 @@ def measure_calibration(
     begin: Callable[[str], Callable[[int], object]] = lambda kind: lambda n: None,
 ) -> dict[str, Any]:
     """Measure both questions, or the one there is, on every kind prepared in `directory/sets` (`planted`), each left
-    out of what is fitted. Raises `DataError` for unknown kinds, and for fewer than two.
+    out of what is fitted; `one_sided` names the kinds whose known pairs to a question all match, or none does: these
+    say nothing. Raises `DataError` for unknown kinds, and for fewer than two that say something.
     """
     measured: dict[str, list[Kind]] = {question: [] for question in runtime.questions}
+    one_sided = []
     for planted in open_kinds(kinds, folder, directory / "sets"):
         panels, tick = encode(runtime, planted), begin(planted.kind)
         for question, found in measured.items():
-            found.append(_pairs(runtime.asking(question), planted, panels, tick))
+            pairs = _pairs(runtime.asking(question), planted, panels, tick)
+            if pairs is None:
+                one_sided.append({"kind": planted.kind, "question": question})
+            else:
+                found.append(pairs)
+    for question, found in measured.items():
+        if len(found) < 2:
+            raise DataError(
+                f"{len(found)} of the {len(kinds)} kinds have both matches and others to {question!r} among the "
+                "nearest pictures, and each is measured by the others: name more, or a model that has learnt more"
+            )
     rows = [
         _left_out(one, [other for other in found if other is not one]) for found in measured.values() for one in found
     ]
-    return {"model": runtime.name, "revision": runtime.revision, "kinds": sorted(rows, key=lambda row: -row["ece"])}
+    return {
+        "model": runtime.name,
+        "revision": runtime.revision,
+        "kinds": sorted(rows, key=lambda row: -row["ece"]),
+        "one_sided": one_sided,
+    }
 
 
-def _pairs(runtime: Runtime, planted: Planted, panels: Panels, tick: Callable[[int], object]) -> Kind:
+def _pairs(runtime: Runtime, planted: Planted, panels: Panels, tick: Callable[[int], object]) -> Kind | None:
     question, count = runtime.question, len(planted.names)
     near = candidate_pairs(runtime, panels.embeddings, NEAREST)
     drawn = np.sort(np.random.default_rng(SEED).integers(0, count, (2 * RANDOM, 2)), axis=1)
@@ -114,10 +131,7 @@ def _pairs(runtime: Runtime, planted: Planted, panels: Panels, tick: Callable[[i
     logits = runtime.pair_logits(panels.tokens[pairs[:, 0]], panels.tokens[pairs[:, 1]]) - shifts[pairs].mean(1)
     labels = planted.matches(pairs, question)
     if labels[nearest].all() or not labels[nearest].any():
-        raise DataError(
-            f"among the nearest pictures of {planted.kind} {labels[nearest].sum()} of {nearest.sum()} pairs match: "
-            "there is nothing to measure; leave it out, or measure a model that has learnt more"
-        )
+        return None
     looked = np.flatnonzero(runtime.relevance(logits) >= ABOVE) if question == COPY else np.empty(0, np.int64)
     seen = evidence_of(planted, pairs[looked], runtime.threads, tick)
     return Kind(planted.kind, question, count, pairs, logits, labels, nearest, looked, seen)
@@ -189,6 +203,10 @@ def calibration_text(result: Mapping[str, Any]) -> str:
     return (
         f"{table(head, lines)}\nmodel {result['model']} {result['revision']}; each kind with what was fitted to the "
         "others, matches and others weighing the same in the ECE"
+        + "".join(
+            f"\n{one['kind']}, {one['question']}: not measured, for its known pairs all match or none does"
+            for one in result["one_sided"]
+        )
     )
 
 
