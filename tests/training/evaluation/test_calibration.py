@@ -93,9 +93,8 @@ def test_one_kind_has_no_others_to_be_fitted_to(artifact_of_two, tmp_path):
 
 
 def test_kinds_that_say_nothing_cannot_be_measured_by_each_other(artifact_of_two, tmp_path, monkeypatch):
-    monkeypatch.setattr(calibration, "open_kinds", lambda kinds, *_: kinds)
+    monkeypatch.setattr(calibration, "open_kinds", lambda kinds, *_: [SimpleNamespace(kind=kind) for kind in kinds])
     monkeypatch.setattr(calibration, "encode", lambda *_: None)
     monkeypatch.setattr(calibration, "_pairs", lambda *_: None)
-    two = [SimpleNamespace(kind="a"), SimpleNamespace(kind="b")]
     with pytest.raises(DataError, match="0 of the 2 kinds have both matches and others to 'copy'"):
-        measure_calibration(Runtime.open(artifact_of_two), tmp_path, tmp_path, kinds=two)
+        measure_calibration(Runtime.open(artifact_of_two), tmp_path, tmp_path, kinds=["a", "b"])
