@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from diptych.remote import Remote, RemoteLimits
+from diptych.pictures.fetch import Remote, RemoteLimits
 
 PUBLIC, PUBLIC6 = "93.184.216.34", "2606:4700:4700::1111"
 PICTURE = bytes(range(256)) * 11

@@ -97,7 +97,7 @@ def tiny_network_of_two():
 def artifact(tmp_path_factory: pytest.TempPathFactory, tiny_network) -> Path:
     """The directory of a small artifact; treat it as read-only, copy it to change it."""
     from diptych_export.artifact import export_artifact
-    from diptych_export.manifest import Question
+    from diptych_runtime.manifest import Question
 
     directory = tmp_path_factory.mktemp("artifact") / "tiny"
     export_artifact(
@@ -114,7 +114,7 @@ def artifact(tmp_path_factory: pytest.TempPathFactory, tiny_network) -> Path:
 def artifact_of_two(tmp_path_factory: pytest.TempPathFactory, tiny_network_of_two) -> Path:
     """The directory of a small artifact that answers *copy* and *thing*; treat it as read-only."""
     from diptych_export.artifact import export_artifact
-    from diptych_export.manifest import Question
+    from diptych_runtime.manifest import Question
 
     directory = tmp_path_factory.mktemp("artifact") / "two"
     export_artifact(

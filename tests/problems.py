@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diptych_export.kernel.library import Library, attention
+from diptych_runtime.kernel.library import Library, attention
 
 
 class Case(NamedTuple):

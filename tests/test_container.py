@@ -15,9 +15,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from diptych.address import Address, place
-from diptych.cli import build_parser
+from diptych.cli.main import build_parser
 from diptych.http.settings import Settings
+from diptych.store.location import Address, place
 
 ROOT = Path(__file__).parents[1]
 

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 
-from diptych.cli import build_parser
-from diptych.demo import draw_collection
+from diptych.bench.demo.collection import draw_collection
+from diptych.cli.main import build_parser
 
 ROOT = Path(__file__).parents[1]
 SHELLS = {"bash", "sh", "shell", "console"}

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from diptych_export.kernel.build import KernelError, compiler, library_path
-from diptych_export.manifest import Manifest
+from diptych_runtime.kernel.build import KernelError, compiler, library_path
+from diptych_runtime.manifest import Manifest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("diptych_model", "diptych_training", "diptych_export", "diptych")
@@ -60,7 +60,7 @@ def test_the_wheel_has_the_page_and_the_bundled_models_with_all_their_files(cont
     page = {f"diptych/http/page/{path.name}" for path in (ROOT / "service/diptych/http/page").iterdir()}
     assert "diptych/http/page/index.html" in page
     assert page <= content
-    models = sorted(path for path in (ROOT / "export/diptych_export/models").iterdir() if path.is_dir())
+    models = sorted(path for path in (ROOT / "export/diptych_runtime/models").iterdir() if path.is_dir())
     assert "photo" in [model.name for model in models]
     for model in models:
         assert {f"diptych_export/models/{model.name}/{name}" for name in Manifest.load(model).digests} <= content
@@ -70,7 +70,7 @@ def test_the_wheel_has_the_kernel_and_says_so_where_there_is_a_compiler_and_its_
     wheel: Path, content: set[str]
 ) -> None:
     kernel = {name for name in content if name.startswith("diptych_export/kernel/")}
-    sources = [path for path in (ROOT / "export/diptych_export/kernel").iterdir() if path.suffix in (".cc", ".h")]
+    sources = [path for path in (ROOT / "export/diptych_runtime/kernel").iterdir() if path.suffix in (".cc", ".h")]
     assert len(sources) == 4
     assert {f"diptych_export/kernel/{path.name}" for path in sources} < kernel
     assert (f"diptych_export/kernel/{library_path().name}" in kernel) == _compiles()
@@ -86,7 +86,7 @@ def test_the_wheel_brings_the_licence_the_extras_and_the_commands(wheel: Path, c
     assert f"{info}/licenses/LICENSE" in content
     assert "License-Expression: Apache-2.0" in metadata
     assert all(f"Provides-Extra: {extra}" in metadata for extra in project["optional-dependencies"])
-    assert "diptych = diptych.cli:main" in commands
+    assert "diptych = diptych.cli.main:main" in commands
     assert all(target in commands for target in project["entry-points"]["diptych.commands"].values())
 
 

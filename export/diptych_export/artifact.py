@@ -13,10 +13,16 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from diptych_export.errors import ArtifactError
 from diptych_export.folding import cost
 from diptych_export.graphs import OPSET, PREPROCESSING, export_graphs
-from diptych_export.manifest import (
+from diptych_export.parity import PAIRS, compare
+from diptych_export.precision import PRECISIONS, Pictures, compare_ranking, in_precision
+from diptych_export.resize import resized
+from diptych_model.checkpoint import checkpoint_files, load_checkpoint
+from diptych_model.embedding import weights_of_parts
+from diptych_model.network import PairNetwork
+from diptych_runtime.errors import ArtifactError
+from diptych_runtime.manifest import (
     CARD,
     CHECKPOINT,
     EXPLAIN_GRAPH,
@@ -29,13 +35,7 @@ from diptych_export.manifest import (
     find_checkpoint,
     revision_of,
 )
-from diptych_export.parity import PAIRS, compare
-from diptych_export.precision import PRECISIONS, Pictures, compare_ranking, in_precision
-from diptych_export.questions import lifted
-from diptych_export.sizes import resized
-from diptych_model.checkpoint import checkpoint_files, load_checkpoint
-from diptych_model.embedding import weights_of_parts
-from diptych_model.network import PairNetwork
+from diptych_runtime.questions import lifted
 
 
 def export_checkpoint(

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from diptych_export.kernel import DOMAIN, NAME
 from diptych_model.attention import relative_attention
-from diptych_model.cost import flops
+from diptych_model.flops import flops
 from diptych_model.network import PairNetwork
 from diptych_model.operators import MSAC, SAC
 from diptych_model.panels import sequence, stacked
+from diptych_runtime.kernel import DOMAIN, NAME
 
 
 def frozen(network: PairNetwork) -> PairNetwork:

@@ -14,11 +14,11 @@ import torch
 from onnxscript import optimizer
 from torch import Tensor, nn
 
-from diptych_export.errors import ArtifactError
+from diptych_export.custom_op import OPSETS, body
 from diptych_export.folding import folded
-from diptych_export.kernel import DOMAIN
-from diptych_export.node import OPSETS, body
 from diptych_model.network import PairNetwork
+from diptych_runtime.errors import ArtifactError
+from diptych_runtime.kernel import DOMAIN
 
 OPSET = 23  # the first with the operator Attention
 PREPROCESSING = (

@@ -14,12 +14,12 @@ import onnxruntime
 import torch
 from torch import Tensor
 
-from diptych_export.commandline import table
-from diptych_export.errors import ArtifactError
+from diptych.console import table
 from diptych_export.folding import frozen
 from diptych_export.graphs import Graphs, inlined
-from diptych_export.kernel import KernelError, Library, kernel
 from diptych_model.network import PairNetwork
+from diptych_runtime.errors import ArtifactError
+from diptych_runtime.kernel import KernelError, Library, kernel
 
 TOLERANCE = 1e-5
 BATCHES = (1, 2, 3, 8)

@@ -21,13 +21,13 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 from onnxruntime.transformers.float16 import convert_float_to_float16
 from PIL import Image
 
-from diptych_export.commandline import table
-from diptych_export.errors import ArtifactError, PictureError
+from diptych.console import table
 from diptych_export.graphs import Graphs, inlined
-from diptych_export.manifest import Question
-from diptych_export.pictures import SUFFIXES, open_picture, panel_pixels
-from diptych_export.questions import COPY, MATCH
-from diptych_export.runtime import open_session
+from diptych_runtime.decoder import SUFFIXES, open_picture, panel_pixels
+from diptych_runtime.errors import ArtifactError, PictureError
+from diptych_runtime.manifest import Question
+from diptych_runtime.questions import COPY, MATCH
+from diptych_runtime.runtime import open_session
 
 PRECISIONS = ("float32", "float16", "int8")
 LOSS = 0.01

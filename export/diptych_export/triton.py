@@ -18,8 +18,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from diptych_export.errors import ArtifactError
-from diptych_export.manifest import PAIR_GRAPH, PANEL_GRAPH, Manifest, Question, find_artifact
+from diptych_runtime.errors import ArtifactError
+from diptych_runtime.manifest import PAIR_GRAPH, PANEL_GRAPH, Manifest, Question, find_artifact
 
 if TYPE_CHECKING:
     import onnx

@@ -28,13 +28,13 @@ from diptych_model.attention import RelativeBias, relative_attention
 from diptych_model.checkpoint import load_checkpoint, save_checkpoint
 from diptych_model.config import PairConfig
 from diptych_model.convolution import convolve
-from diptych_model.densenet import DenseNet
 from diptych_model.encoders import ENCODERS, EfficientNetLite, Encoder, Residual
-from diptych_model.language import LanguageConfig, LanguageModel
 from diptych_model.mixers import MIXERS, Mixer, Msac, Place
 from diptych_model.network import PairNetwork
+from diptych_model.networks.densenet import DenseNet
+from diptych_model.networks.language_model import LanguageConfig, LanguageModel
+from diptych_model.networks.resnet import ResNet
 from diptych_model.operators import MSAC, SAC, Scale
-from diptych_model.resnet import ResNet
 
 __all__ = [
     "ENCODERS",

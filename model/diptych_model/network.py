@@ -8,11 +8,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from diptych_model.config import PairConfig
-from diptych_model.controls import LateInteraction, Siamese
 from diptych_model.correspondence import Correspondence, laid_out, resized_position
 from diptych_model.embedding import Embedding
 from diptych_model.mixers import Attentive, Place
 from diptych_model.panels import apart, sequence
+from diptych_model.relations.controls import LateInteraction, Siamese
 from diptych_model.segments import Segments
 
 Pictures = Float[Tensor, "batch 3 size size"]

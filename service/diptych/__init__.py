@@ -10,18 +10,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from diptych.collection import Collection
-    from diptych.dedupe.duplicates import find_duplicates
-    from diptych.scorer import Scorer
+    from diptych.collection.collection import Collection
+    from diptych.dedupe.find import find_duplicates
+    from diptych.scoring.scorer import Scorer
 
     __version__: str
 
 __all__ = ["Collection", "Scorer", "__version__", "find_duplicates"]
 
 _HOMES = {
-    "Scorer": "diptych.scorer",
-    "Collection": "diptych.collection",
-    "find_duplicates": "diptych.dedupe.duplicates",
+    "Scorer": "diptych.scoring.scorer",
+    "Collection": "diptych.collection.collection",
+    "find_duplicates": "diptych.dedupe.find",
 }
 
 

@@ -2,6 +2,6 @@
 
 import sys
 
-from diptych.cli import main
+from diptych.cli.main import main
 
 sys.exit(main())

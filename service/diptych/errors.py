@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from diptych_export.errors import DiptychError, PictureError
+from diptych_runtime.errors import DiptychError, PictureError
 
 
 class StoreError(DiptychError):

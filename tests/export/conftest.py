@@ -5,8 +5,8 @@ import pytest
 
 from diptych_export import artifact as module
 from diptych_export.graphs import Graphs
-from diptych_export.kernel import KernelError, Library
-from diptych_export.kernel.build import build, compiler
+from diptych_runtime.kernel import KernelError, Library
+from diptych_runtime.kernel.build import build, compiler
 
 
 @pytest.fixture(scope="session")

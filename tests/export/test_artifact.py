@@ -9,10 +9,12 @@ import torch
 
 from diptych_export import artifact as module
 from diptych_export.artifact import export_artifact, export_checkpoint
-from diptych_export.errors import ArtifactError
 from diptych_export.folding import frozen
 from diptych_export.graphs import Graphs
-from diptych_export.manifest import (
+from diptych_model import load_checkpoint, save_checkpoint
+from diptych_model.checkpoint import read_description
+from diptych_runtime.errors import ArtifactError
+from diptych_runtime.manifest import (
     CARD,
     CHECKPOINT,
     MODELS,
@@ -22,10 +24,8 @@ from diptych_export.manifest import (
     digest,
     find_checkpoint,
 )
-from diptych_export.questions import lifted
-from diptych_export.runtime import Runtime
-from diptych_model import load_checkpoint, save_checkpoint
-from diptych_model.checkpoint import read_description
+from diptych_runtime.questions import lifted
+from diptych_runtime.runtime import Runtime
 
 
 def test_an_artifact_carries_graphs_digests_sizes_calibration_and_parity(artifact):

@@ -2,9 +2,9 @@ import numpy as np
 import onnx
 import pytest
 
-from diptych_export.errors import ArtifactError
 from diptych_export.graphs import OPSET, export_graphs
-from diptych_export.kernel import NAME
+from diptych_runtime.errors import ArtifactError
+from diptych_runtime.kernel import NAME
 
 
 @pytest.fixture(scope="module")

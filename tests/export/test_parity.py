@@ -7,10 +7,10 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from diptych_export.errors import ArtifactError
 from diptych_export.graphs import Graphs
-from diptych_export.manifest import Manifest
 from diptych_export.parity import Difference, Parity, _ranked, compare, drawn_pixels
+from diptych_runtime.errors import ArtifactError
+from diptych_runtime.manifest import Manifest
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,12 @@ import pytest
 from PIL import Image
 
 from diptych_export.artifact import export_artifact
-from diptych_export.errors import ArtifactError
 from diptych_export.graphs import Graphs
-from diptych_export.manifest import MODELS, Manifest
 from diptych_export.parity import drawn_pixels
 from diptych_export.precision import Pictures, Ranking, compare_ranking, in_precision
-from diptych_export.runtime import Runtime
+from diptych_runtime.errors import ArtifactError
+from diptych_runtime.manifest import MODELS, Manifest
+from diptych_runtime.runtime import Runtime
 
 
 @pytest.fixture(scope="module")

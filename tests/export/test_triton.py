@@ -11,13 +11,13 @@ import onnxruntime
 import pytest
 from google.protobuf import text_format
 
-from diptych_export.commands import register
-from diptych_export.errors import ArtifactError
+from diptych_export.cli import register
 from diptych_export.graphs import Graphs
-from diptych_export.manifest import PAIR_GRAPH, PANEL_GRAPH, Manifest, digest, find_artifact
 from diptych_export.precision import in_precision
-from diptych_export.runtime import Runtime
 from diptych_export.triton import write_repository
+from diptych_runtime.errors import ArtifactError
+from diptych_runtime.manifest import PAIR_GRAPH, PANEL_GRAPH, Manifest, digest, find_artifact
+from diptych_runtime.runtime import Runtime
 
 
 @pytest.fixture(scope="module")

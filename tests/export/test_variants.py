@@ -1,11 +1,11 @@
 import pytest
 from networks import small_network
 
-from diptych_export.errors import ArtifactError
 from diptych_export.graphs import export_graphs
 from diptych_export.parity import compare
 from diptych_model import Msac, PairNetwork, Scale
 from diptych_model.mixers import MIXERS
+from diptych_runtime.errors import ArtifactError
 
 VARIANTS = {
     "the paper's form": {"segment": "added", "bias": "concatenated"},

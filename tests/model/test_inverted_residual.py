@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch.nn import Conv2d
 
-from diptych_model.cost import flops
 from diptych_model.encoders import EfficientNetLite, load_imagenet
+from diptych_model.flops import flops
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from functools import reduce
 from importlib import import_module
 from pathlib import Path
 
-from diptych.cli import main
+from diptych.cli.main import main
 
 INTERRUPT = "interrupt"
 MET = "the hook was called"

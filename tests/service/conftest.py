@@ -19,8 +19,8 @@ from milvus_server import MilvusServer
 from started import free_port
 
 from diptych import Collection, Scorer
-from diptych.cli import main
-from diptych.picture import Picture
+from diptych.cli.main import main
+from diptych.pictures.file_info import Picture
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -148,7 +148,7 @@ def port() -> int:
 def spawn(environment: dict[str, str]):
     """`spawn("score", a, b)` starts a command in a process of its own, which is killed in the end if it still runs."""
     running: list[subprocess.Popen[str]] = []
-    program = "import sys; from diptych.cli import main; sys.exit(main())"
+    program = "import sys; from diptych.cli.main import main; sys.exit(main())"
 
     def run(*arguments: object) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", program, *map(str, arguments)]

@@ -26,9 +26,9 @@ from PIL import Image, UnidentifiedImageError
 from schemathesis.transport.serialization import contains_binary
 
 from diptych import Scorer
-from diptych.collections import Collections
-from diptych.http.keys import new_key, written
-from diptych.load import running
+from diptych.bench.load import running
+from diptych.collection.registry import Collections
+from diptych.http.middleware.auth import new_key, written
 
 NAMES = ("default", "shoes")  # collections that stay
 STORED = "DIPTYCH_CONTRACT_STORED"  # ids of pictures that stay, for the hooks

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from diptych.records import NewPicture
+from diptych.store.records import NewPicture
 
 SIZE = 5
 

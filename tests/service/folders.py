@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from diptych.store import Store
+from diptych.store.sqlite.database import Store
 
 NAMES = ("new", "changed", "moved", "removed", "unplaced", "refused", "closed")
 

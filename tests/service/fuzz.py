@@ -30,7 +30,7 @@ import pillow_heif
 from PIL import Image
 
 from diptych import Collection, Scorer
-from diptych.load import running
+from diptych.bench.load import running
 
 TIME = 20.0  # the decoder has 10
 PNG = b"\x89PNG\r\n\x1a\n"

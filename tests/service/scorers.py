@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from diptych.scorer import Scorer
+from diptych.scoring.scorer import Scorer
 
 
 class GatedScorer(Scorer):

@@ -32,8 +32,8 @@ import numpy as np
 from PIL import Image
 
 from diptych import Collection, Scorer
-from diptych.demo import draw_collection
-from diptych.load import running
+from diptych.bench.demo.collection import draw_collection
+from diptych.bench.load import running
 
 KEPT, LATE, EVERY = 60, 90.0, 5.0
 GONE = (ConnectionError, http.client.HTTPException)

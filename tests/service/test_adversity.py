@@ -19,9 +19,9 @@ import pytest
 from adversity import ROWS, Row, write_inputs
 
 from diptych import Collection
-from diptych.cli import build_parser
-from diptych.store import Store
-from diptych.verify import verify
+from diptych.cli.main import build_parser
+from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.verify import verify
 
 CHILD = Path(__file__).with_name("adverse.py")
 ROOM = 8 * 2**20  # bytes of the small disk

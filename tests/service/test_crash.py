@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from diptych import Collection
-from diptych.cache import CACHE
 from diptych.errors import StoreError
-from diptych.store import Store
+from diptych.store.index.cache import CACHE
+from diptych.store.sqlite.database import Store
 
 PICTURES = 400
 

@@ -23,11 +23,11 @@ from torture_account import Child, Tally, Torture
 from torture_work import EVERYTHING, NOBODY, copies, draw
 
 from diptych import Collection, Scorer
-from diptych.cache import CACHE, MANIFEST
-from diptych.layout import KINDS, Kind
-from diptych.schema import DATABASE
-from diptych_export.errors import DiptychError
-from diptych_export.manifest import find_artifact
+from diptych.store.index.cache import CACHE, MANIFEST
+from diptych.store.index.layout import KINDS, Kind
+from diptych.store.sqlite.schema import DATABASE
+from diptych_runtime.errors import DiptychError
+from diptych_runtime.manifest import find_artifact
 
 MIXED = {"add": 8, "remove": 3, "save": 1, "search": 1}
 CANNOT = 3  # the exit code where a fault cannot be made

@@ -18,13 +18,13 @@ from torture_work import EVERYTHING, Job, draw, id_of, where, work
 
 from diptych import Collection, Scorer
 from diptych.errors import UnknownPictureError
-from diptych.index import CandidateIndex
-from diptych.layout import Kind
-from diptych.records import Record
-from diptych.schema import DATABASE
-from diptych.store import Store
-from diptych.verify import verify
-from diptych_export.errors import DiptychError
+from diptych.store.index.candidates import CandidateIndex
+from diptych.store.index.layout import Kind
+from diptych.store.records import Record
+from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.schema import DATABASE
+from diptych.store.sqlite.verify import verify
+from diptych_runtime.errors import DiptychError
 
 # Children are forked from a process that has imported everything and opened no session of ONNX Runtime.
 WARM = multiprocessing.get_context("forkserver")

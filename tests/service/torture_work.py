@@ -20,13 +20,13 @@ import numpy as np
 import onnxruntime  # noqa: F401 - so that no child has to import it
 from PIL import Image
 
-import diptych.local
-import diptych.store
+import diptych.store.sqlite.backend
+import diptych.store.sqlite.database
 from diptych import Collection, Scorer
-from diptych.archive import backup
-from diptych.content import picture_id
 from diptych.errors import StoreError
-from diptych_export.errors import DiptychError
+from diptych.pictures.content import picture_id
+from diptych.store.sqlite.backup import backup
+from diptych_runtime.errors import DiptychError
 
 EVERYTHING = 1_000_000
 NOBODY = 65534
@@ -73,12 +73,12 @@ def work(job: Job, out: Connection) -> None:
     """
     logging.disable()
     scorer = Scorer.load(job.model, provider="cpu", threads=1)
-    diptych.local._SAVE_AFTER = 5  # so that the index is saved on the way, too
+    diptych.store.sqlite.backend._SAVE_AFTER = 5  # so that the index is saved on the way, too
     if job.as_nobody and os.geteuid() == 0:
         os.setgid(NOBODY)
         os.setuid(NOBODY)
     if job.jumping_clock:
-        diptych.store.datetime = Jumping  # pyright: ignore[reportPrivateImportUsage]
+        diptych.store.sqlite.database.datetime = Jumping  # pyright: ignore[reportPrivateImportUsage]
     if job.file_limit is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (job.file_limit, resource.RLIM_INFINITY))
     out.send(("ready",))

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from diptych.cli import build_parser, main
-from diptych_training.bench.operators import bench_operators
-from diptych_training.study import pairs
-from diptych_training.study.scales import study_language
-from diptych_training.study.shapes import study_shapes
+from diptych.cli.main import build_parser, main
+from diptych_training.benchmarks.operators import bench_operators
+from diptych_training.studies import pairs
+from diptych_training.studies.scales import study_language
+from diptych_training.studies.shapes import study_shapes
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The error of data and recipes."""
 
-from diptych_export.errors import DiptychError
+from diptych_runtime.errors import DiptychError
 
 
 class DataError(DiptychError):

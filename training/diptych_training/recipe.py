@@ -9,12 +9,12 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from diptych_export.manifest import bundled_models, find_checkpoint
 from diptych_model.checkpoint import read_description
 from diptych_model.config import PairConfig
 from diptych_model.settings import known_settings
+from diptych_runtime.manifest import bundled_models, find_checkpoint
 from diptych_training.errors import DataError
-from diptych_training.pretrained import IMAGENET
+from diptych_training.learning.pretrained import IMAGENET
 from diptych_training.tasks import TASKS, Task, task_from
 
 

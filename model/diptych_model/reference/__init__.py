@@ -16,13 +16,7 @@ from diptych_model.reference.non_local import non_local, non_local_block
 from diptych_model.reference.sac import attention, attention_over_panels, convolution, msac, sac
 from diptych_model.reference.squeeze_excitation import squeeze, squeeze_excitation
 from diptych_model.reference.stand_alone import attention_stem, stand_alone
-from diptych_model.reference.transformer import (
-    decoder_layer,
-    encoder_layer,
-    facing_decoder,
-    multi_head,
-    sinusoids,
-)
+from diptych_model.reference.transformer import decoder_layer, encoder_layer, facing_decoder, multi_head, sinusoids
 
 __all__ = [
     "attention",

@@ -10,17 +10,17 @@ from time import perf_counter
 
 import numpy as np
 
-from diptych.batch.assembly import Outcome, assemble, assembled
-from diptych.batch.attempts import Attempts, Say
-from diptych.batch.disk import check_room, explained, size
-from diptych.batch.engines import Engine
-from diptych.batch.journal import Bar, Order, folder_of, opened, remove
-from diptych.batch.manifest import NAMES, Manifest, Step
-from diptych.batch.names import describe
-from diptych.batch.tables import SIDES, schema_of
-from diptych.batch.work import Means, PartWork, encode, score
+from diptych.batch.parts.assemble import Outcome, assemble, assembled
+from diptych.batch.parts.disk import check_room, explained, size
+from diptych.batch.parts.folder import Bar, Order, folder_of, opened, remove
+from diptych.batch.parts.manifest import NAMES, Manifest, Step
+from diptych.batch.parts.picture_names import describe
+from diptych.batch.tables.read import SIDES, schema_of
+from diptych.batch.workers.executor import Engine
+from diptych.batch.workers.retries import Attempts, Say
+from diptych.batch.workers.tasks import Means, PartWork, encode, score
 from diptych.errors import BatchError
-from diptych_export.questions import THING
+from diptych_runtime.questions import THING
 
 _TOLD = 2**30  # bytes of disk that are announced
 _ROW = 48  # bytes that the results add to a row of the output, about

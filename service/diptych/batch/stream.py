@@ -10,13 +10,13 @@ from typing import IO
 
 import numpy as np
 
-from diptych.batch.arrow import texts
-from diptych.batch.panels import Encoder, pair_errors, score_pairs
-from diptych.batch.scores import Scores
-from diptych.batch.tables import SIDES, columns_of, kind_of, open_table, schema_of
-from diptych.batch.writers import make_writer
-from diptych.naming import Fetch, refused
-from diptych.scorer import Scorer
+from diptych.batch.parts.scores import Scores
+from diptych.batch.tables.arrow import texts
+from diptych.batch.tables.read import SIDES, columns_of, kind_of, open_table, schema_of
+from diptych.batch.tables.write import make_writer
+from diptych.batch.workers.encoder import Encoder, pair_errors, score_pairs
+from diptych.pictures.sources import Fetch, refused
+from diptych.scoring.scorer import Scorer
 
 CHUNK = 256
 CACHE_BYTES = 256 * 1024 * 1024

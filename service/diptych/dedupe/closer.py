@@ -9,15 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from diptych.collection import Collection
-from diptych.dedupe.ledger import Ledger
+from diptych.collection.collection import Collection
+from diptych.dedupe.pair_cache import Ledger
 from diptych.errors import UnknownPictureError
-from diptych.parallel import each
-from diptych_export.errors import PictureError
-from diptych_export.evidence import Evidence
-from diptych_export.pictures import PictureSource
-from diptych_export.questions import COPY
-from diptych_export.verification import View, describe, verify
+from diptych.scoring.threads import each
+from diptych_runtime.decoder import PictureSource
+from diptych_runtime.errors import PictureError
+from diptych_runtime.evidence import Evidence
+from diptych_runtime.questions import COPY
+from diptych_runtime.verification import View, describe, verify
 
 BATCH = 64  # pairs, after each of which the ledger has them
 _KEPT = 256  # pictures whose keypoints stay in memory, 1.3 MB each

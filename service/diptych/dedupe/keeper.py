@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from diptych.errors import DedupeError
-from diptych.picture import Picture
+from diptych.pictures.file_info import Picture
 
 DEFAULT = ("resolution", "format", "exif", "oldest")
 

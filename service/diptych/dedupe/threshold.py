@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from diptych.errors import DedupeError
 
 if TYPE_CHECKING:
-    from diptych_export.runtime import Runtime
+    from diptych_runtime.runtime import Runtime
 
 FALSE_PAIRS = 1 / 200  # for each picture
 LOOK_ALIKES = 1 / 500  # for each picture, after a closer look

@@ -11,22 +11,22 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
 
-from diptych.collection import Collection
-from diptych.collections import Collections
+from diptych.collection.collection import Collection
+from diptych.collection.registry import Collections
 from diptych.http.context import Context
-from diptych.http.edge import OPEN, Edge
-from diptych.http.errors import RequestError, install_handlers
-from diptych.http.inlet import Inlet
+from diptych.http.health import is_ready
 from diptych.http.metrics import Metrics
+from diptych.http.middleware.body_limits import Inlet
+from diptych.http.middleware.errors import RequestError, install_handlers
+from diptych.http.middleware.outer import OPEN, Edge
 from diptych.http.openapi import complete_openapi
-from diptych.http.readiness import is_ready
+from diptych.http.request_pool import Work
 from diptych.http.routes import collections, duplicates, images, pairs, search, status
 from diptych.http.routes.page import install_page
 from diptych.http.settings import Settings
 from diptych.http.warmup import warm_up
-from diptych.http.work import Work
-from diptych.remote import Remote
-from diptych.scorer import Scorer
+from diptych.pictures.fetch import Remote
+from diptych.scoring.scorer import Scorer
 
 WARM_AGAIN = 30.0  # seconds after a warm-up that failed and may succeed
 

@@ -14,22 +14,22 @@ import numpy as np
 from fastapi import Depends, Query, Request
 from PIL import Image
 
-from diptych.collection import Collection
-from diptych.collections import Collections
-from diptych.content import thumbnail
+from diptych.collection.collection import Collection
+from diptych.collection.registry import Collections
 from diptych.errors import UnknownPictureError
-from diptych.http.errors import RequestError
-from diptych.http.ledgers import Ledgers
 from diptych.http.metrics import Metrics
-from diptych.http.references import Fetch, Picture, Upload, reference
-from diptych.http.requests import Request as Asked
+from diptych.http.middleware.errors import RequestError
+from diptych.http.pair_caches import Ledgers
+from diptych.http.request_pool import Work
+from diptych.http.schemas.images import Fetch, Picture, Upload, reference
+from diptych.http.schemas.requests import Request as Asked
 from diptych.http.settings import Settings
 from diptych.http.warmup import WarmUp
-from diptych.http.work import Work
-from diptych.scorer import Scorer
-from diptych_export.errors import PictureError
-from diptych_export.pictures import open_picture
-from diptych_export.runtime import Panels
+from diptych.pictures.content import thumbnail
+from diptych.scoring.scorer import Scorer
+from diptych_runtime.decoder import open_picture
+from diptych_runtime.errors import PictureError
+from diptych_runtime.runtime import Panels
 
 _FETCHES = 8  # at once for one request
 

@@ -11,10 +11,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from diptych.collections import Collections
+from diptych.collection.registry import Collections
 from diptych.errors import StoreError
-from diptych.scorer import Scorer
-from diptych.tracing import span
+from diptych.scoring.scorer import Scorer
+from diptych.scoring.tracing import span
 
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
 

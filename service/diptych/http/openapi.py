@@ -7,9 +7,8 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
-from diptych.filters import SCHEMA as FILTER
-from diptych.http.edge import OPEN
-from diptych.http.requests import (
+from diptych.http.middleware.outer import OPEN
+from diptych.http.schemas.requests import (
     AddRequest,
     EmbeddingRequest,
     ExplainRequest,
@@ -18,6 +17,7 @@ from diptych.http.requests import (
     SearchRequest,
 )
 from diptych.http.settings import Settings
+from diptych.store.filters import SCHEMA as FILTER
 
 _BODIES = (AddRequest, EmbeddingRequest, ExplainRequest, RerankRequest, ScoreRequest, SearchRequest)
 _WAYS = {

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from diptych.destination import RemoteLimits, is_host
 from diptych.errors import SettingsError
-from diptych.http.keys import Key, parse_key
+from diptych.http.middleware.auth import Key, parse_key
+from diptych.pictures.url_guard import RemoteLimits, is_host
 
 PREFIX = "DIPTYCH_"
 # Read elsewhere: by the kernel, the runtime, the trainer, the store, and below.

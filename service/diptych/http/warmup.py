@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from diptych.collections import Collections
+from diptych.collection.registry import Collections
 from diptych.errors import UnreachableError
-from diptych.scorer import Scorer
+from diptych.scoring.scorer import Scorer
 
 logger = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from diptych.batch.engines import Serial
 from diptych.batch.job import Job
-from diptych.batch.work import Means
+from diptych.batch.workers.executor import Serial
+from diptych.batch.workers.tasks import Means
 
 LABELS = ("plain", 'with "quotes", commas', "zwölf\nlines")
 ROWS = 1000

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from diptych import Scorer
-from diptych.batch.pool import Pool
+from diptych.batch.workers.pool import Pool
 from diptych.errors import BatchError
 
 PART = 256  # pairs

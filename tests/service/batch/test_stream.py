@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from diptych.batch.panels import Encoder
 from diptych.batch.stream import PairScorer
+from diptych.batch.workers.encoder import Encoder
 
 
 @pytest.fixture

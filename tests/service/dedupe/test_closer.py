@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from diptych import Collection, Scorer, find_duplicates
+from diptych.bench.demo.collection import draw_scenes
 from diptych.dedupe import closer as module
 from diptych.dedupe.closer import CloserLook
-from diptych.dedupe.ledger import Ledger
+from diptych.dedupe.pair_cache import Ledger
 from diptych.dedupe.threshold import automatic_of
-from diptych.demo import draw_scenes
 from diptych.errors import UnknownPictureError
-from diptych_export.evidence import FEATURES, Verification
-from diptych_export.verdicts import verdict
+from diptych_runtime.evidence import FEATURES, Verification
+from diptych_runtime.verdicts import verdict
 
 # Only what can be laid over each other, and agrees, is a copy.
 WEIGHTS = dict.fromkeys(FEATURES, 0.0) | {"bias": -4.0, "registered": 4.0, "agreement_60": 12.0}

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from diptych.cli import build_parser
-from diptych.collection import Collection
-from diptych.dedupe import commands
+from diptych.cli import dedupe as commands
+from diptych.cli.main import build_parser
+from diptych.collection.collection import Collection
 from diptych.dedupe.candidates import CANDIDATES
 from diptych.dedupe.keeper import DEFAULT
-from diptych.dedupe.survey import survey
-from diptych.walk import TRASH
+from diptych.dedupe.scan import survey
+from diptych.pictures.walk import TRASH
 
 ORIGINALS = {"a/1.jpg", "a/2.jpg", "a/3.jpg"}
 
@@ -180,7 +180,7 @@ def test_a_folder_that_vanishes_midway_is_an_error_and_nothing_is_forgotten(dedu
 
 
 def test_ctrl_c_keeps_what_was_done_and_the_same_command_goes_on(dedupe, photos, monkeypatch):
-    monkeypatch.setattr("diptych.intake.BATCH", 2)
+    monkeypatch.setattr("diptych.collection.ingest.BATCH", 2)
     commit, calls = Collection.commit, []
 
     def interrupted(self, arrivals):
@@ -205,7 +205,7 @@ def test_files_that_cannot_grow_are_an_error_of_one_line_and_nothing_is_half_wri
     photos.mkdir()
     for number in range(120):
         (photos / f"{number}.jpg").write_bytes(photo_bytes(number // 2, (192, 128)))
-    program = "import sys; from diptych.cli import main; sys.exit(main())"
+    program = "import sys; from diptych.cli.main import main; sys.exit(main())"
     words = ("dedupe", photos, "--store", store, "--model", artifact, "--threads", 1, "--threshold", 1)
     command = [sys.executable, "-c", program, *map(str, words), "--report", str(report)]
     assert subprocess.run(command, env=environment, capture_output=True).returncode == 0

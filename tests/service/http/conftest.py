@@ -19,11 +19,11 @@ import pytest
 import uvicorn
 from PIL import Image
 
-from diptych.collection import Collection
-from diptych.collections import Collections
+from diptych.collection.collection import Collection
+from diptych.collection.registry import Collections
 from diptych.http.app import create_app
 from diptych.http.settings import Settings
-from diptych.scorer import Scorer
+from diptych.scoring.scorer import Scorer
 
 DataUri = Callable[..., str]
 Visit = Callable[..., Any]

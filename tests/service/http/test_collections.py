@@ -8,9 +8,9 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from diptych.http.keys import new_key
+from diptych.http.middleware.auth import new_key
 from diptych.http.settings import Settings
-from diptych.schema import DATABASE
+from diptych.store.sqlite.schema import DATABASE
 
 
 def check_envelope(answer: httpx.Response, status: int, code: str, param: str | None = None) -> dict[str, str]:

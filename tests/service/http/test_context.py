@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from diptych.collections import Collections
+from diptych.collection.registry import Collections
 from diptych.errors import UnknownPictureError
 from diptych.http.context import Context, known, positioned
-from diptych.http.errors import RequestError
 from diptych.http.metrics import Metrics
-from diptych.http.references import InlineImage, StoredImage
-from diptych.http.requests import Request
+from diptych.http.middleware.errors import RequestError
+from diptych.http.request_pool import Work
+from diptych.http.schemas.images import InlineImage, StoredImage
+from diptych.http.schemas.requests import Request
 from diptych.http.settings import Settings
-from diptych.http.work import Work
-from diptych_export.errors import PictureError
+from diptych_runtime.errors import PictureError
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import pytest
 
 from diptych import Collection, Scorer, find_duplicates
-from diptych.dedupe import scores
-from diptych.dedupe.ledger import LEDGER
-from diptych.demo import draw_collection
+from diptych.bench.demo.collection import draw_collection
+from diptych.dedupe import pair_scores
+from diptych.dedupe.pair_cache import LEDGER
 from diptych.http.routes import duplicates
 
 COUNT = 24
@@ -54,7 +54,7 @@ def slowly(monkeypatch):
     """Thirty pairs a request."""
     monkeypatch.setattr(duplicates, "SECONDS", 0.0)
     monkeypatch.setattr(duplicates, "time", SimpleNamespace(monotonic=lambda: 0.0))
-    monkeypatch.setattr(scores, "BATCH", 30)
+    monkeypatch.setattr(pair_scores, "BATCH", 30)
 
 
 def ask(client, **options):
@@ -148,13 +148,13 @@ def test_pictures_that_were_removed_are_gone_the_next_time(client, scenes):
 
 
 def test_a_picture_that_is_removed_while_it_is_compared_asks_to_begin_again(client, scenes, monkeypatch):
-    real = scores.PairScores.missing
+    real = pair_scores.PairScores.missing
 
     def missing(self, pairs):
         assert scenes.remove(self.ids[pairs[0][0]])
         return real(self, pairs)
 
-    monkeypatch.setattr(scores.PairScores, "missing", missing)
+    monkeypatch.setattr(pair_scores.PairScores, "missing", missing)
     answer = client.post(PATH, json={})
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "collection_changed")
     assert "ask again" in answer.json()["error"]["message"]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from stuck import hang
 
-from diptych.decoding import Workers
-from diptych.scorer import Scorer
+from diptych.scoring.decode_pool import Workers
+from diptych.scoring.scorer import Scorer
 
 
 class Hanging:

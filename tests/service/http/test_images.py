@@ -11,9 +11,9 @@ from json import dumps, loads
 import pytest
 from PIL import Image
 
-from diptych.archive import lines
 from diptych.errors import StoreError
 from diptych.http.settings import Settings
+from diptych.store.sqlite.backup import lines
 
 
 def files(*contents: bytes) -> list:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from milvus_server import SERVERS, MilvusServer
 
-from diptych.collection import Collection
+from diptych.collection.collection import Collection
 
 _NUMBERS = count()
 

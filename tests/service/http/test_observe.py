@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from diptych.http.app import create_app
-from diptych.http.keys import new_key
+from diptych.http.middleware.auth import new_key
 from diptych.http.settings import Settings
 
 ROOT = Path(__file__).parents[3]

@@ -7,9 +7,9 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 from diptych.http.app import create_app
-from diptych.http.bodies import body_schema
 from diptych.http.openapi import complete_openapi
-from diptych.http.requests import AddRequest, SearchForm, SearchRequest
+from diptych.http.schemas.bodies import body_schema
+from diptych.http.schemas.requests import AddRequest, SearchForm, SearchRequest
 from diptych.http.settings import Settings
 
 

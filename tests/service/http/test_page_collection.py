@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from diptych.http.keys import new_key
+from diptych.http.middleware.auth import new_key
 from diptych.http.settings import Settings
 
 pytestmark = pytest.mark.browser

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from diptych.http.keys import new_key
+from diptych.http.middleware.auth import new_key
 from diptych.http.settings import Settings
-from diptych.schema import DATABASE
+from diptych.store.sqlite.schema import DATABASE
 
 pytestmark = pytest.mark.browser
 

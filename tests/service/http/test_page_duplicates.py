@@ -8,9 +8,9 @@ from threading import Event
 import pytest
 
 from diptych import Collection, Scorer, find_duplicates
-from diptych.dedupe import scores
-from diptych.demo import draw_collection
-from diptych.http.keys import new_key
+from diptych.bench.demo.collection import draw_collection
+from diptych.dedupe import pair_scores
+from diptych.http.middleware.auth import new_key
 from diptych.http.routes import duplicates
 from diptych.http.settings import Settings
 
@@ -155,7 +155,7 @@ def test_why_a_pair_passes_is_a_click_away(looked):
 
 def test_leaving_the_view_stops_asking_and_coming_back_goes_on(visit, running, scenes, photo, says, monkeypatch):
     monkeypatch.setattr(duplicates, "SECONDS", 0.0)
-    monkeypatch.setattr(scores, "BATCH", 20)
+    monkeypatch.setattr(pair_scores, "BATCH", 20)
     asked, number, left, check = [], count(), Event(), duplicates._check
 
     def held(*words) -> None:

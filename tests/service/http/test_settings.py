@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from diptych.errors import SettingsError
-from diptych.http.keys import new_key, written
+from diptych.http.middleware.auth import new_key, written
 from diptych.http.settings import Settings
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "serving.md"

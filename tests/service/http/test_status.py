@@ -15,8 +15,8 @@ from scorers import BrokenScorer, GatedScorer, wait_until
 from starlette.routing import Route
 
 from diptych.http.app import create_app
+from diptych.http.request_pool import Work
 from diptych.http.settings import Settings
-from diptych.http.work import Work
 
 ROUTES = {
     "/v1/score": {"post"},

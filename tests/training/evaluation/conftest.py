@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from diptych_export.pictures import open_picture
-from diptych_export.runtime import Runtime
+from diptych_runtime.decoder import open_picture
+from diptych_runtime.runtime import Runtime
 from diptych_training.evaluation.stages import Entrants
 
 

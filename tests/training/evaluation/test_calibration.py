@@ -6,17 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from diptych_export.evidence import Evidence
-from diptych_export.runtime import Runtime
-from diptych_training import planted
+from diptych_runtime.evidence import Evidence
+from diptych_runtime.runtime import Runtime
+from diptych_training.data import planted
 from diptych_training.errors import DataError
 from diptych_training.evaluation import calibration
-from diptych_training.evaluation.calibration import (
-    Kind,
-    calibration_text,
-    draw_calibration,
-    measure_calibration,
-)
+from diptych_training.evaluation.calibration import Kind, calibration_text, draw_calibration, measure_calibration
 
 
 def kind(name: str, question: str = "thing", shift: float = 0.0, seed: int = 0) -> Kind:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from diptych.cli import main
+from diptych.cli.main import main
 from diptych_training.errors import DataError
 from diptych_training.evaluation.copies import evaluate_copies, read_truth
 from diptych_training.evaluation.stages import Entrants

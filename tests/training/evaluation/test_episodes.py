@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import pytest
 
-from diptych.cli import main
+from diptych.cli.main import main
 from diptych_training.errors import DataError
 from diptych_training.evaluation.episodes import (
     DrawingFiles,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from diptych.cli import main
+from diptych.cli.main import main
 from diptych_training.errors import DataError
 from diptych_training.evaluation.oneshot import evaluate_oneshot, read_runs
 from diptych_training.evaluation.stages import Entrants

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from diptych.cli import main
-from diptych_export.runtime import Runtime
+from diptych.cli.main import main
+from diptych_runtime.runtime import Runtime
 from diptych_training.errors import DataError
 from diptych_training.evaluation.pairs import evaluate_pairs, read_pairs
 from diptych_training.evaluation.stages import Entrants

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from diptych_export.runtime import Runtime
+from diptych_runtime.runtime import Runtime
 from diptych_training.evaluation.scored import Scored, Side
 
 

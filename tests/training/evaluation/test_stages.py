@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from diptych_export.pictures import panel_pixels
-from diptych_export.runtime import Runtime
+from diptych_runtime.decoder import panel_pixels
+from diptych_runtime.runtime import Runtime
 from diptych_training.errors import DataError
 from diptych_training.evaluation.estimates import Estimate
 from diptych_training.evaluation.stages import Comparison, Method, Stages, describe, encode, pair_logits

@@ -46,6 +46,6 @@ def test_the_pair_scorer_looks_at_the_pairs_of_the_trial_in_their_order(entrants
 
 
 def _pixels(file: Path, size: int) -> np.ndarray:
-    from diptych_export.pictures import panel_pixels
+    from diptych_runtime.decoder import panel_pixels
 
     return panel_pixels(file, size)

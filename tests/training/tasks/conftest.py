@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from diptych_training.photos import Archives
+from diptych_training.data.archives import Archives
 from diptych_training.tasks import OpenTask, Part, Source, task_from
 
 

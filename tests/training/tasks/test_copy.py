@@ -1,8 +1,8 @@
 import numpy as np
 import torch
 
-from diptych_training import photos
-from diptych_training.augment import HARD, HEAVY, edit
+from diptych_training.data import archives as photos
+from diptych_training.data.augment import HARD, HEAVY, edit
 from diptych_training.tasks import copy
 
 ARCHIVES = ["clothing", "flowers", "goods"]

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
+from diptych_training.data.archives import Archives
+from diptych_training.data.render import OUTSIDE
 from diptych_training.errors import DataError
-from diptych_training.photos import Archives
-from diptych_training.render import OUTSIDE
 from diptych_training.tasks import Source, task_from
 
 ARCHIVES = ["clothing", "flowers", "goods", "grocery"]

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from diptych_export.commandline import table
-from diptych_export.evidence import Evidence
-from diptych_export.manifest import Question
-from diptych_export.questions import COPY
-from diptych_export.runtime import Panels, Runtime
-from diptych_training.calibration import (
+from diptych.console import table
+from diptych_runtime.evidence import Evidence
+from diptych_runtime.manifest import Question
+from diptych_runtime.questions import COPY
+from diptych_runtime.runtime import Panels, Runtime
+from diptych_training.data.planted import KINDS, Planted, open_kinds
+from diptych_training.errors import DataError
+from diptych_training.learning.calibration import (
     Reliability,
     even_weights,
     fit_calibration,
@@ -26,9 +28,7 @@ from diptych_training.calibration import (
     reliability,
     weights_of_parts,
 )
-from diptych_training.errors import DataError
-from diptych_training.planted import KINDS, Planted, open_kinds
-from diptych_training.verification import ABOVE, Pairs, candidate_pairs, encode, evidence_of, fit_verification
+from diptych_training.learning.verification import ABOVE, Pairs, candidate_pairs, encode, evidence_of, fit_verification
 from diptych_training.whole import whole_file
 
 if TYPE_CHECKING:

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import numpy as np
 
-from diptych_training.edits import picture_names
+from diptych_training.data.csv import read_table
+from diptych_training.data.edits import picture_names
 from diptych_training.errors import DataError
 from diptych_training.evaluation.estimates import Estimate
-from diptych_training.evaluation.evidence import Evidence
 from diptych_training.evaluation.files import require
 from diptych_training.evaluation.gallery import Found, Search, by_query, measure
 from diptych_training.evaluation.scored import Side
+from diptych_training.evaluation.series import Evidence
 from diptych_training.evaluation.stages import Entrants
 from diptych_training.metrics import Pool, Ranking
-from diptych_training.tables import read_table
 
 
 def read_truth(path: Path) -> list[tuple[str, str]]:

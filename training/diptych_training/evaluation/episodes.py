@@ -10,11 +10,11 @@ from typing import Protocol
 
 import numpy as np
 
-from diptych_export.pictures import SUFFIXES
+from diptych_runtime.decoder import SUFFIXES
 from diptych_training.errors import DataError
 from diptych_training.evaluation.estimates import Resampling
-from diptych_training.evaluation.evidence import Evidence
 from diptych_training.evaluation.files import as_folder
+from diptych_training.evaluation.series import Evidence
 from diptych_training.evaluation.stages import Entrants
 from diptych_training.evaluation.trials import Trials, evidence, measure
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from diptych_export.crops import second_looks
-from diptych_export.runtime import Runtime
+from diptych_runtime.crops import second_looks
+from diptych_runtime.runtime import Runtime
 from diptych_training.errors import DataError
 from diptych_training.evaluation.estimates import Estimate, Resampling
 from diptych_training.evaluation.scored import Scored, Side
@@ -26,7 +26,7 @@ from diptych_training.evaluation.stages import (
 from diptych_training.metrics import Ranking
 
 if TYPE_CHECKING:
-    from diptych_training.evaluation.controls import Control
+    from diptych_training.evaluation.baselines import Control
 
 _QUERIES = 256
 

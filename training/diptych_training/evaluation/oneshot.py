@@ -6,8 +6,8 @@ import numpy as np
 
 from diptych_training.errors import DataError
 from diptych_training.evaluation.estimates import Resampling
-from diptych_training.evaluation.evidence import Evidence
 from diptych_training.evaluation.files import as_folder, require
+from diptych_training.evaluation.series import Evidence
 from diptych_training.evaluation.stages import Entrants, Method
 from diptych_training.evaluation.trials import Trials, evidence, measure
 from diptych_training.metrics import wilson_interval

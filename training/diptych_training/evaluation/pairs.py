@@ -8,27 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from diptych_export.runtime import Runtime
-from diptych_training.calibration import even_weights, expected_calibration_error
+from diptych_runtime.runtime import Runtime
+from diptych_training.data.csv import LABELS, read_table
 from diptych_training.errors import DataError
 from diptych_training.evaluation.estimates import Resampling
-from diptych_training.evaluation.evidence import Evidence
 from diptych_training.evaluation.files import require
 from diptych_training.evaluation.scored import Scored, Side
-from diptych_training.evaluation.stages import (
-    Entrants,
-    Method,
-    Progress,
-    compare,
-    describe,
-    encode,
-    pair_logits,
-)
+from diptych_training.evaluation.series import Evidence
+from diptych_training.evaluation.stages import Entrants, Method, Progress, compare, describe, encode, pair_logits
+from diptych_training.learning.calibration import even_weights, expected_calibration_error
 from diptych_training.metrics import Pool, Ranking
-from diptych_training.tables import LABELS, read_table
 
 if TYPE_CHECKING:
-    from diptych_training.evaluation.controls import Control
+    from diptych_training.evaluation.baselines import Control
 
 COLUMNS = ("image_a", "image_b", "label")
 # The false-positive rate of the threshold that is named first.

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from diptych_export.crops import boxes
-from diptych_export.errors import PictureError
-from diptych_export.pictures import query_pixels
-from diptych_export.runtime import Panels, Runtime
+from diptych_runtime.crops import boxes
+from diptych_runtime.decoder import query_pixels
+from diptych_runtime.errors import PictureError
+from diptych_runtime.runtime import Panels, Runtime
 from diptych_training.errors import DataError
 from diptych_training.evaluation.estimates import Estimate
-from diptych_training.evaluation.evidence import Series
+from diptych_training.evaluation.series import Series
 from diptych_training.metrics import Ranking
 
 if TYPE_CHECKING:
-    from diptych_training.evaluation.controls import Control
+    from diptych_training.evaluation.baselines import Control
 
 Progress = Callable[[Iterable[Any], int, str], Iterable[Any]]
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from diptych_export.runtime import Runtime
+from diptych_runtime.runtime import Runtime
 from diptych_training.evaluation.estimates import Resampling
-from diptych_training.evaluation.evidence import Evidence
 from diptych_training.evaluation.scored import Scored, Side
+from diptych_training.evaluation.series import Evidence
 from diptych_training.evaluation.stages import (
     Comparison,
     Entrants,
@@ -26,7 +26,7 @@ from diptych_training.evaluation.stages import (
 from diptych_training.metrics import Ranking
 
 if TYPE_CHECKING:
-    from diptych_training.evaluation.controls import Control
+    from diptych_training.evaluation.baselines import Control
 
 _TRIALS = 2048
 

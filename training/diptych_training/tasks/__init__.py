@@ -12,7 +12,7 @@ from diptych_training.tasks.catalogue import Catalogue
 from diptych_training.tasks.character import Character
 from diptych_training.tasks.copy import Copy
 from diptych_training.tasks.instance import Instance
-from diptych_training.tasks.own import Classes, Pairs
+from diptych_training.tasks.labelled import Classes, Pairs
 from diptych_training.tasks.rendered import Rendered
 from diptych_training.tasks.task import Embed, OpenTask, Part, Source, Task
 

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Generator
 
-from diptych_training.augment import Views, unmoved
-from diptych_training.characters import Groups, draw_episodes, load_characters, pictures
-from diptych_training.exam import Exam
+from diptych_training.data.augment import Views, unmoved
+from diptych_training.data.characters import Groups, draw_episodes, load_characters, pictures
+from diptych_training.learning.validation import Exam
 from diptych_training.tasks.task import Embed, Part, Source
 
 EPISODES = 50

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from diptych_training.augment import MILD, SHOT, Strength, Views, draw_sprites, edit, plain
+from diptych_training.data.archives import subjects_of
+from diptych_training.data.augment import MILD, SHOT, Strength, Views, draw_sprites, edit, plain
+from diptych_training.data.render import Things, draw_things, join_things, render, texture_side, vary
 from diptych_training.errors import DataError
-from diptych_training.exam import Exam
-from diptych_training.photos import subjects_of
-from diptych_training.render import Things, draw_things, join_things, render, texture_side, vary
+from diptych_training.learning.validation import Exam
 from diptych_training.tasks.task import Embed, Part, Source
 
 EXAMINED, EXAMINED_WHOLE = 150, 400

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from diptych_training.augment import Views
-from diptych_training.exam import Exam
-from diptych_training.photos import Archives
+from diptych_training.data.archives import Archives
+from diptych_training.data.augment import Views
+from diptych_training.learning.validation import Exam
 
 
 @dataclass(frozen=True)

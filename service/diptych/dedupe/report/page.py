@@ -10,11 +10,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from diptych.dedupe.duplicates import Duplicates
-from diptych.dedupe.listing import unwritable
-from diptych.dedupe.thumbnails import thumbnails
-from diptych.durable import replacing
-from diptych.scorer import Scorer
+from diptych.dedupe.find import Duplicates
+from diptych.dedupe.report.table import unwritable
+from diptych.dedupe.report.thumbnails import thumbnails
+from diptych.scoring.scorer import Scorer
+from diptych_runtime.atomic import replacing
 
 _HERE = Path(__file__).parent
 _PAGE = _HERE.parents[1] / "http" / "page"

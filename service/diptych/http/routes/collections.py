@@ -6,12 +6,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 
-from diptych.collections import Summary
-from diptych.http.answers import CollectionItem, CollectionList, DeletedCollection
-from diptych.http.bodies import require_json
+from diptych.collection.registry import Summary
 from diptych.http.context import Context, Here, MayChange
-from diptych.http.errors import RequestError, documented
-from diptych.http.requests import NewCollection
+from diptych.http.middleware.errors import RequestError, documented
+from diptych.http.schemas.bodies import require_json
+from diptych.http.schemas.requests import NewCollection
+from diptych.http.schemas.responses import CollectionItem, CollectionList, DeletedCollection
 
 router = APIRouter(prefix="/v1/collections", tags=["collections"], responses=documented(401, 500))
 

@@ -8,19 +8,19 @@ from typing import Any
 
 from fastapi import APIRouter, Depends, Request
 
-from diptych.collection import Collection
-from diptych.dedupe.duplicates import Duplicates as Found
-from diptych.dedupe.duplicates import find_duplicates
+from diptych.collection.collection import Collection
+from diptych.dedupe.find import Duplicates as Found
+from diptych.dedupe.find import find_duplicates
 from diptych.dedupe.threshold import automatic_of
 from diptych.errors import DedupeError, UnknownPictureError
-from diptych.http.answers import DuplicateGroup, DuplicateItem, Duplicates, DuplicatesBegun, ImageItem
-from diptych.http.bodies import require_json
 from diptych.http.context import Context, Here, RequestId
-from diptych.http.errors import RequestError, documented
-from diptych.http.readiness import Proven
-from diptych.http.requests import DuplicatesRequest
+from diptych.http.health import Proven
+from diptych.http.middleware.errors import RequestError, documented
 from diptych.http.routes.images import described
-from diptych_export.questions import COPY
+from diptych.http.schemas.bodies import require_json
+from diptych.http.schemas.requests import DuplicatesRequest
+from diptych.http.schemas.responses import DuplicateGroup, DuplicateItem, Duplicates, DuplicatesBegun, ImageItem
+from diptych_runtime.questions import COPY
 
 SECONDS = 3.0  # of scoring for one request, or as many as it took to get there
 BOUND = 0.5  # the score to which the pairs of an answer reach down: even odds

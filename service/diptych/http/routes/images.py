@@ -11,19 +11,28 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.convertors import StringConvertor, register_url_convertor
 
-from diptych.archive import lines
-from diptych.collection import Collection
+from diptych.collection.collection import Collection
+from diptych.collection.ingest import Arrival, foreseen
 from diptych.errors import UnknownPictureError
-from diptych.http.answers import AddAnswer, AddedItem, Deleted, DryRunAnswer, Fault, ForeseenItem, ImageItem, ImageList
-from diptych.http.bodies import body_schema, read_body
 from diptych.http.context import Context, Here, MayChange, Stored, refused
-from diptych.http.errors import documented
-from diptych.http.readiness import Proven
-from diptych.http.references import IMAGE_ID
-from diptych.http.requests import FILTER_SCHEMA, AddForm, AddRequest, read_filter
-from diptych.intake import Arrival, foreseen
-from diptych.records import Record
-from diptych_export.errors import PictureError
+from diptych.http.health import Proven
+from diptych.http.middleware.errors import documented
+from diptych.http.schemas.bodies import body_schema, read_body
+from diptych.http.schemas.images import IMAGE_ID
+from diptych.http.schemas.requests import FILTER_SCHEMA, AddForm, AddRequest, read_filter
+from diptych.http.schemas.responses import (
+    AddAnswer,
+    AddedItem,
+    Deleted,
+    DryRunAnswer,
+    Fault,
+    ForeseenItem,
+    ImageItem,
+    ImageList,
+)
+from diptych.store.records import Record
+from diptych.store.sqlite.backup import lines
+from diptych_runtime.errors import PictureError
 
 
 class _Id(StringConvertor):

@@ -9,8 +9,22 @@ from functools import partial
 import numpy as np
 from fastapi import APIRouter, Request
 
-from diptych import explanation
-from diptych.http.answers import (
+from diptych.http.context import Context, Here, RequestId
+from diptych.http.health import Proven
+from diptych.http.middleware.errors import RequestError, documented
+from diptych.http.schemas.bodies import body_schema, read_body
+from diptych.http.schemas.images import check_count, listed
+from diptych.http.schemas.requests import (
+    EmbeddingForm,
+    EmbeddingRequest,
+    ExplainForm,
+    ExplainRequest,
+    RerankForm,
+    RerankRequest,
+    ScoreForm,
+    ScoreRequest,
+)
+from diptych.http.schemas.responses import (
     EmbeddingAnswer,
     EmbeddingItem,
     ExplainAnswer,
@@ -21,22 +35,8 @@ from diptych.http.answers import (
     ScoreItem,
     Usage,
 )
-from diptych.http.bodies import body_schema, read_body
-from diptych.http.context import Context, Here, RequestId
-from diptych.http.errors import RequestError, documented
-from diptych.http.readiness import Proven
-from diptych.http.references import check_count, listed
-from diptych.http.requests import (
-    EmbeddingForm,
-    EmbeddingRequest,
-    ExplainForm,
-    ExplainRequest,
-    RerankForm,
-    RerankRequest,
-    ScoreForm,
-    ScoreRequest,
-)
-from diptych.scorer import best_first
+from diptych.scoring import explanation
+from diptych.scoring.scorer import best_first
 
 router = APIRouter(
     tags=["pictures in the request"],

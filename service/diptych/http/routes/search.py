@@ -6,13 +6,13 @@ from dataclasses import fields
 
 from fastapi import APIRouter, Request
 
-from diptych.http.answers import MatchItem, SearchAnswer
-from diptych.http.bodies import body_schema, read_body
+from diptych.collection.search import Match, SearchResult
 from diptych.http.context import Context, Here, RequestId, positioned
-from diptych.http.errors import RequestError, documented
-from diptych.http.readiness import Proven
-from diptych.http.requests import SearchForm, SearchOptions, SearchRequest
-from diptych.search import Match, SearchResult
+from diptych.http.health import Proven
+from diptych.http.middleware.errors import RequestError, documented
+from diptych.http.schemas.bodies import body_schema, read_body
+from diptych.http.schemas.requests import SearchForm, SearchOptions, SearchRequest
+from diptych.http.schemas.responses import MatchItem, SearchAnswer
 
 router = APIRouter(
     prefix="/v1",

@@ -9,16 +9,16 @@ from fastapi import APIRouter, Query, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.concurrency import run_in_threadpool
 
-from diptych.collections import Collections
+from diptych.collection.ingest import METADATA_BYTES
+from diptych.collection.registry import Collections
 from diptych.errors import CollectionNameError, DamagedCollectionError, UnknownCollectionError
-from diptych.http import readiness
-from diptych.http.answers import Health, Info, Limits, ModelItem, ModelList, QuestionItem, Ready
+from diptych.http import health
 from diptych.http.context import Here
-from diptych.http.errors import documented
+from diptych.http.middleware.errors import documented
 from diptych.http.routes import duplicates
 from diptych.http.routes.collections import summaries
-from diptych.intake import METADATA_BYTES
-from diptych_export.pictures import PictureLimits
+from diptych.http.schemas.responses import Health, Info, Limits, ModelItem, ModelList, QuestionItem, Ready
+from diptych_runtime.decoder import PictureLimits
 
 router = APIRouter(tags=["service"], responses=documented(500))
 
@@ -104,8 +104,8 @@ async def ready(here: Here) -> Ready:
     Of several collections some may be damaged: the others answer, so the service is ready, and they are named. A
     collection on a Milvus server is asked for, and the service is unready while it does not answer.
     """
-    done = readiness.ready(here)
+    done = health.ready(here)
     if any(collection.backend.folder is None for collection in here.collections.opened().values()):
-        await run_in_threadpool(readiness.reachable, here)  # servers, which may be away for a while
+        await run_in_threadpool(health.reachable, here)  # servers, which may be away for a while
     damaged = list(here.collections.damaged())
     return Ready(warm_up_seconds=done.seconds, same=done.same, other=done.other, damaged=damaged)

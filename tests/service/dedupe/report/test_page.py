@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from diptych import Collection, Scorer
-from diptych.dedupe.duplicates import find_duplicates
+from diptych.bench.demo.collection import draw_collection
+from diptych.dedupe.find import find_duplicates
 from diptych.dedupe.groups import grouped, matches_of
-from diptych.dedupe.ledger import Ledger
+from diptych.dedupe.pair_cache import Ledger
 from diptych.dedupe.report.page import page_data, write
-from diptych.dedupe.survey import listed, resolved, survey
-from diptych.demo import draw_collection
+from diptych.dedupe.scan import listed, resolved, survey
 from diptych.errors import DedupeError
 
 pytestmark = pytest.mark.browser

@@ -5,7 +5,6 @@ from xml.etree.ElementTree import Element, fromstring, tostring
 import numpy as np
 import pytest
 
-from diptych_training.evaluation.evidence import Series
 from diptych_training.evaluation.report.chart import HEIGHT, WIDTH, Axis, Chart
 from diptych_training.evaluation.report.charts import (
     false_positives_chart,
@@ -25,6 +24,7 @@ from diptych_training.evaluation.report.curves import (
     recall_by_false_positives,
 )
 from diptych_training.evaluation.report.markup import document, tag
+from diptych_training.evaluation.series import Series
 from diptych_training.metrics import Ranking
 
 THRESHOLDS = {"0.01": {"threshold": 0.9, "false_positive_rate": 0.0, "recall": 0.25}}

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from diptych_export.runtime import Runtime
+from diptych_runtime.runtime import Runtime
 from diptych_training.errors import DataError
-from diptych_training.evaluation.evidence import Evidence
-from diptych_training.evaluation.report.judged import pair_figures
+from diptych_training.evaluation.report.examples import pair_figures
 from diptych_training.evaluation.report.markup import document
 from diptych_training.evaluation.report.page import page
+from diptych_training.evaluation.series import Evidence
 from diptych_training.whole import whole_file
 
 

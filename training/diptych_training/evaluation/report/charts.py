@@ -6,7 +6,6 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from diptych_training.evaluation.evidence import Series
 from diptych_training.evaluation.report.chart import Axis, Chart
 from diptych_training.evaluation.report.curves import (
     LIMIT,
@@ -16,6 +15,7 @@ from diptych_training.evaluation.report.curves import (
     recall_by_false_positives,
 )
 from diptych_training.evaluation.report.markup import tag
+from diptych_training.evaluation.series import Series
 
 _SHARES = tuple((share, f"{share:g}") for share in (0, 0.2, 0.4, 0.6, 0.8, 1))
 _ODDS = (0.0001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.9999)

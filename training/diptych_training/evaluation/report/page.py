@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from diptych_training.evaluation.evidence import Evidence
 from diptych_training.evaluation.figures import counts
 from diptych_training.evaluation.report.charts import (
     false_positives_chart,
@@ -16,6 +15,7 @@ from diptych_training.evaluation.report.charts import (
 )
 from diptych_training.evaluation.report.markup import tag
 from diptych_training.evaluation.report.tables import headline, methods, thresholds
+from diptych_training.evaluation.series import Evidence
 
 _MARK = ("M2 3.5 13 2v20L2 20.5z", "M26 3.5 15 2v20l11-1.5z")
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from diptych_training.evaluation.evidence import Evidence
 from diptych_training.evaluation.figures import Figure, Row, gains, rows
 from diptych_training.evaluation.report.charts import percent
 from diptych_training.evaluation.report.markup import tag
+from diptych_training.evaluation.series import Evidence
 
 NAMES = {
     "recall@1": "recall@1",

@@ -1,0 +1,113 @@
+"""Writes the graphs of this folder: `python -m diptych_export.bench_graphs`. Needs onnx.
+
+Weights are made when the graph is loaded, each of one number repeated: products cost the same, and a file is a few
+kilobytes. No two have the same number, or ONNX Runtime would keep one for both.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import onnx
+import onnx.parser
+
+from diptych.bench.graphs import FOLDER, SGEMM_SIZE
+
+WIDTH, HEADS, LAYERS, PATCH, HEIGHT, COLUMNS = 384, 6, 12, 16, 224, 448
+TOKENS = 1 + (HEIGHT // PATCH) * (COLUMNS // PATCH)
+_HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'
+
+
+def sgemm(size: int = SGEMM_SIZE) -> onnx.ModelProto:
+    """One product of two square matrices."""
+    return onnx.parser.parse_model(
+        f"{_HEAD}sgemm (float[{size}, {size}] a, float[{size}, {size}] b) => (float[{size}, {size}] c)\n"
+        "{ c = MatMul (a, b) }"
+    )
+
+
+def vit_s16_pair() -> onnx.ModelProto:
+    """ViT-S/16 over t = [x, z] and a head of one number; no weights of anybody."""
+    lines = [
+        *_weight("embed", WIDTH, 3, PATCH, PATCH),
+        f"patches = Conv <strides: ints = [{PATCH}, {PATCH}]> (pixels, embed)",
+        *_shape("sequence", 0, WIDTH, -1),
+        "channels = Reshape (patches, sequence)",
+        "embedded = Transpose <perm: ints = [0, 2, 1]> (channels)",
+        *_weight("place", 1, TOKENS, WIDTH),
+        "first = Constant <value = int64[1] {0}> ()",
+        "second = Constant <value = int64[1] {1}> ()",
+        "tokens_axis = Constant <value = int64[1] {1}> ()",
+        "one_patch = Slice (embedded, first, second, tokens_axis)",
+        "classed = Concat <axis: int = 1> (one_patch, embedded)",
+        "x0 = Add (classed, place)",
+        *_weight("scale", WIDTH),
+        *_weight("shift", WIDTH),
+        *_shape("split", 0, TOKENS, 3, HEADS, WIDTH // HEADS),
+        *_shape("joined", 0, TOKENS, WIDTH),
+        "root = Constant <value = float {0.125}> ()",
+    ]
+    for layer in range(LAYERS):
+        lines += _layer(layer)
+    lines += [
+        f"normed = LayerNormalization (x{LAYERS}, scale, shift)",
+        "token = Gather <axis: int = 1> (normed, zero)",
+        *_weight("head", WIDTH, 1),
+        "logits = MatMul (token, head)",
+    ]
+    lines.insert(0, "zero = Constant <value = int64 {0}> ()")
+    body = "\n".join(lines)
+    return onnx.parser.parse_model(
+        f"{_HEAD}vit (float[batch, 3, {HEIGHT}, {COLUMNS}] pixels) => (float[batch, 1] logits) {{\n{body}\n}}"
+    )
+
+
+def _layer(n: int) -> list[str]:
+    return [
+        f"a{n} = LayerNormalization (x{n}, scale, shift)",
+        *_weight(f"qkv_w{n}", WIDTH, 3 * WIDTH),
+        f"qkv{n} = MatMul (a{n}, qkv_w{n})",
+        f"parts{n} = Reshape (qkv{n}, split)",
+        f"turned{n} = Transpose <perm: ints = [2, 0, 3, 1, 4]> (parts{n})",
+        f"q{n} = Gather <axis: int = 0> (turned{n}, zero)",
+        f"k_at{n} = Constant <value = int64 {{1}}> ()",
+        f"k{n} = Gather <axis: int = 0> (turned{n}, k_at{n})",
+        f"v_at{n} = Constant <value = int64 {{2}}> ()",
+        f"v{n} = Gather <axis: int = 0> (turned{n}, v_at{n})",
+        f"kt{n} = Transpose <perm: ints = [0, 1, 3, 2]> (k{n})",
+        f"products{n} = MatMul (q{n}, kt{n})",
+        f"scores{n} = Mul (products{n}, root)",
+        f"shares{n} = Softmax <axis: int = -1> (scores{n})",
+        f"y{n} = MatMul (shares{n}, v{n})",
+        f"together{n} = Transpose <perm: ints = [0, 2, 1, 3]> (y{n})",
+        f"flat{n} = Reshape (together{n}, joined)",
+        *_weight(f"out_w{n}", WIDTH, WIDTH),
+        f"out{n} = MatMul (flat{n}, out_w{n})",
+        f"mid{n} = Add (x{n}, out{n})",
+        f"b{n} = LayerNormalization (mid{n}, scale, shift)",
+        *_weight(f"up_w{n}", WIDTH, 4 * WIDTH),
+        f"up{n} = MatMul (b{n}, up_w{n})",
+        f"act{n} = Gelu (up{n})",
+        *_weight(f"down_w{n}", 4 * WIDTH, WIDTH),
+        f"down{n} = MatMul (act{n}, down_w{n})",
+        f"x{n + 1} = Add (mid{n}, down{n})",
+    ]
+
+
+def _weight(name: str, *shape: int) -> list[str]:
+    value = 0.02 + zlib.crc32(name.encode()) / 2**32 / 100
+    return [
+        *_shape(f"{name}_shape", *shape),
+        f"{name} = ConstantOfShape <value = float[1] {{{value:.8f}}}> ({name}_shape)",
+    ]
+
+
+def _shape(name: str, *sizes: int) -> list[str]:
+    listed = ", ".join(map(str, sizes))
+    return [f"{name} = Constant <value = int64[{len(sizes)}] {{{listed}}}> ()"]
+
+
+if __name__ == "__main__":
+    for name, model in (("sgemm", sgemm()), ("vit_s16_pair", vit_s16_pair())):
+        onnx.checker.check_model(model, full_check=True)
+        (FOLDER / f"{name}.onnx").write_bytes(model.SerializeToString(deterministic=True))

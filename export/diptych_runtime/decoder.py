@@ -1,0 +1,294 @@
+"""The one decoder: from bytes, a file, a Pillow image or an array to the pixels every part of Diptych sees."""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, features
+from PIL.AvifImagePlugin import AvifImageFile
+from PIL.BmpImagePlugin import BmpImageFile
+from PIL.GifImagePlugin import GifImageFile
+from PIL.ImageFile import ImageFile
+from PIL.JpegImagePlugin import JpegImageFile
+from PIL.PngImagePlugin import PngImageFile
+from PIL.TiffImagePlugin import TiffImageFile
+from PIL.WebPImagePlugin import WebPImageFile
+
+from diptych_runtime.colour import to_srgb
+from diptych_runtime.crops import boxes
+from diptych_runtime.errors import PictureError
+
+try:
+    from pillow_heif import HeifImageFile
+except ImportError:  # the extra `heif` brings it
+    HeifImageFile = None
+
+PictureSource = bytes | str | os.PathLike[str] | Image.Image | np.ndarray
+
+# HEIF too where it cannot be read: who has such files is told what to install, and not that there are none.
+SUFFIXES = frozenset(
+    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif", ".heic", ".heif"}
+)
+
+_READERS: dict[str, type[ImageFile]] = {
+    "JPEG": JpegImageFile,
+    "PNG": PngImageFile,
+    "WEBP": WebPImageFile,
+    "GIF": GifImageFile,
+    "BMP": BmpImageFile,
+    "TIFF": TiffImageFile,
+}
+if features.check("avif"):  # Pillow can be built without
+    _READERS["AVIF"] = AvifImageFile
+if HeifImageFile is not None:
+    _READERS["HEIF"] = HeifImageFile
+FORMATS = tuple(_READERS)
+
+_SIGNATURES = (
+    (b"\xff\xd8\xff", "JPEG"),
+    (b"\x89PNG\r\n\x1a\n", "PNG"),
+    (b"GIF87a", "GIF"),
+    (b"GIF89a", "GIF"),
+    (b"BM", "BMP"),
+    (b"II*\0", "TIFF"),
+    (b"MM\0*", "TIFF"),
+    (b"II+\0", "TIFF"),
+    (b"MM\0+", "TIFF"),
+)
+# Of ISO 23008-12 (HEIF), annex B, and of AVIF; further names in these files say only that one of these follows.
+_BRANDS = {
+    **dict.fromkeys((b"avif", b"avis"), "AVIF"),
+    **dict.fromkeys((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs"), "HEIF"),
+}
+_MOST_BRANDS = 256  # bytes
+_ORIENTATION_TAG = 0x0112
+_ORIENTATIONS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+@dataclass(frozen=True)
+class PictureLimits:
+    """What is still read: at most `bytes` of file, at most `pixels` in the header, no side shorter than `side`."""
+
+    bytes: int = 32 * 1024 * 1024
+    pixels: int = 64_000_000
+    side: int = 8
+
+
+_DEFAULT_LIMITS = PictureLimits()
+
+
+def open_picture(
+    source: PictureSource,
+    limits: PictureLimits = _DEFAULT_LIMITS,
+    *,
+    name: str | None = None,
+    least: int | None = None,
+) -> Image.Image:
+    """Decode a picture to RGB: `open_picture("cat.jpg").size`.
+
+    A string or path is a file. The first frame of an animation counts; the EXIF orientation is applied, colours with an
+    ICC profile become sRGB, transparency is laid on white and 16-bit grey is scaled to 8 bits. `name` stands in error
+    texts in place of the path. With `least` a JPEG may come smaller than it is, with at least so many pixels on each
+    side, which is several times faster. Raises PictureError for everything that cannot be read as a picture within the
+    limits.
+    """
+    return _decode(source, limits, name, least)
+
+
+def panel_pixels(
+    source: PictureSource, size: int, limits: PictureLimits = _DEFAULT_LIMITS, *, name: str | None = None
+) -> np.ndarray:
+    """The picture as the network sees it: uint8 (size, size, 3), squashed to a square, nothing cropped.
+
+    JPEGs are decoded at a reduced scale where that is enough, so this is several times faster than `open_picture`.
+    Raises PictureError like `open_picture`.
+    """
+    return _squashed(_decode(source, limits, name, size), size)
+
+
+def query_pixels(
+    source: PictureSource,
+    size: int,
+    crops: float,
+    limits: PictureLimits = _DEFAULT_LIMITS,
+    *,
+    name: str | None = None,
+) -> np.ndarray:
+    """A query as the network sees it: uint8 (V, size, size, 3), the whole picture, as in `panel_pixels`, and then its
+    crops of that share of its sides (see `crops`); V is 1 where that is 0.
+
+    Raises PictureError like `open_picture`.
+    """
+    picture = _decode(source, limits, name, size)
+    views = [_squashed(picture, size)]
+    if crops:
+        if min(picture.size) < (finer := math.ceil(size / crops)):  # a JPEG may have more to give
+            picture = _decode(source, limits, name, finer)
+        width, height = picture.size
+        for left, top, right, bottom in boxes(crops):
+            box = (int(left * width), int(top * height), math.ceil(right * width), math.ceil(bottom * height))
+            views.append(_squashed(picture.crop(box), size))
+    return np.stack(views)
+
+
+def _squashed(picture: Image.Image, size: int) -> np.ndarray:
+    return np.array(picture.resize((size, size), Image.Resampling.BICUBIC, reducing_gap=2.0))
+
+
+def _decode(source: PictureSource, limits: PictureLimits, name: str | None, least: int | None) -> Image.Image:
+    label = name or _label(source)
+    if isinstance(source, Image.Image | np.ndarray):
+        picture = source if isinstance(source, Image.Image) else _from_array(source, label)
+        _check_size(picture, limits, label)
+        return _loaded(picture, label)
+    data = bytes(source) if isinstance(source, bytes | bytearray | memoryview) else _read(Path(source), limits, label)
+    if not data:
+        raise PictureError(f"{label} is empty (0 bytes); expected a picture ({', '.join(FORMATS)})")
+    if len(data) > limits.bytes:
+        raise PictureError(f"{label} has {len(data):,} bytes, more than the {limits.bytes:,} that are allowed")
+    with read_header(data, label) as picture:
+        _check_size(picture, limits, label)
+        if least is not None and picture.format == "JPEG":
+            # A factor is taken only if both sides stay at least as long as asked. (HEIF would give the small picture
+            # that was put beside the large one, and who knows what that shows.)
+            picture.draft("RGB", (least, least))
+        return _loaded(picture, label)
+
+
+def _label(source: PictureSource) -> str:
+    if isinstance(source, Image.Image | np.ndarray):
+        return f"the {type(source).__name__}"
+    if isinstance(source, bytes | bytearray | memoryview):
+        return "the picture"
+    if isinstance(source, str | os.PathLike):
+        return os.fspath(source) or "''"
+    raise PictureError(f"expected bytes, a path, a Pillow image or a NumPy array, got {type(source).__name__}")
+
+
+def _read(path: Path, limits: PictureLimits, label: str) -> bytes:
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise PictureError(f"{label} is a folder; expected a picture file")
+        if not stat.S_ISREG(status.st_mode):
+            raise PictureError(f"{label} is not a regular file; expected a picture file")
+        if status.st_size > limits.bytes:
+            raise PictureError(f"{label} has {status.st_size:,} bytes, more than the {limits.bytes:,} that are allowed")
+        return path.read_bytes()
+    except FileNotFoundError:
+        hint = "; a web address must be downloaded first" if "://" in str(label) else ""
+        raise PictureError(f"{label} does not exist{hint}") from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, PictureError):
+            raise
+        reason = getattr(error, "strerror", None) or error
+        raise PictureError(f"{label} cannot be read: {reason}") from None
+
+
+def read_header(data: bytes, label: str) -> ImageFile:
+    """The file's reader, with its header read and no pixel decoded. Raises PictureError.
+
+    The readers are called by class and not through `Image.open`: that one knows further formats, and meets a
+    decompression bomb with a process-wide warning filter, which threads cannot change safely.
+    """
+    kind = _format(data)
+    if kind is None:
+        raise PictureError(f"{label} is not a picture of a known format; expected {', '.join(FORMATS)}")
+    if kind not in _READERS:
+        way = "`pip install 'diptych[heif]'`" if kind == "HEIF" else "a Pillow that was built with libavif"
+        raise PictureError(f"{label} is {kind}, which cannot be read here: that needs {way}; or save it as JPEG")
+    try:
+        return _READERS[kind](BytesIO(data), label)
+    except MemoryError:
+        raise
+    except Exception as error:  # what a decoder raises on damaged bytes is not an enumerable set
+        raise PictureError(f"{label} is damaged: its {kind} header cannot be read ({_reason(error)})") from None
+
+
+def _format(data: bytes) -> str | None:
+    """What the first bytes say, whether or not it can be read here."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "WEBP"
+    if data[4:8] == b"ftyp":
+        end = min(int.from_bytes(data[:4]), _MOST_BRANDS)
+        brands = (data[start : start + 4] for start in (8, *range(16, end, 4)))
+        return next((_BRANDS[brand] for brand in brands if brand in _BRANDS), None)
+    return next((kind for signature, kind in _SIGNATURES if data.startswith(signature)), None)
+
+
+def _check_size(picture: Image.Image, limits: PictureLimits, label: str) -> None:
+    width, height = picture.size
+    if width * height > limits.pixels:
+        raise PictureError(
+            f"{label} is {width}x{height}, {width * height / 1e6:,.1f} megapixels; "
+            f"at most {limits.pixels / 1e6:,.1f} are allowed: scale it down first"
+        )
+    if min(width, height) < limits.side:
+        raise PictureError(f"{label} is {width}x{height}; each side must have at least {limits.side} pixels")
+
+
+def _loaded(picture: Image.Image, label: str) -> Image.Image:
+    """The picture decoded, upright and RGB: always a new image, never the caller's own."""
+    try:
+        picture.load()
+        return _upright(_to_rgb(picture), picture)
+    except MemoryError:
+        raise
+    except Exception as error:  # as in `read_header`
+        raise PictureError(f"{label} is damaged or cut short: {_reason(error)}") from None
+
+
+def _to_rgb(picture: Image.Image) -> Image.Image:
+    if picture.mode.startswith("I;16"):
+        # Pillow would clip at 255. 257 = 65535 / 255; half of it is added to round.
+        grey = (np.asarray(picture).astype(np.uint32) + 128) // 257
+        return Image.fromarray(grey.astype(np.uint8)).convert("RGB")
+    if picture.mode in ("I", "F"):
+        raise ValueError(f"32-bit pixels (mode {picture.mode}) have no agreed white; save it with 8 or 16 bits")
+    if picture.has_transparency_data:
+        opacity = (picture if picture.mode == "RGBA" else picture.convert("RGBA")).getchannel("A")
+        white = Image.new("RGB", picture.size, (255, 255, 255))
+        white.paste(to_srgb(picture), mask=opacity)
+        return white
+    return to_srgb(picture)
+
+
+def _upright(rgb: Image.Image, original: Image.Image) -> Image.Image:
+    try:
+        method = _ORIENTATIONS.get(original.getexif().get(_ORIENTATION_TAG, 1))
+    except Exception:  # a broken EXIF block does not spoil the pixels
+        method = None
+    return rgb if method is None else rgb.transpose(method)
+
+
+def _from_array(array: np.ndarray, label: str) -> Image.Image:
+    if array.ndim == 3 and array.shape[2] == 1:
+        array = array[:, :, 0]
+    grey = array.ndim == 2 and array.dtype in (np.uint8, np.uint16)
+    colour = array.ndim == 3 and array.shape[2] in (3, 4) and array.dtype == np.uint8
+    if not (grey or colour):
+        raise PictureError(
+            f"{label} is {array.dtype} {array.shape}; expected uint8 (height, width, 3 or 4), or grey as "
+            "uint8 or uint16 (height, width)"
+        )
+    if 0 in array.shape:
+        raise PictureError(f"{label} has the shape {array.shape} and no pixels")
+    return Image.fromarray(array)
+
+
+def _reason(error: Exception) -> str:
+    return str(error).strip() or type(error).__name__

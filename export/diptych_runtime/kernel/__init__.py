@@ -1,0 +1,44 @@
+"""The kernel of the one node of our own: C++ for ONNX Runtime on the CPU, used where it is built and passes its test.
+
+What it computes stands in `diptych_export.custom_op`; without it the node's body of standard operators runs.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+from diptych_runtime.errors import ArtifactError
+from diptych_runtime.kernel.build import KernelError, library_path, source_digest
+from diptych_runtime.kernel.library import Library
+
+DOMAIN, NAME = "diptych", "RelPosAttentionV2"
+MODES = ("auto", "off", "require")
+VARIABLE = "DIPTYCH_KERNEL"
+
+__all__ = ["DOMAIN", "MODES", "NAME", "VARIABLE", "KernelError", "Library", "kernel", "kernel_mode"]
+
+
+def kernel_mode(asked: str | None = None) -> str:
+    """What is to be done about the kernel: as asked, else as the variable DIPTYCH_KERNEL says, else "auto".
+
+    "auto" uses it where it can be had, "off" does not, "require" makes its absence an error. Raises ArtifactError for
+    any other.
+    """
+    mode = asked or os.environ.get(VARIABLE, "") or "auto"
+    if mode not in MODES:
+        raise ArtifactError(f"the kernel must be one of {', '.join(MODES)}, got {mode!r} (argument or {VARIABLE})")
+    return mode
+
+
+@cache
+def kernel() -> Library:
+    """The library, opened and tested once a process. Raises KernelError with the reason why it cannot be used."""
+    path = library_path()
+    if not path.is_file():
+        raise KernelError("it was not built; `python -m diptych_runtime.kernel` builds it with a C++ compiler")
+    library = Library(path)
+    if library.source_digest != source_digest():
+        raise KernelError("it was built from other sources; build it again with `python -m diptych_runtime.kernel`")
+    library.test()
+    return library

@@ -1,0 +1,230 @@
+"""The manifest of a model artifact, and where artifacts are found."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ConfigDict, TypeAdapter, ValidationError, field_validator
+from pydantic.dataclasses import dataclass
+
+from diptych_runtime.errors import ArtifactError
+from diptych_runtime.evidence import FEATURES, Verification
+from diptych_runtime.normalization import normalized, shifts_of_pairs
+from diptych_runtime.questions import MATCH, default_question, lifted
+from diptych_runtime.verdicts import Verdict, verdict
+
+FORMAT = 2
+MANIFEST = "manifest.json"
+PANEL_GRAPH, PAIR_GRAPH, EXPLAIN_GRAPH, CARD = "panel.onnx", "pair.onnx", "explain.onnx", "CARD.md"
+CHECKPOINT = "checkpoint"  # the folder of a released model with the weights to train on from
+MODELS = Path(__file__).parent / "models"
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Question:
+    """One question: relevance = sigmoid(scale * logit + offset), and `thresholds` {false-positive rate: relevance}.
+
+    `weights` are what the parts of a query's embedding, all of one length, are multiplied by before it is compared with
+    stored ones; none leave it as it is. `crops` is the side of the crops in which a query is looked for besides, as a
+    share of its picture's (see `crops`); 0 for none. `cohort` is what the cohort of a list of candidates counts, whose
+    mean logit is at the `level` for most queries (see `normalization`); 0 leaves scores as they are. `verification` is
+    what a closer look makes of a score, and from which score on there is one; that of a version that saw other things
+    (`evidence.FEATURES`) is left out.
+    """
+
+    scale: float = 1.0
+    offset: float = 0.0
+    thresholds: dict[str, float] = field(default_factory=dict)
+    weights: tuple[float, ...] = ()
+    crops: float = 0.0
+    cohort: float = 0.0
+    level: float = 0.0
+    verification: Verification | None = None
+
+    @field_validator("verification", mode="before")
+    @classmethod
+    def _known(cls, value: object) -> object:
+        # Weights of what another version saw say nothing here: such a model is served without a closer look.
+        weights = value.get("weights") if isinstance(value, dict) else None
+        return None if isinstance(weights, dict) and set(weights) != set(FEATURES) else value
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.crops < 1 or not 0 <= self.cohort < math.inf or not math.isfinite(self.level):
+            raise ValueError(
+                "'crops' must be 0 or more and below 1, 'cohort' 0 or more and 'level' a number, "
+                f"got {self.crops}, {self.cohort} and {self.level}"
+            )
+        if not (0 < self.scale < math.inf and math.isfinite(self.offset)):
+            raise ValueError(
+                f"calibration must be a positive 'scale' and an 'offset', got {self.scale} and {self.offset}"
+            )
+
+    def relevance(self, logits: np.ndarray) -> np.ndarray:
+        """Calibrated probabilities float32 in [0, 1] of logits of any shape, computed in float64."""
+        # The sigmoid by tanh: nothing overflows at either end.
+        known = self.scale * np.asarray(logits, np.float64) + self.offset
+        return (0.5 + 0.5 * np.tanh(0.5 * known)).astype(np.float32)
+
+    def verdict(self, relevance: float, *, verified: bool = False) -> Verdict:
+        """What a relevance comes to (see `verdicts`), of a pair that was `verified` by a closer look or was not."""
+        if verified and self.verification:
+            return verdict(relevance, self.verification.thresholds)
+        return verdict(relevance, self.thresholds, sure=self.verification is None)
+
+    def normalized(self, logits: np.ndarray) -> np.ndarray:
+        """Logits (..., K) of lists of K candidates, held against their rivals."""
+        return normalized(logits, self.cohort, self.level)
+
+    def shifts(self, pairs: np.ndarray, logits: np.ndarray, count: int) -> np.ndarray:
+        """By how much float32 (count,) each picture of pairs int64 (P, 2) with logits (P,) lowers them, a pair by half
+        of both of its pictures' together: what `normalized` is where both sides have rivals.
+        """
+        return shifts_of_pairs(pairs, logits, count, self.cohort, self.level)
+
+    def queries(self, embeddings: np.ndarray) -> np.ndarray:
+        """Embeddings float32 (B, e) as those of queries that ask this."""
+        if not self.weights:
+            return embeddings
+        return embeddings * np.repeat(np.array(self.weights, np.float32), embeddings.shape[1] // len(self.weights))
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Manifest:
+    """What an artifact says of itself; `Manifest.load(directory)` reads and checks it.
+
+    `revision` names the panel and the pair graph: what was stored under one revision cannot be compared with another's.
+    The explain graph, where there is one, is not in it: no stored number depends on it.
+    `token_shape` is (N, M, d), `questions` what the logits answer, a column each in this order, `digests`
+    {file: sha256}, `parity` what the export compared and found, `metrics` what training measured, `flops` the
+    operations of the panel graph for a picture and of the pair graph for a pair, `precision` "float32", "float16" or
+    "int8", and `ranking` what the two latter did to one.
+    """
+
+    name: str
+    revision: str
+    panel_size: int
+    token_shape: tuple[int, int, int]
+    embedding_dim: int
+    opset: int
+    preprocessing: str
+    digests: dict[str, str]
+    questions: dict[str, Question] = field(default_factory=lambda: {MATCH: Question()})
+    parity: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
+    flops: dict[str, int] = field(default_factory=dict)
+    precision: str = "float32"
+    ranking: dict[str, Any] = field(default_factory=dict)
+    package: str = ""
+    format: int = FORMAT
+
+    def __post_init__(self) -> None:
+        sizes = (self.panel_size, *self.token_shape, self.embedding_dim)
+        if min(sizes) < 1:
+            raise ValueError(f"sizes must be positive, got panel, tokens and embedding {sizes}")
+        if not self.questions:
+            raise ValueError("a model answers at least one question, got no questions")
+        if missing := {PANEL_GRAPH, PAIR_GRAPH} - set(self.digests):
+            raise ValueError(f"digests lack {', '.join(sorted(missing))}")
+
+    @property
+    def thresholds(self) -> dict[str, float]:
+        """Those of the question that is asked unless somebody says otherwise."""
+        return self.questions[default_question(self.questions)].thresholds
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str]) -> Manifest:
+        """Read `manifest.json` of an artifact; ArtifactError where it is missing, damaged or of an unknown format.
+
+        Format 1 had one calibration for whatever is asked.
+        """
+        path = Path(directory) / MANIFEST
+        try:
+            values = json.loads(path.read_text("utf-8"))
+        except FileNotFoundError:
+            raise ArtifactError(
+                f"{directory} is no model artifact: it has no {MANIFEST}; "
+                "make one with `diptych export CHECKPOINT -o DIR`"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise ArtifactError(f"{path} cannot be read as JSON ({error}); export the artifact again") from None
+        found = values.get("format") if isinstance(values, dict) else None
+        # As JSON has it: neither True nor 1.0 is a format.
+        if type(found) is not int or found not in (1, FORMAT):
+            raise ArtifactError(
+                f"{path} has format {found!r}, this version of diptych reads the formats 1 and {FORMAT}; "
+                "upgrade with `pip install -U diptych`, or export the checkpoint again with the version installed here"
+            )
+        try:
+            if found == 1:
+                values = lifted(values) | {"format": FORMAT}
+            return TypeAdapter(cls).validate_python(values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"]) or "the whole"
+            raise ArtifactError(f"{path} is not valid: {where}: {first['msg']}; export the artifact again") from None
+        except ValueError as error:
+            raise ArtifactError(f"{path} is not valid: {error}; export the artifact again") from None
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Write `manifest.json` into the directory, through a temporary file."""
+        path = Path(directory) / MANIFEST
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(asdict(self), indent=2) + "\n", "utf-8")
+        temporary.replace(path)
+
+    def read_checked(self, directory: str | os.PathLike[str], file: str) -> bytes:
+        """The bytes of one of the artifact's files, after comparing their sha256 with the manifest's."""
+        path = Path(directory) / file
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise ArtifactError(f"{path} cannot be read ({error.strerror}); export the artifact again") from None
+        if (found := digest(data)) != self.digests[file]:
+            raise ArtifactError(
+                f"{path} is damaged or was exchanged: its sha256 is {found[:12]}..., "
+                f"the manifest says {self.digests[file][:12]}...; copy or export the artifact again"
+            )
+        return data
+
+
+def digest(data: bytes) -> str:
+    """The sha256 of some bytes in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def revision_of(digests: Mapping[str, str]) -> str:
+    """The revision that the panel and the pair graph make together: 12 hexadecimal digits."""
+    return digest(f"{digests[PANEL_GRAPH]} {digests[PAIR_GRAPH]}".encode())[:12]
+
+
+def bundled_models() -> list[str]:
+    """Names of the models that came with the package."""
+    return sorted(path.parent.name for path in MODELS.glob(f"*/{MANIFEST}"))
+
+
+def find_checkpoint(model: str | os.PathLike[str]) -> Path:
+    """Where the weights are of a bundled model (by name), of an artifact that has them, or of a checkpoint itself."""
+    path = MODELS / model if isinstance(model, str) and model in bundled_models() else Path(model)
+    return path / CHECKPOINT if (path / CHECKPOINT).is_dir() else path
+
+
+def find_artifact(model: str | os.PathLike[str]) -> Path:
+    """The directory of a bundled model (by name) or of an artifact (by path); ArtifactError where there is none."""
+    if isinstance(model, str) and model in bundled_models():
+        return MODELS / model
+    path = Path(model)
+    if not path.is_dir():
+        what = "is a file" if path.exists() else "does not exist"
+        known = ", ".join(bundled_models()) or "none"
+        raise ArtifactError(
+            f"{os.fspath(model)!r} is neither a bundled model ({known}) nor a model artifact: as a path it {what}"
+        )
+    return path

@@ -1,0 +1,48 @@
+"""The names of the questions that a model answers, and which of them answers what is asked. Cheap to import."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from diptych_runtime.errors import ArtifactError
+
+COPY, THING, MATCH = "copy", "thing", "match"
+ASKED = (COPY, THING)  # that may be asked of every model
+
+
+def lifted(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a manifest or of a checkpoint's metadata with `questions`, where they had one calibration for all.
+
+    >>> lifted({"calibration": {"scale": 2.0, "offset": 0.0}, "thresholds": {"0.01": 0.9}})
+    {'questions': {'match': {'scale': 2.0, 'offset': 0.0, 'thresholds': {'0.01': 0.9}}}}
+
+    Raises ValueError for a calibration that is none.
+    """
+    rest = {key: value for key, value in values.items() if key not in ("calibration", "thresholds")}
+    if "questions" in rest:
+        return rest
+    calibration = values.get("calibration", {"scale": 1.0, "offset": 0.0})
+    if not isinstance(calibration, Mapping) or set(calibration) != {"scale", "offset"}:
+        raise ValueError(f"calibration must be a positive 'scale' and an 'offset', got {calibration}")
+    return rest | {"questions": {MATCH: {**calibration, "thresholds": values.get("thresholds", {})}}}
+
+
+def default_question(names: Iterable[str]) -> str:
+    """What a model is asked unless somebody says otherwise: *thing* if it knows that, else its first question."""
+    names = list(names)
+    return THING if THING in names else names[0]
+
+
+def answered(question: str, names: Iterable[str], model: str) -> str:
+    """Which of a model's questions answers the one that is asked: itself, or the only one there is.
+
+    Raises ArtifactError for a question that the model does not answer.
+    """
+    names = tuple(names)
+    if question in names:
+        return question
+    known = names if len(names) > 1 else tuple(dict.fromkeys((*ASKED, *names)))
+    if len(names) == 1 and question in (*ASKED, MATCH):
+        return names[0]
+    raise ArtifactError(f"the model {model!r} answers the questions {', '.join(known)}; got {question!r}")

@@ -1,0 +1,376 @@
+"""Runs an artifact with ONNX Runtime: pixels to tokens and embeddings, pairs of tokens to scores and attention.
+
+No torch.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Lock
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from diptych_runtime.errors import ArtifactError
+from diptych_runtime.evidence import Verification
+from diptych_runtime.kernel import NAME, KernelError, Library, kernel, kernel_mode
+from diptych_runtime.manifest import EXPLAIN_GRAPH, PAIR_GRAPH, PANEL_GRAPH, Manifest, find_artifact
+from diptych_runtime.providers import CPU, GPU, PROVIDERS, gpu_providers, obstacle, took
+from diptych_runtime.questions import answered, default_question
+from diptych_runtime.threads import thread_count
+from diptych_runtime.verdicts import Verdict
+
+PANEL_CHUNK, PAIR_CHUNK = 4, 8
+GPU_PANEL_CHUNK, GPU_PAIR_CHUNK = 32, 256
+_UNKNOWN_NODE = (
+    f"the graph has no node {NAME}: the model was exported by an older version, or its mixer has no such attention; "
+    "in the first case export its checkpoint again"
+)
+
+
+class Panels(NamedTuple):
+    """What is kept of pictures: tokens float16 (B, N, M, d) and embeddings float32 (B, e), rows of unit length."""
+
+    tokens: np.ndarray
+    embeddings: np.ndarray
+
+
+class Runtime:
+    """An opened artifact: `Runtime.open("photo")`. Thread-safe.
+
+    The same picture and the same pair give the same bits whatever else is in the batch, and (a, b) the same as (b, a).
+    A batch runs in chunks, of `pair_chunk` pairs, and so many at the same time as there are `workers`.
+    `provider` is ONNX Runtime's name of what it runs on and `provider_reason` says why; `attention_path` says how the
+    attention node is computed: "kernel (avx512)", or "function body: ..." with the reason, by the standard operators
+    that the graph brings along. `explains` says whether there is an `attention` to ask for.
+
+    `questions` are what one look at a pair answers, in the order of the logits' columns; `question` is the one that
+    this runtime gives the scores, relevance and `thresholds` of, in the `column` of this number. `asking` has others.
+    `crops` is how large the crops are in which a query is looked for as well (`Question.crops`).
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        open_graph: Callable[[str], Any],
+        *,
+        provider: str,
+        provider_reason: str,
+        threads: int,
+        attention_path: str,
+    ) -> None:
+        self.manifest = manifest
+        self.name, self.revision = manifest.name, manifest.revision
+        self.panel_size, self.token_shape = manifest.panel_size, manifest.token_shape
+        self.embedding_dim, self.questions = manifest.embedding_dim, tuple(manifest.questions)
+        self.provider, self.provider_reason, self.threads = provider, provider_reason, threads
+        self.attention_path = attention_path
+        on_cpu = provider == CPU
+        self.workers = threads if on_cpu else 1
+        self.panel_chunk, self.pair_chunk = (PANEL_CHUNK, PAIR_CHUNK) if on_cpu else (GPU_PANEL_CHUNK, GPU_PAIR_CHUNK)
+        self.explains = EXPLAIN_GRAPH in manifest.digests
+        self._panel, self._pair = open_graph(PANEL_GRAPH), open_graph(PAIR_GRAPH)
+        self._explain = _Later(partial(open_graph, EXPLAIN_GRAPH))
+        self._check_columns()
+        self._answer(default_question(self.questions))
+
+    @classmethod
+    def open(
+        cls,
+        model: str | os.PathLike[str] = "photo",
+        *,
+        provider: str = "auto",
+        threads: int | None = None,
+        kernel: str | None = None,
+    ) -> Runtime:
+        """Open a bundled model by name, or an artifact directory, after checking the digests of its graphs.
+
+        `provider` is "cpu", "cuda" or "tensorrt" (an error if it cannot be had) or "auto" (cuda if it can be had);
+        `threads` defaults to `thread_count()`; `kernel` is "auto", "off" or "require" (see `kernel_mode`).
+        Raises ArtifactError.
+        """
+        if provider not in PROVIDERS:
+            raise ArtifactError(f"the provider must be one of {', '.join(PROVIDERS)}, got {provider!r}")
+        if threads is not None and threads < 1:
+            raise ArtifactError(f"threads must be at least 1, got {threads}")
+        mode = kernel_mode(kernel)
+        directory = find_artifact(model)
+        manifest = Manifest.load(directory)
+        ort, threads = _onnxruntime(), threads or thread_count()
+
+        def opened(*providers: Any, ran_on: str, reason: str, library: Library | None, path: str) -> Runtime:
+            return cls(
+                manifest,
+                lambda file: open_session(manifest.read_checked(directory, file), list(providers), library=library),
+                provider=ran_on,
+                provider_reason=reason,
+                threads=threads,
+                attention_path=path,
+            )
+
+        hindrance = "it was asked for" if provider == "cpu" else obstacle(provider, ort)
+        if provider != "cpu" and hindrance is None:
+            library, path = _attention(mode, f"it is for the CPU, and this runs on {GPU[provider]}")
+            asked = gpu_providers(provider, manifest.precision)
+            on_gpu = opened(*asked, ran_on=GPU[provider], reason=f"{provider} found it", library=library, path=path)
+            if took(provider, on_gpu._panel) and took(provider, on_gpu._pair):
+                return on_gpu
+            hindrance = "ONNX Runtime could not start it (its log says why; it needs CUDA 13 and cuDNN 9)"
+        if provider not in ("auto", "cpu"):
+            raise ArtifactError(
+                f"{provider} was asked for but cannot be had: {hindrance}; mend that or use the provider cpu"
+            )
+        known = NAME.encode() in manifest.read_checked(directory, PAIR_GRAPH)
+        library, path = _attention(mode, None if known else _UNKNOWN_NODE)
+        on_cpu = partial(opened, CPU, ran_on=CPU, reason=str(hindrance))
+        if library is not None:
+            try:
+                return on_cpu(library=library, path=path)
+            except ArtifactError as error:
+                # Of another type than float32, for one. If it is not the kernel that is to blame, the body fails too.
+                library, path = _attention(mode, str(error))
+        return on_cpu(library=library, path=path)
+
+    def asking(self, question: str | None) -> Runtime:
+        """This model asked another question, which costs nothing: the sessions are shared. None is no other one.
+
+        A model that answers a single question gives its one score for any. Raises ArtifactError for a question that
+        this one does not answer.
+        """
+        name = self.question if question is None else answered(question, self.questions, self.name)
+        if name == self.question:
+            return self
+        view = copy.copy(self)
+        view._answer(name)
+        return view
+
+    def encode(self, pixels: np.ndarray) -> Panels:
+        """Pixels uint8 (B, S, S, 3) of `panel_pixels` -> tokens and embeddings; B may be 0."""
+        size = self.panel_size
+        if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[1:] != (size, size, 3):
+            raise ValueError(f"pixels must be uint8 (B, {size}, {size}, 3), got {pixels.dtype} {pixels.shape}")
+        tokens = np.empty((len(pixels), *self.token_shape), np.float16)
+        embeddings = np.empty((len(pixels), self.embedding_dim), np.float32)
+
+        def run(rows: slice) -> None:
+            tokens[rows], embeddings[rows] = self._run(self._panel, {"pixels": pixels[rows]}, self.panel_chunk)
+
+        self._in_chunks(run, len(pixels), self.panel_chunk)
+        return Panels(tokens, embeddings)
+
+    def queries(self, embeddings: np.ndarray) -> np.ndarray:
+        """Embeddings float32 (B, e) as those of queries that ask its question.
+
+        Their inner products with embeddings of `encode` are the cosines by which candidates are found, -1 to 1; another
+        question weighs other parts of the embedding.
+        """
+        return self._asked.queries(embeddings)
+
+    def pair_logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
+        """Logits float32 (P,) of its question, of pairs of tokens (P, N, M, d); one of a side may stand for P."""
+        tokens_a, tokens_b = self.paired(tokens_a, tokens_b)
+        logits = np.empty(len(tokens_a), np.float32)
+
+        def run(rows: slice) -> None:
+            logits[rows] = self.logits_here(tokens_a[rows], tokens_b[rows])[:, self.column]
+
+        self._in_chunks(run, len(logits), self.pair_chunk)
+        return logits
+
+    def logits_here(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
+        """Logits float32 (P, Q) of all `questions`, of what `paired` gave, on this thread alone."""
+        return self._run_pairs(self._pair, tokens_a, tokens_b)[0].reshape(len(tokens_a), -1)
+
+    def attention(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
+        """Which patch looks at which across the seam: float32 (P, T, T), T = N M, of pairs as in `pair_logits`.
+
+        Rows are the patches of a, columns those of b, both row by row; swapping the panels transposes the map. An
+        entry is the mean share of a patch's attention (both ways, all blocks and heads) that the other patch gets. What
+        stays within a panel is missing, so their sum over T is the share that crosses, between 0 and 1.
+        Raises ArtifactError where the artifact has no explain graph.
+        """
+        tokens_a, tokens_b = self.paired(tokens_a, tokens_b)
+        if not self.explains:
+            raise ArtifactError(
+                f"the model {self.name!r} cannot show its attention: the artifact has no {EXPLAIN_GRAPH}; export its "
+                "checkpoint again with `diptych export CHECKPOINT -o DIR`, unless its mixer has none to show "
+                "(convolution, for one, has not)"
+            )
+        session = self._explain()
+        patches = self.token_shape[0] * self.token_shape[1]
+        maps = np.empty((len(tokens_a), patches, patches), np.float32)
+
+        def run(rows: slice) -> None:
+            seen, swapped = self._run_pairs(session, tokens_a[rows], tokens_b[rows])
+            maps[rows] = np.where(swapped[:, None, None], seen.swapaxes(1, 2), seen)
+
+        self._in_chunks(run, len(maps), self.pair_chunk)
+        return maps
+
+    def relevance(self, logits: np.ndarray) -> np.ndarray:
+        """Probabilities float32 in [0, 1] of its question: sigmoid(scale * logit + offset), computed in float64."""
+        return self._asked.relevance(logits)
+
+    def normalized(self, logits: np.ndarray) -> np.ndarray:
+        """Logits (..., K) of lists of candidates, each list held against its own rivals (see `normalization`).
+
+        A pair has its score wherever it is asked about; what is said of one in a list depends on the list.
+        """
+        return self._asked.normalized(logits)
+
+    def verdict(self, relevance: float, *, verified: bool = False) -> Verdict:
+        """*same*, *likely*, *unsure* or *different*, to its question (see `verdicts`)."""
+        return self._asked.verdict(relevance, verified=verified)
+
+    @property
+    def verification(self) -> Verification | None:
+        """What a closer look makes of its question's scores, if the model says so."""
+        return self._asked.verification
+
+    def shifts(self, pairs: np.ndarray, logits: np.ndarray, count: int) -> np.ndarray:
+        """By how much float32 (count,) each of `count` pictures lowers the logits (P,) of its pairs int64 (P, 2)."""
+        return self._asked.shifts(pairs, logits, count)
+
+    def paired(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Both sides in float16 with as many rows; one row stands for the other's many, without a copy.
+
+        Raises ValueError where they do not fit.
+        """
+        tokens_a, tokens_b = self._tokens(tokens_a, "tokens_a"), self._tokens(tokens_b, "tokens_b")
+        if len(tokens_a) != len(tokens_b) and 1 not in (len(tokens_a), len(tokens_b)):
+            raise ValueError(f"tokens_a has {len(tokens_a)} rows and tokens_b {len(tokens_b)}; give as many, or one")
+        shape = (len(tokens_b) if len(tokens_a) == 1 else len(tokens_a), *self.token_shape)
+        return np.broadcast_to(tokens_a, shape), np.broadcast_to(tokens_b, shape)
+
+    def _tokens(self, tokens: np.ndarray, name: str) -> np.ndarray:
+        if tokens.ndim != 4 or tokens.shape[1:] != self.token_shape:
+            raise ValueError(f"{name} must be (P, {', '.join(map(str, self.token_shape))}), got {tokens.shape}")
+        return np.ascontiguousarray(tokens, np.float16)
+
+    def _answer(self, question: str) -> None:
+        """Give the scores of this question from now on."""
+        self.question, self.column = question, self.questions.index(question)
+        self._asked = self.manifest.questions[question]
+        self.thresholds, self.crops = dict(self._asked.thresholds), self._asked.crops
+
+    def _check_columns(self) -> None:
+        _, *columns = self._pair.get_outputs()[0].shape
+        if (columns or [1]) != [len(self.questions)]:
+            raise ArtifactError(
+                f"the model {self.name!r} names {len(self.questions)} questions ({', '.join(self.questions)}), and its "
+                f"pair graph gives {columns or [1]} logits a pair; export the artifact again"
+            )
+
+    def _in_chunks(self, run: Callable[[slice], None], count: int, chunk: int) -> None:
+        """Run the rows [0, count) chunk by chunk, several at a time: a session has one thread, and is shared."""
+        chunks = [slice(start, min(start + chunk, count)) for start in range(0, count, chunk)]
+        if self.workers == 1 or len(chunks) < 2:
+            for rows in chunks:
+                run(rows)
+            return
+        pool = ThreadPoolExecutor(min(self.workers, len(chunks)), thread_name_prefix="diptych-run")
+        try:
+            list(pool.map(run, chunks))
+        finally:
+            # After Ctrl-C the rest must not be computed first.
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _run_pairs(self, session: Any, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The one output of a graph for pairs, chunk by chunk, and which of them it was given in the other order."""
+        kind = np.float16 if session.get_inputs()[0].type == "tensor(float16)" else np.float32
+        first, second, swapped = _canonical(tokens_a, tokens_b, kind)
+        outputs = []
+        for start in range(0, len(first), self.pair_chunk):
+            rows = slice(start, start + self.pair_chunk)
+            outputs += self._run(session, {"tokens_a": first[rows], "tokens_b": second[rows]}, self.pair_chunk)
+        return np.concatenate(outputs), swapped
+
+    def _run(self, session: Any, feeds: Mapping[str, np.ndarray], chunk: int) -> list[np.ndarray]:
+        """Run one chunk so that no row's bits depend on how many rows there are.
+
+        On the CPU a batch of one takes other kernels than all larger ones, which agree to the bit (a test holds them to
+        it), so it is run twice over. On a GPU every size may differ, so there is one size.
+        """
+        count = len(next(iter(feeds.values())))
+        missing = (2 if self.provider == CPU else chunk) - count
+        if missing > 0:
+            feeds = {name: np.concatenate([rows, np.repeat(rows[-1:], missing, 0)]) for name, rows in feeds.items()}
+        return [output[:count] for output in session.run(None, dict(feeds))]
+
+
+class _Later:
+    """What is opened when it is first asked for, and once: scoring alone does not pay for the explain graph."""
+
+    def __init__(self, open: Callable[[], Any]) -> None:
+        self._open, self._lock, self._opened = open, Lock(), None
+
+    def __call__(self) -> Any:
+        with self._lock:
+            if self._opened is None:
+                self._opened = self._open()
+            return self._opened
+
+
+def _canonical(
+    tokens_a: np.ndarray, tokens_b: np.ndarray, kind: type[np.floating]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Both sides of each pair as `kind`, in the order of their bits, so that the order they were given in leaves no
+    trace, and which pairs (P,) were swapped for it.
+    """
+    bits_a, bits_b = (np.ascontiguousarray(t).reshape(len(t), -1).view(np.uint16) for t in (tokens_a, tokens_b))
+    rows, first = np.arange(len(bits_a)), (bits_a != bits_b).argmax(1)
+    swapped = bits_a[rows, first] > bits_b[rows, first]
+    one, other = tokens_a.astype(kind), tokens_b.astype(kind)
+    one[swapped], other[swapped] = tokens_b[swapped], tokens_a[swapped]
+    return one, other, swapped
+
+
+def _onnxruntime() -> ModuleType:
+    try:
+        import onnxruntime
+    except ImportError:
+        raise ArtifactError(
+            "ONNX Runtime is not installed; install it with `pip install 'diptych[cpu]'`, "
+            "or `pip install 'diptych[gpu]'` for an NVIDIA GPU (one of them, never both)"
+        ) from None
+    return onnxruntime
+
+
+def _attention(mode: str, obstacle: str | None) -> tuple[Library | None, str]:
+    """The kernel where it is wanted and can be had, and how the attention is computed then."""
+    if mode == "off":
+        return None, "function body: the kernel is off"
+    if obstacle is None:
+        try:
+            library = kernel()
+            return library, f"kernel ({library.instructions})"
+        except KernelError as error:
+            obstacle = str(error)
+    if mode == "require":
+        raise ArtifactError(f"the kernel is required but cannot be used: {obstacle}")
+    return None, f"function body: no kernel, {obstacle}"
+
+
+def open_session(
+    graph: bytes, providers: Sequence[Any] = (CPU,), *, threads: int = 1, library: Library | None = None
+) -> Any:
+    """An ONNX Runtime session of a graph; the library is registered where the graph has a node for it.
+
+    Of a model there is one thread a chunk and as many chunks at a time as there are workers: as fast for one request as
+    all threads on each operator, and faster for several. Raises ArtifactError.
+    """
+    ort = _onnxruntime()
+    options = ort.SessionOptions()
+    if library is not None and NAME.encode() in graph:
+        options.register_custom_ops_library(str(library.path))
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 3
+    try:
+        return ort.InferenceSession(graph, options, providers=list(providers))
+    except Exception as error:  # ONNX Runtime's exceptions have no common base but this
+        raise ArtifactError(f"ONNX Runtime {ort.__version__} cannot open the artifact's graph: {error}") from None

@@ -1,0 +1,282 @@
+"""Picture files turned into features by workers, for a collection that one process writes to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache, partial
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+
+from diptych.batch.parts.manifest import NAMES, Step, write_part
+from diptych.batch.parts.picture_names import Names, describe, names_between
+from diptych.batch.workers.shared_folder import Crew, Exchange
+from diptych.batch.workers.tasks import Means, scorer_of, unseen
+from diptych.collection.collection import Collection, Refusal
+from diptych.collection.ingest import (
+    BATCH_BYTES,
+    Added,
+    Arrival,
+    Encoded,
+    Known,
+    batches,
+    check_name,
+    features,
+    full_path,
+    receive,
+)
+from diptych.errors import BatchError
+from diptych.pictures.content import Content, picture_id, read_bytes
+from diptych.pictures.file_info import Picture, picture_of, read_file
+from diptych.scoring.scorer import Scorer
+from diptych.scoring.threads import each
+from diptych_runtime.atomic import write_durably
+from diptych_runtime.errors import PictureError
+
+ORDER, KNOWN = "order.json", "known.ids"
+_NAME = "embedding"
+_SIZE = 256  # files in a part: seconds of work on one processor
+
+
+@dataclass(frozen=True)
+class Found:
+    """A picture file: what is known of it without decoding, and its content as a collection takes it in."""
+
+    picture: Picture
+    content: Content | Encoded | Known
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What a job is: so many files, `size` in a part, with a model of this revision."""
+
+    model: str
+    count: int
+    size: int
+
+    @property
+    def step(self) -> Step:
+        return Step("files", self.count, self.size)
+
+    @classmethod
+    def load(cls, job: Path) -> _Order:
+        """Raises BatchError where it is not to be seen."""
+        try:
+            return cls(**json.loads((job / ORDER).read_bytes()))
+        except FileNotFoundError:
+            raise unseen(job / ORDER, "the collection") from None
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What the collection had when the job began: ids as "S16", sorted."""
+
+    ids: np.ndarray
+
+    @staticmethod
+    @lru_cache(1)
+    def of(job: Path) -> _Held:
+        return _Held(np.fromfile(job / KNOWN, "S16"))
+
+    def known(self, ids: Sequence[str]) -> set[str]:
+        """Those of the ids that it had."""
+        keys = np.array([bytes.fromhex(id) for id in ids], "S16")
+        first, stop = (np.searchsorted(self.ids, keys, side) for side in ("left", "right"))
+        return {id for id, there in zip(ids, first < stop, strict=True) if there}
+
+
+def embedded(collection: Collection, paths: Iterable[str], crew: Crew | None) -> Iterator[dict[str, Found | None]]:
+    """Part by part, what workers found in picture files, None where they could read nothing.
+
+    Without a crew, what workers of an earlier run left, and None for the rest; if they left nothing of these files it
+    is kept. A part counts as taken when the next one is asked for. The features of a content that the collection has
+    are not computed. Stop at any time: what an earlier run's workers left of these files comes first, if the files have
+    the size and the time that they had; the rest in the order of `paths`. Raises BatchError.
+    """
+    exchange = Exchange.of(collection, _NAME)
+    left = dict.fromkeys(paths)
+    asked = len(left)
+    with exchange.explained():
+        for job in exchange.jobs():
+            for part in _left_in(job, collection.scorer.runtime.revision):
+                found = {path: one for path, one in part.items() if path in left and _holds(one)}
+                yield found
+                for path in found:
+                    del left[path]
+        if crew or len(left) < asked:
+            exchange.clear()
+        if crew is None:
+            yield dict.fromkeys(left)
+        elif left:
+            with exchange.begun() as job:
+                order = _begin(job, list(left), collection)
+            told = partial(describe, order.step, names=job / NAMES)
+            for _, part in exchange.parts(job, order.step, embed, crew, told):
+                yield _load(part)
+            exchange.clear()
+
+
+def add_files(
+    collection: Collection, paths: Iterable[Path], crew: Crew | None, *, on_error: Refusal, keep_bytes: bool = False
+) -> Iterator[Added]:
+    """`Collection.add_files` with a crew: what is yielded is on the disk, and running it again takes up the rest.
+
+    What no worker has read is looked at by this process, which refuses it with the reason or adds it.
+    """
+    if crew is None and not Exchange.of(collection, _NAME).jobs():
+        yield from collection.add_files(paths, on_error=on_error, keep_bytes=keep_bytes)
+        return
+    if keep_bytes:
+        collection.backend.check_keeping()
+    named: dict[str, list[Path]] = {}
+    for path in paths:
+        named.setdefault(str(path.absolute()), []).append(path)  # links are left
+    unread: list[Path] = []
+    for part in embedded(collection, named, crew):
+        arrivals: list[Arrival] = []
+        held = 0
+        for path, found in part.items():
+            if found is not None and keep_bytes:
+                found, held = _with_bytes(path, found, collection.scorer), held + found.picture.bytes
+            if found is None:
+                unread += named[path]
+                continue
+            arrivals += [Arrival(found.content, full_path(path), {})] * len(named[path])
+            if held > BATCH_BYTES:
+                yield from collection.commit(arrivals)
+                arrivals, held = [], 0
+        if arrivals:
+            yield from collection.commit(arrivals)
+    blind = 0
+    for added in collection.add_files(unread, on_error=on_error, keep_bytes=keep_bytes):
+        blind += 1
+        yield added
+    if crew:
+        crew.say_blind(blind)
+
+
+def embed(number: int, *, folder: str, means: Means) -> None:
+    """Look at the files of a part and leave what was found."""
+    job = Path(folder)
+    order = _Order.load(job)
+    scorer = scorer_of(means, order.model)
+    results: dict[str, Found | None] = {}
+    made: dict[str, Encoded] = {}
+    for batch in batches(map(Path, names_between(job / NAMES, *order.step.bounds(number)))):
+        looked = each(partial(_look, scorer=scorer, held=_Held.of(job)), batch, scorer.runtime.threads)
+        fresh: dict[str, Content] = {}
+        for found in looked:
+            if isinstance(found, Found) and isinstance(found.content, Content) and found.content.id not in made:
+                fresh.setdefault(found.content.id, found.content)
+        new = features([content.pixels for content in fresh.values()], scorer)
+        made |= {id: Encoded.of(content, *both) for (id, content), both in zip(fresh.items(), new, strict=True)}
+        for path, found in zip(map(str, batch), looked, strict=True):
+            if isinstance(found, PictureError):
+                results[path] = None
+            else:
+                results[path] = replace(found, content=made.get(found.content.id, found.content))
+    write_part(job / order.step.file(number), _to_bytes(results, scorer))
+
+
+def _look(path: Path, scorer: Scorer, held: _Held) -> Found:
+    check_name(str(path))
+    status, data = read_file(path, scorer.limits)
+    content = receive(data, held, scorer, name=str(path), keep=False)
+    return Found(picture_of(content.id, path, status, data), content)
+
+
+def _begin(job: Path, paths: list[str], collection: Collection) -> _Order:
+    order = _Order(collection.scorer.runtime.revision, len(paths), _SIZE)
+    with closing(Names(job / NAMES)) as names:
+        for path in paths:
+            names.place(path)
+        names.finish()
+    ids = [bytes.fromhex(id) for id in collection.store.ids()]
+    write_durably(job / KNOWN, np.sort(np.array(ids, "S16")).tobytes())
+    write_durably(job / ORDER, json.dumps(asdict(order)).encode())
+    return order
+
+
+def _left_in(job: Path, model: str) -> Iterator[dict[str, Found | None]]:
+    """The parts of a job that was not done; those of another model, and damaged ones, are of no use."""
+    try:
+        if _Order.load(job).model != model:
+            return
+    except (BatchError, ValueError, TypeError):
+        return  # it had not begun yet
+    for part in sorted(job.glob("files-*.part")):
+        try:
+            found = _load(part)
+        except BatchError:
+            continue
+        yield found
+
+
+def _holds(found: Found | None) -> bool:
+    """Whether what a worker found some time ago still is so. What was known then may have been removed since."""
+    if found is None or isinstance(found.content, Known):
+        return False
+    try:
+        status = Path(found.picture.path).stat()
+    except OSError:
+        return False
+    return (status.st_size, status.st_mtime_ns) == (found.picture.bytes, found.picture.modified)
+
+
+def _with_bytes(path: str, found: Found, scorer: Scorer) -> Found | None:
+    """With the file's bytes beside its features; None if they are not those that the worker saw."""
+    try:
+        data = read_bytes(path, scorer.limits)
+    except PictureError:
+        return None
+    if picture_id(hashlib.sha256(data).hexdigest()) != found.picture.id:
+        return None
+    return replace(found, content=replace(found.content, data=data))
+
+
+def _to_bytes(found: Mapping[str, Found | None], scorer: Scorer) -> bytes:
+    """Embeddings float32 (F, e) and tokens float16 (F, N, M, d) as NumPy files, then JSON about each path."""
+    new: dict[str, tuple[int, Encoded]] = {}
+    lines = []
+    for path, one in found.items():
+        line: dict[str, object] = {"path": path}
+        if one is not None:
+            line["picture"] = asdict(one.picture)
+            if isinstance(content := one.content, Encoded):
+                place, _ = new.setdefault(content.id, (len(new), content))
+                line |= {"row": place, "sha256": content.sha256, "media_type": content.media_type}
+        lines.append(line)
+    contents: Sequence[Encoded] = [content for _, content in new.values()]
+    runtime, stream = scorer.runtime, BytesIO()
+    embeddings = np.frombuffer(b"".join(content.embedding for content in contents), "<f4")
+    tokens = np.frombuffer(b"".join(content.tokens for content in contents), "<f2")
+    np.save(stream, embeddings.reshape(len(contents), runtime.embedding_dim))
+    np.save(stream, tokens.reshape(len(contents), *runtime.token_shape))
+    stream.write(json.dumps(lines).encode())
+    return stream.getvalue()
+
+
+def _load(path: Path) -> dict[str, Found | None]:
+    """What `_to_bytes` gave. Raises BatchError if it is not that."""
+    found: dict[str, Found | None] = {}
+    try:
+        with path.open("rb") as stream:
+            embeddings, tokens = (np.load(stream, allow_pickle=False) for _ in range(2))
+            lines = json.loads(stream.read())
+        for line in lines:
+            found[line["path"]] = None
+            if "picture" in line:
+                picture = Picture(**line["picture"])
+                content: Encoded | Known = Known(picture.id, None)
+                if "row" in line:
+                    both = embeddings[line["row"]].tobytes(), tokens[line["row"]].tobytes()
+                    content = Encoded(line["sha256"], line["media_type"], picture.width, picture.height, *both)
+                found[line["path"]] = Found(picture, content)
+    except (ValueError, EOFError, IndexError, KeyError, TypeError) as error:
+        raise BatchError(f"{path} is damaged ({error}); run the same command again") from None
+    return found

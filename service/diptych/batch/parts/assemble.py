@@ -1,0 +1,88 @@
+"""The output of a job whose parts are all there: the table once more, row by row, with the scores beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from diptych.batch.parts.folder import folder_of
+from diptych.batch.parts.manifest import Manifest
+from diptych.batch.parts.scores import Scores
+from diptych.batch.tables.read import digest, open_table
+from diptych.batch.tables.write import make_writer
+from diptych.errors import BatchError
+from diptych_runtime.atomic import replacing, write_durably
+
+_WHOLE = "output.json"  # what the output is, written before it gets its name
+
+Tick = Callable[[int], object]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is in an output: so many `pairs`, of which `errors` have no score, over so many distinct `pictures`."""
+
+    pairs: int
+    errors: int
+    pictures: int
+
+
+def assemble(manifest: Manifest, output: Path, format: str, schema: Any, tick: Tick) -> Outcome:
+    """Write the output and give it its name. Raises BatchError if the table has changed since the job began."""
+    folder, temporary = folder_of(output), folder_of(output) / "output.tmp"
+    Path(manifest.table).stat()  # as the system says it: what is done is kept
+    parts = _Parts(folder, manifest)
+    rows = 0
+    with open_table(manifest.table, manifest.sides) as table, replacing(output, temporary) as stream:
+        writer = make_writer(format, stream, manifest.columns, lambda: schema)
+        for batch in table.batches:
+            rows += len(batch)
+            if rows > manifest.rows:
+                break
+            writer.write(batch, parts.take(len(batch)))
+            tick(len(batch))
+        writer.close()
+        if rows != manifest.rows or digest(manifest.table) != manifest.sha256:
+            raise BatchError(f"{manifest.table} changed while it was scored; begin anew with --force")
+        outcome = Outcome(manifest.rows, parts.errors, manifest.pictures)
+        stream.flush()
+        write_durably(folder / _WHOLE, json.dumps({"sha256": digest(temporary), **asdict(outcome)}).encode())
+    return outcome
+
+
+def assembled(output: Path) -> Outcome | None:
+    """What is in an output that got its name when its job was stopped; None if there is none or it is another's."""
+    try:
+        found = json.loads((folder_of(output) / _WHOLE).read_bytes())
+        whole = output.exists() and digest(output) == found.pop("sha256")
+        return Outcome(**found) if whole else None
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+class _Parts:
+    """The scores of all pairs, in order, a part at a time in memory."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder, self.step = folder, manifest.scoring
+        self.errors = 0
+        self._place = 0
+        self._part = Scores.empty(0, {})
+        self._number = -1
+
+    def take(self, count: int) -> Scores:
+        """The scores of the next `count` pairs."""
+        pieces, missing = [], count
+        while missing:
+            number, start = divmod(self._place, self.step.size)
+            if number != self._number:
+                self._part, self._number = Scores.load(self.folder / self.step.file(number)), number
+            pieces.append(self._part[start : start + missing])
+            self._place += len(pieces[-1])
+            missing -= len(pieces[-1])
+        scores = Scores.joined(pieces)
+        self.errors += len(scores.errors)
+        return scores

@@ -1,0 +1,160 @@
+"""The folder of a job: begun, or found as a stopped run left it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from diptych.batch.parts.manifest import MANIFEST, NAMES, PAIRS, Manifest, new_id, part_sizes
+from diptych.batch.parts.picture_names import Names
+from diptych.batch.tables.read import SIDES, digest, open_table
+from diptych.errors import BatchError
+from diptych.store.lock import WriterLock
+from diptych_runtime.atomic import sync_folder
+from diptych_runtime.manifest import Manifest as Model
+from diptych_runtime.manifest import find_artifact
+from diptych_runtime.questions import THING, answered
+
+_LOCK = "lock"
+
+Tick = Callable[[int], object]
+Bar = Callable[[str, int | None, int], AbstractContextManager[Tick]]  # of a unit, of how many, of which some are done
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be scored: a table, by the columns `sides`, with a model that is asked one of its questions."""
+
+    table: Path
+    sides: tuple[str, str]
+    sha256: str
+    model: Model
+    question: str
+
+    @classmethod
+    def of(cls, table: Path, model: str, sides: tuple[str, str] = SIDES, question: str = THING) -> Order:
+        """Look at the table and the model. Raises BatchError and ArtifactError."""
+        found = Model.load(find_artifact(model))
+        return cls(table, sides, digest(table), found, answered(question, found.questions, found.name))
+
+    @property
+    def folder(self) -> str:
+        """What relative paths in the table start from."""
+        return str(self.table.absolute().parent)
+
+
+def folder_of(output: Path) -> Path:
+    """Where what is done is kept until the output is there: `OUT.parts` beside it, on the same disk."""
+    return output.with_name(output.name + ".parts")
+
+
+@contextmanager
+def opened(order: Order, output: Path, *, resume: bool, force: bool, bar: Bar) -> Iterator[Manifest]:
+    """Take hold of the folder: of a new run, or with `resume` of one that was stopped. `bar` is shown while it is read.
+
+    Raises BatchError if there is a stopped run and neither `resume` nor `force` says what to do with it, and if it
+    belongs to another table or model; StoreError if another process works on it.
+    """
+    folder = folder_of(output)
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise BatchError(
+            f"{folder} cannot be made ({error.strerror}); name an output in a folder that can be written"
+        ) from None
+    lock = WriterLock(folder / _LOCK, f"the job {folder}")
+    try:
+        yield _begun(order, output, resume=resume, force=force, bar=bar)
+    finally:
+        lock.release()
+
+
+def remove(folder: Path) -> None:
+    """Take a folder away that is not needed any more, its manifest first: what is left is no job."""
+    (folder / MANIFEST).unlink(missing_ok=True)
+    # A worker of a killed run may still be at a part, and put it there meanwhile.
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _begun(order: Order, output: Path, *, resume: bool, force: bool, bar: Bar) -> Manifest:
+    folder = folder_of(output)
+    try:
+        found = None if force and not resume else Manifest.load(folder)
+    except FileNotFoundError:
+        found = None
+    if found is None:
+        _clear(folder, lambda name: name != _LOCK)
+        try:
+            return _survey(order, folder, bar)
+        except BaseException:
+            remove(folder)
+            raise
+    if not resume:
+        raise BatchError(
+            f"a run into {output} was stopped before its end; go on with --resume, or begin anew with --force"
+        )
+    for what, now, then in (
+        ("the table", order.sha256, found.sha256),
+        ("the model", order.model.revision, found.model),
+        ("the question", order.question, found.question),
+        ("the table's folder", order.folder, found.folder),
+        ("the pair of columns", ", ".join(order.sides), ", ".join(found.sides)),
+    ):
+        if now != then:
+            raise BatchError(
+                f"{what} is not the one this run began with ({now}, expected {then}); "
+                "go on with that one, or begin anew with --force"
+            )
+    _clear(folder, lambda name: name.endswith(".tmp"))
+    return found
+
+
+def _clear(folder: Path, goes: Callable[[str], bool]) -> None:
+    for path in folder.iterdir():
+        if goes(path.name):
+            path.unlink(missing_ok=True)
+
+
+def _survey(order: Order, folder: Path, bar: Bar) -> Manifest:
+    """Read the table once: every distinct picture gets a place, and every pair becomes two of these."""
+    rows = 0
+    with (
+        open_table(str(order.table), order.sides) as table,
+        closing(Names(folder / NAMES)) as names,
+        (folder / PAIRS).open("wb") as pairs,
+        bar("row", None, 0) as tick,
+    ):
+        for batch in table.batches:
+            places = [list(map(names.place, batch.texts(side))) for side in order.sides]
+            pairs.write(np.array(places, np.uint32).T.tobytes())
+            rows += len(batch)
+            tick(len(batch))
+        names.finish()
+        pictures = len(names)
+        pairs.flush()
+        os.fsync(pairs.fileno())
+    pictures_part, pairs_part = part_sizes(pictures, rows)
+    manifest = Manifest(
+        table=str(order.table.absolute()),
+        sha256=order.sha256,
+        rows=rows,
+        columns=tuple(table.columns),
+        sides=order.sides,
+        folder=order.folder,
+        model=order.model.revision,
+        question=order.question,
+        token_shape=order.model.token_shape,
+        pictures=pictures,
+        pictures_part=pictures_part,
+        pairs_part=pairs_part,
+        id=new_id(),
+    )
+    manifest.save(folder)
+    sync_folder(folder.parent)
+    return manifest

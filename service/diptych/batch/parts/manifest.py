@@ -1,0 +1,122 @@
+"""What a job is: written once, when everything that it needs to know of its table is in the folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from diptych.errors import BatchError
+from diptych_runtime.atomic import replacing, write_durably
+
+FORMAT = 3
+MANIFEST, NAMES, PAIRS = "job.json", "names.sqlite", "pairs.u4"
+# Of a part: a few seconds of work on a small machine. Many more than these parts a job need not have.
+_PICTURES, _PAIRS, _PARTS, _LEAST = 512, 4096, 4096, 256
+
+
+@dataclass(frozen=True)
+class Step:
+    """One of the two steps of a job, `count` items of which each part makes `size`."""
+
+    name: str
+    count: int
+    size: int
+
+    @property
+    def parts(self) -> int:
+        """How many parts there are."""
+        return -(-self.count // self.size)
+
+    def bounds(self, number: int) -> tuple[int, int]:
+        """The items [first, stop) of a part."""
+        return number * self.size, min((number + 1) * self.size, self.count)
+
+    def describe(self, number: int) -> str:
+        """The items of a part, for people."""
+        first, stop = self.bounds(number)
+        return f"the {self.name} {first + 1:,} to {stop:,}"
+
+    def file(self, number: int) -> str:
+        """The file that is there once the part is done."""
+        return f"{self.name}-{number:06d}.part"
+
+    def done(self, folder: Path) -> set[int]:
+        """The parts that are done."""
+        there = {path.name for path in folder.iterdir()}
+        return {number for number in range(self.parts) if self.file(number) in there}
+
+    def items(self, numbers: set[int]) -> int:
+        """How many items these parts have together."""
+        return sum(stop - first for first, stop in map(self.bounds, numbers))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A table (its digest, its columns, those of the two `sides`), the folder that its paths start from, the model and
+    the question that its pairs are scored by.
+    """
+
+    table: str
+    sha256: str
+    rows: int
+    columns: tuple[str, ...]
+    sides: tuple[str, str]
+    folder: str
+    model: str
+    question: str
+    token_shape: tuple[int, ...]
+    pictures: int
+    pictures_part: int
+    pairs_part: int
+    id: str
+    format: int = FORMAT
+
+    @property
+    def encoding(self) -> Step:
+        """The first step: pictures become tokens."""
+        return Step("pictures", self.pictures, self.pictures_part)
+
+    @property
+    def scoring(self) -> Step:
+        """The second step: pairs of tokens become scores."""
+        return Step("pairs", self.rows, self.pairs_part)
+
+    def save(self, folder: Path) -> None:
+        """Write it; from then on the job has begun."""
+        write_durably(folder / MANIFEST, json.dumps(asdict(self), indent=2).encode())
+
+    @classmethod
+    def load(cls, folder: Path) -> Manifest:
+        """Raises FileNotFoundError where no job has begun, BatchError if the file cannot be read."""
+        path = folder / MANIFEST
+        try:
+            found = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            raise
+        except (OSError, ValueError) as error:
+            raise BatchError(f"{path} cannot be read ({error}); begin anew with --force") from None
+        known = isinstance(found, dict) and set(found) == {field.name for field in fields(cls)}
+        if not known or found["format"] != FORMAT:
+            raise BatchError(f"{path} was written by another version of Diptych; begin anew with --force")
+        values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in found.items()}
+        return cls(**values)
+
+
+def part_sizes(pictures: int, pairs: int) -> tuple[int, int]:
+    """How many pictures and how many pairs a part has: small ones where there are few, to share them out."""
+    small = max(_LEAST, pairs // 32)
+    return max(_PICTURES, -(-pictures // _PARTS)), max(min(_PAIRS, small), -(-pairs // _PARTS))
+
+
+def new_id() -> str:
+    """A name that no other job has."""
+    return uuid4().hex
+
+
+def write_part(path: Path, data: bytes | memoryview) -> None:
+    """Put a part under its name, whole and lasting. Several may write the same one: they write the same bytes."""
+    with replacing(path, path.with_name(f".{path.name}.{uuid4().hex}.tmp")) as stream:
+        stream.write(data)

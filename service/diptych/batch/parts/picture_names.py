@@ -1,0 +1,99 @@
+"""The distinct pictures of a job: every name has a place, in the order in which the table first names them.
+
+On disk, in SQLite: there may be more names than memory holds.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import quote
+
+from diptych.batch.parts.manifest import Step
+from diptych.errors import BatchError
+
+_REMEMBERED = 2**17
+
+
+class Names:
+    """The names while they are gathered: `with closing(Names(path)) as names: names.place("a.jpg")`.
+
+    All raise BatchError where the disk does not take them.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Begin a new file; until `finish` it is worth nothing."""
+        self.path = path
+        try:
+            self._connection = sqlite3.connect(path, isolation_level=None)
+        except sqlite3.Error as error:
+            raise _refused(path, error) from None
+        try:
+            # Nobody else looks at it, and a half-written one is thrown away.
+            for pragma in ("journal_mode=OFF", "cache_size=-65536"):
+                self._connection.execute(f"PRAGMA {pragma}")
+            self._connection.execute("CREATE TABLE names (place INTEGER PRIMARY KEY, name BLOB NOT NULL UNIQUE)")
+            self._connection.execute("BEGIN")
+        except sqlite3.Error as error:
+            self.close()
+            raise _refused(path, error) from None
+        self._count = 0
+        self.place = lru_cache(_REMEMBERED)(self._place)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _place(self, name: str) -> int:
+        """The place of a name, from 0; a new one gets the next."""
+        # Bytes, for SQLite refuses texts that are not UTF-8 in the end, which JSON can hold.
+        data = name.encode("utf-8", "surrogatepass")
+        try:
+            found = self._connection.execute("SELECT place FROM names WHERE name = ?", (data,)).fetchone()
+            if found:
+                return found[0]
+            self._connection.execute("INSERT INTO names VALUES (?, ?)", (self._count, data))
+        except sqlite3.Error as error:
+            raise _refused(self.path, error) from None
+        self._count += 1
+        return self._count - 1
+
+    def finish(self) -> None:
+        """Make them last."""
+        try:
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise _refused(self.path, error) from None
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+
+def names_between(path: Path, first: int, stop: int) -> list[str]:
+    """The names with the places [first, stop), in order. Raises BatchError if they cannot be read."""
+    # Immutable: no locks, which file systems shared by several machines may not have.
+    address = f"file:{quote(os.fsencode(path))}?immutable=1"
+    try:
+        with closing(sqlite3.connect(address, uri=True)) as connection:
+            query = "SELECT name FROM names WHERE place >= ? AND place < ? ORDER BY place"
+            rows = connection.execute(query, (first, stop))
+            return [data.decode("utf-8", "surrogatepass") for (data,) in rows]
+    except sqlite3.Error as error:
+        raise BatchError(f"{path} cannot be read on {os.uname().nodename}: {error}; begin anew") from None
+
+
+def describe(step: Step, number: int, names: Path | None) -> str:
+    """The items of a part for people, with the first and the last name if there are names for them."""
+    text = step.describe(number)
+    if names is None:
+        return text
+    first, stop = step.bounds(number)
+    one, other = (names_between(names, place, place + 1)[0] for place in (first, stop - 1))
+    return f"{text} ({one} to {other})"
+
+
+def _refused(path: Path, error: sqlite3.Error) -> BatchError:
+    return BatchError(f"{path} cannot be written: {error}; make room on its disk and run the command again")

@@ -1,0 +1,70 @@
+"""The tokens of a job's pictures: a file a part, mapped into memory, so that there may be more of them than memory."""
+
+from __future__ import annotations
+
+import json
+import mmap
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from diptych.batch.parts.manifest import Step, write_part
+from diptych.errors import BatchError
+
+_MAPS, _ERRORS = 8192, 256  # files that are held open
+
+
+class Tokens:
+    """The tokens float16 (P, N, M, d) of P pictures by their places; those of unreadable ones are zeros."""
+
+    def __init__(self, folder: Path, step: Step, shape: Sequence[int]) -> None:
+        self.folder, self.step, self.shape = folder, step, tuple(shape)
+        self._map, self._errors = lru_cache(_MAPS)(self._read), lru_cache(_ERRORS)(self._read_errors)
+
+    def write(self, number: int, tokens: np.ndarray, errors: Mapping[int, str]) -> None:
+        """Keep a part for good: its tokens, and why which rows of it are none."""
+        write_part(self._path(number), np.ascontiguousarray(tokens, np.float16).data)
+        write_part(self.folder / self.step.file(number), json.dumps(sorted(errors.items())).encode())
+
+    def take(self, places: np.ndarray) -> np.ndarray:
+        """The tokens of pictures, in the order of their places int (Q,). Raises BatchError where a file is damaged."""
+        tokens = np.empty((len(places), *self.shape), np.float16)
+        numbers, rows = np.divmod(places, self.step.size)
+        for number in np.unique(numbers).tolist():
+            chosen = numbers == number
+            tokens[chosen] = self._map(number)[rows[chosen]]
+        return tokens
+
+    def errors(self, places: Sequence[int]) -> dict[int, str]:
+        """Why pictures have no tokens, by place, of those among `places` that have none."""
+        found = {}
+        for place in set(places):
+            number, row = divmod(place, self.step.size)
+            error = self._errors(number).get(row)
+            if error is not None:
+                found[place] = error
+        return found
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"tokens-{number:06d}.f16"
+
+    def _read(self, number: int) -> np.ndarray:
+        first, stop = self.step.bounds(number)
+        path = self._path(number)
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        if hasattr(mmap, "MADV_RANDOM"):
+            # A pair's pictures may lie anywhere: reading on behind them would be in vain.
+            mapped.madvise(mmap.MADV_RANDOM)
+        expected = (stop - first) * 2 * int(np.prod(self.shape))
+        if len(mapped) != expected:
+            raise BatchError(
+                f"{path} is damaged: {len(mapped):,} bytes, expected {expected:,}; "
+                f"remove it and {self.step.file(number)} and go on with --resume"
+            )
+        return np.frombuffer(mapped, np.float16).reshape(stop - first, *self.shape)
+
+    def _read_errors(self, number: int) -> dict[int, str]:
+        return dict(json.loads((self.folder / self.step.file(number)).read_bytes()))

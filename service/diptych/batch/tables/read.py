@@ -1,0 +1,211 @@
+"""Tables of pairs, read batch by batch: CSV, TSV, JSON lines and Parquet."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol, TextIO
+
+from diptych.batch.parts.scores import RESULTS
+from diptych.batch.tables import arrow
+from diptych.console import open_text
+from diptych.errors import BatchError
+
+ROWS = 4096  # of a batch, at most
+SIDES = ("image_a", "image_b")
+KINDS = ("csv", "tsv", "jsonl", "parquet")
+
+_ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+_FOUND = "expected a table of pairs as CSV, TSV, JSON lines or Parquet"
+
+
+class Batch(Protocol):
+    """Some rows of a table, in order."""
+
+    def __len__(self) -> int: ...
+
+    def texts(self, column: str) -> list[str]:
+        """The texts of a column; "" where there is none."""
+        ...
+
+    def plain(self) -> list[dict[str, Any]]:
+        """The rows with values of the kinds that JSON has."""
+        ...
+
+    def record_batch(self, schema: Any) -> Any:
+        """The rows for Apache Arrow."""
+        ...
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A batch of what was read as text."""
+
+    rows: list[dict[str, Any]]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def texts(self, column: str) -> list[str]:
+        """The texts of a column; "" where there is none."""
+        return [row.get(column) or "" for row in self.rows]
+
+    def plain(self) -> list[dict[str, Any]]:
+        """The rows themselves."""
+        return self.rows
+
+    def record_batch(self, schema: Any) -> Any:
+        """The rows for Apache Arrow, without a schema in the types that their values suggest."""
+        return arrow.from_rows(self.rows, schema)
+
+
+@dataclass
+class Table:
+    """An open table. JSON lines name their columns as they go: `columns` are then those met so far, in that order."""
+
+    columns: list[str]
+    batches: Iterator[Batch]
+
+
+def kind_of(name: str) -> str | None:
+    """What the ending of a file says it is, one of `KINDS`; None if it says nothing."""
+    return _ENDINGS.get(Path(name).suffix.lower())
+
+
+@contextmanager
+def open_table(name: str, sides: tuple[str, str] = SIDES, rows: int = ROWS) -> Iterator[Table]:
+    """A table by its ending, CSV if that says nothing, `-` for CSV on standard input.
+
+    `sides` are the columns that name the pictures, `rows` how many a batch has at most. Raises BatchError for a missing
+    file or column, a column that is called as a result is, text that is not UTF-8, and rows that cannot be read, with
+    the line.
+    """
+    kind = kind_of(name) or "csv"
+    try:
+        if kind == "parquet":
+            with arrow.open_parquet(name, rows, sides) as (columns, batches):
+                check_columns(columns, sides, name)
+                yield Table(columns, iter(batches))
+            return
+        with open_text(name, newline="" if kind != "jsonl" else None) as file:
+            reader = _json_lines if kind == "jsonl" else _separated
+            columns, found = reader(file, name, sides, kind)
+            yield Table(columns, _batches(found, rows))
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise BatchError(f"{name} cannot be read: {error.strerror}; {_FOUND}") from None
+
+
+def digest(name: str | Path) -> str:
+    """SHA-256 of a file. Raises BatchError if there is none."""
+    try:
+        with Path(name).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise BatchError(f"{name} cannot be read: {error.strerror}; {_FOUND}") from None
+
+
+def columns_of(name: str, sides: tuple[str, str] = SIDES) -> list[str]:
+    """All columns of a table; one of JSON lines is read to its end for them. Raises BatchError."""
+    with open_table(name, sides) as table:
+        if kind_of(name) == "jsonl":
+            deque(table.batches, maxlen=0)
+        return table.columns
+
+
+def schema_of(name: str, sides: tuple[str, str] = SIDES) -> Any:
+    """The Arrow schema of a table. JSON lines are read for it, others say it by themselves. Raises BatchError."""
+    kind = kind_of(name) or "csv"
+    with open_table(name, sides) as table:
+        if kind == "jsonl":
+            return arrow.common_schema((batch.record_batch(None).schema for batch in table.batches), name)
+    return arrow.read_schema(name) if kind == "parquet" else arrow.texts(table.columns)
+
+
+def check_columns(columns: list[str], sides: tuple[str, str], name: str) -> None:
+    """Raise BatchError unless both `sides` are there, no column twice, and none called as a result is."""
+    if missing := [side for side in sides if side not in columns]:
+        raise BatchError(f"{name} lacks the column {', '.join(missing)}; its columns are {', '.join(columns)}")
+    if len(set(columns)) < len(columns):
+        raise BatchError(f"{name} has two columns of one name: {', '.join(columns)}")
+    _check_free(columns, name)
+
+
+def _check_free(columns: Iterable[str], name: str) -> None:
+    if taken := sorted(set(columns) & set(RESULTS)):
+        raise BatchError(f"{name} already has the column {', '.join(taken)}; rename it, the result goes there")
+
+
+_Read = tuple[list[str], Iterator[dict[str, Any]]]
+
+
+def _separated(file: TextIO, name: str, sides: tuple[str, str], kind: str) -> _Read:
+    rows = _fields(file, name, kind)
+    columns = next(rows, None)
+    if columns is None:
+        raise BatchError(f"{name} is empty; expected a header with the columns {' and '.join(sides)}")
+    check_columns(columns, sides, name)
+    return columns, (dict(zip(columns, row, strict=True)) for row in rows)
+
+
+def _fields(file: TextIO, name: str, kind: str) -> Iterator[list[str]]:
+    reader = csv.reader(file, strict=True, delimiter="\t" if kind == "tsv" else ",")
+    width = 0
+    try:
+        for row in reader:
+            if not row:
+                continue
+            width = width or len(row)
+            if len(row) != width:
+                raise BatchError(f"{name}, line {reader.line_num}: {len(row)} fields, the header has {width}")
+            yield row
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise BatchError(f"{name}, after line {reader.line_num}: {error}; expected {kind.upper()} in UTF-8") from None
+
+
+def _json_lines(file: TextIO, name: str, sides: tuple[str, str], kind: str) -> _Read:
+    columns: list[str] = []
+
+    def rows() -> Iterator[dict[str, Any]]:
+        known: dict[str, None] = {}
+        for number, row in _objects(file, name):
+            if not row.keys() <= known.keys():
+                known.update(dict.fromkeys(row))
+                columns[:] = known
+                _check_free(columns, name)
+            for side in sides:
+                if not isinstance(row.get(side), str | None):
+                    raise BatchError(
+                        f"{name}, line {number}: {side} is {json.dumps(row[side])[:80]}; "
+                        "expected the path of a picture as text"
+                    )
+            yield row
+        check_columns(columns, sides, name)
+
+    return columns, rows()
+
+
+def _objects(file: TextIO, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    number, line = 0, ""
+    try:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                row = json.loads(line)
+                if not isinstance(row, dict):
+                    raise BatchError(f"{name}, line {number}: expected a JSON object, got {line.strip()[:80]}")
+                yield number, row
+    except UnicodeDecodeError as error:
+        raise BatchError(f"{name}, after line {number}: {error}; expected JSON lines in UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        raise BatchError(f"{name}, line {number}: {error}; expected one JSON object a line") from None
+
+
+def _batches(rows: Iterator[dict[str, Any]], size: int) -> Iterator[Batch]:
+    while chunk := list(islice(rows, size)):
+        yield Rows(chunk)

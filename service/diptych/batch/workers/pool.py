@@ -1,0 +1,117 @@
+"""Parts done by several processes of this machine, any of which may be killed at any moment.
+
+Each process has its own pipe: pools that share a queue are held up where one is killed at the wrong moment.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+from collections.abc import Iterator
+from multiprocessing.connection import Connection, wait
+from types import TracebackType
+
+from diptych.batch.workers.retries import Attempts
+from diptych.batch.workers.tasks import Work
+from diptych.errors import BatchError
+from diptych.scoring.decode_pool import named, without_interrupts
+
+
+class Pool:
+    """`with Pool(2) as pool: for number in pool.run(work, attempts): ...`; a process is replaced when it is lost."""
+
+    def __init__(self, processes: int) -> None:
+        if processes < 1:
+            raise ValueError(f"processes must be at least 1, got {processes}")
+        self.processes = processes
+        self._workers: list[_Worker] = []
+
+    def run(self, work: Work, attempts: Attempts) -> Iterator[int]:
+        """The number of each part as soon as it is done. Raises what the work raises, and BatchError."""
+        busy: dict[Connection, tuple[_Worker, int]] = {}
+        idle = list(self._workers)
+        while attempts or busy:
+            while attempts and len(busy) < self.processes:
+                worker, number = idle.pop() if idle else self._start(), attempts.take()
+                busy[worker.pipe] = worker, number
+                worker.ask(work, number)
+            for pipe in wait(list(busy)):
+                worker, number = busy.pop(pipe)  # pyright: ignore[reportArgumentType] - of these connections alone
+                try:
+                    error = worker.answer()
+                except (EOFError, OSError):
+                    self._workers.remove(worker)
+                    attempts.lost(number, named(worker.end()))
+                    continue
+                if error is not None:
+                    raise error
+                idle.append(worker)
+                yield number
+
+    def _start(self) -> _Worker:
+        self._workers.append(_Worker())
+        return self._workers[-1]
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for worker in self._workers:
+            worker.process.kill()  # what it was at is written under another name until it is whole
+        for worker in self._workers:
+            worker.end()
+        self._workers.clear()
+
+
+class _Worker:
+    """A process and the near end of its pipe."""
+
+    def __init__(self) -> None:
+        # Not forked: this process may have threads, and the server that decoders are forked from is for decoding alone.
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_work, args=(theirs,), name="diptych-part", daemon=True)
+        with without_interrupts():
+            self.process.start()
+        theirs.close()
+
+    def ask(self, work: Work, number: int) -> None:
+        """Hand out a part."""
+        try:
+            self.pipe.send((work, number))
+        except OSError:
+            return  # it is lost, which `answer` will say
+
+    def answer(self) -> Exception | None:
+        """The error that it raised, if it did. Raises EOFError or OSError if the process ended."""
+        return self.pipe.recv()
+
+    def end(self) -> int | None:
+        """Close the pipe, by which the process ends, and give its exit status (negative: the signal)."""
+        self.pipe.close()
+        self.process.join(5)
+        return self.process.exitcode
+
+
+def _work(pipe: Connection) -> None:
+    """The life of a worker: it ends when nobody asks any more."""
+    try:
+        while True:
+            work, number = pipe.recv()
+            pipe.send(_attempt(work, number))
+    except (EOFError, OSError):
+        return
+
+
+def _attempt(work: Work, number: int) -> Exception | None:
+    try:
+        work(number)
+    except Exception as error:
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:
+            return BatchError(f"{type(error).__name__}: {error}")
+        return error
+    return None

@@ -1,0 +1,102 @@
+"""Work on the pictures of a collection that workers share, while one process alone writes to the collection.
+
+Beside the collection there is a folder for each job. A worker leaves a part there, whole or not at all; the process
+takes it over into the collection or the ledger, and then the part goes. So what ends a run costs the parts in work, and
+the next run takes over first what it finds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from diptych.batch.parts.disk import explained
+from diptych.batch.parts.manifest import Step, new_id
+from diptych.batch.workers.executor import Engine, chosen
+from diptych.batch.workers.retries import Attempts, Describe, Say
+from diptych.batch.workers.tasks import Means, PartWork
+from diptych.collection.collection import Collection
+from diptych.console import remark
+
+
+@dataclass(frozen=True)
+class Crew:
+    """Who works: an engine, with what it computes, and who is told of workers that were lost."""
+
+    engine: Engine
+    means: Means
+    say: Say = lambda text: None
+
+    def say_blind(self, count: int) -> None:
+        """Say that this process could read so many files which no worker could."""
+        if count:
+            self.say(f"{count:,} pictures could be read here and not by workers; does each of these see the folders?")
+
+
+@contextmanager
+def hired(args: argparse.Namespace) -> Iterator[Crew | None]:
+    """The crew that `--engine` asks for; None where this process does everything. Raises BatchError."""
+    if args.engine == "local":
+        yield None
+        return
+    engine, means = chosen(args)
+    with engine as working:
+        yield Crew(working, means, lambda text: remark(args, text))
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """The folder in which workers leave their parts, with one folder in it for each job."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, collection: Collection, name: str) -> Exchange:
+        """That of a collection for work of this name. Raises StoreError if the collection is not in a folder."""
+        return cls(collection.directory / f"{name}.parts")
+
+    def jobs(self) -> list[Path]:
+        """The folders of the jobs that were not done when their runs ended."""
+        return sorted(path for path in self.folder.iterdir() if path.is_dir()) if self.folder.is_dir() else []
+
+    @contextmanager
+    def begun(self) -> Iterator[Path]:
+        """The folder of a new job, to be filled; it goes if that fails.
+
+        What a worker of an earlier job may still write goes elsewhere.
+        """
+        folder = self.folder / new_id()
+        folder.mkdir(parents=True)
+        try:
+            yield folder
+        except BaseException:
+            self.clear()
+            raise
+
+    def parts(
+        self, job: Path, step: Step, work: PartWork, crew: Crew, describe: Describe
+    ) -> Iterator[tuple[int, Path]]:
+        """Number and file of each part, in order, as soon as it is there; it goes when the next one is asked for."""
+        attempts = Attempts(range(step.parts), describe, crew.say)
+        following, done = 0, set()
+        for number in crew.engine.run(partial(work, folder=str(job), means=crew.means), attempts):
+            done.add(number)
+            while following in done:
+                path = job / step.file(following)
+                yield following, path
+                path.unlink()
+                done.remove(following)
+                following += 1
+
+    def clear(self) -> None:
+        """Take away everything; a worker of a killed run may still put a part there, which the next run takes away."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def explained(self) -> AbstractContextManager[None]:
+        """What the system refuses, as an error that says what to do."""
+        return explained(self.folder, "run the same command again")

@@ -1,0 +1,127 @@
+"""The work on one part of a job, as plain functions of the job's folder and the part's number.
+
+Whoever calls them, here, in another process or on another machine, and however often, the same file comes out. So a
+part whose worker was lost is simply done again.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from diptych.batch.parts.manifest import MANIFEST, NAMES, PAIRS, Manifest, write_part
+from diptych.batch.parts.picture_names import names_between
+from diptych.batch.parts.scores import Scores
+from diptych.batch.parts.tokens import Tokens
+from diptych.batch.workers.encoder import Encoder, pair_errors, score_pairs
+from diptych.errors import BatchError
+from diptych.pictures.sources import decoder, fetcher
+from diptych.scoring.scorer import Scorer
+from diptych_runtime.runtime import Runtime
+
+AT_A_TIME = 512  # pairs whose tokens are in memory
+
+Work = Callable[[int], object]  # of a part's number
+PartWork = Callable[..., object]  # `encode` or `score`
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a worker computes with. It does not change the scores, so a job may go on with other means."""
+
+    model: str = "photo"
+    provider: str = "auto"
+    threads: int | None = None
+    urls: bool = False
+
+
+@dataclass(frozen=True)
+class _Desk:
+    """A job as a worker has it open."""
+
+    manifest: Manifest
+    scorer: Scorer
+    tokens: Tokens
+    pairs: np.ndarray
+
+
+def encode(number: int, *, folder: str, means: Means) -> None:
+    """Turn the pictures of a part into tokens. Raises OSError if the table and its folder are gone meanwhile."""
+    desk = _open(Path(folder), means)
+    manifest = desk.manifest
+    names = names_between(Path(folder, NAMES), *manifest.encoding.bounds(number))
+    encoder = Encoder(desk.scorer, Path(manifest.folder), fetcher(means.urls))
+    tokens, errors = encoder.encode(names)
+    if errors and not Path(manifest.folder).is_dir():
+        # A disk that was pulled out is not a table full of missing pictures.
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), manifest.folder)
+    desk.tokens.write(number, tokens, errors)
+
+
+def score(number: int, *, folder: str, means: Means) -> None:
+    """Score the pairs of a part, whose pictures all have been encoded."""
+    desk = _open(Path(folder), means)
+    step = desk.manifest.scoring
+    pairs = np.asarray(desk.pairs[slice(*step.bounds(number))])
+    done = [_score(desk, pairs[start : start + AT_A_TIME]) for start in range(0, len(pairs), AT_A_TIME)]
+    write_part(Path(folder, step.file(number)), Scores.joined(done).to_bytes())
+
+
+def let_go() -> None:
+    """Forget the job and the model that were worked with last."""
+    _desk.cache_clear()
+    _scorer.cache_clear()
+
+
+def _score(desk: _Desk, pairs: np.ndarray) -> Scores:
+    places_a, places_b = pairs.T
+    errors_a, errors_b = (desk.tokens.errors(places.tolist()) for places in (places_a, places_b))
+    both = [(errors_a.get(a), errors_b.get(b)) for a, b in pairs.tolist()]
+    tokens_a, tokens_b = desk.tokens.take(places_a), desk.tokens.take(places_b)
+    return score_pairs(desk.scorer, tokens_a, tokens_b, pair_errors(desk.manifest.sides, both))
+
+
+def _open(folder: Path, means: Means) -> _Desk:
+    try:
+        manifest = Manifest.load(folder)
+    except FileNotFoundError:
+        raise unseen(folder / MANIFEST, "the output") from None
+    return _desk(folder, manifest, means)
+
+
+@lru_cache(1)
+def _desk(folder: Path, manifest: Manifest, means: Means) -> _Desk:
+    scorer = scorer_of(means, manifest.model).asking(manifest.question)
+    tokens = Tokens(folder, manifest.encoding, manifest.token_shape)
+    return _Desk(manifest, scorer, tokens, np.memmap(folder / PAIRS, np.uint32, "r", shape=(manifest.rows, 2)))
+
+
+def unseen(path: Path, whose: str) -> BatchError:
+    """The error of a worker that does not see what begins a job, in the folder of `whose`."""
+    return BatchError(
+        f"{path} is not to be seen on {os.uname().nodename}; every worker has to see the folder of {whose} and that of "
+        "the pictures under the same paths"
+    )
+
+
+def scorer_of(means: Means, revision: str) -> Scorer:
+    """The model that a job began with, kept for the next part. Raises BatchError if it is another one here."""
+    scorer = _scorer(means)
+    if scorer.runtime.revision != revision:
+        raise BatchError(
+            f"the model {means.model} is {scorer.runtime.revision} on {os.uname().nodename}, and the job began with "
+            f"{revision}; every worker needs that one"
+        )
+    return scorer
+
+
+@lru_cache(1)
+def _scorer(means: Means) -> Scorer:
+    runtime = Runtime.open(means.model, provider=means.provider, threads=means.threads)
+    return Scorer(runtime, decoder=decoder(means.urls, runtime.threads))

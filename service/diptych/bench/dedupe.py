@@ -1,0 +1,151 @@
+"""`diptych bench dedupe`: photos and edits of them made on the spot, what finding the groups costs and what they are
+worth, beside perceptual hashes on the same files.
+
+Every run of a command is a process of its own, with the model loaded anew, as people run it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from diptych.bench import hashes
+from diptych.bench.dedupe_truth import figures
+from diptych.bench.model import processor
+from diptych.console import emit, remark, table
+from diptych.dedupe.pair_cache import LEDGER, Ledger
+from diptych.dedupe.scan import listed, resolved
+from diptych.errors import BenchError
+from diptych_runtime.manifest import Manifest, find_artifact
+from diptych_runtime.threads import thread_count
+
+EACH = 6  # pictures of one photo, itself among them
+THRESHOLDS = ("auto", "0.95", "0.9", "0.7")
+
+_MAIN = "import sys; from diptych.cli.main import main; sys.exit(main())"
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run `diptych bench dedupe`."""
+    with tempfile.TemporaryDirectory(dir=args.folder, prefix="diptych-bench-") as folder:
+        result = measure(Path(folder), args.photos, args.count, args.model, lambda text: remark(args, text))
+    emit(args, result, text(result))
+    return 0
+
+
+def measure(
+    folder: Path, photos: Path, count: int, model: str = "photo", say: Callable[[str], object] = lambda _: None
+) -> dict[str, Any]:
+    """What is in `text`, of `count` pictures in `folder`: photos of another one, and copies of them.
+
+    Raises BenchError if there are too few photos or a command fails.
+    """
+    pictures, store = folder / "pictures", folder / "store"
+    say(f"making {count:,} pictures ...")
+    truth = _make(photos, pictures, count)
+    result: dict[str, Any] = {"count": count, "photos": len(set(truth.values())), "processor": processor(), "rows": []}
+    result |= {"model": model, "seconds": {}}
+
+    def dedupe(threshold: str) -> tuple[float, dict[str, Any], list[list[str]]]:
+        output = folder / "groups.csv"
+        began = perf_counter()
+        options = ("--store", store, "--model", model, "--threshold", threshold, "-o", output, "--json")
+        told = _command("dedupe", pictures, *options)
+        return perf_counter() - began, json.loads(told), _groups(output)
+
+    for number, threshold in enumerate(THRESHOLDS):
+        say(f"diptych dedupe --threshold {threshold} ...")
+        seconds, told, groups = dedupe(threshold)
+        if not number:
+            result["seconds"]["all new"], result["pairs"] = seconds, told["pairs"]
+        setting = f"auto, {told['threshold']:.5f}" if threshold == "auto" else threshold
+        row = {"method": "diptych", "setting": setting, "seconds": result["seconds"]["all new"]}
+        result["rows"].append(row | figures(groups, truth))
+    result["seconds"]["nothing new"] = dedupe("auto")[0]
+    say("hashes ...")
+    revision = Manifest.load(find_artifact(model)).revision
+    with Ledger(store / LEDGER, revision) as ledger:
+        known = ledger.files([str(pictures)])
+    ordered = [known[path] for path in sorted(known)]
+    for name, tolerance, seconds, groups in hashes.measured(ordered, thread_count()):
+        row = {"method": name, "setting": f"{tolerance} bits", "seconds": seconds}
+        result["rows"].append(row | figures(groups, truth))
+    more = max(1, count // 100)
+    say(f"{more:,} more ...")
+    _command("edit", pictures / "photos", "-o", pictures / "more", "--count", more, "--seed", 99)
+    result["more"], result["seconds"]["some new"] = more, dedupe("auto")[0]
+    return result
+
+
+def text(result: dict[str, Any]) -> str:
+    """The figures as tables for people."""
+    seconds = result["seconds"]
+    rows = [
+        (
+            *(row["method"], row["setting"], f"{row['seconds']:.0f}", f"{row['groups']:,}", f"{row['could_go']:,}"),
+            *(f"{row['wrong']:,}", f"{row['wrong_share']:.2%}", f"{row['pair_precision']:.3f}"),
+            *(f"{row['pair_recall']:.3f}", f"{row['to_original']:.3f}"),
+        )
+        for row in result["rows"]
+    ]
+    head = ("", "setting", "s", "groups", "could go", "wrong", "", "pairs: precision", "recall", "with original")
+    return "\n".join(
+        [
+            result["processor"],
+            f"{result['count']:,} pictures of {result['photos']:,} photos, model {result['model']}; "
+            f"{result['pairs']:,} pairs looked at",
+            f"all of them new {seconds['all new']:.1f} s, nothing new {seconds['nothing new']:.1f} s, "
+            f"{result['more']:,} new {seconds['some new']:.1f} s",
+            table(head, rows),
+        ]
+    )
+
+
+def _make(photos: Path, pictures: Path, count: int) -> dict[str, str]:
+    """Copy photos, write edits of them until there are `count` pictures, and return the original of each by path."""
+    (root,) = resolved([photos])
+    names = [file.path for file in listed([root], lambda path, reason: None)]
+    wanted = min(len(names), max(1, count // EACH))
+    originals = pictures / "photos"
+    originals.mkdir(parents=True)
+    truth: dict[str, str] = {}
+    for number, place in enumerate(np.random.default_rng(0).permutation(len(names))[:wanted].tolist()):
+        copy = originals / f"{number:05d}{Path(names[place]).suffix.lower()}"
+        shutil.copy2(names[place], copy)
+        truth[str(copy)] = str(copy)
+    seed = 0
+    while len(truth) < count:
+        target, seed = pictures / f"edits-{seed}", seed + 1
+        some = min(wanted, count - len(truth))
+        _command("edit", originals, "-o", target, "--count", some, "--seed", seed)
+        with (target / "truth.csv").open(newline="") as file:
+            truth |= {str(target / row["query"]): str(originals / row["reference"]) for row in csv.DictReader(file)}
+    return truth
+
+
+def _groups(path: Path) -> list[list[str]]:
+    """The groups of a table, the keeper first."""
+    groups: dict[str, list[str]] = {}
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            groups.setdefault(row["group"], []).append(row["path"])
+    return list(groups.values())
+
+
+def _command(*words: object) -> str:
+    """What a `diptych` command printed. Raises BenchError if it failed."""
+    done = subprocess.run([sys.executable, "-c", _MAIN, *map(str, words)], capture_output=True, text=True)
+    if done.returncode:
+        raise BenchError(f"`diptych {words[0]}` ended with {done.returncode}: {(done.stderr or done.stdout).strip()}")
+    return done.stdout

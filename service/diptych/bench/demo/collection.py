@@ -1,0 +1,164 @@
+"""The demonstration collection: scenes drawn by the program, many of them look-alikes, and edited copies of some."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from diptych.console import command, emit, progress, remark
+from diptych_runtime.errors import DiptychError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Iterator
+
+    from PIL import Image
+
+    from diptych.console import Subparsers
+
+SERIES = 5  # pictures that share palette and composition
+SIZES = [(480, 360), (480, 320), (360, 480), (400, 400), (448, 336)]
+QUALITY = 88
+
+
+class DemonstrationError(DiptychError):
+    """A demonstration collection that cannot be drawn where it was asked for."""
+
+    code = "invalid_folder"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One file to draw: a member of a series of look-alikes, or an edited copy of another picture."""
+
+    path: Path
+    series: int
+    member: int
+    kind: str
+    original: Path | None = None
+
+
+def draw_collection(folder: str | Path, *, count: int = 240, seed: int = 0, quiet: bool = True) -> list[Path]:
+    """Draw `count` JPEG pictures (320 to 480 pixels a side) into `folder`/photos and return their paths.
+
+    About one in twenty is an edited copy of another. `folder`/queries gets edited copies of one in eight of the rest
+    and a few scenes that the collection does not have; `folder`/truth.csv (query, reference; file names) says which is
+    which, with an empty reference for those. It is written last, so a folder that has it is complete. The same count
+    and seed give the same pictures.
+
+    Raises DemonstrationError for a count below 1 and for a folder with files that this call would not write.
+    """
+    folder = Path(folder)
+    if count < 1:
+        raise DemonstrationError(f"expected a count of at least 1 picture, got {count}")
+    photos, queries, truth = plan(folder, count, seed)
+    _check(folder, {picture.path for picture in (*photos, *queries)} | {truth})
+    for name in ("photos", "queries"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    bar: Iterable[Picture] = [*photos, *queries]
+    for picture in bar if quiet else progress(bar, unit="picture", desc="drawing"):
+        _draw(picture, seed).save(picture.path, "JPEG", quality=QUALITY)
+    with truth.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["query", "reference"])
+        writer.writerows((query.path.name, query.original.name if query.original else "") for query in queries)
+    return [picture.path for picture in photos]
+
+
+def plan(folder: Path, count: int, seed: int) -> tuple[list[Picture], list[Picture], Path]:
+    """The pictures of the collection, the queries, and the path of truth.csv, without drawing anything."""
+    import numpy as np
+
+    rng = np.random.default_rng([seed, 0])
+    kinds = _scenes()
+    doubles, distractors = count // 20, max(1, count // 40)
+    scenes = []
+    for number in range(count - doubles + distractors):
+        series, member = divmod(number, SERIES)
+        kind = list(kinds)[series % len(kinds)]
+        name = f"{kind}-{series // len(kinds) + 1:02d}{'abcdefghij'[member]}.jpg"
+        scenes.append(Picture(folder / "photos" / name, series, member, kind))
+    shuffled = [scenes[i] for i in rng.permutation(len(scenes))]
+    strangers, originals = shuffled[:distractors], shuffled[distractors:]
+    copied, asked = originals[:doubles], originals[doubles:][: max(1, (count - doubles) // 8)]
+    kept = {picture.path for picture in originals}
+    copies = [_copy(picture, folder / "photos" / f"{picture.path.stem}-copy.jpg") for picture in copied]
+    queries = [_copy(picture, folder / "queries" / f"{picture.path.stem}-edited.jpg") for picture in asked]
+    others = [Picture(folder / "queries" / p.path.name, p.series, p.member, p.kind) for p in strangers]
+    photos = [picture for picture in scenes if picture.path in kept] + copies
+    return photos, sorted(queries + others, key=lambda query: query.path), folder / "truth.csv"
+
+
+def draw_scenes(count: int, seed: int = 0) -> Iterator[Image.Image]:
+    """Scenes of every kind in turn, each another one, as the demonstration collection has them."""
+    kinds = list(_scenes())
+    for number in range(count):
+        yield _draw(Picture(Path(), number, 0, kinds[number % len(kinds)]), seed)
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add `diptych demo`."""
+    parser = command(subparsers, "demo", "draw a demonstration collection to index and search", run)
+    parser.add_argument(
+        "folder", type=Path, help="where to draw it: a new or empty folder, or one it was drawn in before"
+    )
+    parser.add_argument("--count", type=int, default=240, help="pictures in the collection (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="another seed, other pictures (default: %(default)s)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Draw the collection and name what lies where."""
+    photos = draw_collection(args.folder, count=args.count, seed=args.seed, quiet=args.quiet or args.json)
+    places = {"photos": args.folder / "photos", "queries": args.folder / "queries", "truth": args.folder / "truth.csv"}
+    remark(args, f"Next: diptych index add {places['photos']} --store {args.folder / 'store'}")
+    emit(
+        args,
+        {"count": len(photos), **places},
+        f"{len(photos)} pictures in {places['photos']}, to find with {places['queries']}",
+    )
+    return 0
+
+
+def _scenes() -> dict:
+    from diptych.bench.demo.drawing import indoors, outdoors
+
+    return {**outdoors.SCENES, **indoors.SCENES}
+
+
+def _copy(picture: Picture, path: Path) -> Picture:
+    return Picture(path, picture.series, picture.member, picture.kind, picture.path)
+
+
+def _check(folder: Path, planned: set[Path]) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise DemonstrationError(f"expected a folder, but {folder} is a file; name a new or empty folder")
+    ours = planned | {folder / "photos", folder / "queries"}
+    foreign = sorted(
+        path for part in (".", "photos", "queries") for path in folder.glob(f"{part}/*") if path not in ours
+    )
+    if foreign:
+        raise DemonstrationError(
+            f"{folder} holds {len(foreign)} files that the demonstration collection does not have, {foreign[0].name} "
+            "among them; name a new or empty folder (nothing was written)"
+        )
+
+
+def _draw(picture: Picture, seed: int) -> Image.Image:
+    """Draw one picture from its own random numbers, so that any of them can be drawn alone."""
+    import numpy as np
+
+    from diptych.bench.demo.drawing.canvas import Canvas
+    from diptych.bench.demo.drawing.edits import edited
+
+    layout = np.random.default_rng([seed, 1, picture.series])
+    details = np.random.default_rng([seed, 2, picture.series, picture.member])
+    width, height = SIZES[layout.integers(len(SIZES))]
+    canvas = Canvas(width, height, details)
+    _scenes()[picture.kind](canvas, layout)
+    image = canvas.finish()
+    if picture.original is None:
+        return image
+    indexed = picture.path.parent.name == "photos"
+    return edited(image, np.random.default_rng([seed, 3 + indexed, picture.series, picture.member]))[0]

@@ -1,0 +1,184 @@
+"""From figures for one to machines and money for many: arithmetic, and a simulation of the queues.
+
+A group of machines holds all pictures once, in as many shards as its memory asks for. A query is decoded and encoded by
+one of them and looked for in every shard, and its candidates are scored by the shards that hold them. More groups
+answer more queries.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from diptych.bench.estimate.figures import Figures
+from diptych.store.index.layout import lists_for
+
+PROBES = 100  # lists looked into for 100 candidates: 107, 69 and 91 of 100,000, 250,000 and a million pictures
+INDEX_OVERHEAD = 290  # bytes a vector beside itself: 0.8 GB for a million of 512 bytes
+MEMORY_SHARE = 0.7  # of a machine's memory that vectors may take
+PRECISIONS = {"float16": 2, "int8": 1}  # bytes of a token's number
+
+_BUSY = 0.95  # no simulation is needed to see that more than this will not do
+_SIMULATED, _NUMBERS = 10_000, 20_000_000  # queries, and numbers that a simulation holds at a time
+_SHARDS = 10_000
+_MOST = 256  # shards, beyond which more do not make a query faster
+_NOBODY = 1e12  # groups, among which no query meets another
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine to rent: `cores` like those that were measured, `memory` in GiB, `price` in dollars a month.
+
+    A month of disk costs `disk_price` a GiB, and `read_price` a random read a second beyond `free_reads`.
+    """
+
+    cores: int
+    memory: float
+    price: float
+    disk_price: float
+    free_reads: int
+    read_price: float
+
+
+@dataclass(frozen=True)
+class Load:
+    """`queries` a second in the mean, `candidates` each, and the seconds that 99 of 100 answers may take at most.
+
+    `tokens` is how they are kept, of `PRECISIONS`.
+    """
+
+    pictures: int
+    queries: float
+    candidates: int
+    seconds: float
+    tokens: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a load takes. Bytes are of one copy of everything, `core_seconds` of one query by stage, over all shards.
+
+    There are `groups` of `shards` machines; `p50` and `p99` of the answers, in seconds, are simulated, `busy` is the
+    share of all cores, `reads` a second are of one machine, `dollars` a month. `bottleneck` is what the number of
+    machines is due to: "memory", or the stage with the most core-seconds.
+    """
+
+    vector_bytes: float
+    token_bytes: dict[str, float]
+    record_bytes: float
+    lists: int
+    looked_at: float
+    core_seconds: dict[str, float]
+    shards: int
+    groups: int
+    machines: int
+    busy: float
+    p50: float
+    p99: float
+    reads: float
+    filling_hours: float
+    dollars: dict[str, float]
+    bottleneck: str
+
+
+def planned(figures: Figures, load: Load, machine: Machine) -> Plan:
+    """Machines that hold the pictures and answer in time, about as few as possible. Raises ValueError if none do."""
+    count = load.pictures
+    load = replace(load, candidates=min(load.candidates, count))
+    vector_bytes = count * (4.0 * figures.embedding_dim + INDEX_OVERHEAD)
+    # In 8 bits every patch has a scale of its own, in 16.
+    numbers, patches = count * figures.token_count * float(figures.token_width), count * float(figures.token_count)
+    token_bytes = {"float16": 2 * numbers, "int8": numbers + 2 * patches}
+    record_bytes = count * figures.record_bytes
+    held = max(1, math.ceil(vector_bytes / (MEMORY_SHARE * machine.memory * 2**30)))
+    if held > _SHARDS:
+        raise ValueError(f"{held:,} shards would be needed, and more than {_SHARDS:,} are none; name larger machines")
+    shards, groups, p50, p99 = _fewest(figures, load, machine, held)
+    lists, looked_at = _looked_at(count / shards)
+    stages = _stages(figures, load, shards)
+    machines = shards * groups
+    disk = token_bytes[load.tokens] + record_bytes + count * 4.0 * figures.embedding_dim
+    reads = load.queries * load.candidates / machines
+    return Plan(
+        vector_bytes=vector_bytes,
+        token_bytes=token_bytes,
+        record_bytes=record_bytes,
+        lists=lists,
+        looked_at=looked_at,
+        core_seconds=stages,
+        shards=shards,
+        groups=groups,
+        machines=machines,
+        busy=load.queries * sum(stages.values()) / (machines * machine.cores),
+        p50=p50,
+        p99=p99,
+        reads=reads,
+        filling_hours=count * figures.picture_seconds / (machines * machine.cores) / 3600,
+        dollars={
+            "machines": machines * machine.price,
+            "disks": groups * disk / 2**30 * machine.disk_price,
+            "reads": machines * max(0.0, reads - machine.free_reads) * machine.read_price,
+        },
+        bottleneck="memory" if shards == held > 1 and groups == 1 else max(stages, key=lambda name: stages[name]),
+    )
+
+
+def _looked_at(count: float) -> tuple[int, float]:
+    """The lists of an index of so many vectors, and the vectors a search compares with, their centroids among them."""
+    lists = lists_for(round(count), "auto")
+    return lists, count if lists == 1 else lists + count * min(1.0, PROBES / lists)
+
+
+def _stages(figures: Figures, load: Load, shards: int) -> dict[str, float]:
+    """Core-seconds of one query by stage, over all shards."""
+    return {
+        "decoding and encoding": figures.picture_seconds,
+        "finding candidates": shards * _looked_at(load.pictures / shards)[1] * figures.vector_seconds,
+        "reading tokens": load.candidates * figures.fetch_seconds,
+        "scoring pairs": load.candidates * figures.pair_seconds,
+    }
+
+
+def _fewest(figures: Figures, load: Load, machine: Machine, held: int) -> tuple[int, int, float, float]:
+    """Shards, of which there have to be `held`, groups, and the p50 and p99 that they come to."""
+    shards = held
+    while simulated(figures, load, machine, shards, _NOBODY)[1] > load.seconds:
+        # Too slow even with nobody else there: with more shards each has fewer pairs to score.
+        if shards > _MOST:
+            raise ValueError(
+                f"no number of such machines answers 99 of 100 queries within {load.seconds:g} s; allow more time"
+            )
+        shards = math.ceil(1.2 * shards)
+    work = sum(_stages(figures, load, shards).values())
+    groups = max(1, math.ceil(load.queries * work / (_BUSY * shards * machine.cores)))
+    while (times := simulated(figures, load, machine, shards, groups))[1] > load.seconds:
+        groups = math.ceil(1.05 * groups + 0.1)
+    return shards, groups, *times
+
+
+def simulated(
+    figures: Figures, load: Load, machine: Machine, shards: int, groups: float, seed: int = 0
+) -> tuple[float, float]:
+    """p50 and p99 in seconds of 10,000 queries, fewer for many shards, that come at random (Poisson) to a group.
+
+    A shard serves them in their order. It is taken up by a query for its work over all cores; one core alone encodes it
+    and looks for candidates, all of them score its share of the candidates, which is drawn. The slowest shard counts.
+    """
+    random, queries = np.random.default_rng(seed), min(_SIMULATED, max(1000, _NUMBERS // shards))
+    between = random.exponential(groups / load.queries, queries)
+    share = random.multinomial(load.candidates, np.full(shards, 1 / shards), queries)
+    alone = np.full((queries, shards), _looked_at(load.pictures / shards)[1] * figures.vector_seconds)
+    alone[np.arange(queries), random.integers(shards, size=queries)] += figures.picture_seconds
+    together = share * (figures.pair_seconds + figures.fetch_seconds) / machine.cores
+    taken = alone / machine.cores + together
+    waited = np.zeros(shards)
+    answered = np.empty(queries)
+    for query in range(queries):
+        # Lindley: who comes waits for what was left when the last one came, less the time since.
+        if query:
+            waited = np.maximum(0.0, waited + taken[query - 1] - between[query])
+        answered[query] = (waited + alone[query] + together[query]).max()
+    p50, p99 = np.percentile(answered, [50, 99]).tolist()
+    return p50, p99

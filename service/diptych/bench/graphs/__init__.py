@@ -1,0 +1,23 @@
+"""Graphs to measure a machine and ourselves against: a plain matrix product, and a peer of ours with weights that say
+nothing. No torch, no onnx: `build` made the files.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from diptych_runtime.runtime import open_session
+
+FOLDER = Path(__file__).parent
+SGEMM_SIZE = 1024
+YARDSTICKS = ("sgemm", "vit_s16_pair")
+
+
+def open_yardstick(name: str, threads: int) -> Any:
+    """An ONNX Runtime session of one of `YARDSTICKS`, on the CPU.
+
+    *sgemm* multiplies two float32 (1024, 1024); *vit_s16_pair* scores two pictures (B, 3, 224, 448) side by side with
+    the layers of ViT-S/16: 12 of width 384 with 6 heads, over 392 patches and a class token.
+    """
+    return open_session((FOLDER / f"{name}.onnx").read_bytes(), threads=threads)

@@ -1,0 +1,291 @@
+"""`diptych bench load`: requests and pairs a second of the service under many clients, beside the bare engine.
+
+The service runs in a process of its own, as `diptych serve` starts it. Each of its rounds is held to engine and library
+measured right before and right after: a machine that is now faster and now slower must not be taken for the service.
+They are asked by as many callers as are best for them, one or several but never more than there are clients, which is
+found out first: the better of two measurements would be too good. Of several rounds the median counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from diptych.bench.demo.collection import draw_collection
+from diptych.bench.model import CANDIDATES, resized
+from diptych.cli.index import load
+from diptych.collection.collection import Collection
+from diptych.console import emit, progress, table
+from diptych.errors import BenchError
+from diptych.scoring.scorer import Scorer
+
+CALLERS = 4  # at most; with more of them the bare engine does no more
+_WARM = 1.0  # seconds before anything counts
+_START = 120.0
+
+Call = Callable[[], object]
+Ask = Callable[[http.client.HTTPConnection], http.client.HTTPResponse]
+
+
+@dataclass
+class Tally:
+    """What the clients of one round saw: seconds from the first try to the answer, and refusals by 429 between them."""
+
+    seconds: list[float] = field(default_factory=list)
+    refused: int = 0
+    elapsed: float = 0.0
+
+    @classmethod
+    def together(cls, tallies: Sequence[Tally], elapsed: float) -> Tally:
+        """Several clients, or several rounds, as one."""
+        seconds = [one for tally in tallies for one in tally.seconds]
+        return cls(seconds, sum(tally.refused for tally in tallies), elapsed)
+
+    @property
+    def rate(self) -> float:
+        """Answers a second."""
+        return len(self.seconds) / self.elapsed
+
+    def summary(self) -> dict[str, float]:
+        """Requests and pairs a second, latencies in milliseconds."""
+        latencies = np.percentile(self.seconds, [50, 95, 99]) * 1000
+        return {
+            "requests_per_second": round(self.rate, 2),
+            "pairs_per_second": round(self.rate * CANDIDATES, 1),
+            **{f"p{share}": round(float(value), 1) for share, value in zip((50, 95, 99), latencies, strict=True)},
+            "refused": self.refused,
+        }
+
+
+def bench(args: argparse.Namespace) -> int:
+    """Run `diptych bench load`."""
+    scorer = load(args)
+    total = 2 * len(args.clients) * (args.rounds + 1)
+    with progress((), args, total=total, unit="round") as bar:
+        result = measure(scorer, args.clients, args.seconds, args.model, bar.update, rounds=args.rounds)
+    emit(args, result, text(result))
+    return 0
+
+
+def measure(
+    scorer: Scorer, clients: Sequence[int], seconds: float, model: str, tick: Call = lambda: None, *, rounds: int = 1
+) -> dict[str, Any]:
+    """What is in `text`. `seconds` a round; raises BenchError if the service does not start or answers an error."""
+    with tempfile.TemporaryDirectory() as folder:
+        photos = draw_collection(Path(folder, "drawn"), count=CANDIDATES + 1)
+        store = Path(folder, "store")
+        with Collection.open(store, scorer, create=True) as collection:
+            ids = [added.id for added in collection.add_files(photos)]
+            tokens = np.stack([collection.panel(id)[0] for id in ids])
+        photo = resized(photos[0])
+        asks = {"rerank": _rerank(ids), "search": _search(photo)}
+        with (
+            running(store, model, scorer.runtime.threads) as (port, _),
+            Collection.open(store, scorer, read_only=True) as collection,
+        ):
+            bare: dict[str, Call] = {
+                "rerank": lambda: scorer.logits(tokens[:1], tokens[1:]),
+                "search": lambda: collection.search(photo, candidates=CANDIDATES),
+            }
+            kinds = {
+                kind: {str(count): _held(port, ask, bare[kind], count, seconds, rounds, tick) for count in clients}
+                for kind, ask in asks.items()
+            }
+    return {"model": scorer.runtime.name, "threads": scorer.runtime.threads, "candidates": CANDIDATES, **kinds}
+
+
+def text(result: dict[str, Any]) -> str:
+    """The figures as tables for people."""
+    names = {
+        "rerank": ("/v1/rerank, 100 stored pictures", "engine"),
+        "search": ("/v1/search with a JPEG", "library"),
+    }
+    lines = []
+    for kind, (name, bare) in names.items():
+        rows = [
+            (
+                count,
+                f"{one['requests_per_second']:.1f}",
+                f"{one['pairs_per_second']:,.0f}",
+                f"{one['alone']['pairs_per_second']:,.0f} ({one['alone']['callers']})",
+                f"{one['share']:.0%} ({one['shares'][0]:.0%} to {one['shares'][-1]:.0%})",
+                *(f"{one[share]:.0f}" for share in ("p50", "p95", "p99")),
+                one["refused"],
+            )
+            for count, one in result[kind].items()
+        ]
+        header = ("clients", "requests/s", "pairs/s", f"{bare} alone (callers)", "share", "p50 ms", "p95 ms", "p99 ms")
+        lines += [name, table((*header, "429"), rows)]
+    return "\n".join(lines)
+
+
+def _rerank(ids: Sequence[str]) -> Ask:
+    query, *documents = ids
+    body = json.dumps({"query": {"id": query}, "documents": [{"id": id} for id in documents]}).encode()
+    return _post("/v1/rerank", body, "application/json")
+
+
+def _search(photo: bytes) -> Ask:
+    mark = b"diptych-bench-load"
+    head = b'--%b\r\nContent-Disposition: form-data; name="%b"'
+    body = b"".join(
+        [
+            *(head % (mark, b"image"), b'; filename="photo.jpg"\r\nContent-Type: image/jpeg\r\n\r\n', photo, b"\r\n"),
+            *(head % (mark, b"candidates"), b"\r\n\r\n%d\r\n--%b--\r\n" % (CANDIDATES, mark)),
+        ]
+    )
+    return _post("/v1/search", body, f"multipart/form-data; boundary={mark.decode()}")
+
+
+def _post(path: str, body: bytes, type: str) -> Ask:
+    def ask(connection: http.client.HTTPConnection) -> http.client.HTTPResponse:
+        connection.request("POST", path, body, {"Content-Type": type})
+        return connection.getresponse()
+
+    return ask
+
+
+def _held(port: int, ask: Ask, call: Call, clients: int, seconds: float, rounds: int, tick: Call) -> dict[str, Any]:
+    """Rounds of so many clients of the service, each held to the bare `call` before and after it."""
+    callers = max({1, min(CALLERS, clients)}, key=lambda count: _alone(call, count, seconds))
+    alone = [_alone(call, callers, seconds)]
+    tick()
+    tallies: list[Tally] = []
+    shares: list[float] = []
+    for _ in range(rounds):
+        tallies.append(_served(port, ask, clients, seconds))
+        alone.append(_alone(call, callers, seconds))
+        shares.append(tallies[-1].rate / float(np.mean(alone[-2:])))
+        tick()
+    return {
+        **Tally.together(tallies, sum(tally.elapsed for tally in tallies)).summary(),
+        "share": round(float(np.median(shares)), 3),
+        "shares": [round(share, 3) for share in sorted(shares)],
+        "alone": {
+            "callers": callers,
+            "pairs_per_second": round(float(np.median(alone)) * CANDIDATES, 1),
+            "spread": [round(rate * CANDIDATES, 1) for rate in (min(alone), max(alone))],
+        },
+    }
+
+
+def _served(port: int, ask: Ask, clients: int, seconds: float) -> Tally:
+    """`clients` that ask, each again as soon as it has its answer; who is told to come back later does."""
+
+    def client(tally: Tally, begin: float, end: float) -> None:
+        with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
+            while perf_counter() < end:
+                began = perf_counter()
+                answer = ask(connection)
+                said = answer.read()
+                while answer.status == 429 and perf_counter() < end:
+                    tally.refused += perf_counter() > begin
+                    time.sleep(min(float(answer.headers["Retry-After"]), max(0.0, end - perf_counter())))
+                    answer = ask(connection)
+                    said = answer.read()
+                if answer.status not in (200, 429):
+                    raise BenchError(f"the service answered {answer.status}: {said[:300].decode(errors='replace')}")
+                if answer.status == 200 and begin <= (done := perf_counter()) < end:
+                    tally.seconds.append(done - began)
+
+    return _crowd(client, clients, seconds)
+
+
+def _alone(call: Call, callers: int, seconds: float) -> float:
+    """Calls a second without any HTTP."""
+
+    def caller(tally: Tally, begin: float, end: float) -> None:
+        while perf_counter() < end:
+            began = perf_counter()
+            call()
+            if begin <= (done := perf_counter()) < end:
+                tally.seconds.append(done - began)
+
+    return _crowd(caller, callers, seconds).rate
+
+
+def _crowd(work: Callable[[Tally, float, float], None], count: int, seconds: float) -> Tally:
+    """Run `work` in `count` threads for so long, after a moment that does not count, and put together what they saw.
+
+    Raises what one of them raised, and BenchError if nothing was done.
+    """
+    begin = perf_counter() + _WARM
+    tallies = [Tally() for _ in range(count)]
+    faults: list[Exception] = []
+
+    def one(tally: Tally) -> None:
+        try:
+            work(tally, begin, begin + seconds)
+        except Exception as fault:
+            faults.append(fault)
+
+    threads = [threading.Thread(target=one, args=(tally,)) for tally in tallies]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if faults:
+        raise faults[0]
+    crowd = Tally.together(tallies, seconds)
+    if not crowd.seconds:
+        raise BenchError(f"nothing was done within {seconds:g} s; measure for longer")
+    return crowd
+
+
+@contextmanager
+def running(
+    stored: Path, model: str, threads: int, *, option: str = "--store", environment: Mapping[str, str] | None = None
+) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """`diptych serve` over what is stored in a process of its own: (its port, once it is ready, and the process)."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = stored.with_name("service.log")
+    options = [option, stored, "--port", port, "--model", model, "--threads", threads]
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "diptych", "serve", *map(str, options)], stdout=file, stderr=file, env=environment
+        )
+        try:
+            deadline = perf_counter() + _START
+            while not _ready(port):
+                if process.poll() is not None or perf_counter() > deadline:
+                    last = log.read_text(errors="replace").strip().splitlines()[-1:]
+                    raise BenchError(f"the service did not become ready: {''.join(last)}")
+                time.sleep(0.1)
+            yield port, process
+        finally:
+            process.terminate()
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _ready(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", "/readyz")
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()

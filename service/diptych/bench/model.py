@@ -1,0 +1,240 @@
+"""`diptych bench`: what scoring and searching cost here, beside what the machine can do and what a peer costs.
+
+Everything is measured in one run, in turns, so that what disturbs one disturbs all; figures are medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter, sleep
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from diptych.bench.demo.collection import draw_collection
+from diptych.bench.graphs import SGEMM_SIZE, open_yardstick
+from diptych.cli.index import load
+from diptych.collection.collection import Collection
+from diptych.console import emit, progress, remark, table
+from diptych.errors import BenchError
+from diptych.scoring.scorer import Scorer
+
+CANDIDATES, PICTURES = 100, 32
+PEERS = {"vit-s16": "ViT-S/16 over both pictures side by side at 224 pixels"}
+REQUESTS = (CANDIDATES, 10_000)  # pairs, whose peak memory is compared
+
+_REST = 0.05
+_MAIN = """
+import sys
+from pathlib import Path
+from diptych.bench.model import peak
+from diptych.cli.main import main
+code = main(sys.argv[2:])
+Path(sys.argv[1]).write_text(str(peak()))
+sys.exit(code)
+"""
+
+Work = Callable[[], object]  # a float is its own count of the seconds
+
+
+def bench(args: argparse.Namespace) -> int:
+    """Run `diptych bench`."""
+    scorer, peers = load(args), args.peer or list(PEERS)
+    with progress((), args, total=args.rounds, unit="round") as bar:
+        result = measure(scorer, rounds=args.rounds, peers=peers, tick=bar.update)
+    if args.memory:
+        remark(args, f"scoring {REQUESTS[0]:,} and {REQUESTS[1]:,} pairs in processes of their own ...")
+        result["memory"] = peak_memory(args.model)
+    emit(args, result, text(result))
+    return 0
+
+
+def measure(
+    scorer: Scorer, *, rounds: int = 15, peers: list[str] | None = None, tick: Callable[[], object] = lambda: None
+) -> dict[str, Any]:
+    """What is in `text`: medians of `rounds`, with the 10th and 90th percentile. Raises BenchError."""
+    if rounds < 3:
+        raise BenchError(f"a median needs at least 3 rounds, got {rounds}")
+    if unknown := [name for name in peers or [] if name not in PEERS]:
+        raise BenchError(f"no peer is called {unknown[0]!r}; known are {', '.join(PEERS)}")
+    seconds: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder, _works(scorer, Path(folder), peers or []) as works:
+        for number in range(rounds + 1):
+            for name, work in works.items():
+                # The threads of what ran before look out for more work for a while, on the cores of what is next.
+                sleep(_REST)
+                began = perf_counter()
+                made = work()
+                took = made if isinstance(made, float) else perf_counter() - began
+                if number:  # the first round warms up
+                    seconds.setdefault(name, []).append(took)
+            if number:
+                tick()
+    return _result(scorer, {name: np.array(each) for name, each in seconds.items()}, rounds)
+
+
+def peak_memory(model: str) -> dict[str, int]:
+    """Bytes that `diptych score` held at most, for each number of pairs in `REQUESTS`, in a process of its own."""
+    peaks = {}
+    with tempfile.TemporaryDirectory() as folder:
+        photos = draw_collection(Path(folder, "drawn"), count=CANDIDATES)
+        for count in REQUESTS:
+            pairs = Path(folder, f"{count}.csv")
+            with pairs.open("w", newline="", encoding="utf-8") as file:
+                rows = ((photos[i % CANDIDATES], photos[i // CANDIDATES]) for i in range(count))
+                csv.writer(file).writerows([("image_a", "image_b"), *rows])
+            told = Path(folder, f"{count}.txt")
+            options = ["score", pairs, "-o", pairs.with_suffix(".jsonl"), "--quiet", "--model", model]
+            done = subprocess.run([sys.executable, "-c", _MAIN, *map(str, [told, *options])], capture_output=True)
+            if done.returncode:
+                raise BenchError(f"scoring {count:,} pairs failed: {done.stderr.decode(errors='replace').strip()}")
+            peaks[str(count)] = int(told.read_text())
+    return peaks
+
+
+def peak() -> int:
+    """The most bytes that this process has held since it began its program."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        # Not what getrusage says: that begins with what the parent held.
+        lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        return int(lines["VmHWM"].split()[0]) * 1024
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+@contextmanager
+def _works(scorer: Scorer, folder: Path, peers: list[str]) -> Iterator[dict[str, Work]]:
+    threads, rng = scorer.runtime.threads, np.random.default_rng(0)
+    matrix = rng.random((SGEMM_SIZE, SGEMM_SIZE), np.float32)
+    sgemm = open_yardstick("sgemm", threads)
+    photos = draw_collection(folder / "drawn", count=CANDIDATES + 20)
+    files = [resized(path) for path in photos[:PICTURES]]
+    tokens = scorer.encode(photos[: CANDIDATES + 1]).tokens
+    store = folder / "store"
+    with Collection.open(store, scorer, create=True) as collection:
+        for _ in collection.add_files(photos):
+            pass
+
+    def cold() -> float:
+        for path in store.rglob("*"):
+            if path.is_file():
+                forget(path)
+        with Collection.open(store, scorer, read_only=True) as collection:
+            began = perf_counter()
+            collection.search(files[0], candidates=CANDIDATES)
+            return perf_counter() - began
+
+    works: dict[str, Work] = {
+        "sgemm": lambda: sgemm.run(None, {"a": matrix, "b": matrix}),
+        "pairs": lambda: scorer.logits(tokens[:1], tokens[1:]),
+        "pictures": lambda: scorer.encode(files),
+        "cold": cold,
+    }
+    if "vit-s16" in peers:
+        peer, pixels = open_yardstick("vit_s16_pair", threads), rng.random((1, 3, 224, 448), np.float32)
+        works["vit-s16"] = lambda: peer.run(None, {"pixels": pixels})
+    with Collection.open(store, scorer, read_only=True) as collection:
+        works["search"] = lambda: collection.search(files[0], candidates=CANDIDATES)
+        yield works
+
+
+def _result(scorer: Scorer, seconds: dict[str, np.ndarray], rounds: int) -> dict[str, Any]:
+    runtime, flops = scorer.runtime, scorer.runtime.manifest.flops
+    rate = 2 * SGEMM_SIZE**3 / seconds["sgemm"].min()  # what the machine can do is what it did once
+    pair = np.median(seconds["pairs"]) / CANDIDATES
+    return {
+        "machine": {"processor": processor(), "threads": runtime.threads},
+        "model": runtime.name,
+        "revision": runtime.revision,
+        "provider": runtime.provider,
+        "attention_path": runtime.attention_path,
+        "rounds": rounds,
+        "milliseconds": {
+            name: [round(float(value) * 1000, 3) for value in np.percentile(each, [50, 10, 90])]
+            for name, each in seconds.items()
+        },
+        "sgemm_gflops": float(rate / 1e9),
+        "pair_of_sgemm": float(flops["pair"] / pair / rate) if flops else None,
+        "pictures_per_second": float(PICTURES / np.median(seconds["pictures"])),
+        "pairs_per_second": float(1 / pair),
+        "peers": {name: float(np.median(seconds[name]) / pair) for name in PEERS if name in seconds},
+    }
+
+
+def text(result: dict[str, Any]) -> str:
+    """The figures as a table for people."""
+    times = result["milliseconds"]
+
+    def row(what: str, name: str, ratio: str) -> tuple[str, str, str, str]:
+        middle, low, high = times[name]
+        return what, f"{middle:.1f}", f"{low:.1f} to {high:.1f}", ratio
+
+    share = result["pair_of_sgemm"]
+    of_rate = f"{result['pairs_per_second']:,.0f} pairs/s"
+    if share is not None:
+        of_rate += f", {share:.0%} of the rate of sgemm"
+    rows = [
+        row(f"sgemm, {SGEMM_SIZE}^3", "sgemm", f"{result['sgemm_gflops']:.0f} GFLOP/s at best"),
+        row(f"{CANDIDATES} candidates, tokens at hand", "pairs", of_rate),
+        row(f"a search with {CANDIDATES} candidates", "search", "query decoded and encoded, tokens from the store"),
+        row("the same, nothing of the store in memory", "cold", ""),
+        row(f"{PICTURES} JPEGs of 640 x 480 to tokens", "pictures", f"{result['pictures_per_second']:,.0f} pictures/s"),
+        *(
+            row(PEERS[name], name, f"a pair costs {times_dearer:,.0f} times ours")
+            for name, times_dearer in result["peers"].items()
+        ),
+    ]
+    machine = result["machine"]
+    lines = [
+        f"{machine['processor']}, {machine['threads']} threads; {result['provider']}",
+        f"model {result['model']} {result['revision']}; attention by {result['attention_path']}",
+        table(("", "ms", "10 % to 90 %", ""), rows),
+    ]
+    if peaks := result.get("memory"):
+        few, many = (peaks[str(count)] for count in REQUESTS)
+        lines.append(
+            f"peak memory: {few / 2**20:.0f} MiB for {REQUESTS[0]:,} pairs, {many / 2**20:.0f} MiB for "
+            f"{REQUESTS[1]:,}: {many / few:.2f} times"
+        )
+    return "\n".join(lines)
+
+
+def resized(path: Path) -> bytes:
+    """A drawn picture as a JPEG of 640 x 480."""
+    buffer = io.BytesIO()
+    with Image.open(path) as picture:
+        picture.resize((640, 480), Image.Resampling.BICUBIC).save(buffer, "JPEG", quality=90)
+    return buffer.getvalue()
+
+
+def forget(path: Path) -> None:
+    """Ask the system to drop what it keeps of a file, so that it is read from the disk."""
+    if hasattr(os, "posix_fadvise"):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(handle)
+
+
+def processor() -> str:
+    """What this machine computes on, by name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()

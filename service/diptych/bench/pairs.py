@@ -1,0 +1,182 @@
+"""`diptych bench score`: what a large table of pairs costs here, in one process, in several, on Ray nodes, and killed.
+
+Everything runs through the ordinary command line, in processes of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+import numpy as np
+
+from diptych.batch.parts.folder import folder_of
+from diptych.batch.tables.read import digest
+from diptych.bench.collection import cuts
+from diptych.bench.model import processor
+from diptych.console import emit, progress, remark, table
+from diptych.errors import BenchError
+
+_MAIN = "import sys; from diptych.cli.main import main; sys.exit(main())"
+_LOOK = 0.1  # seconds between two looks at the memory
+# Nodes of one processor each, and a head that computes nothing, until standard input ends.
+_NODES = """
+import os, sys
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+from ray.cluster_utils import Cluster
+head = {"num_cpus": 0, "object_store_memory": 100 * 2**20, "include_dashboard": False}
+cluster = Cluster(initialize_head=True, head_node_args=head)
+for _ in range(int(sys.argv[1])):
+    cluster.add_node(num_cpus=1, object_store_memory=100 * 2**20)
+print(cluster.address, flush=True)
+sys.stdin.read()
+cluster.shutdown()
+"""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run `diptych bench score`."""
+    with tempfile.TemporaryDirectory(dir=args.folder, prefix="diptych-bench-") as name:
+        folder = Path(name)
+        remark(args, f"drawing {args.pictures:,} pictures ...")
+        pairs = draw(folder, args.pairs, args.pictures, args)
+        result: dict[str, Any] = {"processor": processor(), "model": args.model, "pairs": args.pairs, "runs": {}}
+        runs = result["runs"]
+        for label, options, nodes in _variants(args.workers, args.nodes):
+            remark(args, f"{label} ...")
+            with _cluster(nodes) as address:
+                rest = [*options, "--address", address] if address else options
+                runs[label] = _scored(pairs, folder / "out.csv", ["--model", args.model, *rest])
+            remark(args, f"... {runs[label]['seconds']:,.1f} s")
+        remark(args, "killed half-way, and resumed ...")
+        runs["killed and resumed"] = _killed(pairs, folder / "out.csv", ["--model", args.model])
+    result["same_bytes"] = len({each.pop("sha256") for each in runs.values()}) == 1
+    emit(args, result, text(result))
+    return 0 if result["same_bytes"] else 1
+
+
+def draw(folder: Path, pairs: int, pictures: int, args: argparse.Namespace | None = None) -> Path:
+    """A table of random pairs of drawn pictures, which lie in `photos` beside it."""
+    (folder / "photos").mkdir()
+    names = [f"photos/{number:07d}.jpg" for number in range(pictures)]
+    with progress((), args, total=pictures, unit="picture", desc="drawing") as bar:
+        for name, picture in zip(names, cuts(pictures, 0), strict=True):
+            picture.save(folder / name, "JPEG", quality=85)
+            bar.update()
+    random = np.random.default_rng(0)
+    with (folder / "pairs.csv").open("w", encoding="utf-8") as file:
+        file.write("image_a,image_b\n")
+        for start in range(0, pairs, 100_000):
+            sides = random.integers(0, pictures, (min(100_000, pairs - start), 2)).tolist()
+            file.writelines(f"{names[a]},{names[b]}\n" for a, b in sides)
+    return folder / "pairs.csv"
+
+
+def text(result: dict[str, Any]) -> str:
+    """The figures as a table for people."""
+    rows = [
+        (
+            label,
+            f"{each['seconds']:,.1f} s",
+            f"{each['scored'] / each['steps']['scoring']:,.0f}",
+            f"{each['encoded'] / each['steps']['encoding']:,.0f}" if each["encoded"] else "",
+            f"{each['peak_bytes'] / 2**20:,.0f} MiB",
+        )
+        for label, each in result["runs"].items()
+    ]
+    said = "every output has the same bytes" if result["same_bytes"] else "THE OUTPUTS DIFFER"
+    shown = table(("", "time", "pairs/s", "pictures/s", "memory"), rows)
+    return "\n".join([result["processor"], f"{result['pairs']:,} pairs, model {result['model']}", shown, said])
+
+
+def memory(process: int) -> int:
+    """Bytes that a process and all below it hold for themselves, without what is mapped from files (on Linux)."""
+    total, waiting = 0, [process]
+    while waiting:
+        base = Path("/proc", str(waiting.pop()))
+        try:
+            lines = dict(line.split(":", 1) for line in (base / "status").read_text().splitlines())
+            total += 1024 * int(lines.get("RssAnon", "0").split()[0])
+            for task in (base / "task").iterdir():
+                waiting += map(int, (task / "children").read_text().split())
+        except OSError:
+            continue  # it ended meanwhile
+    return total
+
+
+def _variants(workers: Sequence[int], nodes: Sequence[int]) -> Iterator[tuple[str, list[str], int]]:
+    yield "one process", [], 0
+    for count in workers:
+        yield f"--workers {count}", ["--workers", str(count)], 0
+    for count in nodes:
+        yield f"Ray, nodes: {count}", ["--engine", "ray"], count
+
+
+def _scored(pairs: Path, output: Path, options: list[str]) -> dict[str, Any]:
+    """One run to its end; the output's digest is kept, the output is not."""
+    most = 0
+    process = _start(pairs, output, options)
+    with process:
+        while process.poll() is None:
+            most = max(most, memory(process.pid))
+            sleep(_LOOK)
+        out, err = process.communicate()
+    if process.returncode:
+        raise BenchError(f"`diptych score {' '.join(options)}` ended with {process.returncode}: {out}{err}")
+    found = json.loads(out)
+    found = {name: found[name] for name in ("seconds", "pictures", "scored", "encoded", "steps")}
+    found |= {"peak_bytes": most, "sha256": digest(output)}
+    output.unlink()
+    return found
+
+
+def _killed(pairs: Path, output: Path, options: list[str]) -> dict[str, Any]:
+    """A run that is killed when half of its parts are there, and the run that goes on."""
+    parts = folder_of(output)
+    process = _start(pairs, output, options)
+    with process:
+        while process.poll() is None:
+            if parts.exists() and (parts / "job.json").exists():
+                sizes = json.loads((parts / "job.json").read_bytes())
+                if len(list(parts.glob("pairs-*.part"))) * 2 >= sizes["rows"] / sizes["pairs_part"]:
+                    break
+            sleep(0.01)
+        process.kill()
+    if output.exists():
+        raise BenchError("the run that was to be killed was over before; ask for more --pairs")
+    return _scored(pairs, output, [*options, "--resume"])
+
+
+def _start(pairs: Path, output: Path, options: list[str]) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", _MAIN, "score", str(pairs), "-o", str(output), "--json", *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@contextmanager
+def _cluster(nodes: int) -> Iterator[str | None]:
+    """The address of a Ray cluster of so many nodes on this machine; without any, None."""
+    if not nodes:
+        yield None
+        return
+    command = [sys.executable, "-c", _NODES, str(nodes)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        address = process.stdout.readline().strip()
+        if not address:
+            raise BenchError("no Ray cluster could be started here; is it installed? pip install 'diptych[ray]'")
+        try:
+            yield address
+        finally:
+            process.stdin.close()
+            process.wait()

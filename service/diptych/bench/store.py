@@ -1,0 +1,145 @@
+"""`diptych bench store`: what a folder or a Milvus server takes to hold so many pictures, and to find among them.
+
+Features are drawn, not computed: it is the place that is measured, and no model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from diptych.bench.model import processor
+from diptych.collection.ingest import BATCH
+from diptych.console import emit, progress, table
+from diptych.errors import BenchError
+from diptych.pictures.content import picture_id
+from diptych.store.backend import Backend, searchable
+from diptych.store.records import NewPicture
+from diptych_runtime.runtime import Runtime
+
+CANDIDATES, QUERIES = 100, 200
+_CLUSTERS = 200  # that embeddings gather about, as photos of the same kinds do
+_KINDS = 10
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run `diptych bench store`."""
+    runtime = Runtime.open(args.model)
+    with searchable(args.store, runtime, create=True, read_only=False) as backend:
+        if backend.count():
+            raise BenchError(f"{backend.name} holds {backend.count():,} pictures; name a new collection for the bench")
+        with progress((), args, total=args.count, unit="picture", desc="adding") as bar:
+            result = measure(backend, runtime, args.count, bar.update)
+    emit(args, result, text(result))
+    return 0
+
+
+def measure(
+    backend: Backend, runtime: Runtime, count: int, on_progress: Callable[[int], object] = lambda done: None
+) -> dict[str, Any]:
+    """Figures of an empty collection that is filled with `count` drawn pictures, searched and emptied again."""
+    embeddings = drawn(count, runtime.embedding_dim)
+    pictures = list(_pictures(embeddings, runtime))
+    ids = [picture.id for picture in pictures]
+    adding = []
+    for start in range(0, count, BATCH):
+        adding.append(_seconds(lambda start=start: backend.insert(pictures[start : start + BATCH])))
+        on_progress(len(pictures[start : start + BATCH]))
+    random = np.random.default_rng(2)
+    queries = embeddings[random.integers(count, size=QUERIES)] + random.normal(0, 0.03, (QUERIES, embeddings.shape[1]))
+    queries = (queries / np.linalg.norm(queries, axis=1, keepdims=True)).astype(np.float32)
+    seconds: dict[str, list[float]] = {"nearest": [], "tokens": [], "records": [], "whole": [], "filtered": []}
+    recall = []
+    for query in queries:
+        began = perf_counter()
+        keys, _ = backend.nearest(query, CANDIDATES, None)
+        found = perf_counter()
+        backend.tokens(keys.tolist())
+        read = perf_counter()
+        records = backend.records(keys.tolist())
+        over = perf_counter()
+        for stage, value in zip(seconds, (found - began, read - found, over - read, over - began), strict=False):
+            seconds[stage].append(value)
+        exact = np.argsort(-(embeddings @ query), kind="stable")[:CANDIDATES]
+        recall.append(len({ids[place] for place in exact} & {record.id for record in records.values()}) / len(exact))
+        seconds["filtered"].append(_seconds(lambda query=query: backend.nearest(query, CANDIDATES, {"kind": 3})))
+    removing = _seconds(lambda: [backend.remove(ids[start : start + 1000]) for start in range(0, count, 1000)])
+    return {
+        "processor": processor(),
+        "store": backend.name,
+        "count": count,
+        "token_bytes": len(pictures[0].tokens),
+        "added_per_second": count / sum(adding),
+        "batch_milliseconds": _percentiles(adding),
+        "milliseconds": {stage: _percentiles(each) for stage, each in seconds.items()},
+        "recall": float(np.mean(recall)),
+        "removed_per_second": count / removing,
+    }
+
+
+def drawn(count: int, dimension: int) -> np.ndarray:
+    """Unit vectors float32 (count, dimension) that gather in clusters, always the same."""
+    random = np.random.default_rng(1)
+    centres = random.normal(size=(_CLUSTERS, dimension))
+    made = centres[random.integers(_CLUSTERS, size=count)] + random.normal(0, 0.7, (count, dimension))
+    return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype("<f4")
+
+
+def text(result: dict[str, Any]) -> str:
+    """The figures as a table for people."""
+    half, most = result["batch_milliseconds"]
+    rows = [
+        ("adding", f"{result['added_per_second']:,.0f}/s", f"{BATCH} at once: {half:.0f} ms", f"p99 {most:.0f} ms"),
+        ("removing", f"{result['removed_per_second']:,.0f}/s", "", ""),
+        *(
+            (_NAMES[stage], "", f"{half:.1f} ms", f"p99 {most:.1f} ms")
+            for stage, (half, most) in result["milliseconds"].items()
+        ),
+        (f"recall@{CANDIDATES}", f"{result['recall']:.4f}", "", ""),
+    ]
+    head = f"{result['count']:,} pictures in {result['store']}, {result['token_bytes']:,} bytes of tokens each"
+    return "\n".join([result["processor"], head, table(("", "", "time", ""), rows)])
+
+
+_NAMES = {
+    "nearest": f"{CANDIDATES} candidates",
+    "tokens": "their tokens",
+    "records": "their records",
+    "whole": "all three",
+    "filtered": f"candidates of one kind in {_KINDS}",
+}
+
+
+def _pictures(embeddings: np.ndarray, runtime: Runtime) -> Iterator[NewPicture]:
+    random = np.random.default_rng(3)
+    for number, embedding in enumerate(embeddings):
+        sha256 = hashlib.sha256(f"drawn {number}".encode()).hexdigest()
+        yield NewPicture(
+            id=picture_id(sha256),
+            sha256=sha256,
+            path=f"/drawn/{number:08d}.jpg",
+            media_type="image/jpeg",
+            width=480,
+            height=360,
+            metadata={"kind": number % _KINDS},
+            revision=runtime.revision,
+            embedding=embedding.tobytes(),
+            tokens=random.random(runtime.token_shape, np.float32).astype("<f2").tobytes(),
+            data=None,
+        )
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    began = perf_counter()
+    work()
+    return perf_counter() - began
+
+
+def _percentiles(seconds: list[float]) -> list[float]:
+    """Milliseconds: half of them took at most the first, 99 % the second."""
+    return [round(1000 * float(value), 2) for value in np.percentile(seconds, [50, 99])]

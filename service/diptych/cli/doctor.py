@@ -1,0 +1,191 @@
+"""`diptych doctor`: what this installation is, what it runs on, and whether it is well."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sqlite3
+from collections.abc import Callable
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from diptych.cli.index import laid_out, load
+from diptych.collection.root import collections_in
+from diptych.console import emit
+from diptych.scoring.scorer import Scorer
+from diptych.store.backend import Place, opened
+from diptych_runtime.decoder import FORMATS, PictureLimits
+from diptych_runtime.errors import ArtifactError, DiptychError
+from diptych_runtime.manifest import Manifest, bundled_models, find_artifact
+from diptych_runtime.threads import cgroup_quota, thread_count
+
+_PACKAGES = (
+    "diptych",
+    "onnxruntime",
+    "onnxruntime-gpu",
+    "faiss-cpu",
+    "numpy",
+    "pillow",
+    "fastapi",
+    "uvicorn",
+    "pyarrow",
+)
+_PAIRS = 16
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run `diptych doctor`: 0 if all is well, 1 if something is damaged or does not run."""
+    problems: list[str] = []
+    report: dict[str, Any] = {
+        "versions": versions(),
+        "threads": threads(),
+        "limits": {**asdict(PictureLimits()), "formats": list(FORMATS)},
+        "models": [_attempt(problems, lambda name=name: inspect_model(name)) for name in bundled_models()],
+        "runtime": _attempt(problems, lambda: measure(load(args))),
+        "store": None if args.store is None else _attempt(problems, lambda: inspect_store(args.store, problems)),
+        "collections": args.collections and _attempt(problems, lambda: inspect_root(args.collections, problems)),
+    }
+    both = [name for name in ("onnxruntime", "onnxruntime-gpu") if report["versions"][name]]
+    if len(both) != 1:
+        found = " and ".join(both) or "neither"
+        problems.append(
+            f"exactly one of onnxruntime and onnxruntime-gpu must be installed, found {found}; uninstall both, then "
+            "`pip install 'diptych[cpu]'` or `pip install 'diptych[gpu]'`"
+        )
+    report["problems"] = problems
+    emit(args, report, _text(report))
+    return 1 if problems else 0
+
+
+def versions() -> dict[str, str | None]:
+    """Versions of Python, SQLite and the packages that matter; None for what is not installed."""
+    found: dict[str, str | None] = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def threads() -> dict[str, Any]:
+    """How many threads are used and where the number comes from."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    quota = cgroup_quota()
+    used = thread_count()
+    reason = "the cores this process may run on" if used == allowed else "the CPU quota of its control group"
+    return {"used": used, "reason": reason, "host_cores": os.cpu_count(), "allowed_cores": allowed, "quota": quota}
+
+
+def inspect_model(name: str) -> dict[str, Any]:
+    """A bundled model, after its files were compared with their digests. Raises ArtifactError."""
+    directory = find_artifact(name)
+    manifest = Manifest.load(directory)
+    for file in manifest.digests:
+        manifest.read_checked(directory, file)
+    return {
+        "name": manifest.name,
+        "revision": manifest.revision,
+        "panel_size": manifest.panel_size,
+        "token_shape": list(manifest.token_shape),
+        "embedding_dim": manifest.embedding_dim,
+        "opset": manifest.opset,
+        "files": sorted(manifest.digests),
+        "thresholds": manifest.thresholds,
+        "questions": {name: asdict(question) for name, question in manifest.questions.items()},
+    }
+
+
+def measure(scorer: Scorer) -> dict[str, Any]:
+    """What the model runs on, and milliseconds for one picture and for one pair among sixteen. Raises ArtifactError."""
+    import onnxruntime
+
+    runtime = scorer.runtime
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (_PAIRS, runtime.panel_size, runtime.panel_size, 3), np.uint8)
+    tokens = scorer.encode_pixels(pixels).tokens
+    forward = scorer.logits(tokens, tokens[::-1])
+    if not np.array_equal(forward, scorer.logits(tokens[::-1], tokens)):
+        raise ArtifactError(f"the order of two pictures changes the score of {runtime.name}; export the model again")
+    return {
+        "model": runtime.name,
+        "revision": runtime.revision,
+        "provider": runtime.provider,
+        "provider_reason": runtime.provider_reason,
+        "available_providers": onnxruntime.get_available_providers(),
+        "attention_path": runtime.attention_path,
+        "threads": runtime.threads,
+        "panel_ms": _milliseconds(lambda: scorer.encode_pixels(pixels)) / _PAIRS,
+        "pair_ms": _milliseconds(lambda: scorer.logits(tokens, tokens[::-1])) / _PAIRS,
+    }
+
+
+def inspect_store(where: Place, problems: list[str]) -> dict[str, Any]:
+    """Counts and health of a collection; what is wrong is added to `problems`. Raises StoreError."""
+    with opened(where, read_only=True) as store:
+        verdict = store.verify()
+        index = {**store.index_facts(), "measured_recall": verdict.recall}
+        found = {**store.stats(), "index": index, "healthy": verdict.healthy, "remarks": verdict.remarks}
+    problems += [f"{where}: {text}" for text in verdict.problems]
+    return found
+
+
+def inspect_root(root: Path, problems: list[str]) -> dict[str, Any]:
+    """What `inspect_store` says of every collection of a root, by name; None for a damaged one. Raises StoreError."""
+    return {
+        name: _attempt(problems, lambda folder=root / name: inspect_store(folder, problems))
+        for name in collections_in(root)
+    }
+
+
+def _attempt(problems: list[str], inspect: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
+    try:
+        return inspect()
+    except DiptychError as error:
+        problems.append(str(error))
+        return None
+
+
+def _milliseconds(work: Callable[[], object]) -> float:
+    """The best of three, as the shortest is the least disturbed."""
+    times = []
+    for _ in range(3):
+        began = perf_counter()
+        work()
+        times.append(perf_counter() - began)
+    return round(1000 * min(times), 3)
+
+
+def _text(report: dict[str, Any]) -> str:
+    limits, counted, runtime = report["limits"], report["threads"], report["runtime"]
+    lines = [
+        "versions   " + ", ".join(f"{name} {found or 'not installed'}" for name, found in report["versions"].items())
+    ]
+    lines.append(
+        f"threads    {counted['used']}: {counted['reason']} (host {counted['host_cores']}, allowed "
+        f"{counted['allowed_cores']}, quota {counted['quota'] or 'none'})"
+    )
+    lines.append(
+        f"limits     {limits['bytes'] / 2**20:.0f} MiB, {limits['pixels'] / 1e6:.0f} megapixels, sides from "
+        f"{limits['side']} pixels; {', '.join(limits['formats'])}"
+    )
+    models = [f"{model['name']} ({model['revision']}, digests right)" for model in report["models"] if model]
+    lines.append("models     " + (", ".join(models) or "none bundled"))
+    if runtime:
+        lines.append(f"provider   {runtime['provider']} ({runtime['provider_reason']})")
+        lines.append(f"attention  {runtime['attention_path']}")
+        lines.append(
+            f"speed      {runtime['model']}: {runtime['panel_ms']:.2f} ms a picture, {runtime['pair_ms']:.2f} ms a pair"
+        )
+    for store in filter(None, [report["store"], *(report["collections"] or {}).values()]):
+        index = laid_out(store["index"])
+        lines.append(f"store      {store['directory']}: {store['pictures']:,} pictures; index {index}")
+        lines += [f"           {text}" for text in store["remarks"]]
+    lines += [f"problem    {text}" for text in report["problems"]] or ["all is well"]
+    return "\n".join(lines)

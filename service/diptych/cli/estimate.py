@@ -1,0 +1,83 @@
+"""`diptych estimate`: the tables for people, and the same as JSON."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from diptych.bench.estimate.figures import Figures, measured
+from diptych.bench.estimate.plan import Load, Machine, Plan, planned
+from diptych.cli.index import load
+from diptych.console import emit, remark, table
+from diptych.errors import EstimateError
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run `diptych estimate`."""
+    remark(args, "measuring what one picture, one pair and one vector cost here ...")
+    figures = measured(load(args))
+    machine = Machine(args.cores, args.memory, args.price, args.disk_price, args.free_reads, args.read_price)
+    loads = [Load(count, args.queries, args.candidates, args.seconds, args.tokens) for count in args.pictures]
+    try:
+        plans = [planned(figures, one, machine) for one in loads]
+    except ValueError as error:
+        raise EstimateError(str(error)) from None
+    cases = [{**asdict(one), **asdict(plan)} for one, plan in zip(loads, plans, strict=True)]
+    data = {"figures": asdict(figures), "machine": asdict(machine), "estimates": cases}
+    emit(args, data, text(figures, machine, loads, plans))
+    return 0
+
+
+def text(figures: Figures, machine: Machine, loads: list[Load], plans: list[Plan]) -> str:
+    """The figures that were measured, what was assumed, and a column for each number of pictures."""
+    measured = [
+        ("a picture, decoded and encoded", f"{figures.picture_seconds * 1e3:.2f} ms of a core"),
+        ("a pair scored", f"{figures.pair_seconds * 1e3:.3f} ms of a core"),
+        ("a candidate's tokens read", f"{figures.fetch_seconds * 1e6:.1f} us of a core"),
+        ("a million vectors compared with", f"{figures.vector_seconds * 1e9:.1f} ms of a core"),
+        ("a picture in the database, beside its features", f"{figures.record_bytes:.0f} bytes"),
+        ("tokens in 8 bits change a raw score by", f"{figures.int8_error:.3f} at most"),
+        ("of the ten best of a ranking stay", f"{figures.int8_order:.0%}"),
+    ]
+    first = loads[0]
+    rows: list[tuple[str, list[str]]] = [
+        ("vectors, in memory", [_size(plan.vector_bytes) for plan in plans]),
+        ("tokens in float16", [_size(plan.token_bytes["float16"]) for plan in plans]),
+        ("tokens in int8", [_size(plan.token_bytes["int8"]) for plan in plans]),
+        ("records", [_size(plan.record_bytes) for plan in plans]),
+        ("lists a shard", [f"{plan.lists:,}" for plan in plans]),
+        *(
+            (f"a query: {stage}", [f"{plan.core_seconds[stage] * 1e3:.1f} core-ms" for plan in plans])
+            for stage in plans[0].core_seconds
+        ),
+        ("shards x groups", [f"{plan.shards:,} x {plan.groups:,}" for plan in plans]),
+        ("machines", [f"{plan.machines:,}" for plan in plans]),
+        ("cores busy", [f"{plan.busy:.0%}" for plan in plans]),
+        ("an answer, p50", [f"{plan.p50 * 1e3:.0f} ms" for plan in plans]),
+        ("an answer, p99", [f"{plan.p99 * 1e3:.0f} ms" for plan in plans]),
+        ("reads a second, a machine", [f"{plan.reads:,.0f}" for plan in plans]),
+        ("filling it, on these machines", [f"{plan.filling_hours:,.1f} h" for plan in plans]),
+        *((f"a month: {item}", [f"${plan.dollars[item]:,.0f}" for plan in plans]) for item in plans[0].dollars),
+        ("a month", [f"${sum(plan.dollars.values()):,.0f}" for plan in plans]),
+        ("first bottleneck", [plan.bottleneck for plan in plans]),
+    ]
+    return "\n".join(
+        [
+            f"{figures.processor}, one core; model {figures.model}",
+            table(("measured", ""), measured),
+            "",
+            f"{first.queries:g} queries a second, {first.candidates} candidates each, p99 within {first.seconds:g} s, "
+            f"tokens in {first.tokens};",
+            f"machines of {machine.cores} such cores and {machine.memory:g} GiB at ${machine.price:g} a month, disk "
+            f"${machine.disk_price:g} a GiB, ${machine.read_price:g} a read/s beyond {machine.free_reads:,}",
+            table(("pictures", *(f"{one.pictures:,}" for one in loads)), [(name, *values) for name, values in rows]),
+        ]
+    )
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:,.3g} TB"

@@ -1,0 +1,125 @@
+"""`diptych search`, `rerank` and `explain`: which pictures are like this one, and where?"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+from diptych.cli.index import load
+from diptych.cli.outputs import check_output
+from diptych.collection.collection import Collection
+from diptych.collection.search import Match
+from diptych.console import emit, remark, table
+from diptych.pictures.sources import pictures
+from diptych.scoring import explanation
+from diptych.scoring.scorer import Scorer
+from diptych_runtime.atomic import write_durably
+from diptych_runtime.decoder import open_picture
+
+
+def search(args: argparse.Namespace) -> int:
+    """Run `diptych search`; works beside a running writer."""
+    scorer = load(args)
+    (query,) = pictures(args, [args.query])
+    with Collection.open(args.store, scorer, read_only=True) as collection:
+        result = collection.search(
+            query, top=args.top, candidates=args.candidates, enough=args.enough, filter=args.filter
+        )
+        total = len(collection)
+    rows = [
+        (
+            match.rank + 1,
+            _moved(match),
+            "-" if match.relevance_score is None else f"{match.relevance_score:.4f}",
+            match.verdict or "-",
+            f"{match.similarity:.4f}",
+            match.path or match.id,
+        )
+        for match in result.matches
+    ]
+    nothing = "no picture meets the filter" if total else "the collection is empty"
+    emit(
+        args,
+        {"query": args.query, **_asked(scorer), **asdict(result)},
+        table(("rank", "moved", "score", "verdict", "cosine", "path"), rows) if rows else nothing,
+    )
+    times = ", ".join(f"{stage} {1000 * seconds:.0f} ms" for stage, seconds in result.timings.items())
+    remark(args, f"{total:,} pictures, {result.looked_at} of them looked at; {times}")
+    return 0
+
+
+def rerank(args: argparse.Namespace) -> int:
+    """Run `diptych rerank`."""
+    scorer = load(args)
+    query, *candidates = pictures(args, [args.query, *args.candidates])
+    ranking = scorer.rank(query, candidates, args.top)
+    results = [
+        {
+            "index": entry["corpus_id"],
+            "path": args.candidates[entry["corpus_id"]],
+            "relevance_score": entry["score"],
+            "raw_score": entry["raw_score"],
+            "verdict": scorer.verdict(entry["score"]),
+        }
+        for entry in ranking
+    ]
+    rows = [
+        (place + 1, f"{entry['relevance_score']:.4f}", entry["verdict"], f"{entry['raw_score']:.4f}", entry["path"])
+        for place, entry in enumerate(results)
+    ]
+    emit(
+        args,
+        {"query": args.query, **_asked(scorer), "results": results},
+        table(("rank", "score", "verdict", "raw score", "path"), rows),
+    )
+    return 0
+
+
+def explain(args: argparse.Namespace) -> int:
+    """Run `diptych explain`."""
+    if args.output:
+        check_output(args.output, (args.a, args.b))
+    scorer = load(args)
+    sides = pictures(args, [args.a, args.b])
+    found = explanation.explain(scorer, *scorer.encode(sides).tokens, links=args.links)
+    if args.output:
+        opened = (scorer.decoder.run(partial(open_picture, side, scorer.limits)) for side in sides)
+        write_durably(Path(args.output), explanation.overlay(found, *opened))
+    verdict = scorer.verdict(found.relevance_score)
+    links = [(found.place(link.first), found.place(link.second), link.share) for link in found.links]
+    rows = [("{},{}".format(*a), "{},{}".format(*b), f"{share:.4f}") for a, b, share in links]
+    rows_and_columns = "{} x {}".format(*found.grid)
+    lines = [
+        f"score {found.relevance_score:.4f}, {verdict}, raw score {found.raw_score:.4f}; "
+        f"{found.crossing:.0%} of the attention crosses, over {rows_and_columns} patches each",
+        *([table(("A row,column", "B row,column", "share"), rows)] if rows else []),
+        *([f"drawn: {args.output}"] if args.output else []),
+    ]
+    emit(
+        args,
+        {
+            "a": args.a,
+            "b": args.b,
+            "model": scorer.runtime.name,
+            "relevance_score": found.relevance_score,
+            "raw_score": found.raw_score,
+            "verdict": verdict,
+            "grid": found.grid,
+            "crossing": found.crossing,
+            "links": [{"a": a, "b": b, "share": share} for a, b, share in links],
+            "overlay": args.output,
+        },
+        "\n".join(lines),
+    )
+    return 0
+
+
+def _asked(scorer: Scorer) -> dict[str, str]:
+    return {"model": scorer.runtime.name, "question": scorer.runtime.question}
+
+
+def _moved(match: Match) -> str:
+    """How far the second look moved a picture: +3 is three places up."""
+    return f"{match.first_rank - match.rank:+d}" if match.first_rank != match.rank else "0"

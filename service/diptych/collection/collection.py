@@ -1,0 +1,308 @@
+"""`Collection`: a place that remembers pictures and finds those that show the same thing."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from diptych.collection import search as stages
+from diptych.collection.ingest import (
+    Added,
+    Arrival,
+    Known,
+    batches,
+    checked_metadata,
+    foreseen,
+    full_path,
+    receive,
+    rows,
+)
+from diptych.collection.rebuild import Failure, Rebuilt
+from diptych.collection.search import SearchResult
+from diptych.errors import StoreError, UnknownPictureError
+from diptych.pictures.content import Content, thumbnail
+from diptych.scoring.scorer import Scorer
+from diptych.scoring.threads import each
+from diptych.store.backend import Backend, Place, searchable
+from diptych.store.index.candidates import CandidateIndex
+from diptych.store.index.layout import Kind
+from diptych.store.originals import original
+from diptych.store.records import Record
+from diptych.store.sqlite.backend import Local
+from diptych.store.sqlite.verify import Verdict
+from diptych_runtime.decoder import PictureSource
+from diptych_runtime.errors import PictureError
+
+Records = list[Record]
+Acknowledged = list[Added]
+Received = list[Content | Known | PictureError]
+Refusal = Callable[[Path, PictureError], None]
+
+logger = logging.getLogger(__name__)
+
+
+class Collection:
+    """Pictures and their features in a folder or on a Milvus server; may be used from several threads at once.
+
+    >>> with Collection.open("store", Scorer.load(), create=True) as collection:
+    ...     collection.add("cat.jpg")
+    ...     collection.search("cat-cropped.jpg").matches
+    """
+
+    def __init__(self, backend: Backend, scorer: Scorer) -> None:
+        """Prefer `Collection.open`; both must belong together."""
+        self.backend = backend
+        self.scorer = scorer
+
+    @classmethod
+    def open(cls, where: Place, scorer: Scorer, *, create: bool = False, read_only: bool = False) -> Collection:
+        """Open the collection in a folder, or at an address like `milvus://host:19530/photos`.
+
+        One process may write to a folder, others may open it with `read_only=True` at the same time; a damaged or stale
+        index cache is repaired on the way. On Milvus all may write. Raises StoreError, ModelMismatchError if its
+        pictures were embedded by another model, and ValueError for an address that is none.
+        """
+        return cls(searchable(where, scorer.runtime, create=create, read_only=read_only), scorer)
+
+    @property
+    def name(self) -> str:
+        """Where the collection is, as `--store` takes it."""
+        return self.backend.name
+
+    @property
+    def store(self) -> Local:
+        """The store of a collection in a folder. Raises StoreError for one elsewhere."""
+        if not isinstance(self.backend, Local):
+            raise StoreError(f"the collection {self.name} is not in a folder of this machine")
+        return self.backend
+
+    @property
+    def index(self) -> CandidateIndex:
+        """The candidate index of a collection in a folder. Raises StoreError for one elsewhere."""
+        return self.store.index
+
+    @property
+    def directory(self) -> Path:
+        """The folder of a collection in a folder. Raises StoreError for one elsewhere."""
+        return self.store.directory
+
+    def close(self) -> None:
+        """Let go of it; the writer of a folder writes the index cache and lets the next one in.
+
+        Nothing is lost without it; the next start takes longer. Waits for an index that is being made anew.
+        """
+        self.backend.close()
+
+    def __enter__(self) -> Collection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return self.backend.count()
+
+    def add(
+        self,
+        source: PictureSource,
+        *,
+        path: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        keep_bytes: bool = False,
+        dry_run: bool = False,
+    ) -> Added:
+        """Add one picture; it is on the disk when this returns. The same content again changes nothing.
+
+        `path` says where it can be found again (by default the file it came from); with `keep_bytes` the file itself is
+        kept. With `dry_run` all is checked alike and nothing is written. Raises PictureError, and ValueError for
+        metadata that is not JSON.
+        """
+        facts = checked_metadata(metadata)
+        name = path
+        if path is None and isinstance(source, str | os.PathLike):
+            name, path = os.fspath(source), full_path(source)
+        if keep_bytes:
+            self.backend.check_keeping()
+        content = receive(source, self.backend, self.scorer, name=name, keep=keep_bytes)
+        arrivals = [Arrival(content, path, facts)]
+        return (foreseen(arrivals, set()) if dry_run else self.commit(arrivals))[0]
+
+    def add_files(
+        self,
+        paths: Iterable[Path],
+        *,
+        on_error: Refusal | None = None,
+        keep_bytes: bool = False,
+        dry_run: bool = False,
+    ) -> Iterator[Added]:
+        """Add picture files in batches; what is yielded is on the disk. Memory stays bounded.
+
+        A file that cannot be read is skipped and given to `on_error` (or logged). Stop at any time: what was yielded
+        stays, and running it again takes up the rest. With `dry_run` all is checked alike and nothing is written.
+        """
+        met: set[str] = set()
+        for batch in batches(map(Path, paths)):
+            received = self.receive([(path, str(path)) for path in batch], keep_bytes=keep_bytes)
+            arrivals = []
+            for path, content in zip(batch, received, strict=True):
+                if isinstance(content, PictureError):
+                    (on_error or _log_refusal)(path, content)
+                else:
+                    arrivals.append(Arrival(content, full_path(path), {}))
+            yield from foreseen(arrivals, met) if dry_run else self.commit(arrivals)
+
+    def receive(self, pictures: Sequence[tuple[PictureSource, str | None]], *, keep_bytes: bool = False) -> Received:
+        """Read and check pictures, (source, name for its error) each, and write nothing; `commit` adds them.
+
+        Where one cannot be read, its error stands in its place. Raises NoOriginalsError if their bytes cannot be kept.
+        """
+        if keep_bytes:
+            self.backend.check_keeping()
+        return each(
+            lambda picture: receive(picture[0], self.backend, self.scorer, name=picture[1], keep=keep_bytes),
+            pictures,
+            self.scorer.runtime.threads,
+        )
+
+    def search(
+        self,
+        query: PictureSource,
+        *,
+        top: int = 10,
+        candidates: int = 100,
+        enough: float | None = None,
+        filter: dict[str, Any] | None = None,
+    ) -> SearchResult:
+        """The `top` best of the collection: `candidates` by embedding, then re-ranked by the pair graph.
+
+        With `enough` in (0, 1], an approximation: once `top` candidates, which are looked at in their first order, have
+        that relevance, the others are not looked at. `filter` is a condition on metadata (see `filters`): there is
+        nothing but the pictures that meet it. Raises PictureError for the query, ValueError for numbers out of their
+        range and for what is no condition.
+        """
+        return stages.search(
+            self.backend,
+            self.scorer,
+            query,
+            top=top,
+            candidates=candidates,
+            enough=enough,
+            filter=filter,
+        )
+
+    def get(self, id: str) -> Record:
+        """What is remembered about a picture. Raises UnknownPictureError."""
+        record = self.backend.get(id)
+        if record is None:
+            raise self._unknown(id)
+        return record
+
+    def panel(self, id: str) -> tuple[np.ndarray, np.ndarray]:
+        """Stored tokens float16 (N, M, d) and embedding float32 (e,); no file is read. Raises UnknownPictureError."""
+        try:
+            return self.panels([id])[id]
+        except KeyError:
+            raise self._unknown(id) from None
+
+    def panels(self, ids: Sequence[str]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """What `panel` says of many, by id, in one reading; those that are not there are left out."""
+        shape = self.scorer.runtime.token_shape
+        return {
+            id: (np.frombuffer(tokens, "<f2").reshape(shape), np.frombuffer(embedding, "<f4"))
+            for id, (tokens, embedding) in self.backend.panels(ids).items()
+        }
+
+    def content(self, id: str) -> tuple[bytes, str]:
+        """(bytes, media type) of a picture's file, as it was when it was added.
+
+        Raises UnknownPictureError if there is no such picture, or if its file was not kept and is gone or changed.
+        """
+        record = self.get(id)
+        return original(self.backend, record, self.scorer.limits), record.media_type
+
+    def thumbnail(self, id: str, side: int = 256) -> bytes:
+        """A JPEG whose longer side has at most `side` pixels. Raises UnknownPictureError like `content`."""
+        if side < 1:
+            raise ValueError(f"side must be at least 1, got {side}")
+        data, _ = self.content(id)
+        return self.scorer.decoder.run(partial(thumbnail, data, side, self.scorer.limits, name=id))
+
+    def remove(self, id: str) -> bool:
+        """Forget a picture (its file is left alone); no later search returns it. False if there was none."""
+        return self.backend.remove([id])[0]
+
+    def list(self, limit: int = 100, after: str | None = None, *, filter: dict[str, Any] | None = None) -> Records:
+        """Up to `limit` records in the order they were added, beginning behind the id `after`.
+
+        `filter` is a condition on metadata (see `filters`). Raises UnknownPictureError if there is no picture `after`,
+        ValueError for what is no condition.
+        """
+        if limit < 1:
+            raise ValueError(f"limit must be at least 1, got {limit}")
+        if after is not None:
+            self.get(after)
+        return self.backend.page(limit, after, filter)
+
+    def stats(self) -> dict[str, Any]:
+        """Counts and sizes, the model and the state of the index, as JSON values."""
+        runtime = self.scorer.runtime
+        return {
+            **self.backend.stats(),
+            "model": {"name": runtime.name, "revision": runtime.revision},
+            "index": self.backend.index_facts(),
+        }
+
+    def verify(self) -> Verdict:
+        """Check every record, every stored feature and the index; slow on purpose, and changes nothing."""
+        return self.backend.verify()
+
+    def rebuild(
+        self,
+        *,
+        everything: bool = False,
+        index: Kind | None = None,
+        on_error: Failure | None = None,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> Rebuilt:
+        """Embed damaged pictures anew (with `everything`: all of them) and make the index from what is stored alone.
+
+        `index` is its kind from now on: "exact", "ivf" (approximate), or "auto", by the number of pictures.
+        """
+        return self.backend.rebuild(
+            self.scorer, everything=everything, index=index, on_error=on_error, on_progress=on_progress
+        )
+
+    def commit(self, arrivals: Sequence[Arrival]) -> Acknowledged:
+        """Write pictures in one go and let the index follow; they are on the disk when this returns."""
+        new = rows(arrivals, self.scorer)
+        known = [
+            (arrival.content.id, arrival.path, arrival.content.data)
+            for arrival in arrivals
+            if isinstance(arrival.content, Known)
+        ]
+        fresh = self.backend.insert(new) if new else ()
+        if known:
+            self.backend.complete(known)
+        first = {row.id for row, was_new in zip(new, fresh, strict=True) if was_new}
+        added = []
+        for arrival in arrivals:
+            id = arrival.content.id
+            added.append(Added(id, id in first))
+            first.discard(id)
+        return added
+
+    def _unknown(self, id: str) -> UnknownPictureError:
+        return UnknownPictureError(f"the collection {self.name} has no picture {id[:64]!r}")
+
+
+def _log_refusal(path: Path, error: PictureError) -> None:
+    logger.warning("skipped %s", error)

@@ -1,0 +1,217 @@
+"""Pictures on their way in: read, checked, encoded and turned into rows, a batch at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from diptych.pictures.content import Content, describe, picture_id, read_bytes
+from diptych.scoring.scorer import Scorer
+from diptych.store.records import NewPicture
+from diptych_runtime.decoder import PictureSource
+from diptych_runtime.errors import PictureError
+
+BATCH = 64
+BATCH_BYTES = 64 * 1024 * 1024
+# A reader of the answers gives up somewhere, the JSON writer of the HTTP service at 255.
+METADATA_DEPTH = 100
+METADATA_BYTES = 64 * 1024  # of a picture, as JSON
+
+
+class Holder(Protocol):
+    """What knows which pictures there are already."""
+
+    def known(self, ids: Sequence[str]) -> set[str]:
+        """Those of the ids that are there."""
+        ...
+
+
+@dataclass(frozen=True)
+class Known:
+    """A picture that the collection holds already; `data` are its bytes if they are to be kept."""
+
+    id: str
+    data: bytes | None
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A checked picture of which a worker has made the features: `embedding` float32, `tokens` float16, as stored."""
+
+    sha256: str
+    media_type: str
+    width: int
+    height: int
+    embedding: bytes
+    tokens: bytes
+    data: bytes | None = None
+
+    @classmethod
+    def of(cls, content: Content, embedding: bytes, tokens: bytes) -> Encoded:
+        """A content with its features in place of its pixels."""
+        facts = content.sha256, content.media_type, content.width, content.height
+        return cls(*facts, embedding, tokens, content.data)
+
+    @property
+    def id(self) -> str:
+        """The picture's name in every collection, like `Content.id`."""
+        return picture_id(self.sha256)
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A picture to be added, with what is to be remembered beside it."""
+
+    content: Content | Encoded | Known
+    path: str | None
+    metadata: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Added:
+    """A picture that is safely on the disk (or, in a dry run, would be); `created` is False if it was there already."""
+
+    id: str
+    created: bool
+
+
+def batches(paths: Iterable[Path]) -> Iterator[list[Path]]:
+    """Paths in groups of at most 64 files and about 64 MiB, so that memory stays bounded whatever is to be kept."""
+    batch: list[Path] = []
+    held = 0
+    for path in paths:
+        try:
+            size = path.stat().st_size
+        except OSError:  # the decoder will say what is wrong with it
+            size = 0
+        if batch and (len(batch) == BATCH or held + size > BATCH_BYTES):
+            yield batch
+            batch, held = [], 0
+        batch.append(path)
+        held += size
+    if batch:
+        yield batch
+
+
+def full_path(path: str | os.PathLike[str]) -> str:
+    """A path as the collection keeps it: absolute, without `..`, links left as the user named them."""
+    return os.path.abspath(path)  # noqa: PTH100 - Path.resolve would follow links
+
+
+def receive(source: PictureSource, holder: Holder, scorer: Scorer, *, name: str | None, keep: bool) -> Content | Known:
+    """Read and check a picture, unless its content is there already; its bytes are let go if nobody keeps them.
+
+    Raises PictureError, also for a file whose name is not UTF-8: the database could not keep it.
+    """
+    if isinstance(source, str | os.PathLike):
+        check_name(full_path(source))
+    data = read_bytes(source, scorer.limits, name=name)
+    id = picture_id(hashlib.sha256(data).hexdigest())
+    if holder.known([id]):
+        return Known(id, data if keep else None)
+    content = scorer.decoder.run(partial(describe, data, scorer.runtime.panel_size, scorer.limits, name=name))
+    return replace(content, data=data) if keep else content
+
+
+def rows(arrivals: Sequence[Arrival], scorer: Scorer) -> list[NewPicture]:
+    """Encode the new ones among the pictures and make the rows that go into the database."""
+    unmade = [arrival.content for arrival in arrivals if isinstance(arrival.content, Content)]
+    made = iter(features([content.pixels for content in unmade], scorer))
+    fresh = [
+        (arrival, Encoded.of(content, *next(made)) if isinstance(content, Content) else content)
+        for arrival in arrivals
+        if not isinstance(content := arrival.content, Known)
+    ]
+    return [
+        NewPicture(
+            id=content.id,
+            sha256=content.sha256,
+            path=arrival.path,
+            media_type=content.media_type,
+            width=content.width,
+            height=content.height,
+            metadata=arrival.metadata,
+            revision=scorer.runtime.revision,
+            embedding=content.embedding,
+            tokens=content.tokens,
+            data=content.data,
+        )
+        for arrival, content in fresh
+    ]
+
+
+def foreseen(arrivals: Sequence[Arrival], met: set[str]) -> list[Added]:
+    """What `commit` would acknowledge, without writing; `met` remembers what came before, for what comes twice."""
+    found = []
+    for arrival in arrivals:
+        id = arrival.content.id
+        found.append(Added(id, not isinstance(arrival.content, Known) and id not in met))
+        met.add(id)
+    return found
+
+
+def features(pixels: Sequence[np.ndarray], scorer: Scorer) -> list[tuple[bytes, bytes]]:
+    """(embedding, tokens) of each picture, as little-endian float32 and float16 bytes."""
+    if not pixels:
+        return []
+    panels = scorer.encode_pixels(np.stack(pixels))
+    return [
+        (embedding.astype("<f4").tobytes(), tokens.astype("<f2").tobytes())
+        for embedding, tokens in zip(panels.embeddings, panels.tokens, strict=True)
+    ]
+
+
+def checked_metadata(metadata: dict[str, Any] | None) -> dict[str, Any]:
+    """The metadata as JSON keeps it; raises ValueError for what JSON cannot hold."""
+    if metadata is None:
+        return {}
+    try:
+        # Encoded, so that half a surrogate pair is refused here and not by whoever asks for it later.
+        text = json.dumps(metadata, allow_nan=False, ensure_ascii=False).encode()
+        kept = json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"metadata must be a dict of JSON values: {error}") from None
+    if not isinstance(kept, dict):
+        raise ValueError(f"metadata must be a dict of JSON values, got {type(metadata).__name__}")
+    if _deeper_than(METADATA_DEPTH, kept):
+        raise ValueError(f"metadata may be nested {METADATA_DEPTH} levels deep, and this is nested deeper")
+    if len(text) > METADATA_BYTES:
+        raise ValueError(f"metadata may have {METADATA_BYTES:,} bytes as JSON, and this has {len(text):,}")
+    return kept
+
+
+def _deeper_than(depth: int, value: Any) -> bool:
+    level = [value]
+    for _ in range(depth):
+        level = [inner for outer in level for inner in _inside(outer)]
+    return any(isinstance(inner, dict | list) for inner in level)
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def can_be_kept(name: str) -> bool:
+    """Whether the database can hold a name: it takes UTF-8 only, a file system takes more."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check_name(path: str) -> None:
+    """Raise PictureError for a name that the database cannot hold."""
+    if not can_be_kept(path):
+        shown = path.encode("utf-8", "backslashreplace").decode()
+        raise PictureError(f"{shown} has a name that is not UTF-8; rename it")

@@ -1,0 +1,266 @@
+"""`Collections`: several collections by name, which share one scorer and are found by requests at the same time."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Condition, Lock
+from types import TracebackType
+
+from diptych.collection.collection import Collection
+from diptych.collection.root import Root, check_name, collections_in
+from diptych.errors import (
+    CollectionKeptError,
+    CollectionNameError,
+    DamagedCollectionError,
+    StoreError,
+    UnknownCollectionError,
+)
+from diptych.scoring.scorer import Scorer
+from diptych_runtime.atomic import disk_bytes
+from diptych_runtime.errors import DiptychError
+
+DEFAULT = "default"
+PATIENCE = 30.0  # seconds for those who are at a collection that is to be removed or closed
+_SHOWN = 20
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class _Place:
+    """A collection, or, with a `fault`, why it could not be opened; `users` counts who is at it right now."""
+
+    name: str
+    collection: Collection | None
+    fault: str = ""
+    users: int = 0
+    leaving: bool = False
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A collection in a few figures, None where they are not to be known; a damaged one has a `fault` instead."""
+
+    name: str
+    pictures: int | None
+    disk_bytes: int | None
+    generation: int | None
+    fault: str | None
+
+
+class Collections:
+    """The collections of a service: those in the folders of a root, one that somebody else looks after, or none.
+
+    Thread-safe; each collection has its own locks, so that none waits for another.
+
+    >>> with Collections.open("root", Scorer.load()) as collections:
+    ...     collections.create("shoes")
+    ...     with collections.using("shoes") as shoes:
+    ...         shoes.add("boot.jpg")
+    """
+
+    def __init__(self, places: dict[str, _Place], home: tuple[Root, Scorer] | None = None) -> None:
+        """Prefer `Collections.open` and `Collections.of`."""
+        self._places, self._home = places, home
+        self._changed = Condition()  # of places and their users; never held while a disk is waited for
+        self._changing = Lock()  # one collection is made or removed at a time
+
+    @classmethod
+    def of(cls, stored: Collections | Collection | None) -> Collections:
+        """These collections, or just this one under the name "default", which stays its owner's to close, or none."""
+        if isinstance(stored, Collections):
+            return stored
+        return cls({} if stored is None else {DEFAULT: _Place(stored.name, stored)})
+
+    @classmethod
+    def open(cls, root: str | os.PathLike[str], scorer: Scorer) -> Collections:
+        """Open every collection in the folders of `root`, which is made if it is not there.
+
+        One that cannot be opened is kept as damaged, with the reason, and takes no other down. Raises StoreError if
+        another process has the root or it cannot be written.
+        """
+        home = Root(Path(root))
+        home.tidy()
+        return cls({name: _opened(home.folder / name, scorer) for name in collections_in(home.folder)}, (home, scorer))
+
+    def close(self) -> None:
+        """Close the collections of a root, once nobody is at them; after half a minute all the same."""
+        if self._home is None:
+            return
+        end = time.monotonic() + PATIENCE
+        with self._changing:
+            for place in self._places.values():
+                self._drain(place, end - time.monotonic())
+                if place.collection is not None:
+                    place.collection.close()
+            self._home[0].release()
+
+    def __enter__(self) -> Collections:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def fixed(self) -> bool:
+        """Whether collections can neither be made nor removed, as there is no root."""
+        return self._home is None
+
+    def names(self) -> list[str]:
+        """The names of all, damaged ones too, in alphabetical order."""
+        with self._changed:
+            return sorted(self._places)
+
+    def opened(self) -> dict[str, Collection]:
+        """Those that can be used, by name."""
+        with self._changed:
+            places = sorted(self._places.items())
+        found = ((name, place.collection) for name, place in places if not place.leaving)
+        return {name: collection for name, collection in found if collection is not None}
+
+    def damaged(self) -> dict[str, str]:
+        """Why those that are damaged could not be opened, by name."""
+        with self._changed:
+            return {name: place.fault for name, place in sorted(self._places.items()) if place.fault}
+
+    def resolve(self, name: str | None) -> str:
+        """The name that is meant: without one the only collection's, or else "default".
+
+        Raises UnknownCollectionError, and CollectionNameError if several could be meant.
+        """
+        names = self.names()
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        there = f"there are {', '.join(names[:_SHOWN])}{more}" if names else "there is none yet"
+        if name is None:
+            name = names[0] if len(names) == 1 else DEFAULT
+            if name not in names and names:
+                raise CollectionNameError(f"expected the name of a collection, as there are several; {there}")
+        if name not in names:
+            raise UnknownCollectionError(f"no collection is called {name[:64]!r}; {there}")
+        return name
+
+    @contextmanager
+    def using(self, name: str | None = None) -> Iterator[Collection]:
+        """The collection of this name; as long as the block runs, it is neither removed nor closed.
+
+        Raises what `resolve` does, and DamagedCollectionError.
+        """
+        with self._changed:
+            name = self.resolve(name)
+            place = self._places[name]
+            if place.leaving:
+                raise UnknownCollectionError(f"the collection {name} is being removed")
+            if place.collection is None:
+                raise DamagedCollectionError(
+                    f"the collection {name} could not be opened: {place.fault}. See what is damaged by `diptych index "
+                    f"verify --store {place.name}`, mend it by `diptych index rebuild --store {place.name}`, "
+                    "and create it once more by its name, which opens it"
+                )
+            place.users += 1
+        try:
+            yield place.collection
+        finally:
+            with self._changed:
+                place.users -= 1
+                self._changed.notify_all()
+
+    def summary(self, name: str) -> Summary:
+        """The figures of one collection. Raises UnknownCollectionError."""
+        fault = self.damaged().get(name)
+        if fault is not None:
+            return Summary(name, None, disk_bytes(Path(self._places[name].name)), None, fault)
+        with self.using(name) as collection:
+            backend = collection.backend
+            return Summary(name, backend.count(), backend.disk_bytes(), backend.indexed()[1], None)
+
+    def summaries(self) -> list[Summary]:
+        """The figures of all."""
+        found = []
+        for name in self.names():
+            with suppress(UnknownCollectionError):  # removed meanwhile
+                found.append(self.summary(name))
+        return found
+
+    def create(self, name: str) -> bool:
+        """Make a collection, which is on the disk when this returns; False if it was there. A damaged one is opened.
+
+        Raises CollectionNameError, DamagedCollectionError, and StoreError if it cannot be written.
+        """
+        root, scorer = self._changeable()
+        check_name(name)
+        with self._changing:
+            if name in self.opened():
+                return False
+            new = name not in collections_in(root.folder)
+            if new:
+                root.make(name)
+            place = _opened(root.folder / name, scorer)
+            with self._changed:
+                self._places[name] = place
+            with self.using(name):  # or it says what is wrong
+                return new
+
+    def remove(self, name: str, pictures: int = 0, *, patience: float = PATIENCE) -> None:
+        """Remove a collection with exactly so many pictures and all that Diptych keeps of them, for good.
+
+        Waits up to `patience` seconds for those who are at it, while nobody else gets it. Raises
+        UnknownCollectionError, DamagedCollectionError, CollectionKeptError if it has another number of pictures,
+        somebody stays, its folder is a link or holds what is not Diptych's, and StoreError if the disk does not do it.
+        """
+        root, _ = self._changeable()
+        with self._changing:
+            with self.using(name) as collection:
+                _check_count(name, collection, pictures)
+            place = self._places[name]
+            try:
+                if not self._drain(place, patience):
+                    raise CollectionKeptError(f"the collection {name} is still being used; try again in a moment")
+                root.check_removable(name)
+                _check_count(name, collection, pictures)  # who was still at it may have added some
+                try:
+                    root.remove(name, collection.store)
+                except StoreError as error:
+                    place.collection, place.fault = None, str(error)
+                    raise
+                with self._changed:
+                    del self._places[name]
+            finally:
+                place.leaving = False
+
+    def _changeable(self) -> tuple[Root, Scorer]:
+        if self._home is None:
+            raise StoreError("no collection can be made or removed here; start `diptych serve --collections ROOT`")
+        return self._home
+
+    def _drain(self, place: _Place, seconds: float) -> bool:
+        """Let nobody else have a collection, and wait for those who have it; False if some stay."""
+        with self._changed:
+            place.leaving = True
+            return self._changed.wait_for(lambda: not place.users, max(0.0, seconds))
+
+
+def _opened(directory: Path, scorer: Scorer) -> _Place:
+    try:
+        return _Place(str(directory), Collection.open(directory, scorer))
+    except DiptychError as error:
+        logger.error("the collection %s could not be opened: %s", directory.name, error)
+        return _Place(str(directory), None, str(error))
+    except Exception as error:
+        # Whatever damage does to one of them, the others must open.
+        logger.exception("the collection %s could not be opened", directory.name)
+        return _Place(str(directory), None, f"{type(error).__name__}: {error}")
+
+
+def _check_count(name: str, collection: Collection, pictures: int) -> None:
+    if len(collection) != pictures:
+        raise CollectionKeptError(
+            f"pictures in the collection {name}: {len(collection)}, and {pictures} were said to go; nothing was removed"
+        )

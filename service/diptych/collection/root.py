@@ -1,0 +1,143 @@
+"""A folder of collections: which of its folders are some, and how one comes and goes.
+
+What is being made or removed has a name that no collection has. So a kill at any moment leaves a collection whole or
+gone, and the next start clears the rest away.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+from uuid import uuid4
+
+from diptych.errors import CollectionKeptError, CollectionNameError, StoreError
+from diptych.store.index import cache
+from diptych.store.lock import LOCK, WriterLock
+from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.schema import DATABASE
+from diptych_runtime.atomic import sync_folder
+
+NAME = "[a-z0-9][a-z0-9_-]{0,62}"
+_HALF = re.compile(rf"\.{NAME}\.(new|removed)-[0-9a-f]{{32}}")
+# What Diptych writes into the folder of a collection, with what SQLite and a write that was broken off leave beside it.
+NAMES = (DATABASE, cache.CACHE, cache.MANIFEST, "sync.sqlite", "dedupe.sqlite", LOCK)
+_OURS = re.compile(rf"\.?({'|'.join(map(re.escape, NAMES))})(-wal|-shm|-journal|\.backup|(\.\d+)?\.tmp)?")
+_SHOWN = 5
+
+logger = logging.getLogger(__name__)
+
+
+class Root:
+    """The folder and the lock on it: one process at a time may make and remove collections in it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Take the folder, which is made if it is not there. Raises StoreError if another process has it."""
+        self.folder = folder.absolute()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = WriterLock(self.folder / "service.lock", f"the folder {self.folder}")
+        except OSError as error:
+            raise StoreError(f"{self.folder} cannot be written: {error.strerror}; choose another folder") from None
+
+    def release(self) -> None:
+        """Let the next process have the folder; a second call does nothing."""
+        self._lock.release()
+
+    def make(self, name: str) -> None:
+        """Make an empty collection, which is on the disk when this returns.
+
+        Raises StoreError if it cannot be written or the folder holds other things.
+        """
+        half = self._half(name, "new")
+        try:
+            Store.open(half, create=True).move(self.folder / name)
+        except OSError as error:
+            message = f"the collection {self.folder / name} cannot be made: {error.strerror}; look what is there"
+            raise StoreError(message) from None
+        finally:
+            if half.is_dir():
+                _clear(half)
+
+    def check_removable(self, name: str) -> None:
+        """Refuse to remove a collection whose folder is a link or holds what Diptych did not put there.
+
+        Raises CollectionKeptError.
+        """
+        folder = self.folder / name
+        if folder.is_symlink():
+            raise CollectionKeptError(
+                f"the collection {name} is a link to {folder.resolve()}; remove the link, and the folder if you want to"
+            )
+        if others := strangers(folder):
+            raise CollectionKeptError(
+                f"the folder of the collection {name} holds what is not Diptych's: {listed(others)}; nothing was "
+                f"removed. Move that out of {folder} and try again"
+            )
+
+    def remove(self, name: str, store: Store) -> None:
+        """Remove the collection of this name, whose store nobody uses any more, file by file: what is not Diptych's is
+        never deleted.
+
+        Raises StoreError, with the store closed and the collection still there, if the folder cannot be changed.
+        """
+        half = self._half(name, "removed")
+        try:
+            store.move(half)
+        except OSError as error:
+            raise StoreError(f"the collection {store.directory} cannot be removed: {error.strerror}") from None
+        _clear(half)
+
+    def tidy(self) -> None:
+        """Clear away what was half made or half removed when the last process ended."""
+        for folder in self.folder.iterdir():
+            if _HALF.fullmatch(folder.name):
+                _clear(folder)
+
+    def _half(self, name: str, state: str) -> Path:
+        return self.folder / f".{name}.{state}-{uuid4().hex}"
+
+
+def collections_in(folder: Path) -> list[str]:
+    """The names of the folders in this one that hold a collection, in alphabetical order. Raises StoreError."""
+    if not folder.is_dir():
+        raise StoreError(f"expected a folder with the folders of collections, and {folder} is none")
+    return sorted(path.parent.name for path in folder.glob(f"*/{DATABASE}") if re.fullmatch(NAME, path.parent.name))
+
+
+def check_name(name: str) -> None:
+    """Refuse what is no name for a collection, a path above all, with CollectionNameError."""
+    if not re.fullmatch(NAME, name):
+        raise CollectionNameError(
+            f"{name[:80]!r} is no name for a collection; expected 1 to 63 of a-z, 0-9, - and _, the first a letter or "
+            "a digit"
+        )
+
+
+def strangers(folder: Path) -> list[str]:
+    """The names in the folder of a collection that Diptych did not put there, in alphabetical order."""
+    if not folder.is_dir():
+        return []
+    return sorted(path.name for path in folder.iterdir() if not is_ours(path))
+
+
+def listed(names: list[str]) -> str:
+    """The first few names, and how many more there are."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a file in the folder of a collection has a name that Diptych writes there."""
+    return _OURS.fullmatch(path.name) is not None and not path.is_dir()
+
+
+def _clear(half: Path) -> None:
+    try:
+        for path in half.iterdir():
+            if is_ours(path):
+                path.unlink()
+        half.rmdir()
+        sync_folder(half.parent)
+    except OSError as error:
+        logger.warning("%s could not be taken away: %s; the next start tries again", half, error.strerror)

@@ -1,0 +1,220 @@
+"""Two stages: the index finds candidates by one number per picture, the pair graph looks at both pictures at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from diptych.scoring.scorer import Scorer, best_first
+from diptych.scoring.tracing import span
+from diptych.store.backend import Backend
+from diptych.store.filters import Filter
+from diptych.store.records import Record
+from diptych_runtime.crops import nearest_of_all, second_looks
+from diptych_runtime.decoder import PictureSource
+from diptych_runtime.verdicts import Verdict
+
+PAIR_BATCH = 64
+
+
+@dataclass(frozen=True)
+class Match:
+    """A picture found. `rank` and `first_rank` count from 0.
+
+    `similarity` is the cosine of the embeddings, as the question weighs their parts, of the query or of the crop of it
+    that is nearest. `raw_score` is the pair's logit, of the better look where there were two, and `relevance_score` in
+    [0, 1] says what it means among the others that were found (see `diptych_runtime.normalization`); both are None for a
+    picture that the pair graph did not look at. `verdict` is what `Scorer.verdict` makes of it.
+    """
+
+    id: str
+    path: str | None
+    metadata: dict[str, Any]
+    relevance_score: float | None
+    raw_score: float | None
+    similarity: float
+    rank: int
+    first_rank: int
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """`matches`: the best after re-ranking; `candidates`: the best by the first stage alone; `looked_at`: how many of
+    these the network looked at; `timings` in seconds.
+    """
+
+    matches: list[Match]
+    candidates: list[Match]
+    looked_at: int
+    timings: dict[str, float]
+
+
+@dataclass
+class Stopwatch:
+    """Seconds by stage, added up: `with watch("pair"): ...`."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        """Time what runs inside."""
+        began = perf_counter()
+        try:
+            with span(stage):
+                yield
+        finally:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + perf_counter() - began
+
+
+def permuted(logits: np.ndarray, total: int) -> np.ndarray:
+    """The re-ranked order int64 (total,) of a first-stage list whose first K entries have the logits float32 (K,).
+
+    The first K are permuted, best first and equals in their first-stage order; the rest is untouched.
+    """
+    return np.concatenate([best_first(logits), np.arange(len(logits), total)])
+
+
+def search(
+    backend: Backend,
+    scorer: Scorer,
+    query: PictureSource,
+    *,
+    top: int,
+    candidates: int,
+    enough: float | None = None,
+    filter: Filter | None = None,
+) -> SearchResult:
+    """Retrieve `max(top, candidates)` pictures, re-rank the first `candidates` and answer `top` of both orders.
+
+    With `enough` no more of them, in their order, are looked at once `top` have that relevance, and none twice or
+    against its rivals. That is an approximation: a later one might have had more. With a `filter` there is nothing but
+    the pictures that meet it.
+    """
+    if top < 1 or candidates < 0:
+        raise ValueError(f"expected top >= 1 and candidates >= 0, got top={top} and candidates={candidates}")
+    if enough is not None and not 0 < enough <= 1:
+        raise ValueError(f"enough is a relevance above 0 and at most 1, got {enough}")
+    watch = Stopwatch({"decode": 0.0, "panel": 0.0, "retrieve": 0.0, "pair": 0.0})
+    with watch("decode"):
+        pixels = scorer.query_pixels(query)
+    with watch("panel"):
+        views = scorer.encode_pixels(pixels)
+    with watch("retrieve"):
+        asked = scorer.runtime.queries(views.embeddings)
+        found = [backend.nearest(embedding, max(top, candidates), filter) for embedding in asked]
+        keys, cosines, view = nearest_of_all(found, max(top, candidates))
+    look = _Look(backend, scorer, views.tokens, watch)
+    logits, gone = look.at(keys[:candidates]) if enough is None else look.until(keys[:candidates], enough, top)
+    if gone.any():  # removed by someone else since the index answered
+        kept = np.concatenate([~gone, np.ones(len(keys) - len(gone), bool)])
+        keys, cosines, view = keys[kept], cosines[kept], view[kept]
+    if enough is None:
+        logits = look.again(keys, logits, view)
+    relevance = scorer.relevance(scorer.runtime.normalized(logits) if enough is None else logits)
+    order = permuted(logits, len(keys))
+    with watch("retrieve"):
+        records = backend.records([*{*keys[order[:top]].tolist(), *keys[:top].tolist()}])
+    ranks = np.empty(len(keys), np.int64)
+    ranks[order] = np.arange(len(keys))
+    listed = _Found(scorer, keys, cosines, logits, relevance, ranks, records)
+    first = listed.matches(np.arange(len(keys))[:top])
+    return SearchResult(listed.matches(order[:top]), first, len(logits), watch.seconds)
+
+
+@dataclass(frozen=True)
+class _Look:
+    """The pair graph looking at a query, whose views have the tokens float16 (V, N, M, d), beside stored pictures."""
+
+    backend: Backend
+    scorer: Scorer
+    views: np.ndarray
+    watch: Stopwatch
+
+    def at(self, keys: np.ndarray, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Logits float32 of the keys still there, and a mask bool (K,) of those that are gone; memory for one batch.
+
+        They are of the whole query, or of the tokens `queries` (K, N, M, d), one for each key.
+        """
+        parts, gone = [np.empty(0, np.float32)], np.zeros(len(keys), bool)
+        for rows, logits, lost in self._batches(keys, PAIR_BATCH, queries):
+            parts.append(logits)
+            gone[rows] = lost
+        return np.concatenate(parts), gone
+
+    def until(self, keys: np.ndarray, enough: float, wanted: int) -> tuple[np.ndarray, np.ndarray]:
+        """`at`, but only up to the key that is the `wanted`th to have the relevance `enough`."""
+        logits, gone = np.empty(0, np.float32), np.zeros(len(keys), bool)
+        for rows, more, lost in self._batches(keys, self.scorer.runtime.workers * self.scorer.runtime.pair_chunk):
+            logits, gone[rows] = np.concatenate([logits, more]), lost
+            reached = np.flatnonzero(self.scorer.relevance(logits) >= enough)
+            if len(reached) >= wanted:
+                return logits[: reached[wanted - 1] + 1], gone
+        return logits, gone
+
+    def again(self, keys: np.ndarray, logits: np.ndarray, view: np.ndarray) -> np.ndarray:
+        """The logits (K,) of the first K keys after a second look at some of them in the view that found them."""
+        places = second_looks(logits, view[: len(logits)])
+        seen, gone = self.at(keys[places], self.views[view[places]])
+        better, kept = logits.copy(), places[~gone]
+        better[kept] = np.maximum(logits[kept], seen)
+        return better
+
+    def _batches(
+        self, keys: np.ndarray, step: int, queries: np.ndarray | None = None
+    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """`step` keys at a time: which they are, the logits of those still there, and a mask of those that are gone."""
+        for start in range(0, len(keys), step):
+            rows = slice(start, start + step)
+            batch = keys[rows].tolist()
+            with self.watch("retrieve"):
+                blobs = self.backend.tokens(batch)
+            here = np.array([key in blobs for key in batch])
+            logits = np.empty(0, np.float32)
+            if here.any():
+                query = self.views[:1] if queries is None else queries[rows][here]
+                stored = [np.frombuffer(blobs[key], "<f2").reshape(query.shape[1:]) for key in batch if key in blobs]
+                with self.watch("pair"):
+                    logits = self.scorer.logits(query, np.stack(stored))
+            yield rows, logits, ~here
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A first-stage list as arrays, turned into matches where it is asked for."""
+
+    scorer: Scorer
+    keys: np.ndarray
+    cosines: np.ndarray
+    logits: np.ndarray
+    relevance: np.ndarray
+    ranks: np.ndarray
+    records: Mapping[Any, Record]
+
+    def matches(self, places: np.ndarray) -> list[Match]:
+        made = []
+        for place in places.tolist():
+            record = self.records.get(self.keys[place].item())
+            if record is None:
+                continue
+            scored = place < len(self.logits)
+            relevance = float(self.relevance[place]) if scored else None
+            made.append(
+                Match(
+                    id=record.id,
+                    path=record.path,
+                    metadata=record.metadata,
+                    relevance_score=relevance,
+                    raw_score=float(self.logits[place]) if scored else None,
+                    similarity=float(self.cosines[place]),
+                    rank=int(self.ranks[place]),
+                    first_rank=place,
+                    verdict=None if relevance is None else self.scorer.verdict(relevance),
+                )
+            )
+        return made

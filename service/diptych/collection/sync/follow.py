@@ -1,0 +1,96 @@
+"""Following folders: one run after the other, in a process of its own or in a thread of the service."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import Event, Thread
+
+from diptych.cli.index import shortened
+from diptych.collection.collection import Collection
+from diptych.collection.sync.run import Outcome, Run
+from diptych.collection.sync.seen_files import Ledger
+from diptych.collection.sync.summary import changes, line
+from diptych.collection.sync.tree import checked
+from diptych_runtime.errors import DiptychError
+
+_PATIENCE = 10.0  # seconds; a network disk that is away may let a read hang for ever
+
+logger = logging.getLogger(__name__)
+
+Tell = Callable[[Outcome, list[str]], object]
+
+
+def follow(
+    once: Callable[[], Outcome], every: float, *, tell: Tell, fail: Callable[[str], object], over: Event
+) -> None:
+    """Call `once` until it is `over`, with `every` seconds between two runs.
+
+    `tell` gets each outcome that changed something, with the reasons for what cannot be read any more since the last
+    one. A run that fails is said by `fail`, when it is another failure than before, and tried again.
+    """
+    failure, unread = "", set()
+    while not over.is_set():
+        try:
+            outcome = once()
+        except (DiptychError, OSError) as error:
+            if failure != str(error):
+                failure = str(error)
+                fail(f"{failure}; trying again every {every:g} s")
+        else:
+            reasons = {*outcome.refused.values(), *outcome.closed.values()}
+            if changes(outcome) or reasons - unread or failure:
+                tell(outcome, sorted(reasons - unread))
+            failure, unread = "", reasons
+        over.wait(every)
+
+
+class Follower:
+    """A thread that keeps an open collection in step with folders and logs what it does: `with Follower(...):`."""
+
+    def __init__(self, collection: Collection, folders: Sequence[Path], every: float) -> None:
+        """Raises SyncError for what is no folder."""
+        self.collection, self.folders, self.every = collection, checked(folders), every
+        self._over = Event()
+        self._thread = Thread(target=self._run, name="diptych-sync", daemon=True)
+
+    def __enter__(self) -> Follower:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Wait a while for the batch that is being added; nothing is lost, and the next start takes up the rest."""
+        self._over.set()
+        self._thread.join(_PATIENCE)
+        if self._thread.is_alive():
+            where = ", ".join(self.folders)
+            logger.warning("sync: %s gave no answer for %g s; ending without, nothing is lost", where, _PATIENCE)
+
+    def _run(self) -> None:
+        try:
+            with Ledger(self.collection.directory, self.collection.scorer.limits) as ledger:
+                follow(
+                    lambda: Run(self.collection, ledger, self.folders).go(tick=self._tick),
+                    self.every,
+                    tell=self._tell,
+                    fail=lambda text: logger.warning("sync: %s", text),
+                    over=self._over,
+                )
+        except _EndedError:
+            pass
+        except Exception:  # the service goes on without, but not in silence
+            logger.exception("the folders %s are no longer followed; start again", ", ".join(self.folders))
+
+    def _tick(self, files: int) -> None:
+        if self._over.is_set():
+            raise _EndedError
+
+    def _tell(self, outcome: Outcome, reasons: list[str]) -> None:
+        logger.info("sync: %s", line(outcome, len(self.collection)))
+        for reason in shortened(reasons):
+            logger.warning("sync: %s", reason.strip())
+
+
+class _EndedError(Exception):
+    """The service ends in the middle of a run."""

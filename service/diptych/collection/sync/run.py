@@ -1,0 +1,235 @@
+"""One comparison of folders with a collection: only what changed is read, only what is new is embedded.
+
+The collection and the files decide; the ledger only saves reading. Pictures are added first, batch by batch, then they
+follow their files, then they are removed: whenever that ends, the next run comes to the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from diptych.collection.collection import Collection
+from diptych.collection.ingest import Added, Arrival, batches, foreseen
+from diptych.collection.sync.plan import Plan, going, objection, planned, refuse
+from diptych.collection.sync.seen_files import Ledger, Seen
+from diptych.collection.sync.tree import Tree, checked, listed
+from diptych.pictures.content import Content, picture_id
+from diptych.scoring.threads import each
+from diptych_runtime.decoder import PictureLimits
+from diptych_runtime.errors import PictureError
+
+# A file that was changed this short before it is looked at (ns; FAT counts 2 s) may change again without getting
+# another time, so it is read again the next time.
+_RECENT = 2_000_000_000
+
+
+@dataclass
+class Outcome:
+    """What a run did, or in a dry run would do. `added` gives the path of each new picture by id.
+
+    `refused` are files that are no pictures or cannot be read, `closed` files and folders that could not be looked at,
+    whose pictures stayed; both with reasons. `copies` are files beside a picture's own, `objection` is why a dry run
+    would be refused.
+    """
+
+    plan: Plan = field(default_factory=Plan)
+    added: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    closed: dict[str, str] = field(default_factory=dict)
+    before: dict[str, str] = field(default_factory=dict)
+    copies: int = 0
+    objection: str | None = None
+
+
+# The bytes of a file, why it cannot be read now, or None if it is gone; PictureError if this user may not read it.
+_Read = bytes | str | PictureError | None
+
+
+class Run:
+    """Folders and a collection: `Run(collection, ledger, ["photos"]).go().plan`; `outcome` grows meanwhile."""
+
+    def __init__(
+        self,
+        collection: Collection,
+        ledger: Ledger,
+        folders: Iterable[str | os.PathLike[str]],
+        *,
+        checksum: bool = False,
+        allow_removal: bool = False,
+        dry_run: bool = False,
+    ) -> None:
+        """With `checksum` every file is read, and with `allow_removal` all pictures may be removed. With `dry_run` all
+        is checked alike and nothing written; the ledger must be read only. Raises SyncError for what is no folder.
+        """
+        self.collection, self.ledger, self.roots = collection, ledger, checked(folders)
+        self.checksum, self.allow_removal, self.dry_run = checksum, allow_removal, dry_run
+        self.outcome = Outcome()
+        self._tree = Tree()
+        self._at: dict[str, str] = {}  # the id of the content at each path, as far as known
+        self._met: set[str] = set()
+        self._began = 0
+
+    def go(
+        self, *, total: Callable[[int], object] = lambda files: None, tick: Callable[[int], object] = lambda files: None
+    ) -> Outcome:
+        """Bring the collection in step. `total` is told how many files are read, `tick` how many more have been.
+
+        Raises SyncError if more pictures would go than may, StoreError, and whatever the callbacks do; what was added
+        until then stays, and nothing was removed.
+        """
+        self._began = time.time_ns()
+        self._tree = tree = listed(self.roots)
+        before = self.outcome.before
+        for root in self.roots:
+            before.update(self.collection.store.under(root))
+        for path in before.values():  # files of other endings, and behind links, were added by name
+            if path not in tree.files and path not in tree.refused and not tree.hides(path):
+                tree.look(path)
+        self.outcome.refused.update(tree.refused)
+        self.outcome.closed.update(tree.closed)
+        known = self.ledger.files(self.roots)
+        fresh = self._unsettled(known)
+        total(len(fresh))
+        if not self.allow_removal and self._objection(self._missing()):
+            # The files may only have moved. What is in the collection already is found by its digest alone.
+            fresh = self._settle(fresh, tick, add=False)
+            self._stop_at(self._objection(self._missing()))
+        self._settle(fresh, tick, add=True)
+        self._conclude([path for path in known if path not in tree.files and not tree.hides(path)])
+        return self.outcome
+
+    def _unsettled(self, known: dict[str, Seen]) -> list[str]:
+        """The files that have to be read; of the others the ledger knows what they are."""
+        stored = self.collection.store.known(sorted({seen.id for seen in known.values() if seen.id is not None}))
+        fresh = []
+        for path, stamp in self._tree.files.items():
+            seen = known.get(path)
+            if self.checksum or seen is None or seen.stamp != stamp:
+                fresh.append(path)
+            elif seen.reason is not None:
+                self.outcome.refused[path] = seen.reason
+            elif seen.id in stored:
+                self._at[path] = str(seen.id)
+            else:
+                fresh.append(path)
+        return fresh
+
+    def _settle(self, paths: Sequence[str], tick: Callable[[int], object], *, add: bool) -> list[str]:
+        """Read files and find out what they are; without `add`, give back those with content that is not stored yet."""
+        later: list[str] = []
+        for batch in batches(map(Path, paths)):
+            names = [str(path) for path in batch]
+            limits, threads = self.collection.scorer.limits, self.collection.scorer.runtime.threads
+            read: dict[str, _Read] = dict(zip(names, each(partial(_read, limits=limits), names, threads), strict=True))
+            if not add:
+                later += (new := self._new(read))
+                read = {path: one for path, one in read.items() if path not in new}
+            self._take(read)
+            tick(len(read))
+        return later
+
+    def _new(self, read: dict[str, _Read]) -> set[str]:
+        """Those of the files that were read whose content is not in the collection."""
+        ids = {
+            path: picture_id(hashlib.sha256(one).hexdigest()) for path, one in read.items() if isinstance(one, bytes)
+        }
+        stored = self.collection.store.known(list(ids.values()))
+        return {path for path, id in ids.items() if id not in stored}
+
+    def _take(self, read: dict[str, _Read]) -> None:
+        """Add the new pictures of a batch, and remember what its files are."""
+        notes: dict[str, Seen | None] = {}
+        whole: dict[str, bytes] = {}
+        for path, one in read.items():
+            if isinstance(one, bytes):
+                whole[path] = one
+            elif one is None:
+                del self._tree.files[path]
+            elif isinstance(one, str):
+                self._tree.closed[path] = self.outcome.closed[path] = one
+            else:
+                self.outcome.refused[path] = str(one)
+                notes[path] = None  # its stamp would not say that it may be read by now
+        arrivals = []
+        received = self.collection.receive([(data, path) for path, data in whole.items()])
+        for path, content in zip(whole, received, strict=True):
+            stamp = self._tree.files[path]
+            if isinstance(content, PictureError):
+                self.outcome.refused[path] = str(content)
+                # What is in the file is remembered, not that a decoder ran out of time or memory.
+                notes[path] = Seen(stamp, None, str(content)) if type(content) is PictureError else None
+                continue
+            notes[path] = Seen(stamp, content.id, None)
+            self._at[path] = content.id
+            # A picture that was added otherwise keeps its path, or none: it is not these folders' to remove.
+            if isinstance(content, Content):
+                arrivals.append(Arrival(content, path, {}))
+        for arrival, added in zip(arrivals, self._added(arrivals), strict=True):
+            if added.created:
+                self.outcome.added[added.id] = str(arrival.path)
+        recent = {path for path in notes if self._tree.files[path].modified > self._began - _RECENT}
+        self.ledger.note({path: None if path in recent else seen for path, seen in notes.items()})
+
+    def _added(self, arrivals: Sequence[Arrival]) -> list[Added]:
+        return foreseen(arrivals, self._met) if self.dry_run else self.collection.commit(arrivals)
+
+    def _conclude(self, gone: Sequence[str]) -> None:
+        """Let pictures follow their files, and remove those that have none and need one."""
+        checked(self.roots)  # one that is gone by now would look as if it had become empty
+        outcome = self.outcome
+        plan = planned(outcome.before, self._at, self._tree.hides, self._elsewhere)
+        plan = plan.sparing(self.collection.store.known([*plan.changed, *plan.removed], kept=True))
+        place = outcome.before | plan.moved | outcome.added
+        outcome.copies = sum(place.get(id) != path for path, id in self._at.items())
+        outcome.objection = None if self.allow_removal else self._objection(going(plan, outcome.before, self._at))
+        if not self.dry_run:
+            self._stop_at(outcome.objection)
+            new = plan.moved | dict.fromkeys(plan.changed | plan.removed | plan.unplaced)
+            self.collection.store.relocate((id, outcome.before[id], path) for id, path in new.items())
+            self.ledger.note(dict.fromkeys(gone))
+        outcome.plan = plan
+
+    def _missing(self) -> dict[str, str]:
+        """The pictures that would go by what is known so far, the files that are yet to be read left out."""
+        here = set(self._at.values())
+        return {
+            id: path
+            for id, path in self.outcome.before.items()
+            if id not in here and path not in self._tree.files and not self._tree.hides(path)
+        }
+
+    def _elsewhere(self, id: str) -> str | None:
+        """Another file with this content, outside these folders, that is still as it was."""
+        for path, stamp in self.ledger.copies(id).items():
+            other = Tree()
+            other.look(path)
+            if other.files.get(path) == stamp and path not in self._tree.files:
+                return path
+        return None
+
+    def _objection(self, removed: dict[str, str]) -> str | None:
+        return objection(removed, self.outcome.before, self._tree.files, self.roots)
+
+    def _stop_at(self, reason: str | None) -> None:
+        if reason is not None and not self.dry_run:
+            checked(self.roots)  # one that went while it was listed is not to be called empty
+            refuse(reason)
+
+
+def _read(path: str, limits: PictureLimits) -> bytes | str | None:
+    """A file as `_Read`; raises PictureError if this user may not read it."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(limits.bytes + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except PermissionError as error:
+        raise PictureError(f"{path} cannot be read: {error.strerror}") from None
+    except OSError as error:  # of the disk or the network, not of the file
+        return f"{path} cannot be read now: {error.strerror}"

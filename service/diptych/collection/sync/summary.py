@@ -1,0 +1,76 @@
+"""A run in words and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from diptych.cli.index import shortened
+from diptych.collection.sync.run import Outcome
+
+_NAMES = ("new", "changed", "moved", "removed")
+
+
+def lists(outcome: Outcome) -> dict[str, list[dict[str, str]]]:
+    """Pictures that are new, changed (with the id there `was` at this path), moved, removed and unplaced, one by one.
+
+    Where a run was cut short, what followed or went is empty.
+    """
+    plan = outcome.plan
+    was = {path: id for id, path in plan.changed.items()}
+    now = {path: id for id, path in (outcome.before | plan.moved | outcome.added).items()}
+    return {
+        "new": [{"id": id, "path": path} for id, path in outcome.added.items() if path not in was],
+        "changed": [{"id": now.get(path, ""), "path": path, "was": id} for path, id in was.items()],
+        "moved": [{"id": id, "from": outcome.before[id], "to": path} for id, path in plan.moved.items()],
+        "removed": [{"id": id, "path": path} for id, path in plan.removed.items()],
+        "unplaced": [{"id": id, "path": path} for id, path in plan.unplaced.items()],
+    }
+
+
+def data(outcome: Outcome, total: int) -> dict[str, Any]:
+    """All of a run; `total` is how many pictures the collection has by then."""
+    entries = {
+        name: [{"path": path, "reason": reason} for path, reason in found.items()]
+        for name, found in (("refused", outcome.refused), ("closed", outcome.closed))
+    }
+    return lists(outcome) | {
+        "unchanged": outcome.plan.unchanged,
+        "copies": outcome.copies,
+        **entries,
+        "objection": outcome.objection,
+        "total": total,
+    }
+
+
+def changes(outcome: Outcome) -> bool:
+    """Whether the collection is another one by this run."""
+    plan = outcome.plan
+    return bool(outcome.added or plan.moved or plan.changed or plan.removed or plan.unplaced)
+
+
+def line(outcome: Outcome, total: int, *, would: bool = False) -> str:
+    """The counts of a run."""
+    found = lists(outcome)
+    counts = ", ".join(f"{len(found[name]):,} {name}" for name in _NAMES)
+    unplaced = f"{len(found['unplaced']):,} without a file, " if found["unplaced"] else ""
+    copies = f" (and {outcome.copies:,} more files of theirs)" if outcome.copies else ""
+    return (
+        f"{'would be: ' if would else ''}{counts}, {unplaced}{outcome.plan.unchanged:,} unchanged{copies}, "
+        f"{len(outcome.refused):,} refused; {total:,} pictures in all"
+    )
+
+
+def text(outcome: Outcome, total: int, *, would: bool = False) -> str:
+    """The counts of a run, and the reasons for what could not be read; of a dry run also what would go where."""
+    found = lists(outcome) if would else {}
+    acts = [f"  {name}: {_shown(entry)}" for name, entries in found.items() for entry in entries]
+    reasons = [f"  {reason}" for reason in outcome.refused.values()]
+    shut = [f"  {reason}; its pictures stay" for reason in outcome.closed.values()]
+    objection = [f"it would be refused without --allow-removal: {outcome.objection}"] if outcome.objection else []
+    return "\n".join(
+        [line(outcome, total, would=would), *shortened(acts), *shortened(reasons), *shortened(shut), *objection]
+    )
+
+
+def _shown(entry: dict[str, str]) -> str:
+    return f"{entry['from']} -> {entry['to']}" if "to" in entry else entry["path"]

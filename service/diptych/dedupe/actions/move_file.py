@@ -1,0 +1,160 @@
+"""One file moved so that no moment loses it: never over another file, never another than was meant, and across file
+systems too.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+from diptych.errors import DedupeError
+from diptych.pictures.content import picture_id
+from diptych_runtime.atomic import sync_folder
+
+_UNLINKED = {errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EACCES}
+HELD, PART = ".diptych-moving", ".diptych-part"
+
+
+class ChangedError(Exception):
+    """The file is no longer what it was said to be; its message completes "the file ..."."""
+
+
+def move(source: Path, target: Path, id: str) -> None:
+    """Move the file whose content has this id; folders are made.
+
+    The source takes a name of its own first (`held_of`), by which nobody saves it, and only what is found under that
+    name is moved: a file saved anew in its place stays. At every moment it is whole at `source`, under the name by
+    which it is held, at `target` or at two of them. Raises ChangedError for another content, also one that comes while
+    it is copied, FileExistsError if there is something at `target`, which stays as it is, and OSError; then it is back
+    at `source`.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    held = source.with_name(f".{source.name}.{uuid4().hex}{HELD}")
+    source.rename(held)
+    try:
+        if (reason := change_of(held, id)) is not None:
+            raise ChangedError(reason)
+        if not _linked(held, target):
+            _copy(held, target, id)
+    except BaseException as error:
+        if not give_back(held, source) and isinstance(error, Exception):
+            raise ChangedError(f"was saved anew meanwhile; what it was before is {held}") from error
+        raise
+    sync_folder(target.parent)
+    held.unlink()
+    sync_folder(source.parent)
+
+
+def held_of(path: Path) -> list[Path]:
+    """The names under which files of this path were held when a move of them was killed."""
+    return _beside(path, HELD)
+
+
+def parts_of(path: Path) -> list[Path]:
+    """What was growing beside this path when a move to it was killed; it is never the only copy."""
+    return _beside(path, PART)
+
+
+def give_back(held: Path, path: Path) -> bool:
+    """Give a file that is held its name back; False if there is another one at it by now, and it stays held."""
+    try:
+        if not _linked(held, path):
+            _rename_unlinked(held, path)
+            return True
+    except FileExistsError:
+        if path.is_symlink() or not path.samefile(held):
+            return False
+    held.unlink()  # it has both names
+    return True
+
+
+def change_of(path: Path, id: str) -> str | None:
+    """What became of a file that had a content with this id; None if nothing. The bytes are read again."""
+    try:
+        with path.open("rb") as file:
+            found = picture_id(hashlib.file_digest(file, "sha256").hexdigest())
+    except FileNotFoundError:
+        return "is gone"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return None if found == id else "has changed since it was scored"
+
+
+@contextmanager
+def alone_in(folders: Sequence[Path]) -> Iterator[None]:
+    """Keep other runs from moving files in these folders, what is above or what is below them; DedupeError if one does.
+
+    The locks are on the folders themselves and leave nothing behind; a file system without locks goes without.
+    """
+    with ExitStack() as stack:
+        for folder in dict.fromkeys(folders):
+            above = [(place, fcntl.LOCK_SH) for place in folder.parents if place not in folders]
+            for place, how in [(folder, fcntl.LOCK_EX), *above]:
+                with suppress(OSError):
+                    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+                    stack.callback(os.close, descriptor)
+                    try:
+                        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+                    except BlockingIOError:
+                        message = f"another run is moving pictures in {place} or below it; wait until it has ended"
+                        raise DedupeError(message) from None
+        yield
+
+
+def _beside(path: Path, ending: str) -> list[Path]:
+    named = re.compile(rf"\.{re.escape(path.name)}(\.[0-9a-f]{{32}})?{re.escape(ending)}", re.DOTALL)
+    with suppress(OSError):
+        return sorted(one for one in path.parent.iterdir() if named.fullmatch(one.name))
+    return []
+
+
+def _copy(held: Path, target: Path, id: str) -> None:
+    part, before = target.with_name(f".{target.name}.{uuid4().hex}{PART}"), held.stat()
+    try:
+        with held.open("rb") as old, part.open("xb") as new:
+            shutil.copyfileobj(old, new, 1 << 20)
+            new.flush()
+            os.fsync(new.fileno())
+        with suppress(PermissionError):
+            os.chown(part, before.st_uid, before.st_gid)
+        shutil.copystat(held, part)
+        # Who opened it before it got its other name may still write into it.
+        if change_of(part, id) or _state(held.stat()) != _state(before):
+            raise ChangedError("was being written while it was copied")
+        if not _linked(part, target):
+            _rename_unlinked(part, target)
+        if _state(held.stat()) != _state(before):
+            target.unlink()
+            raise ChangedError("was being written while it was copied")
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _state(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _rename_unlinked(old: Path, new: Path) -> None:
+    """Rename over nothing where there are no links, as on FAT: there the check and the rename are two steps."""
+    if os.path.lexists(new):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(new))
+    old.rename(new)
+
+
+def _linked(source: Path, target: Path) -> bool:
+    """Give a file a second name, which fails where there is one; False if the file systems do not do that."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in _UNLINKED:
+            return False
+        raise
+    return True

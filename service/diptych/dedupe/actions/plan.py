@@ -1,0 +1,149 @@
+"""What is to be moved where, and carrying it out: only what is as it was when it was scored, only beside its keeper."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from diptych.dedupe.actions.move_file import ChangedError, alone_in, change_of, move
+from diptych.dedupe.actions.undo_log import Entry, Journal, Outcome
+from diptych.dedupe.find import Group
+from diptych.errors import DedupeError
+from diptych.pictures.file_info import Picture
+from diptych.pictures.walk import TRASH
+
+
+@dataclass(frozen=True)
+class Step:
+    """A picture that is to go, the one of its group that stays, and where it goes."""
+
+    picture: Picture
+    keeper: Picture
+    target: Path
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The steps of an act, "move" or "delete", the folders that files go into, those that they are from, and where its
+    journal will be.
+    """
+
+    act: str
+    steps: list[Step]
+    folders: list[Path]
+    roots: list[Path]
+    journal: Path
+
+
+def planned(
+    groups: Sequence[Group], roots: Sequence[Path], *, to: Path | None, chosen: Sequence[str] | None = None
+) -> Plan:
+    """What goes from its folder to `to`, or into a trash folder within its own one without it; nothing is done yet.
+
+    All but the keepers go, or those that were `chosen` by path. Raises DedupeError for a target inside one of the
+    folders, and for a choice that is in no group or leaves nothing of one.
+    """
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    if to is None:
+        tops = [_free(root / TRASH / stamp) for root in roots]
+        folders = [root / TRASH for root in roots]
+        journal = tops[0] / "journal.jsonl"
+    else:
+        to = to.absolute()
+        for root in roots:
+            if to.resolve().is_relative_to(root):
+                raise DedupeError(f"{to} lies in {root}, where the next run would find it; choose a folder outside")
+        folders = tops = [to] if len(roots) == 1 else _distinct(to, roots)
+        journal = _free(to / f"diptych-journal-{stamp}.jsonl")
+    going = _suggested(groups) if chosen is None else _chosen(groups, chosen)
+    steps = [
+        Step(picture, keeper, tops[picture.root] / Path(picture.path).relative_to(roots[picture.root]))
+        for picture, keeper in going
+    ]
+    return Plan("delete" if to is None else "move", steps, folders, list(roots), journal)
+
+
+def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
+    """Move the pictures, each noted in the journal before. Those that changed since, or whose keeper did, stay.
+
+    Raises DedupeError if the journal cannot be begun or go on, what was moved before is in it, and while another run
+    moves files there.
+    """
+    outcome, keepers = Outcome(), {}
+    with alone_in(plan.roots), Journal.begin(plan.journal, plan.act, plan.folders, plan.roots) as journal:
+        for step in plan.steps:
+            if step.keeper not in keepers:
+                keepers[step.keeper] = _change_of(step.keeper)
+            reason = keepers[step.keeper]
+            reason = f"the one to keep, {step.keeper.path}, {reason}" if reason else _change_of(step.picture)
+            if reason:
+                outcome.leave(step.picture.path, reason)
+            elif os.path.lexists(step.target):
+                outcome.leave(step.picture.path, f"there is a file at {step.target} already")
+            else:
+                try:
+                    journal.note(
+                        Entry(step.picture.path, str(step.target), step.picture.id, step.keeper.path, step.keeper.id)
+                    )
+                except OSError as error:
+                    raise DedupeError(
+                        f"the journal {journal.path} cannot go on: {error.strerror}; {outcome.done:,} were moved, "
+                        f"`diptych dedupe --undo {journal.path}` puts them back"
+                    ) from None
+                try:
+                    move(Path(step.picture.path), step.target, step.picture.id)
+                    outcome.done += 1
+                except ChangedError as error:
+                    outcome.leave(step.picture.path, str(error))
+                except OSError as error:
+                    outcome.leave(step.picture.path, f"it cannot be moved to {step.target}: {error.strerror}")
+            tick()
+    return outcome
+
+
+def _change_of(picture: Picture) -> str | None:
+    return change_of(Path(picture.path), picture.id)
+
+
+def _suggested(groups: Sequence[Group]) -> list[tuple[Picture, Picture]]:
+    return [(member.picture, group.keeper) for group in groups for member in group.others]
+
+
+def _chosen(groups: Sequence[Group], chosen: Sequence[str]) -> list[tuple[Picture, Picture]]:
+    wanted, going = set(chosen), []
+    for group in groups:
+        pictures = [group.keeper, *(member.picture for member in group.others)]
+        stay = [picture for picture in pictures if picture.path not in wanted]
+        gone = [picture for picture in pictures if picture.path in wanted]
+        if not stay:
+            raise DedupeError(
+                f"all {len(gone)} pictures of the group of {group.keeper.path} are listed; leave one of it"
+            )
+        going += [(picture, stay[0]) for picture in gone]
+    if unknown := sorted(wanted - {picture.path for picture, _ in going}):
+        raise DedupeError(f"{len(unknown):,} of the listed files are in no group of this run, {unknown[0]} for one")
+    return going
+
+
+def _free(path: Path) -> Path:
+    """The path, or the first numbered one like it at which there is nothing."""
+    number, free = 1, path
+    while free.exists():
+        number += 1
+        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    return free
+
+
+def _distinct(to: Path, roots: Sequence[Path]) -> list[Path]:
+    """A folder below `to` for each root, by its name, with a number where that was taken."""
+    tops: list[Path] = []
+    for root in roots:
+        name, number = root.name or "root", 1
+        while to / name in tops:
+            number += 1
+            name = f"{root.name}-{number}"
+        tops.append(to / name)
+    return tops

@@ -1,0 +1,266 @@
+"""The journal of what was moved: written before each act, and read to undo it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from diptych.dedupe.actions.move_file import ChangedError, alone_in, change_of, give_back, held_of, move, parts_of
+from diptych.errors import DedupeError
+from diptych.pictures.walk import TRASH
+from diptych_runtime.atomic import sync_folder
+
+_FORMAT = 2  # 1 did not say what was kept
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file that was to be moved: from where, to where, the id of its content, and what was kept in its place."""
+
+    source: str
+    target: str
+    id: str
+    keeper: str = ""
+    keeper_id: str = ""
+
+
+@dataclass
+class Outcome:
+    """How many files were acted on, how many needed nothing, and which were left alone with what reason."""
+
+    done: int = 0
+    already: int = 0
+    left: list[dict[str, str]] = field(default_factory=list)
+
+    def leave(self, path: str, reason: str) -> None:
+        """Note that a file was left alone."""
+        self.left.append({"path": path, "reason": reason})
+
+
+class Journal:
+    """A file of JSON lines, each of which is on the disk when `note` returns: `with Journal.begin(path, ...) as j:`."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path, self._descriptor = path, descriptor
+
+    @classmethod
+    def begin(cls, path: Path, act: str, folders: Sequence[Path], roots: Sequence[Path]) -> Journal:
+        """Make a new journal of an act, "move" or "delete", from the `roots` into these folders.
+
+        Raises DedupeError if it cannot be written.
+        """
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            journal = cls(path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644))
+            began = datetime.now(UTC).isoformat(timespec="seconds")
+            places = {"folders": list(map(str, folders)), "roots": list(map(str, roots)), "at": str(path.absolute())}
+            journal._write({"journal": _FORMAT, "act": act, "began": began, **places})
+            sync_folder(path.parent)
+        except OSError as error:
+            raise DedupeError(f"the journal {path} cannot be written: {error.strerror}; nothing was moved") from None
+        return journal
+
+    def note(self, entry: Entry) -> None:
+        """Write down what is about to be done. Raises OSError if the disk does not take it; then do not do it."""
+        self._write(asdict(entry))
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _write(self, line: dict[str, Any]) -> None:
+        data = (json.dumps(line) + "\n").encode()
+        while data:
+            data = data[os.write(self._descriptor, data) :]
+        os.fsync(self._descriptor)
+
+
+@dataclass(frozen=True)
+class Past:
+    """What a journal says: the act, the folders into which files went and those that they are from, the files in order,
+    and the journal's format.
+    """
+
+    act: str
+    folders: list[Path]
+    roots: list[Path]
+    entries: list[Entry]
+    format: int = _FORMAT
+
+
+def read(path: Path) -> Past:
+    """What is in a journal. A last line that was cut short was never acted on and does not count.
+
+    Where the journal lies elsewhere by now, and no longer where it was, what lay beside it has moved along, and so has
+    the folder of the pictures if it is no longer where it was. Raises DedupeError for what is no journal.
+    """
+    try:
+        whole, _, _ = path.read_bytes().rpartition(b"\n")
+        first, *lines = [json.loads(line) for line in whole.splitlines()]
+        if first["journal"] not in (1, _FORMAT):
+            raise DedupeError(f"{path} is a journal of format {first['journal']}; use the Diptych that wrote it")
+        was, roots = Path(first.get("at", path)), [Path(root) for root in first.get("roots", ())]
+        folders = [Path(folder) for folder in first["folders"]]
+        moved = not os.path.lexists(was)
+        along = [root for root in roots if moved and was.is_relative_to(root) and not root.is_dir()]
+        beside = [folder for folder in folders if moved and was.is_relative_to(folder)]
+
+        def now(place: str, tops: Sequence[Path]) -> str:
+            if not any(Path(place).is_relative_to(top) for top in tops):
+                return place
+            return os.path.normpath(path.absolute().parent / os.path.relpath(place, was.parent))
+
+        entries = [Entry(**line) for line in lines]
+        entries = [
+            replace(
+                one,
+                source=now(one.source, along),
+                target=now(one.target, beside),
+                keeper=one.keeper and now(one.keeper, along),
+            )
+            for one in entries
+        ]
+        return Past(
+            first["act"],
+            [Path(now(str(folder), beside)) for folder in folders],
+            [Path(now(str(root), along)) for root in roots],
+            entries,
+            first["journal"],
+        )
+    except OSError as error:
+        raise DedupeError(f"the journal {path} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise DedupeError(f"{path} is no journal of `diptych dedupe` ({error}); name the one that it told") from None
+
+
+def undo(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
+    """Put every file back where it was, the last one first, over no other file. Doing it twice does no harm.
+
+    Raises DedupeError while another run moves files there.
+    """
+    outcome = Outcome()
+    with alone_in(past.roots):
+        for entry in reversed(past.entries):
+            source, target = Path(entry.source), Path(entry.target)
+            try:
+                _put_back(entry, source, target, outcome)
+                _clear(target.parent, past.folders)
+            except ChangedError as error:
+                outcome.leave(entry.target, f"it {error}; it is left where it is")
+            except OSError as error:
+                outcome.leave(entry.target, f"it cannot be put back to {source}: {error.strerror}")
+            tick()
+    return outcome
+
+
+def empty(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
+    """Delete for good what a journal of "delete" put aside, if it is still that and what was kept is still there.
+
+    Raises DedupeError for a journal of something else, for one that does not say what was kept, and while another run
+    moves files there.
+    """
+    if past.act != "delete":
+        raise DedupeError("only what `--delete` put aside can be emptied; the journal is of files that were moved")
+    if past.format < _FORMAT:
+        raise DedupeError(
+            "the journal is of an earlier Diptych, which did not note what was kept in place of each picture; put all "
+            "back with --undo and run dedupe again, or delete the folder yourself"
+        )
+    outcome = Outcome()
+    with alone_in(past.roots):
+        for entry in past.entries:
+            target = Path(entry.target)
+            try:
+                if reason := _hindrance(entry, target):
+                    outcome.leave(entry.target, reason)
+                elif not os.path.lexists(target):
+                    outcome.already += 1
+                else:
+                    target.unlink()
+                    outcome.done += 1
+                _clear(target.parent, past.folders)
+            except OSError as error:
+                outcome.leave(entry.target, f"it cannot be deleted: {error.strerror}")
+            tick()
+    return outcome
+
+
+def _hindrance(entry: Entry, target: Path) -> str | None:
+    """Why a file that was put aside must not be deleted; None if nothing speaks against it."""
+    source, keeper = Path(entry.source), Path(entry.keeper)
+    if held := [*held_of(source), *held_of(target)]:
+        return f"a move was cut short and left {held[0]}; undo it first"
+    if not os.path.lexists(target):
+        return None
+    if TRASH not in target.parts or target.is_symlink():
+        return f"it is not in a folder {TRASH} any more; delete it yourself if you want to"
+    if source.exists() and target.samefile(source):
+        return f"it is still {source} too: the move was cut short; undo it first"
+    if reason := change_of(target, entry.id):
+        return f"it {reason}; look at it before you delete it"
+    if reason := change_of(keeper, entry.keeper_id):
+        return f"what was kept in its place, {keeper}, {reason}, so this may be the last one"
+    return f"it is {keeper} itself by another name" if target.samefile(keeper) else None
+
+
+def _put_back(entry: Entry, source: Path, target: Path, outcome: Outcome) -> None:
+    """What a kill left half moved is whole at two places at the utmost, and gets its name back first."""
+    for part in (*parts_of(source), *parts_of(target)):
+        part.unlink(missing_ok=True)
+    interrupted = False
+    for path in (target, source):
+        for held in held_of(path):
+            if not give_back(held, path):
+                outcome.leave(str(held), f"there is another file at {path} by now; move that away first")
+                return
+            interrupted = True
+    there, moved = os.path.lexists(source), os.path.lexists(target)
+    if moved and not there:
+        move(target, source, entry.id)
+        outcome.done += 1
+    elif there and moved:
+        _part(entry, source, target, outcome, interrupted=interrupted)
+    elif there:
+        outcome.already += 1
+    else:
+        outcome.leave(str(source), f"it is neither there nor at {target}")
+
+
+def _part(entry: Entry, source: Path, target: Path, outcome: Outcome, *, interrupted: bool) -> None:
+    """Take the second of two names or copies away, if it is one: nothing that is the last."""
+    if source.is_symlink() or target.is_symlink():
+        link = source if source.is_symlink() else target
+        outcome.leave(str(target), f"there is a link at {link} by now; look where it leads, and move it away first")
+    elif source.samefile(target):
+        same = source.name == target.name and source.parent.samefile(target.parent)
+        if not same and source.lstat().st_nlink > 1:
+            target.unlink()
+        outcome.already += 1
+    elif interrupted and change_of(source, entry.id) is None and change_of(target, entry.id) is None:
+        target.unlink()  # a move across file systems was killed when both were whole
+        outcome.already += 1
+    elif change_of(source, entry.id) is None:
+        outcome.leave(str(target), f"the same picture is at {source}; delete this one if you want to")
+    else:
+        outcome.leave(str(target), f"there is another file at {source} by now; move that away first")
+
+
+def _clear(folder: Path, within: Sequence[Path]) -> None:
+    """Remove a folder that is empty by now, and those above it, but none outside the folders that files went into."""
+    while any(folder.is_relative_to(top) for top in within):
+        try:
+            folder.rmdir()
+        except OSError:  # in use
+            return
+        folder = folder.parent

@@ -1,0 +1,188 @@
+"""`find_duplicates`: from pictures of a collection to groups, each with the one to keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from diptych.batch.workers.shared_folder import Crew
+from diptych.collection.collection import Collection
+from diptych.dedupe.candidates import CANDIDATES, candidate_pairs
+from diptych.dedupe.closer import CloserLook
+from diptych.dedupe.groups import grouped, matches_of
+from diptych.dedupe.keeper import DEFAULT, preference
+from diptych.dedupe.pair_cache import Ledger
+from diptych.dedupe.pair_scores import PairScores
+from diptych.dedupe.threshold import automatic_of, most_lenient, stated
+from diptych.errors import UnknownPictureError
+from diptych.pictures.file_info import Picture, of_record
+from diptych_runtime.questions import COPY
+from diptych_runtime.verdicts import Verdict, least_of, verdict
+
+_STEP = 500  # records read at once
+_VECTORS = 4096
+
+
+@dataclass(frozen=True)
+class Member:
+    """A picture of a group: its score to the keeper in [0, 1], whether it has the very same bytes, and the verdict."""
+
+    picture: Picture
+    relevance_score: float
+    exact: bool
+    verdict: Verdict = "same"
+
+
+@dataclass(frozen=True)
+class Group:
+    """The picture to keep, and those that match it, which could go: exact copies first, then by their order to keep."""
+
+    keeper: Picture
+    others: tuple[Member, ...]
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """What was found: `groups`, in the order of their keepers' paths, among `pictures`.
+
+    `order` has the places of the pictures, the ones to keep first. `pairs` are (id, id, score) of all that were looked
+    at and reach `bound`, which is at most the `threshold`; `looked_at` counts all pairs, `computed` those not known.
+    `verdicts` are the lowest scores of each.
+    """
+
+    groups: list[Group]
+    pictures: list[Picture]
+    order: list[int]
+    pairs: list[tuple[str, str, float]]
+    threshold: float
+    bound: float
+    looked_at: int
+    computed: int
+    verdicts: dict[Verdict, float]
+
+
+def find_duplicates(
+    collection: Collection,
+    pictures: Iterable[Picture] | None = None,
+    *,
+    threshold: float | Literal["auto"] = "auto",
+    keep: Sequence[str] = DEFAULT,
+    candidates: int = CANDIDATES,
+    bound: float | None = None,
+    ledger: Ledger | None = None,
+    on_pairs: Callable[[int, int], Callable[[int], object]] = lambda missing, known: lambda done: None,
+    crew: Crew | None = None,
+    question: str = COPY,
+) -> Duplicates:
+    """Group the pictures of a collection, by default all of it, that are copies of one.
+
+    >>> for group in find_duplicates(collection).groups:
+    ...     print(group.keeper.path, [member.picture.path for member in group.others])
+
+    A group is a keeper, chosen by the rules `keep` (see `keeper.RULES`), and the pictures whose score with the keeper
+    itself is at least the threshold. `auto` follows from the model's calibration and the number of pictures. Each
+    picture is compared with its `candidates` nearest; the pairs answered reach down to `bound`, by default the most
+    lenient threshold that the model states. The `ledger` keeps scores for the next time; `on_pairs` is told
+    how many have to be computed and how many are known, and gives what is told how many more were; what that raises
+    ends the search, and what was computed is in the ledger. A `crew` computes instead of this process. With
+    the `question` "thing" a group has what shows the same thing as its keeper. The same
+    pictures give the same groups, in whatever order they come and whatever the ledger knows.
+
+    Raises ValueError, DedupeError for unknown rules and a model without calibration, and StoreError.
+    """
+    found = sorted(_everything(collection) if pictures is None else pictures, key=lambda p: p.path)
+    ids = sorted({picture.id for picture in found})
+    asked = collection.scorer.asking(question).runtime
+    limit = automatic_of(asked, len(ids)) if threshold == "auto" else threshold
+    if not 0 < limit <= 1:
+        raise ValueError(f"threshold must be 'auto' or above 0 and at most 1, got {limit}")
+    bound = min(limit, most_lenient(stated(asked)) if bound is None else bound)
+    order = preference(found, keep)
+    place = {id: number for number, id in enumerate(ids)}
+    contents = list(dict.fromkeys(place[found[number].id] for number in order))
+    ledger = ledger or Ledger(None, asked.revision)
+    scores = PairScores(collection, ids, ledger, crew=crew, question=question)
+    embeddings = _embeddings(collection, ids)
+    pairs = candidate_pairs(embeddings, candidates, asked.threads, queries=asked.queries(embeddings))
+    missing = scores.missing(pairs)
+    scores.tick = on_pairs(missing, len(pairs) - missing)
+    scores.hold_against(pairs)
+    closer = CloserLook(collection, ids, {one.id: one.path for one in reversed(found)}, ledger, question, scores.tick)
+    values = closer.scores(pairs, scores.of(pairs))
+    near = values >= bound
+    known = matches_of([(a, b) for a, b in pairs[near].tolist()], values[near].tolist(), bound)
+
+    def ask(wanted: list[tuple[int, int]]) -> list[float]:
+        places = np.array(wanted)
+        answers = closer.scores(places, scores.of(places)).tolist()
+        for (a, b), score in zip(wanted, answers, strict=True):
+            if score >= bound:
+                known.setdefault(a, {})[b] = known.setdefault(b, {})[a] = score
+        return answers
+
+    matching = {
+        a: {b: score for b, score in others.items() if score >= limit}
+        for a, others in known.items()
+        if max(others.values()) >= limit
+    }
+    groups = grouped(contents, matching, limit, ask)
+    thresholds = stated(asked)
+    return Duplicates(
+        groups=_named(groups, matching, ids, found, order, thresholds),
+        pictures=found,
+        order=order,
+        pairs=[(ids[a], ids[b], known[a][b]) for a in sorted(known) for b in sorted(known[a]) if a < b],
+        threshold=limit,
+        bound=bound,
+        looked_at=scores.looked_at,
+        computed=scores.computed,
+        verdicts=least_of(thresholds),
+    )
+
+
+def _named(
+    groups: list[list[int]],
+    matching: dict[int, dict[int, float]],
+    ids: Sequence[str],
+    pictures: Sequence[Picture],
+    order: Sequence[int],
+    thresholds: Mapping[str, float],
+) -> list[Group]:
+    """Groups of contents, and contents that several files have, as groups of pictures."""
+    files: dict[str, list[Picture]] = {}
+    for number in order:
+        files.setdefault(pictures[number].id, []).append(pictures[number])
+    taken = {content for group in groups for content in group}
+    alone = [[place] for place, id in enumerate(ids) if place not in taken and len(files[id]) > 1]
+    named = []
+    for keeper, *others in [*groups, *alone]:
+        first, *copies = files[ids[keeper]]
+        members = [Member(picture, 1.0, True) for picture in copies]
+        for other in others:
+            score = matching[keeper][other]
+            members += [Member(picture, score, False, verdict(score, thresholds)) for picture in files[ids[other]]]
+        named.append(Group(first, tuple(members)))
+    return sorted(named, key=lambda group: group.keeper.path)
+
+
+def _embeddings(collection: Collection, ids: Sequence[str]) -> np.ndarray:
+    """The stored embeddings float32 (n, e) of these pictures. Raises StoreError if one is damaged."""
+    place = {id: number for number, id in enumerate(ids)}
+    found = np.empty((len(ids), collection.scorer.runtime.embedding_dim), np.float32)
+    for start in range(0, len(ids), _VECTORS):
+        for id, embedding in collection.backend.embeddings_of(ids[start : start + _VECTORS]).items():
+            found[place.pop(id)] = np.frombuffer(embedding, "<f4")
+    if place:
+        raise UnknownPictureError(
+            f"{len(place):,} of the pictures are not in {collection.name}, {next(iter(place))} for one; "
+            "add them with `diptych index add`"
+        )
+    return found
+
+
+def _everything(collection: Collection) -> Iterator[Picture]:
+    for page in collection.backend.pages(_STEP):
+        yield from map(of_record, page)

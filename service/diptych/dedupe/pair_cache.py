@@ -1,0 +1,205 @@
+"""What earlier runs found, kept beside the collection: the files with their digests, and the scores of pairs."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+
+from diptych.errors import DedupeError
+from diptych.pictures.file_info import Picture
+from diptych_runtime.evidence import Evidence
+from diptych_runtime.questions import MATCH
+
+LEDGER = "dedupe.sqlite"
+_EVIDENCE_OF = TypeAdapter(Evidence)
+_VERSION = 3
+
+# Pairs are named by the ids of contents, so a file that changes its name keeps its scores and one that changes its
+# content has none. An id is 16 bytes here, the lower one first. A score is of one question of the model.
+_PAIRS = """
+CREATE TABLE pairs (question TEXT NOT NULL, a BLOB NOT NULL, b BLOB NOT NULL, logit REAL NOT NULL,
+  PRIMARY KEY (question, a, b)) WITHOUT ROWID;
+"""
+# What a closer look at a pair saw, as JSON: of no model, so that another one finds it.
+_EVIDENCE = """
+CREATE TABLE evidence (a BLOB NOT NULL, b BLOB NOT NULL, seen TEXT NOT NULL, PRIMARY KEY (a, b)) WITHOUT ROWID;
+"""
+_TABLES = f"""
+CREATE TABLE files (path TEXT PRIMARY KEY, id BLOB NOT NULL, bytes INTEGER NOT NULL, modified INTEGER NOT NULL,
+  width INTEGER NOT NULL, height INTEGER NOT NULL, format TEXT NOT NULL, exif INTEGER NOT NULL, taken REAL);
+CREATE INDEX files_id ON files (id);
+{_PAIRS}
+CREATE TABLE model (revision TEXT NOT NULL);
+{_EVIDENCE}
+"""
+# Models of the time of version 1 have a single question.
+_LIFT = f"""
+ALTER TABLE pairs RENAME TO old;
+{_PAIRS}
+INSERT INTO pairs SELECT '{MATCH}', a, b, logit FROM old;
+DROP TABLE old;
+"""
+_COLUMNS = "path, id, bytes, modified, width, height, format, exif, taken"
+
+
+class Ledger:
+    """Files and scored pairs in one SQLite database; what a method wrote is on the disk when it returns.
+
+    It has no lock of its own: who opens it has the collection beside it open for writing.
+    """
+
+    def __init__(self, path: Path | None, revision: str) -> None:
+        """Open or make it, by default in memory; scores of another model revision are dropped. Raises DedupeError."""
+        self.path = path or Path(":memory:")
+        with self._understood():
+            self._connection = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
+        try:
+            with self._understood():
+                self._connection.execute("PRAGMA journal_mode=WAL")
+                self._connection.execute("PRAGMA synchronous=FULL")
+                self._prepare(revision)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def close(self) -> None:
+        """Close the database; a second call does nothing."""
+        self._connection.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def files(self, folders: Iterable[str]) -> dict[str, Picture]:
+        """What was known of the files below these folders, by path."""
+        found = {}
+        with self._understood():
+            for folder in folders:
+                query = f"SELECT {_COLUMNS} FROM files WHERE path > ? AND path < ?"
+                for path, id, *facts in self._connection.execute(query, _below(folder)):
+                    found[path] = Picture(id.hex(), path, *facts[:7])
+        return found
+
+    def add_files(self, pictures: Sequence[Picture]) -> None:
+        """Remember files; what was known under their paths is forgotten."""
+        rows = [
+            (p.path, bytes.fromhex(p.id), p.bytes, p.modified, p.width, p.height, p.format, p.exif, p.taken)
+            for p in pictures
+        ]
+        with self._transaction() as connection:
+            connection.executemany("INSERT OR REPLACE INTO files VALUES (?,?,?,?,?,?,?,?,?)", rows)
+
+    def forget_files(self, paths: Sequence[str]) -> None:
+        """Forget files, and the scores of contents that no file has any more."""
+        with self._transaction() as connection:
+            connection.executemany("DELETE FROM files WHERE path=?", [(path,) for path in paths])
+            for table in ("pairs", "evidence"):
+                connection.execute(
+                    f"DELETE FROM {table} WHERE a NOT IN (SELECT id FROM files) OR b NOT IN (SELECT id FROM files)"
+                )
+
+    def scores(self, ids: Sequence[str], question: str) -> tuple[np.ndarray, np.ndarray]:
+        """Known pairs among the contents of these ids: keys int64 (n,) ascending, and logits float32 (n,).
+
+        They answer the question. The key of contents at the places i < j is i * len(ids) + j.
+        """
+        place = {bytes.fromhex(id): number for number, id in enumerate(ids)}
+        keys, logits = [], []
+        with self._understood():
+            query = "SELECT a, b, logit FROM pairs WHERE question=?"
+            for a, b, logit in self._connection.execute(query, (question,)):
+                if a in place and b in place:
+                    low, high = sorted((place[a], place[b]))
+                    keys.append(low * len(ids) + high)
+                    logits.append(logit)
+        found = np.array(keys, np.int64)
+        order = np.argsort(found)
+        return found[order], np.array(logits, np.float32)[order]
+
+    def add_scores(self, pairs: Sequence[tuple[str, str]], logits: np.ndarray, question: str) -> None:
+        """Remember the logits float32 (n,) of n pairs of ids, as they answer a question."""
+        rows = [(question, *_sides(pair), float(logit)) for pair, logit in zip(pairs, logits, strict=True)]
+        with self._transaction() as connection:
+            connection.executemany("INSERT OR REPLACE INTO pairs VALUES (?,?,?,?)", rows)
+
+    def evidence(self, pairs: Sequence[tuple[str, str]]) -> list[Evidence | None]:
+        """What closer looks at these pairs of ids saw; None where there was none, or an earlier version looked."""
+        with self._understood():
+            query = "SELECT seen FROM evidence WHERE a=? AND b=?"
+            found = [self._connection.execute(query, _sides(pair)).fetchone() for pair in pairs]
+        return [_read(row[0]) if row else None for row in found]
+
+    def add_evidence(self, pairs: Sequence[tuple[str, str]], seen: Sequence[Evidence]) -> None:
+        """Remember what closer looks at pairs of ids saw."""
+        rows = [(*_sides(pair), json.dumps(asdict(evidence))) for pair, evidence in zip(pairs, seen, strict=True)]
+        with self._transaction() as connection:
+            connection.executemany("INSERT OR REPLACE INTO evidence VALUES (?,?,?)", rows)
+
+    def _prepare(self, revision: str) -> None:
+        connection = self._connection
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version == 0:
+            connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version={_VERSION}; COMMIT;")
+        elif version in (1, 2):
+            lift = _LIFT if version == 1 else ""
+            connection.executescript(f"BEGIN IMMEDIATE; {lift} {_EVIDENCE} PRAGMA user_version={_VERSION}; COMMIT;")
+        elif version != _VERSION:
+            raise DedupeError(
+                f"{self.path} has the format version {version}, and this Diptych reads version {_VERSION}; delete it: "
+                "the next run computes again what it holds"
+            )
+        known = connection.execute("SELECT revision FROM model").fetchone()
+        if known != (revision,):
+            with self._transaction():
+                connection.execute("DELETE FROM pairs")
+                connection.execute("DELETE FROM model")
+                connection.execute("INSERT INTO model VALUES (?)", (revision,))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._understood():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _understood(self) -> Iterator[None]:
+        """SQLite's errors as ours."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise DedupeError(
+                f"{self.path}: {error}; make room, or delete it: the next run computes again what it holds"
+            ) from None
+
+
+def _sides(pair: tuple[str, str]) -> list[bytes]:
+    """The ids of a pair as its tables have them."""
+    return sorted(map(bytes.fromhex, pair))
+
+
+def _read(seen: str) -> Evidence | None:
+    try:
+        return _EVIDENCE_OF.validate_json(seen)
+    except ValidationError:
+        return None
+
+
+def _below(folder: str) -> tuple[str, str]:
+    """The range of the paths in a folder: "0" is the character behind "/"."""
+    folder = folder.rstrip("/")
+    return folder + "/", folder + "0"

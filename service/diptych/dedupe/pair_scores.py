@@ -1,0 +1,110 @@
+"""Scores of pairs of stored pictures, each computed once in all runs."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from diptych.batch.workers.shared_folder import Crew
+from diptych.collection.collection import Collection
+from diptych.dedupe.pair_cache import Ledger
+from diptych.dedupe.workers import shared, tokens_of
+from diptych_runtime.questions import COPY
+
+_WORTH = 4096  # pairs, from which on it pays to hand them out
+BATCH = 1024  # pairs, after each of which the ledger has them
+_KEPT = 8192  # pictures whose tokens stay in memory, 8 KB each
+
+
+class PairScores:
+    """Relevance scores of pairs of the pictures `ids` of a collection; pairs are places in `ids`, in either order.
+
+    They answer the `question` that is asked of the collection's model.
+    `looked_at` counts the pairs that were asked for, `computed` those of them that the ledger did not know.
+    """
+
+    def __init__(
+        self,
+        collection: Collection,
+        ids: Sequence[str],
+        ledger: Ledger,
+        tick: Callable[[int], object] = lambda n: None,
+        crew: Crew | None = None,
+        question: str = COPY,
+    ) -> None:
+        """`tick` is told how many were computed, each time some were; a `crew` computes where there are many."""
+        self.collection, self.ids, self.ledger, self.tick, self.crew = collection, ids, ledger, tick, crew
+        self.computed, self._shifts = 0, np.zeros(len(ids), np.float32)
+        self._asked = np.empty(0, np.int64)
+        self.scorer = collection.scorer.asking(question)
+        self._keys, self._logits = ledger.scores(ids, self.scorer.runtime.question)
+        self._tokens: OrderedDict[int, np.ndarray] = OrderedDict()
+
+    @property
+    def looked_at(self) -> int:
+        """How many different pairs were asked for."""
+        return len(self._asked)
+
+    def missing(self, pairs: np.ndarray) -> int:
+        """How many of the pairs int64 (P, 2) `of` would have to compute."""
+        return len(np.setdiff1d(self._key(pairs), self._keys))
+
+    def of(self, pairs: np.ndarray) -> np.ndarray:
+        """Scores float64 (P,) of pairs int64 (P, 2), rounded to 7 decimals, as many as a float32 has there.
+
+        Rounded because a report's page compares them as decimals, and has to find the same groups.
+        """
+        lowered = self._shifts[np.asarray(pairs, np.int64).reshape(-1, 2)].mean(1)
+        logits = self.logits(pairs) - lowered
+        return np.round(self.scorer.relevance(logits).astype(np.float64), 7)
+
+    def hold_against(self, pairs: np.ndarray) -> None:
+        """From now on hold every score against the rivals of both pictures: the logits of what each of them is paired
+        with in `pairs`, its nearest (see `diptych_runtime.normalization`).
+        """
+        self._shifts = self.scorer.runtime.shifts(pairs, self.logits(pairs), len(self.ids))
+
+    def logits(self, pairs: np.ndarray) -> np.ndarray:
+        """Logits float32 (P,) of pairs int64 (P, 2), whatever else there is."""
+        keys = self._key(pairs)
+        self._asked = np.union1d(self._asked, keys)
+        self._compute(np.setdiff1d(keys, self._keys))
+        return self._logits[np.searchsorted(self._keys, keys)]
+
+    def _key(self, pairs: np.ndarray) -> np.ndarray:
+        pairs = np.asarray(pairs, np.int64).reshape(-1, 2)
+        return pairs.min(1, initial=len(self.ids)) * len(self.ids) + pairs.max(1, initial=0)
+
+    def _compute(self, keys: np.ndarray) -> None:
+        ids, pairs = list(self.ids), np.stack(np.divmod(keys, len(self.ids)), 1)
+        logits = [self._logits]
+        crew = self.crew if len(pairs) >= _WORTH else None
+        question = self.scorer.runtime.question
+        for batch, made in shared(self.collection, ids, pairs, crew, question) if crew else self._here(pairs):
+            self.ledger.add_scores([(ids[a], ids[b]) for a, b in batch.tolist()], made, question)
+            logits.append(made)
+            self.computed += len(batch)
+            self.tick(len(batch))
+        found = np.concatenate([self._keys, keys])
+        order = np.argsort(found)
+        self._keys, self._logits = found[order], np.concatenate(logits)[order]
+
+    def _here(self, pairs: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The pairs batch by batch with their logits, computed by this process."""
+        for start in range(0, len(pairs), BATCH):
+            batch = pairs[start : start + BATCH]
+            self._load(set(batch.ravel().tolist()))
+            first, second = (np.stack([self._tokens[place] for place in side]) for side in batch.T.tolist())
+            yield batch, self.scorer.logits(first, second)
+
+    def _load(self, places: set[int]) -> None:
+        """Have the tokens of these pictures in memory, and forget those that were not asked for longest."""
+        wanted = sorted(places - self._tokens.keys())
+        found = tokens_of(self.collection, [self.ids[place] for place in wanted])
+        self._tokens.update({place: found[self.ids[place]] for place in wanted})
+        for place in places:
+            self._tokens.move_to_end(place)
+        while len(self._tokens) > max(_KEPT, len(places)):
+            self._tokens.popitem(last=False)

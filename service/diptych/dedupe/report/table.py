@@ -1,0 +1,86 @@
+"""Groups as a table or as JSON: a line a picture, the keeper of a group first."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any
+
+from diptych.dedupe.find import Duplicates, Group
+from diptych.errors import DedupeError
+from diptych.pictures.file_info import Picture
+from diptych_runtime.atomic import replacing
+
+COLUMNS = (
+    "group",
+    "path",
+    "keeper",
+    "relevance_score",
+    "verdict",
+    "exact",
+    "width",
+    "height",
+    "bytes",
+    "format",
+    "exif",
+    "time",
+    "id",
+)
+
+
+def rows(groups: Sequence[Group]) -> Iterator[dict[str, Any]]:
+    """A row with `COLUMNS` for every picture of a group, groups numbered from 1; the score is the one to the keeper."""
+    for number, group in enumerate(groups, 1):
+        yield _row(number, group.keeper, True, 1.0, "same", True)
+        for member in group.others:
+            yield _row(number, member.picture, False, member.relevance_score, member.verdict, member.exact)
+
+
+def summary(found: Duplicates, refused: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """Counts as JSON values: what could go, and the bytes that would be free."""
+    others = [member for group in found.groups for member in group.others]
+    return {
+        "pictures": len(found.pictures),
+        "groups": len(found.groups),
+        "could_go": len(others),
+        "exact": sum(member.exact for member in others),
+        "bytes": sum(member.picture.bytes for member in others),
+        "threshold": found.threshold,
+        "pairs": found.looked_at,
+        "pairs_scored": found.computed,
+        "refused": list(refused),
+    }
+
+
+def write(path: Path, found: Duplicates, refused: Sequence[Mapping[str, str]]) -> None:
+    """Write the groups as .csv or .json, by the ending; the file appears as a whole. Raises DedupeError."""
+    try:
+        with replacing(path) as stream:
+            text = TextIOWrapper(stream, "utf-8", newline="")
+            if path.suffix.lower() == ".csv":
+                writer = csv.writer(text, lineterminator="\n")
+                writer.writerow(COLUMNS)
+                for row in rows(found.groups):
+                    writer.writerow(int(cell) if isinstance(cell, bool) else cell for cell in row.values())
+            else:
+                document = {**summary(found, refused), "rows": list(rows(found.groups))}
+                json.dump(document, text, ensure_ascii=False, indent=1)
+            text.flush()
+            text.detach()
+    except OSError as error:
+        raise unwritable(path, error) from None
+
+
+def unwritable(path: Path, error: OSError) -> DedupeError:
+    """The error for an output that could not be written."""
+    return DedupeError(f"{path} cannot be written: {error.strerror}; nothing is left of it")
+
+
+def _row(group: int, picture: Picture, keeper: bool, score: float, verdict: str, exact: bool) -> dict[str, Any]:
+    time = datetime.fromtimestamp(picture.time, UTC).isoformat(timespec="seconds")
+    facts = (picture.width, picture.height, picture.bytes, picture.format, picture.exif, time, picture.id)
+    return dict(zip(COLUMNS, (group, picture.path, keeper, score, verdict, exact, *facts), strict=True))

@@ -1,0 +1,187 @@
+"""What picture files there are below some folders, and their features in a collection: only what is new is read."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from diptych.batch.ingest import Found, embedded
+from diptych.batch.workers.shared_folder import Crew
+from diptych.collection.collection import Collection
+from diptych.collection.ingest import Arrival, batches, can_be_kept
+from diptych.dedupe.actions.move_file import HELD
+from diptych.dedupe.pair_cache import Ledger
+from diptych.errors import DedupeError
+from diptych.pictures.content import picture_id
+from diptych.pictures.file_info import Picture, picture_of, read_file
+from diptych.pictures.walk import picture_files
+from diptych.scoring.threads import each
+from diptych_runtime.decoder import SUFFIXES
+from diptych_runtime.errors import PictureError
+
+Refuse = Callable[[str, str], object]
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that may be a picture: which of the folders it is from, and its size and time (ns) when it was listed."""
+
+    path: str
+    root: int
+    bytes: int
+    modified: int
+
+
+def resolved(folders: Iterable[Path]) -> list[Path]:
+    """The folders without links, each once, in the order they were named. Raises DedupeError for what is none."""
+    roots = list(dict.fromkeys(folder.resolve() for folder in folders))
+    for root in roots:
+        if not root.is_dir():
+            what = "is a file" if root.exists() else "does not exist"
+            raise DedupeError(f"expected a folder of pictures, and {root} {what}")
+    return roots
+
+
+def listed(roots: Sequence[Path], refuse: Refuse) -> list[File]:
+    """The picture files (by ending) below the folders, sorted by path; one that has several names only once.
+
+    Links are left out: what they lead to could be taken for a copy of itself. So is what was put into a trash folder.
+    What cannot be listed goes to `refuse` with a reason. Raises DedupeError if there is no picture at all.
+    """
+    found: dict[str, tuple[int, os.stat_result]] = {}
+    for number, root in enumerate(roots):
+        for path, status in _regular(root, refuse):
+            found.setdefault(path, (number, status))
+    files, met = [], set()
+    for path, (number, status) in sorted(found.items()):
+        if (status.st_dev, status.st_ino) not in met:
+            met.add((status.st_dev, status.st_ino))
+            files.append(File(path, number, status.st_size, status.st_mtime_ns))
+    if not files:
+        raise DedupeError(f"there is no picture ({', '.join(sorted(SUFFIXES))}) in {', '.join(map(str, roots))}")
+    return files
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The pictures of the files, sorted by path; how many are `new`, `changed` or `gone` since the last time."""
+
+    pictures: list[Picture]
+    new: int
+    changed: int
+    gone: int
+
+
+def survey(
+    roots: Sequence[Path],
+    files: Sequence[File],
+    collection: Collection,
+    ledger: Ledger,
+    *,
+    refuse: Refuse,
+    tick: Callable[[int], object] = lambda done: None,
+    crew: Crew | None = None,
+) -> Survey:
+    """The pictures of the files below the roots; their features are in the collection when this returns.
+
+    With a `crew` its workers make them.
+
+    Files that the ledger knows with their size and time are not read, and a content is decoded once. What cannot be
+    read goes to `refuse` with a reason. Stop at any time: the next call takes up the rest.
+    """
+    known = ledger.files(map(str, roots))
+    stored = collection.backend.known(sorted({picture.id for picture in known.values()}))
+    pictures: list[Picture] = []
+    fresh: dict[str, File] = {}
+    for file in files:
+        old = known.get(file.path)
+        if old is not None and (old.bytes, old.modified) == (file.bytes, file.modified) and old.id in stored:
+            pictures.append(replace(old, root=file.root))
+            tick(1)
+        else:
+            fresh[file.path] = file
+
+    def take(results: Mapping[str, Found]) -> None:
+        arrivals: dict[str, Arrival] = {}
+        for path, one in results.items():
+            arrivals.setdefault(one.picture.id, Arrival(one.content, path, {}))
+        collection.commit(list(arrivals.values()))
+        good = [replace(one.picture, root=fresh[path].root) for path, one in results.items()]
+        ledger.add_files(good)
+        pictures.extend(good)
+        tick(len(results))
+
+    unread: list[str] = []
+    for part in embedded(collection, fresh, crew):
+        unread += [path for path, one in part.items() if one is None]
+        if done := {path: one for path, one in part.items() if one is not None}:
+            take(done)
+    blind = 0
+    for results in _looked_at(unread, collection):
+        refused = {path: one for path, one in results.items() if isinstance(one, PictureError)}
+        for path, error in refused.items():
+            refuse(path, str(error))
+        take({path: one for path, one in results.items() if not isinstance(one, PictureError)})
+        blind += len(results) - len(refused)
+        tick(len(refused))
+    if crew:
+        crew.say_blind(blind)
+    kept = {picture.path for picture in pictures}
+    ledger.forget_files(sorted(known.keys() - kept))
+    new = len(kept - known.keys())
+    pictures.sort(key=lambda picture: picture.path)
+    changed = sum(picture.path in known and picture.id != known[picture.path].id for picture in pictures)
+    return Survey(pictures, new, changed, len(known.keys() - {file.path for file in files}))
+
+
+def _regular(root: Path, refuse: Refuse) -> Iterator[tuple[str, os.stat_result]]:
+    def unlisted(error: OSError) -> None:
+        refuse(str(error.filename), f"the folder cannot be listed: {error.strerror}")
+
+    for path in picture_files(root, unlisted, SUFFIXES | {HELD}):
+        if path.endswith(HELD):
+            refuse(path, "it was being moved when a run was killed: `diptych dedupe --undo JOURNAL` puts it back")
+            continue
+        try:
+            status = os.lstat(path)
+        except OSError as error:
+            refuse(path, f"it cannot be looked at: {error.strerror}")
+            continue
+        if not stat.S_ISREG(status.st_mode):
+            continue
+        if can_be_kept(path):
+            yield path, status
+        else:
+            refuse(path.encode("utf-8", "backslashreplace").decode(), "its name is not UTF-8; rename it")
+
+
+def _looked_at(paths: Sequence[str], collection: Collection) -> Iterator[dict[str, Found | PictureError]]:
+    """Batch by batch, what is in files; a content is decoded once in each, unless it is broken."""
+    limits, threads = collection.scorer.limits, collection.scorer.runtime.threads
+    for batch in batches(map(Path, paths)):
+        results: dict[str, Found | PictureError] = {}
+        read: dict[Path, tuple[os.stat_result, bytes]] = {}
+        for path, one in zip(batch, each(partial(read_file, limits=limits), batch, threads), strict=True):
+            if isinstance(one, PictureError):
+                results[str(path)] = one
+            else:
+                read[path] = one
+        ids = {path: picture_id(hashlib.sha256(data).hexdigest()) for path, (_, data) in read.items()}
+        first: dict[str, Path] = {}
+        for path, id in ids.items():
+            first.setdefault(id, path)
+        received = collection.receive([(read[path][1], str(path)) for path in first.values()])
+        contents = dict(zip(first, received, strict=True))
+        for path, (status, data) in read.items():
+            id, content = ids[path], contents[ids[path]]
+            if isinstance(content, PictureError) and path != first[id]:
+                (content,) = collection.receive([(data, str(path))])  # whose error calls it by its own name
+            if not isinstance(content, PictureError):
+                content = Found(picture_of(id, path, status, data), content)
+            results[str(path)] = content
+        yield results

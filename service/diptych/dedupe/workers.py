@@ -1,0 +1,111 @@
+"""Pairs of a collection's pictures scored by workers: the parts of a table of pairs, made from what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+
+import numpy as np
+
+from diptych.batch.parts.disk import check_room
+from diptych.batch.parts.manifest import NAMES, PAIRS, Manifest, new_id, part_sizes
+from diptych.batch.parts.picture_names import Names, names_between
+from diptych.batch.parts.scores import Scores
+from diptych.batch.parts.tokens import Tokens
+from diptych.batch.workers.shared_folder import Crew, Exchange
+from diptych.batch.workers.tasks import score
+from diptych.collection.collection import Collection
+from diptych.dedupe.pair_cache import Ledger
+from diptych.errors import BatchError, UnknownPictureError
+from diptych_runtime.atomic import write_durably
+
+_NAME = "pairs"
+
+
+def shared(
+    collection: Collection, ids: Sequence[str], pairs: np.ndarray, crew: Crew, question: str
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(pairs int64 (p, 2), logits float32 (p,)), part by part in order, of pairs (P, 2) of places in `ids`.
+
+    The logits answer the question. A part counts as taken when the next one is asked for. Raises BatchError.
+    """
+    exchange = Exchange.of(collection, _NAME)
+    with exchange.explained():
+        with exchange.begun() as job:
+            manifest = _begin(job, collection, ids, pairs, question)
+        step = manifest.scoring
+        for number, part in exchange.parts(job, step, score, crew, step.describe):
+            yield pairs[slice(*step.bounds(number))], Scores.load(part).raw
+        exchange.clear()
+
+
+def recover(collection: Collection, ledger: Ledger) -> None:
+    """Put into the ledger what workers had scored when an earlier run ended; what is damaged is scored again."""
+    exchange = Exchange.of(collection, _NAME)
+    with exchange.explained():
+        for job in exchange.jobs():
+            with suppress(BatchError, FileNotFoundError, ValueError):
+                _take_over(job, collection, ledger)
+        exchange.clear()
+
+
+def tokens_of(collection: Collection, ids: Sequence[str]) -> dict[str, np.ndarray]:
+    """The tokens float16 (N, M, d) of stored pictures by id. Raises UnknownPictureError if one is not there."""
+    found = {id: tokens for id, (tokens, _) in collection.panels(ids).items()}
+    for id in ids:
+        if id not in found:
+            raise UnknownPictureError(f"the picture {id} was removed from {collection.name} meanwhile; start again")
+    return found
+
+
+def _take_over(job: Path, collection: Collection, ledger: Ledger) -> None:
+    manifest = Manifest.load(job)
+    if manifest.model != collection.scorer.runtime.revision:
+        return
+    ids = names_between(job / NAMES, 0, manifest.pictures)
+    pairs = np.fromfile(job / PAIRS, np.uint32).reshape(manifest.rows, 2)
+    for number in sorted(manifest.scoring.done(job)):
+        places = pairs[slice(*manifest.scoring.bounds(number))].tolist()
+        with suppress(BatchError):
+            found = Scores.load(job / manifest.scoring.file(number))
+            ledger.add_scores([(ids[a], ids[b]) for a, b in places], found.raw, manifest.question)
+
+
+def _begin(job: Path, collection: Collection, ids: Sequence[str], pairs: np.ndarray, question: str) -> Manifest:
+    """The tokens and the pairs where `batch.work.score` looks for them."""
+    asked = np.zeros(len(ids), bool)
+    asked[pairs.ravel()] = True
+    places = np.flatnonzero(asked)
+    pictures_part, pairs_part = part_sizes(len(places), len(pairs))
+    manifest = Manifest(
+        table=collection.name,
+        sha256="",
+        rows=len(pairs),
+        columns=(),
+        sides=("a", "b"),
+        folder=str(job),
+        model=collection.scorer.runtime.revision,
+        question=question,
+        token_shape=collection.scorer.runtime.token_shape,
+        pictures=len(places),
+        pictures_part=pictures_part,
+        pairs_part=pairs_part,
+        id=new_id(),
+    )
+    needed = len(places) * 2 * int(np.prod(manifest.token_shape)) + 16 * len(pairs)
+    check_room(job, needed, "the tokens that workers read and their scores", "make room and run the same command again")
+    tokens = Tokens(job, manifest.encoding, manifest.token_shape)
+    with closing(Names(job / NAMES)) as names:
+        for number in range(manifest.encoding.parts):
+            first, stop = manifest.encoding.bounds(number)
+            wanted = [ids[int(place)] for place in places[first:stop]]
+            found = tokens_of(collection, wanted)
+            tokens.write(number, np.stack([found[id] for id in wanted]), {})
+            for id in wanted:
+                names.place(id)
+        names.finish()
+    rank = (np.cumsum(asked) - 1).astype(np.uint32)
+    write_durably(job / PAIRS, rank[pairs].tobytes())
+    manifest.save(job)
+    return manifest

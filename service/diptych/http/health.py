@@ -1,0 +1,64 @@
+"""Whether the service can answer, and what to say where it cannot."""
+
+from __future__ import annotations
+
+from fastapi import Depends
+
+from diptych.errors import StoreError
+from diptych.http.context import Context, Here
+from diptych.http.middleware.errors import RequestError
+from diptych.http.warmup import WarmUp
+
+
+def proven(here: Context) -> WarmUp:
+    """How the warm-up went; 503 until the model has scored the golden pair as it should."""
+    done = here.warm_up
+    if done is None:
+        message = "The model is warming up; try again in a moment."
+        raise RequestError(503, "not_ready", message, headers={"Retry-After": "1"})
+    if not done.proven:
+        raise _not_ready(done)
+    return done
+
+
+def ready(here: Context) -> WarmUp:
+    """How the warm-up went; 503 unless that was well, no computation is stuck and the service is not about to end."""
+    if here.work.draining:
+        raise RequestError(503, "draining", "The service is ending; ask another one.")
+    done, oldest = proven(here), here.oldest()
+    if done.fault is not None:
+        raise _not_ready(done)
+    if oldest > here.settings.stuck_seconds:
+        raise RequestError(503, "stuck", f"A computation has been running for {oldest:.0f} s.")
+    return done
+
+
+def _not_ready(done: WarmUp) -> RequestError:
+    return RequestError(503, "not_ready", f"Not ready: {done.fault}.", headers={"Retry-After": "30"})
+
+
+def reachable(here: Context) -> None:
+    """Ask the servers that collections are on; 503 if one does not answer."""
+    for collection in here.collections.opened().values():
+        if collection.backend.folder is None:
+            try:
+                collection.backend.check()
+            except StoreError as error:
+                raise RequestError(503, "not_ready", f"Not ready: {error}.", headers={"Retry-After": "5"}) from None
+
+
+def is_ready(here: Context) -> bool:
+    """Whether the service is `ready` and its collections are `reachable`."""
+    try:
+        ready(here)
+        reachable(here)
+    except RequestError:
+        return False
+    return True
+
+
+async def _proven(here: Here) -> None:
+    proven(here)
+
+
+Proven = Depends(_proven)  # of every route that asks the model

@@ -1,0 +1,192 @@
+"""Every refusal in one shape: the envelope, the exceptions that end in it, and their handlers."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, cast
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+from starlette.routing import compile_path
+
+from diptych.errors import (
+    CollectionKeptError,
+    CollectionNameError,
+    DamagedCollectionError,
+    DeadlineError,
+    ModelMismatchError,
+    NoOriginalsError,
+    OverloadedError,
+    UnknownCollectionError,
+    UnknownPictureError,
+    UnreachableError,
+)
+from diptych_runtime.errors import DiptychError, PictureError
+
+logger = logging.getLogger(__name__)
+
+ERROR_CODE = "X-Error-Code"  # the header in which every refusal says its code besides
+
+_CODES = {
+    400: "bad_request",
+    404: "not_found",
+    405: "method_not_allowed",
+    408: "body_too_slow",
+    413: "body_too_large",
+    415: "unsupported_media_type",
+    429: "overloaded",
+}
+_COLLECTIONS = {
+    UnknownCollectionError: 404,
+    CollectionKeptError: 409,
+    CollectionNameError: 422,
+    DamagedCollectionError: 503,
+    ModelMismatchError: 503,  # it was embedded anew while it was served
+    NoOriginalsError: 501,
+}
+_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "overloaded_error"}
+
+
+class ErrorBody(BaseModel):
+    """What went wrong."""
+
+    message: str = Field(description="What was expected, what came, and what to do next.")
+    type: str = Field(description="The family of the error.", examples=["invalid_request_error"])
+    code: str = Field(description="One word for programs.", examples=["invalid_picture"])
+    param: str | None = Field(description="The part of the request that is meant.", examples=["documents[3]"])
+    request_id: str | None = Field(description="As in the header X-Request-ID.")
+
+
+class ErrorEnvelope(BaseModel):
+    """The body of every answer that is not a success."""
+
+    error: ErrorBody
+
+
+class RequestError(DiptychError):
+    """A request that is refused: `RequestError(422, "invalid_picture", "...", param="documents[3]")`."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        param: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.code, self.param, self.headers = status, code, param, headers
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route that may answer with these error statuses, for the OpenAPI document."""
+    return {status: {"model": ErrorEnvelope, "description": HTTPStatus(status).phrase} for status in statuses}
+
+
+def envelope(
+    request_id: str | None,
+    status: int,
+    code: str,
+    message: str,
+    *,
+    param: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """One refusal as a response."""
+    family = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
+    body = ErrorBody(message=message, type=family, code=code, param=param, request_id=request_id)
+    return JSONResponse(ErrorEnvelope(error=body).model_dump(), status, headers={**(headers or {}), ERROR_CODE: code})
+
+
+def internal_error(request_id: str | None) -> Response:
+    """The answer to a fault of our own: the trace is in the log, under the request's id, and nowhere else."""
+    message = f"The service failed on this request; its log has the details under {request_id}."
+    return envelope(request_id, 500, "internal_error", message)
+
+
+def install_handlers(app: FastAPI) -> None:
+    """Let every exception that leaves a route end in the envelope (the rest is caught at the edge)."""
+    app.add_exception_handler(DiptychError, _diptych_error)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(HTTPException, _http_exception)
+
+
+def parameter(location: Sequence[str | int]) -> str | None:
+    """A pydantic location as people write it: ("body", "documents", 3, "@part", "url") is "documents[3].url".
+
+    Names that begin with "@" are branches of a union and no part of the request.
+    """
+    path = ""
+    for step in location[1:]:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        elif not step.startswith("@"):
+            path += f".{step}" if path else step
+    return path or None
+
+
+def _id(request: Request) -> str | None:
+    return getattr(request.state, "request_id", None)
+
+
+async def _diptych_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, RequestError):
+        return envelope(_id(request), error.status, error.code, str(error), param=error.param, headers=error.headers)
+    if isinstance(error, PictureError):
+        return envelope(_id(request), 422, error.code, str(error))
+    if isinstance(error, UnknownPictureError):
+        return envelope(_id(request), 404, "unknown_image", str(error))
+    if isinstance(error, OverloadedError):
+        headers = {"Retry-After": str(math.ceil(error.seconds))}
+        return envelope(_id(request), 429, error.code, str(error), headers=headers)
+    if isinstance(error, UnreachableError):
+        headers = {"Retry-After": str(math.ceil(error.seconds))}
+        return envelope(_id(request), 503, error.code, str(error), param="collection", headers=headers)
+    if isinstance(error, DeadlineError):
+        return envelope(_id(request), 504, error.code, str(error))
+    if (status := _COLLECTIONS.get(type(error))) is not None:
+        return envelope(_id(request), status, cast(DiptychError, error).code, str(error), param="collection")
+    logger.error("request %s failed", _id(request), exc_info=error)
+    return envelope(_id(request), 500, cast(DiptychError, error).code, str(error))
+
+
+async def _validation_error(request: Request, error: Exception) -> Response:
+    faults = cast(RequestValidationError, error).errors()
+    first = faults[0]
+    if first["type"] == "json_invalid" and isinstance(first["loc"][-1], int):  # the body itself, not a field of a form
+        reason = first.get("ctx", {}).get("error", "not JSON")
+        return envelope(_id(request), 400, "invalid_json", f"The body is not JSON: {reason}.")
+    param = parameter(first["loc"])
+    message = f"{param}: {first['msg']}" if param else str(first["msg"])
+    if len(faults) > 1:
+        message += f" (and {len(faults) - 1} more)"
+    return envelope(_id(request), 422, "invalid_request", message, param=param)
+
+
+async def _http_exception(request: Request, error: Exception) -> Response:
+    fault = cast(HTTPException, error)
+    message = str(fault.detail)
+    if fault.status_code == 404:
+        message = f"There is nothing at {request.url.path}; /openapi.json lists what there is."
+    elif fault.status_code == 405:
+        message = f"{request.url.path} does not take {request.method}; /openapi.json lists what it takes."
+    code = _CODES.get(fault.status_code, "error")
+    headers = {**(fault.headers or {})}
+    if fault.status_code == 405 and (taken := _taken(request)):
+        headers["Allow"] = ", ".join(taken)
+    return envelope(_id(request), fault.status_code, code, message, headers=headers)
+
+
+def _taken(request: Request) -> list[str]:
+    """The methods that the document has for a path; the router stops at its first route and names only that one's."""
+    paths = request.app.openapi()["paths"]
+    asked = request.url.path
+    found = [paths[asked]] if asked in paths else [paths[path] for path in paths if compile_path(path)[0].match(asked)]
+    return sorted({method.upper() for methods in found for method in methods})

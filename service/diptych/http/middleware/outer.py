@@ -1,0 +1,155 @@
+"""What every request passes first and every answer last: its id, its key, where it came from, what it may bring, the
+safety headers, a line in the log, and the last resort.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+import uuid
+from collections.abc import Collection, Sequence
+from urllib.parse import quote
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from diptych.http.metrics import Metrics
+from diptych.http.middleware.auth import CHALLENGES, Key, find_key
+from diptych.http.middleware.body_limits import Inlet
+from diptych.http.middleware.cross_site import foreign_name, foreign_page
+from diptych.http.middleware.errors import ERROR_CODE, envelope, internal_error
+from diptych.scoring.tracing import note_request, trace_id
+
+logger = logging.getLogger(__name__)
+access = logging.getLogger("diptych.access")
+
+OPEN = frozenset({"/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"})  # without a key
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
+_SAFETY = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+}
+
+
+class Edge:
+    """ASGI middleware around the whole app.
+
+    Takes X-Request-ID from the caller or makes one; refuses who brings none of the `keys`, on every route but `OPEN`,
+    or, where there are none, who asks under a name that is none of `hosts`; refuses writes that a foreign web page
+    makes through a visitor's browser; bounds bodies by the `inlet`; turns what nobody caught into the envelope; counts
+    and logs what was answered.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        inlet: Inlet,
+        keys: Sequence[Key] = (),
+        hosts: Collection[str] = (),
+        metrics: Metrics | None = None,
+    ) -> None:
+        self.app = app
+        self.inlet, self.keys, self.hosts, self.metrics = inlet, keys, hosts, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request, as ASGI calls it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        asked = headers.get("x-request-id", "")
+        request_id = asked if _REQUEST_ID.fullmatch(asked) else uuid.uuid4().hex
+        state = scope.setdefault("state", {})
+        state["request_id"], state["key"] = request_id, None
+        note_request(request_id)
+        began, started = time.perf_counter(), False
+
+        async def send_marked(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                outgoing = MutableHeaders(scope=message)
+                self._note(scope, message["status"], outgoing.get(ERROR_CODE), time.perf_counter() - began)
+                outgoing["X-Request-ID"] = request_id
+                for name, value in _SAFETY.items():
+                    outgoing.setdefault(name, value)
+            await send(message)
+
+        if scope["path"] not in OPEN and (refusal := self._refusal(scope, headers)) is not None:
+            await refusal(scope, receive, send_marked)
+            return
+        try:
+            with self.inlet.bounded(headers, receive) as bounded:
+                await self.app(scope, bounded, send_marked)
+        except Exception:
+            logger.exception("request %s failed", request_id)
+            if started:
+                raise
+            await internal_error(request_id)(scope, receive, send_marked)
+
+    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        """The answer to who may not ask, or not from where the request came; sets the key of who may."""
+        state = scope["state"]
+        if self.keys:
+            state["key"] = find_key(self.keys, headers)
+            if state["key"] is None:
+                text = (
+                    "This service asks for a key: send it as `Authorization: Bearer KEY` or as `X-API-Key`."
+                    if not ({"authorization", "x-api-key"} & set(headers))
+                    else "This key is not known here."
+                )
+                refusal = envelope(state["request_id"], 401, "unauthorized", text)
+                for challenge in CHALLENGES:
+                    refusal.headers.append("WWW-Authenticate", challenge)
+                return refusal
+        elif foreign_name(headers, self.hosts):
+            text = (
+                "This service has no keys and does not know the name it was asked under, which may be a foreign web "
+                "page's; if it is yours, name it in DIPTYCH_HOSTS, or set keys."
+            )
+            return envelope(state["request_id"], 403, "unknown_host", text)
+        if foreign_page(scope["method"], headers, self.hosts):
+            text = (
+                "This request came from a web page of another site; pages may only talk to the service they came from. "
+                "If it is yours, behind a proxy that asks under another name, name its host in DIPTYCH_HOSTS."
+            )
+            return envelope(state["request_id"], 403, "cross_site_request", text)
+        return None
+
+    def _note(self, scope: Scope, status: int, reason: str | None, seconds: float) -> None:
+        """Count and log an answer whose head is about to be sent."""
+        # What the router found, not what was asked for: that could be anything, and each would be counted for ever.
+        route = getattr(scope.get("route"), "path", "other")
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        path = quote(scope["path"])  # which may have line ends in it
+        if self.metrics is not None:
+            self.metrics.request(route, method, status, seconds)
+            if reason is not None:
+                self.metrics.refusal(reason)
+        key: Key | None = scope["state"]["key"]
+        fields = {
+            "request_id": scope["state"]["request_id"],
+            "method": method,
+            "path": path,
+            "status": status,
+            "ms": round(seconds * 1000, 1),
+            "key": key and key.name,
+            "error": reason,
+            "trace_id": trace_id(),
+        }
+        level = logging.DEBUG if scope["path"] in OPEN else logging.INFO
+        said = {"request": fields["request_id"], "key": fields["key"], "error": reason}
+        text = ", ".join(f"{name} {value}" for name, value in said.items() if value is not None)
+        access.log(level, "%s %s %d in %.1f ms, %s", method, path, status, seconds * 1000, text, extra=fields)

@@ -1,0 +1,285 @@
+"""What the service is asked: one model per route, in the shapes of vLLM, Cohere/Jina and OpenAI."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    Json,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticCustomError
+
+from diptych.collection.ingest import checked_metadata
+from diptych.collection.root import NAME
+from diptych.http.middleware.errors import RequestError
+from diptych.http.schemas.base import Strict
+from diptych.http.schemas.images import Picture, Pictures, Upload
+from diptych.store.filters import compiled
+
+
+def _whole(value: Any) -> Any:
+    """JSON has one kind of number: 10.0 is an integer."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _flag(value: Any) -> Any:
+    """A form has true and false as text."""
+    return {"true": True, "false": False}.get(value, value)
+
+
+def _files(value: Any) -> Any:
+    if not isinstance(value, list):
+        raise PydanticCustomError("not_a_file", "expected a file, and not text (curl sends one as -F name=@file)")
+    return value
+
+
+def _file(value: Any) -> Any:
+    if len(_files(value)) != 1:
+        raise PydanticCustomError("several_files", "expected one file, got {count}", {"count": len(value)})
+    return value[0]
+
+
+_FILE = {"type": "string", "format": "binary"}
+# Of a form, where every field of files comes as a list of them.
+File = Annotated[InstanceOf[Upload], BeforeValidator(_file), WithJsonSchema(_FILE)]
+Files = Annotated[
+    list[InstanceOf[Upload]],
+    BeforeValidator(_files),
+    WithJsonSchema({"type": "array", "items": _FILE, "minItems": 1}),
+]
+Count = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
+Positive = Annotated[int, Field(ge=1), BeforeValidator(_whole)]
+Flag = Annotated[bool, BeforeValidator(_flag), Field(strict=True)]
+# Python reads NaN, halves of surrogate pairs and a thousand levels from JSON, but nobody could read them back.
+Metadata = Annotated[dict[str, Any], AfterValidator(checked_metadata)]
+
+
+CollectionName = Field(
+    None,
+    description="The collection that is meant; by default the only one, or else that called `default`.",
+    examples=["shoes"],
+)
+
+
+class Request(Strict):
+    """What every request may say."""
+
+    model: str | None = Field(None, description="The served model's name, if given; any other is refused.")
+    collection: str | None = CollectionName
+    user: str | None = Field(None, description="Taken for compatibility and ignored.")
+
+
+class Form(Strict):
+    """What comes as a form, all of which but the files is text."""
+
+    model_config = ConfigDict(strict=False)
+
+
+_IGNORED = Field(None, description="Taken for compatibility and ignored: every picture is seen whole.")
+
+
+class PairOptions(Request):
+    """What the clients of vLLM, Cohere and Jina may say of texts."""
+
+    truncate_prompt_tokens: int | None = _IGNORED
+    max_tokens_per_doc: int | None = _IGNORED
+    max_chunks_per_doc: int | None = _IGNORED
+    priority: int | None = Field(None, description="Taken for compatibility and ignored: requests take turns.")
+
+
+class ScoreRequest(PairOptions):
+    """Pairs to score: one query with one document, one with many, or as many with as many, paired in order."""
+
+    queries: Pictures = Field(validation_alias=AliasChoices("queries", "text_1"), description="Also as `text_1`.")
+    documents: Pictures = Field(validation_alias=AliasChoices("documents", "text_2"), description="Also as `text_2`.")
+
+
+class ScoreForm(PairOptions, Form):
+    """One picture to score with one or more, as files of a form."""
+
+    queries: File
+    documents: Files
+
+
+class RerankOptions(PairOptions):
+    """How to rerank."""
+
+    top_n: Positive | None = Field(None, description="Answer only the best; all of them if not given.")
+
+
+class RerankRequest(RerankOptions):
+    """Documents to order by how alike they are to the query."""
+
+    query: Picture
+    documents: Pictures
+    return_documents: bool = Field(False, description="Send each document back with its score.")
+
+
+class RerankForm(RerankOptions, Form):
+    """A query and documents as files of a form."""
+
+    query: File
+    documents: Files
+
+
+Matrix = Field(False, description="Answer the whole attention too, patch by patch.")
+Overlay = Field(False, description="Answer both pictures with the links drawn over them, as a PNG.")
+
+
+class ExplainOptions(Request):
+    """How to explain."""
+
+    links: Count = Field(24, le=1024, description="How many of the strongest links to answer.")
+
+
+class ExplainRequest(ExplainOptions):
+    """A pair whose score is to be explained."""
+
+    query: Picture
+    document: Picture
+    matrix: bool = Matrix
+    overlay: bool = Overlay
+
+
+class ExplainForm(ExplainOptions, Form):
+    """A pair to explain, as files of a form."""
+
+    query: File
+    document: File
+    matrix: Flag = Matrix
+    overlay: Flag = Overlay
+
+
+class EmbeddingOptions(Request):
+    """How to embed."""
+
+    encoding_format: Literal["float", "base64"] = Field(
+        "float", description="`base64` is little-endian float32, as OpenAI's client asks for."
+    )
+
+
+class EmbeddingRequest(EmbeddingOptions):
+    """Pictures to embed."""
+
+    input: Pictures
+
+
+class EmbeddingForm(EmbeddingOptions, Form):
+    """Pictures to embed, as files of a form."""
+
+    input: Files
+
+
+def _read(value: Any) -> Any:
+    """A form and a query string have JSON as text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        raise ValueError("expected a JSON object") from None
+
+
+def _condition(value: dict[str, Any]) -> dict[str, Any]:
+    compiled(value)
+    return value
+
+
+FILTER_SCHEMA = {"$ref": "#/components/schemas/Filter"}
+Filter = Annotated[
+    dict[str, Any], BeforeValidator(_read), AfterValidator(_condition), WithJsonSchema(FILTER_SCHEMA, mode="validation")
+]
+
+
+def read_filter(text: str) -> dict[str, Any]:
+    """A filter of a query string. Raises RequestError: 422."""
+    try:
+        return TypeAdapter(Filter).validate_python(text)
+    except ValidationError as error:
+        message = f"filter: {error.errors()[0]['msg']}"
+        raise RequestError(422, "invalid_request", message, param="filter") from None
+
+
+class SearchOptions(Request):
+    """How to search."""
+
+    top: Positive = Field(10, description="How many matches to answer.")
+    candidates: Count = Field(
+        100, description="How many of the first stage the network looks at together with the query; 0 for none."
+    )
+    enough: float | None = Field(
+        None, gt=0, le=1, description="Look at no more candidates once `top` have this relevance: faster, not exact."
+    )
+    filter: Filter | None = Field(
+        None,
+        description='A condition on metadata: {"label": "shoe", "price": {"$gte": 10}}; also $ne, $gt, $lt, $lte, $in, '
+        "$nin, $exists, $and, $or, $not. In a form or a query as JSON text.",
+        examples=[{"label": "shoe"}],
+    )
+
+
+class SearchRequest(SearchOptions):
+    """A picture to look for in the collection."""
+
+    image: Picture = Field(validation_alias=AliasChoices("image", "query"), description="Also as `query`.")
+
+
+class SearchForm(SearchOptions, Form):
+    """A search sent as a form."""
+
+    image: File
+
+
+Rule = Literal["resolution", "format", "oldest", "newest", "shortest"]
+
+
+class DuplicatesRequest(Request):
+    """How sure a duplicate must be, and which picture of a group to keep."""
+
+    threshold: Annotated[float, Field(gt=0, le=1)] | Literal["auto"] = Field(
+        "auto", description="The relevance from which two pictures are the same; `auto` by how many pictures there are."
+    )
+    keep: Annotated[list[Rule], Field(min_length=1)] = Field(
+        ["resolution", "format", "oldest"],
+        description="Rules for the picture to keep, in order: a later one only parts what earlier ones tie. A "
+        "collection knows neither the bytes of a file nor its EXIF entries; when a picture was added is its age.",
+    )
+
+
+DryRun = Field(False, description="Check everything and write nothing: the answer says what would be added.")
+
+
+class AddRequest(Strict):
+    """A picture to add to the collection."""
+
+    image: Picture
+    metadata: Metadata | None = Field(None, description="Any JSON object, kept with the picture.")
+    collection: str | None = CollectionName
+    dry_run: bool = DryRun
+
+
+class AddForm(Form):
+    """Pictures to add, sent as a form."""
+
+    image: Files
+    metadata: Json[Metadata] | None = Field(None, description="A JSON object, kept with each picture.")
+    collection: str | None = CollectionName
+    dry_run: Flag = DryRun
+
+
+class NewCollection(Strict):
+    """A collection to make."""
+
+    name: str = Field(
+        description="1 to 63 of a-z, 0-9, - and _; a letter or a digit begins.", pattern=f"^{NAME}$", examples=["shoes"]
+    )

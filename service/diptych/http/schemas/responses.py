@@ -1,0 +1,363 @@
+"""What the service answers: one model per route."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from diptych.http.schemas.images import Picture
+from diptych_runtime.verdicts import Verdict
+
+
+class Usage(BaseModel):
+    """What a request took."""
+
+    images: int = Field(description="Pictures sent or named.")
+    pairs: int = Field(0, description="Pairs the network looked at together.")
+    prompt_tokens: int = Field(description="Patches of all pictures.")
+    total_tokens: int
+
+
+class ScoreItem(BaseModel):
+    """The score of one pair."""
+
+    index: int
+    object: Literal["score"] = "score"
+    score: float = Field(description="The calibrated probability, 0 to 1, that both show the same thing.")
+    raw_score: float = Field(description="The network's logit.")
+    verdict: Verdict = Field(description="same, likely, unsure or different: what the probability comes to.")
+
+
+class ScoreAnswer(BaseModel):
+    """Scores in the order of the pairs."""
+
+    id: str
+    object: Literal["list"] = "list"
+    created: int = Field(description="Seconds since 1970.")
+    model: str
+    data: list[ScoreItem]
+    usage: Usage
+
+
+class RerankItem(BaseModel):
+    """One document's place."""
+
+    index: int = Field(description="The document's place in the request.")
+    relevance_score: float = Field(description="The calibrated probability, 0 to 1, that both show the same thing.")
+    raw_score: float = Field(description="The network's logit.")
+    verdict: Verdict = Field(description="same, likely, unsure or different: what the probability comes to.")
+    document: Picture | None = Field(None, description="As sent, with `return_documents`.")
+
+
+class RerankAnswer(BaseModel):
+    """Documents from the most to the least alike."""
+
+    id: str
+    model: str
+    results: list[RerankItem]
+    usage: Usage
+
+
+class LinkItem(BaseModel):
+    """A patch of the query and one of the document, and how much the network looked from one to the other."""
+
+    query: tuple[int, int] = Field(description="Row and column of the patch, from the top left.")
+    document: tuple[int, int]
+    share: float = Field(description="Share of a patch's attention that the other one gets, 0 to 1.")
+
+
+class ExplainAnswer(BaseModel):
+    """Why two pictures have their score."""
+
+    id: str
+    object: Literal["explanation"] = "explanation"
+    model: str
+    relevance_score: float = Field(description="The calibrated probability, 0 to 1, that both show the same thing.")
+    raw_score: float = Field(description="The network's logit.")
+    verdict: Verdict = Field(description="same, likely, unsure or different: what the probability comes to.")
+    grid: tuple[int, int] = Field(description="Rows and columns of patches that each picture is cut into.")
+    crossing: float = Field(description="Share of all attention that goes to the other picture, 0 to 1.")
+    links: list[LinkItem] = Field(description="Strongest first; each patch in one at most.")
+    attention: list[list[float]] | None = Field(
+        None, description="With `matrix`: a row a patch of the query, a column a patch of the document, row by row."
+    )
+    overlay: str | None = Field(None, description="With `overlay`: a PNG as a data URI.")
+    usage: Usage
+
+
+class EmbeddingItem(BaseModel):
+    """One picture's embedding, a unit vector."""
+
+    object: Literal["embedding"] = "embedding"
+    index: int
+    embedding: list[float] | str
+
+
+class EmbeddingAnswer(BaseModel):
+    """Embeddings in the order of the pictures."""
+
+    object: Literal["list"] = "list"
+    data: list[EmbeddingItem]
+    model: str
+    usage: Usage
+
+
+class MatchItem(BaseModel):
+    """A picture of the collection beside the query."""
+
+    id: str
+    path: str | None
+    metadata: dict[str, Any]
+    relevance_score: float | None = Field(description="Calibrated probability; null where the network did not look.")
+    raw_score: float | None
+    verdict: Verdict | None = Field(description="What the probability comes to; null where there is none.")
+    similarity: float = Field(description="Cosine of the two embeddings, weighted for the question, -1 to 1.")
+    rank: int = Field(description="Place after re-ranking, from 0.")
+    first_rank: int = Field(description="Place by the embedding alone, from 0.")
+    thumbnail: str = Field(description="Where a small JPEG of it is.")
+
+
+class SearchAnswer(BaseModel):
+    """The matches after re-ranking, and the candidates as the embedding alone would have answered."""
+
+    id: str
+    object: Literal["search"] = "search"
+    model: str
+    matches: list[MatchItem]
+    candidates: list[MatchItem]
+    looked_at: int = Field(description="How many of the candidates the network looked at together with the query.")
+    timings: dict[str, float] = Field(description="Seconds by stage.")
+
+
+class ImageItem(BaseModel):
+    """A picture of the collection."""
+
+    id: str
+    object: Literal["image"] = "image"
+    path: str | None
+    metadata: dict[str, Any]
+    width: int
+    height: int
+    bytes_kept: bool = Field(description="Whether the collection keeps the file itself, not only its path.")
+    added: str = Field(description="ISO 8601 time.")
+    content: str = Field(description="Where the file is.")
+    thumbnail: str = Field(description="Where a small JPEG of it is.")
+
+
+class DuplicateItem(BaseModel):
+    """A picture of a group that could go."""
+
+    id: str
+    relevance_score: float = Field(description="Of the pair it makes with the one to keep.")
+    verdict: Verdict = Field(description="What that comes to.")
+
+
+class DuplicateGroup(BaseModel):
+    """The picture to keep, and those that match it."""
+
+    keeper: str = Field(description="Its id.")
+    members: list[DuplicateItem]
+
+
+class Pairs(BaseModel):
+    """How far the scoring of pairs is."""
+
+    id: str
+    model: str
+    scored: int = Field(description="Pairs that have their score, now and from earlier requests.")
+    total: int = Field(description="Pairs to look at, as far as is known.")
+
+
+class DuplicatesBegun(Pairs):
+    """Not done yet: the same request once more goes on from here."""
+
+    complete: Literal[False] = False
+
+
+class Duplicates(Pairs):
+    """The groups of the collection, and what it takes to group it anew at another threshold."""
+
+    complete: Literal[True] = True
+    threshold: float
+    bound: float = Field(description="The lowest score that `pairs` reach down to.")
+    groups: list[DuplicateGroup]
+    pictures: list[ImageItem] = Field(description="All that are in a pair or a group, the ones to keep first.")
+    pairs: list[tuple[int, int, float]] = Field(
+        description="Two places in `pictures` and the score, of all pairs that were looked at and reach `bound`."
+    )
+    verdicts: dict[Verdict, float] = Field(description="The lowest score of each verdict but `different`.")
+    left_out: int = Field(description="Pairs that reach lower, but were too many to answer: the least sure ones.")
+
+
+class AddedItem(ImageItem):
+    """A picture that is in the collection now."""
+
+    created: bool = Field(description="False if the same file was there already.")
+
+
+class AddAnswer(BaseModel):
+    """The added pictures in the order of the request."""
+
+    object: Literal["list"] = "list"
+    data: list[AddedItem]
+
+
+class Fault(BaseModel):
+    """Why a picture would be refused."""
+
+    message: str
+    code: str = Field(description="One word for programs.", examples=["invalid_picture"])
+
+
+class ForeseenItem(BaseModel):
+    """What would become of one picture."""
+
+    position: str = Field(description="Its place in the request.", examples=["image[3]"])
+    id: str | None = Field(description="The id it has or would get; null if it would be refused.")
+    created: bool = Field(description="Whether it would be new.")
+    error: Fault | None
+
+
+class DryRunAnswer(BaseModel):
+    """What adding these pictures would do; nothing was written."""
+
+    object: Literal["list"] = "list"
+    dry_run: Literal[True] = True
+    data: list[ForeseenItem]
+    refused: int = Field(description="How many would be refused. With any, none of the others is added either.")
+
+
+class ImageList(BaseModel):
+    """A page of the collection."""
+
+    object: Literal["list"] = "list"
+    data: list[ImageItem]
+    has_more: bool
+    next: str | None = Field(description="Give this as `after` for the next page.")
+
+
+class Deleted(BaseModel):
+    """A picture that is no longer in the collection."""
+
+    id: str
+    object: Literal["image"] = "image"
+    deleted: Literal[True] = True
+
+
+class CollectionItem(BaseModel):
+    """A collection by its name."""
+
+    name: str
+    object: Literal["collection"] = "collection"
+    pictures: int | None = Field(description="null if it is damaged, like the generation.")
+    disk_bytes: int | None = Field(description="null where that is not to be known.")
+    model: str = Field(description="The served model, by which its pictures are embedded.")
+    revision: str
+    generation: int | None = Field(description="Changes in its index.")
+    fault: str | None = Field(description="Why it could not be opened; null if all is well.")
+
+
+class CollectionList(BaseModel):
+    """All collections, by name."""
+
+    object: Literal["list"] = "list"
+    data: list[CollectionItem]
+
+
+class DeletedCollection(BaseModel):
+    """A collection that is no more."""
+
+    name: str
+    object: Literal["collection"] = "collection"
+    deleted: Literal[True] = True
+    pictures: int = Field(description="How many went with it.")
+
+
+class ModelItem(BaseModel):
+    """The served model."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int = Field(description="When this service started, seconds since 1970.")
+    owned_by: Literal["diptych"] = "diptych"
+    revision: str
+
+
+class ModelList(BaseModel):
+    """The served model, as a list of one."""
+
+    object: Literal["list"] = "list"
+    data: list[ModelItem]
+
+
+class Limits(BaseModel):
+    """What one request may ask for."""
+
+    body_bytes: int
+    body_seconds: float = Field(description="How long a body may take to arrive.")
+    bodies_bytes: int = Field(description="Bytes of the bodies of all requests that are being answered.")
+    pictures: int
+    pairs: int = Field(description="How many may wait to be scored.")
+    seconds: float = Field(description="How long a request may take.")
+    top: int
+    candidates: int
+    workers: int
+    waiting: int
+    decode_seconds: float = Field(description="How long decoding a picture may take.")
+    decode_memory: int = Field(description="Bytes of memory that decoding one may take.")
+    urls: bool = Field(description="Whether pictures may be named by web address.")
+    url_bytes: int = Field(description="Bytes of a picture behind a web address.")
+    url_seconds: float = Field(description="How long fetching one may take.")
+    duplicates_pictures: int = Field(description="The largest collection that /v1/duplicates searches.")
+    duplicates_pairs: int = Field(description="The most pairs that it answers.")
+    metadata_bytes: int = Field(description="Bytes of a picture's metadata as JSON.")
+    picture_bytes: int
+    picture_pixels: int
+    picture_side: int = Field(description="The shortest side that is still taken, in pixels.")
+
+
+class QuestionItem(BaseModel):
+    """A question that the model answers."""
+
+    thresholds: dict[str, float] = Field(description="relevance_score at stated false-positive rates.")
+
+
+class Info(BaseModel):
+    """What this service is and runs on."""
+
+    name: Literal["diptych"] = "diptych"
+    version: str
+    model: str
+    revision: str
+    provider: str = Field(description="The ONNX Runtime provider that really runs.")
+    attention_path: str = Field(description="How the custom operator is computed.")
+    threads: int
+    panel_size: int = Field(description="Side in pixels to which each picture is brought.")
+    embedding_dim: int
+    thresholds: dict[str, float] = Field(
+        description="relevance_score at stated false-positive rates, of the question that requests ask."
+    )
+    questions: dict[str, QuestionItem] = Field(description="What the model answers, by name.")
+    limits: Limits
+    collection: dict[str, Any] | None = Field(
+        description="Figures of the collection that is meant; null if there is none, or it is damaged."
+    )
+    collections: list[CollectionItem]
+    collections_fixed: bool = Field(description="Whether collections can neither be made nor removed.")
+
+
+class Health(BaseModel):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Ready(BaseModel):
+    """The service scores pictures as it should."""
+
+    status: Literal["ready"] = "ready"
+    warm_up_seconds: float
+    same: float = Field(description="raw_score of a drawn picture with itself.")
+    other: float = Field(description="raw_score of the same picture with another one.")
+    damaged: list[str] = Field(description="Collections that could not be opened; requests to them are 503.")

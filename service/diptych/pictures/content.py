@@ -1,0 +1,91 @@
+"""A picture on its way into a collection: its bytes, what they are, and the pixels the network sees."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from PIL import ExifTags, Image
+
+from diptych_runtime.decoder import PictureLimits, PictureSource, open_picture, panel_pixels, read_header
+from diptych_runtime.errors import PictureError
+
+_SIDEWAYS = frozenset({5, 6, 7, 8})
+
+
+@dataclass(frozen=True)
+class Content:
+    """A checked picture: `width` x `height` upright, `pixels` uint8 (S, S, 3), `data` None unless they are kept."""
+
+    data: bytes | None
+    sha256: str
+    media_type: str
+    width: int
+    height: int
+    pixels: np.ndarray
+
+    @property
+    def id(self) -> str:
+        """The picture's name in every collection: the first 32 hex digits of the digest of its bytes."""
+        return picture_id(self.sha256)
+
+
+def picture_id(sha256: str) -> str:
+    """The id of the content with this SHA-256 digest in hex."""
+    return sha256[:32]
+
+
+def read_bytes(source: PictureSource, limits: PictureLimits, *, name: str | None = None) -> bytes:
+    """The bytes of a picture file, never more than the limit and one; pixels in memory are written as PNG.
+
+    Raises PictureError for a path that is no readable file, and for what is no picture at all.
+    """
+    if isinstance(source, bytes | bytearray | memoryview):
+        return bytes(source)
+    if not isinstance(source, str | os.PathLike):
+        buffer = BytesIO()
+        open_picture(source, limits, name=name).save(buffer, "PNG")
+        return buffer.getvalue()
+    path = Path(source)
+    try:
+        if path.is_file():
+            with path.open("rb") as file:
+                return file.read(limits.bytes + 1)
+        open_picture(source, limits, name=name)
+        reason = "it changed while it was read"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    raise PictureError(f"{name or path} cannot be read: {reason}")
+
+
+def describe(data: bytes, size: int, limits: PictureLimits, *, name: str | None = None) -> Content:
+    """Decode and check the bytes of a picture file for panels of `size` pixels. Raises PictureError."""
+    pixels = panel_pixels(data, size, limits, name=name)
+    with read_header(data, name or "the picture") as header:
+        kind = header.format or ""
+        media_type = Image.MIME.get(kind, f"image/{kind.lower()}")
+        try:
+            orientation = header.getexif().get(ExifTags.Base.Orientation, 1)
+        except Exception:  # a broken EXIF block does not spoil the picture; the decoder ignores it too
+            orientation = 1
+        width, height = upright(header.size, orientation)
+    return Content(None, hashlib.sha256(data).hexdigest(), media_type, width, height, pixels)
+
+
+def upright(size: tuple[int, int], orientation: int) -> tuple[int, int]:
+    """(width, height) as one sees it of pixels that lie by this EXIF orientation."""
+    width, height = size
+    return (height, width) if orientation in _SIDEWAYS else (width, height)
+
+
+def thumbnail(data: bytes, side: int, limits: PictureLimits, *, name: str | None = None) -> bytes:
+    """The picture as a JPEG whose longer side has at most `side` pixels. Raises PictureError."""
+    picture = open_picture(data, limits, name=name)
+    picture.thumbnail((side, side), Image.Resampling.LANCZOS, reducing_gap=2.0)
+    buffer = BytesIO()
+    picture.save(buffer, "JPEG", quality=85)
+    return buffer.getvalue()

@@ -1,0 +1,104 @@
+"""What is known of a picture file without decoding a pixel: what groups are made of and keepers are chosen by."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from PIL import ExifTags, Image
+
+from diptych.pictures.content import read_bytes, upright
+from diptych_runtime.decoder import PictureLimits, read_header
+from diptych_runtime.errors import PictureError
+
+if TYPE_CHECKING:
+    from diptych.store.records import Record
+
+_PARTS = (ExifTags.IFD.Exif, ExifTags.IFD.GPSInfo)
+
+
+class Facts(NamedTuple):
+    """What a file's header says: upright size, format ("JPEG"), number of EXIF entries, and when it was taken, in
+    seconds since 1970 (its clock taken for UTC), or None.
+    """
+
+    width: int
+    height: int
+    format: str
+    exif: int
+    taken: float | None
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture file. Those with one `id` have the same bytes; `modified` is in nanoseconds since 1970.
+
+    `root` is the number of the folder, of those that were named, in which it was found.
+    """
+
+    id: str
+    path: str
+    bytes: int
+    modified: int
+    width: int
+    height: int
+    format: str
+    exif: int = 0
+    taken: float | None = None
+    root: int = 0
+
+    @property
+    def time(self) -> float:
+        """When the picture was taken, or else when its file was last changed, in seconds since 1970."""
+        return self.modified / 1e9 if self.taken is None else self.taken
+
+
+def read_facts(data: bytes, name: str) -> Facts:
+    """The facts in the header of a picture file's bytes. Raises PictureError if there is no header to be read."""
+    with read_header(data, name) as header:
+        orientation, entries, taken = _exif(header)
+        return Facts(*upright(header.size, orientation), header.format or "", entries, taken)
+
+
+def read_file(path: Path, limits: PictureLimits) -> tuple[os.stat_result, bytes]:
+    """A file's size and time from before it was read, and its bytes. Raises PictureError."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        read_bytes(path, limits)  # says it better, if it cannot be read either
+        raise PictureError(f"{path} cannot be read: {error.strerror}") from None
+    return status, read_bytes(path, limits)
+
+
+def picture_of(id: str, path: Path, status: os.stat_result, data: bytes) -> Picture:
+    """What `read_file` gave as a picture. Raises PictureError if there is no header to be read."""
+    return Picture(id, str(path), status.st_size, status.st_mtime_ns, *read_facts(data, str(path)))
+
+
+def of_record(record: Record) -> Picture:
+    """A stored picture. The collection does not know how many bytes its file has; `modified` is when it was added."""
+    added = round(datetime.fromisoformat(record.added).timestamp() * 1e9)
+    kind = record.media_type.rpartition("/")[2].upper()
+    return Picture(record.id, record.path or record.id, 0, added, record.width, record.height, kind)
+
+
+def _exif(header: Image.Image) -> tuple[int, int, float | None]:
+    """(orientation, number of entries, seconds since 1970 or None); a broken block counts as none."""
+    try:
+        exif = header.getexif()
+        parts = [exif.get_ifd(part) for part in _PARTS]
+        count = len(exif) + sum(map(len, parts))
+        date = parts[0].get(ExifTags.Base.DateTimeOriginal) or exif.get(ExifTags.Base.DateTime)
+        return exif.get(ExifTags.Base.Orientation, 1), count, _seconds(date)
+    except Exception:  # what a decoder raises on damaged bytes is not an enumerable set
+        return 1, 0, None
+
+
+def _seconds(date: object) -> float | None:
+    try:
+        return datetime.strptime(str(date).strip("\0 "), "%Y:%m:%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
+    except ValueError:  # no date, or zeros from a camera whose clock was never set
+        return None

@@ -1,0 +1,281 @@
+"""Decoding strangers' pictures in processes: one that hangs, eats memory or crashes costs itself and nobody else.
+
+Each process has its own pipe and one caller at a time, so whatever becomes of it does not touch the others. Pools whose
+processes share a queue and its locks (`pebble`, `concurrent.futures`, `multiprocessing.Pool`) are held up or lost when
+one is killed at the wrong moment.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
+from pathlib import Path
+from queue import LifoQueue
+from threading import Lock
+from traceback import format_exc
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from diptych.errors import DecoderEndedError, DecodingMemoryError, DecodingTimeError
+from diptych.scoring.deadline import patience
+from diptych.scoring.threads import each
+from diptych_runtime.errors import PictureError
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+R = TypeVar("R")
+
+# Imported once, in the server that the processes are forked from: NumPy, Pillow and the functions that decode.
+_PRELOAD = ["diptych.scoring.decode_pool", "diptych.pictures.content"]
+_OUT_OF_MEMORY = 77
+# A process is replaced after so many pictures, so that what a decoder leaks does not add up to its bound.
+_LIFE = 1000
+# A process that gets one picture at a time waits for the next one as long as it works, where others want the processor.
+_AT_A_TIME = 4
+# What `multiprocessing` remembers of its children is not made for several threads.
+_CHILDREN = Lock()
+
+logger = logging.getLogger(__name__)
+
+
+class Decoder(Protocol):
+    """Where pictures are decoded. A call is a function with its arguments, `partial(panel_pixels, data, 224)`."""
+
+    def run(self, call: Callable[[], R], /) -> R:
+        """The call's value. Raises its error."""
+        ...
+
+    def each(self, calls: Sequence[Callable[[], R]], /) -> list[R | PictureError]:
+        """The values of several calls, in order; a PictureError stands in its result's place."""
+        ...
+
+
+class Threads:
+    """Decodes in this process, on so many threads: for pictures of one's own."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+
+    def run(self, call: Callable[[], R], /) -> R:
+        """The call's value, computed in the thread that asks."""
+        return call()
+
+    def each(self, calls: Sequence[Callable[[], R]], /) -> list[R | PictureError]:
+        """The values of several calls, in order; a PictureError stands in its result's place."""
+        return each(lambda call: call(), calls, self.threads)
+
+
+class Workers:
+    """Processes that decode: `with Workers(2) as workers: workers.run(partial(open_picture, data, name="query"))`.
+
+    A picture has `seconds` from the moment its process begins it, and `memory` bytes of address space beyond what the
+    process began with (on Linux alone; the default suffices for every format at the 64 megapixels of `PictureLimits`).
+    One that takes more, or that ends its process, gets a PictureError of its own, which calls it by the argument
+    `name`; the next one gets a new process. Where libjpeg and libwebp meet the bound of memory by themselves, they call
+    the picture damaged. Calls and their values must pickle. Who asks waits for a free process, and gets a DeadlineError
+    in place of what is to be begun when its `Patience` is over. A script that makes a pool needs the usual
+    `if __name__ == "__main__":`.
+    """
+
+    def __init__(self, processes: int, *, seconds: float = 10.0, memory: int = 2 * 1024**3) -> None:
+        """Start the processes and wait until they can work. Raises OSError if one cannot."""
+        if processes < 1 or not seconds > 0 or memory < 1:
+            raise ValueError(
+                "expected processes >= 1, seconds > 0 and memory >= 1 byte, "
+                f"got processes={processes}, seconds={seconds} and memory={memory}"
+            )
+        self.processes, self.seconds, self.memory = processes, seconds, memory
+        # The last one used is the next: its memory is warm. None stands for one that has yet to be started.
+        self._idle: LifoQueue[_Worker | None] = LifoQueue()
+        self._closed = False
+        for _ in range(processes):
+            self._idle.put(_Worker(seconds, memory))
+
+    def run(self, call: Callable[[], R], /) -> R:
+        """The call's value, computed in a process of the pool. Raises its error."""
+        (answer,) = self._ask([call])
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def each(self, calls: Sequence[Callable[[], R]], /) -> list[R | PictureError]:
+        """The values of several calls, in order; a PictureError stands in its result's place."""
+        step = max(1, min(_AT_A_TIME, len(calls) // self.processes))
+        parts = [calls[start : start + step] for start in range(0, len(calls), step)]
+        answered: list[Any] = each(self._all, parts, self.processes)
+        answers = [answer for part in answered for answer in part]
+        for answer in answers:
+            if isinstance(answer, Exception) and not isinstance(answer, PictureError):
+                raise answer
+        return answers
+
+    def _all(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
+        answers = []
+        while len(answers) < len(calls):
+            answers += self._ask(calls[len(answers) :])
+        return answers
+
+    def _ask(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
+        """The values or errors of the calls, in order, up to and with the first that ended its process."""
+        patience().check("this picture")
+        worker, kept = self._idle.get(), None
+        if self._closed:
+            self._idle.put(worker)
+            raise RuntimeError("the pool of decoding processes is closed")
+        try:
+            if worker is None or worker.spent():
+                worker = _Worker(self.seconds, self.memory)
+            answers = worker.ask(calls)
+            kept = worker
+        finally:
+            # Whoever was left in the middle is not kept: it would answer the next picture with this one.
+            self._idle.put(kept)
+        return answers
+
+    def close(self) -> None:
+        """End the processes; what is being decoded is waited for, what waits for a process is refused."""
+        self._closed = True
+        for worker in [self._idle.get() for _ in range(self.processes)]:
+            if worker is not None:
+                worker.end()
+            self._idle.put(None)
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Worker:
+    """A process and the near end of its pipe."""
+
+    def __init__(self, seconds: float, memory: int) -> None:
+        self.seconds, self.memory, self.asked = seconds, memory, 0
+        # A plain fork would take along the service's locks, but none of the threads that hold them.
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(_PRELOAD)
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_work, args=(theirs, seconds, memory), name="diptych-decode", daemon=True)
+        with _CHILDREN, without_interrupts():
+            self.process.start()
+        theirs.close()
+        try:
+            self.pipe.recv()
+        except (EOFError, OSError):
+            raise OSError(f"a decoding process ended before it could begin ({named(self.end())})") from None
+
+    def spent(self) -> bool:
+        """Whether another one has to take its place: it is old, or there is something to read, which is its end."""
+        return self.pipe.closed or self.asked >= _LIFE or self.pipe.poll()
+
+    def ask(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
+        """The values or errors of the calls, in order, up to and with the first that ended the process."""
+        self.asked += len(calls)
+        answers: list[Any] = []
+        try:
+            self.pipe.send(calls)
+            for _ in calls:
+                answers.append(self.pipe.recv())
+        except (EOFError, OSError):
+            options = getattr(calls[len(answers)], "keywords", {})
+            answers.append(self._error(options.get("name") or "the picture"))
+            logger.warning("%s", answers[-1])
+        return answers
+
+    def end(self) -> int | None:
+        """Close the pipe, by which the process ends, and give its exit status (negative: the signal)."""
+        self.pipe.close()
+        with _CHILDREN:
+            self.process.join(5)
+            return self.process.exitcode
+
+    def _error(self, name: str) -> PictureError:
+        status = self.end()
+        if status == -signal.SIGALRM:
+            return DecodingTimeError(
+                f"{name} took more than {self.seconds:g} s to decode and was stopped; scale it down first"
+            )
+        if status == _OUT_OF_MEMORY:
+            return DecodingMemoryError(
+                f"{name} takes more than {self.memory / 2**20:,.0f} MiB of memory to decode; scale it down first"
+            )
+        return DecoderEndedError(
+            f"{name} cannot be decoded: the process that tried ended ({named(status)}); "
+            "save the picture anew with another program"
+        )
+
+
+@contextmanager
+def without_interrupts() -> Iterator[None]:
+    """Processes started inside never hear Ctrl-C, which a terminal sends to them too, not even while they start."""
+    resource_tracker.ensure_running()  # it would unblock the signal if it started later
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _work(pipe: Connection, seconds: float, memory: int) -> None:
+    """The life of a worker: it ends when nobody can ask any more, or by the picture it works on.
+
+    The kernel keeps the time, so a decoder is stopped whatever it does, and also if the service was killed meanwhile.
+    """
+    signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGINT})
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    # Once that much was freed, glibc keeps what small pictures need, and does not fetch it anew for each.
+    bytearray(16 * 2**20)
+    _confine(memory)
+    try:
+        pipe.send("ready")
+        while True:
+            for call in pipe.recv():
+                signal.setitimer(signal.ITIMER_REAL, seconds)
+                answer = _attempt(call)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                pipe.send(answer)
+    except (EOFError, OSError):  # the pipe's, for a call's are answers
+        return
+    except MemoryError:
+        os._exit(_OUT_OF_MEMORY)
+
+
+def _attempt(call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except MemoryError:
+        raise
+    except PictureError as error:
+        return error
+    except Exception as error:
+        error.add_note(format_exc())  # a traceback does not travel
+        return error
+
+
+def _confine(memory: int) -> None:
+    """Bound this process's address space, and let it be the one the kernel kills where memory runs out."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform != "linux":
+        return
+    mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    most = mapped + memory if hard == resource.RLIM_INFINITY else min(mapped + memory, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    with suppress(OSError):  # some containers do not let it be written
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def named(status: int | None) -> str:
+    """An exit status for people, by the name of the signal if it was one."""
+    return f"exit status {status}" if status is None or status >= 0 else signal.Signals(-status).name

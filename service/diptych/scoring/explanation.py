@@ -1,0 +1,97 @@
+"""Where two pictures match: what the network looked at across the seam, as numbers and drawn over both pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from io import BytesIO
+
+import numpy as np
+from PIL import Image, ImageColor, ImageDraw
+
+from diptych.scoring.scorer import Scorer
+from diptych_runtime.attention_links import Link, strongest_links
+
+SIDE = 480  # pixels, of a picture in an overlay
+_GAP, _SCALE = 24, 2  # drawn twice as large, so that lines are smooth
+_WHITE = _HALO = (255, 255, 255)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why two pictures have their score.
+
+    `attention` float32 (T, T), T = N M patches, as `Runtime.attention`; `grid` is (N, M); `crossing` in [0, 1] is the
+    share of attention that crosses the seam; `links` are the strongest entries.
+    """
+
+    relevance_score: float
+    raw_score: float
+    grid: tuple[int, int]
+    crossing: float
+    links: list[Link]
+    attention: np.ndarray
+
+    def place(self, patch: int) -> tuple[int, int]:
+        """The row and column of a patch by its number."""
+        return divmod(patch, self.grid[1])
+
+
+def explain(scorer: Scorer, tokens_a: np.ndarray, tokens_b: np.ndarray, *, links: int = 24) -> Explanation:
+    """What the network looks at in two pictures, of which the tokens float16 (N, M, d) are given.
+
+    Raises ArtifactError where the model cannot show it.
+    """
+    (attention,) = scorer.runtime.attention(tokens_a[None], tokens_b[None])
+    logits = scorer.logits(tokens_a[None], tokens_b[None])
+    rows, columns, _ = scorer.runtime.token_shape
+    return Explanation(
+        float(scorer.relevance(logits)[0]),
+        float(logits[0]),
+        (rows, columns),
+        float(attention.sum() / len(attention)),
+        strongest_links(attention, links),
+        attention,
+    )
+
+
+def overlay(found: Explanation, picture_a: Image.Image, picture_b: Image.Image, *, side: int = SIDE) -> bytes:
+    """A PNG of both pictures side by side, `side` pixels their longer side, the links drawn between their patches."""
+    shown = [_fitted(picture, side) for picture in (picture_a, picture_b)]
+    height = max(picture.height for picture in shown)
+    canvas = Image.new("RGB", (2 * side + _GAP, height), _WHITE)
+    corners = [
+        (n * (side + _GAP) + (side - picture.width) // 2, (height - picture.height) // 2)
+        for n, picture in enumerate(shown)
+    ]
+    for picture, corner in zip(shown, corners, strict=True):
+        canvas.paste(picture, corner)
+    canvas = canvas.resize((_SCALE * canvas.width, _SCALE * canvas.height))
+    draw = ImageDraw.Draw(canvas)
+    most = max([1e-12, *(link.share for link in found.links)])
+    for number, link in reversed(list(enumerate(found.links))):
+        # A colour each: lines of one row of patches lie upon each other.
+        colour = ImageColor.getrgb(f"hsl({360 * number / len(found.links):.0f}, 85%, 45%)")
+        ends = []
+        for patch, (x, y), picture in zip((link.first, link.second), corners, shown, strict=True):
+            row, column = found.place(patch)
+            ends.append(
+                (
+                    _SCALE * (x + (column + 0.5) / found.grid[1] * picture.width),
+                    _SCALE * (y + (row + 0.5) / found.grid[0] * picture.height),
+                )
+            )
+        width = _SCALE * (1 + 2.5 * link.share / most)
+        draw.line(ends, _HALO, round(width + 2 * _SCALE))
+        draw.line(ends, colour, round(width))
+        for x, y in ends:
+            draw.circle((x, y), 1.5 * width, colour, _HALO)
+    canvas = canvas.reduce(_SCALE)
+    buffer = BytesIO()
+    canvas.save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def _fitted(picture: Image.Image, side: int) -> Image.Image:
+    scale = side / max(picture.size)
+    width, height = (max(1, round(length * scale)) for length in picture.size)
+    return picture.resize((width, height), Image.Resampling.BICUBIC)

@@ -1,0 +1,261 @@
+"""`Scorer`: how alike are two pictures? The signatures are those of sentence-transformers' CrossEncoder."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+
+from diptych.scoring.decode_pool import Decoder, Threads
+from diptych.scoring.scheduler import Engine
+from diptych_runtime.decoder import PictureLimits, PictureSource, panel_pixels, query_pixels
+from diptych_runtime.errors import ArtifactError, PictureError
+from diptych_runtime.runtime import Panels, Runtime
+from diptych_runtime.verdicts import Verdict
+from diptych_runtime.verification import View, describe, verify
+
+ENCODE_BATCH = 64
+
+
+class Scorer:
+    """Scores pairs of pictures with one loaded model; may be used from several threads at once, whose pairs its
+    `engine` then scores together.
+
+    >>> scorer = Scorer.load()
+    >>> scorer.predict([("cat.jpg", "cat-cropped.jpg")])
+
+    It answers one question, by default whether both show the same *thing*; `asking("copy")` answers another.
+    """
+
+    def __init__(
+        self, runtime: Runtime, limits: PictureLimits | None = None, *, decoder: Decoder | None = None
+    ) -> None:
+        """Pictures are decoded by `decoder`: `Workers` for those of strangers; without it, by the runtime's threads."""
+        self.runtime, self.engine = runtime, Engine(runtime)
+        self.limits, self.decoder = limits or PictureLimits(), decoder or Threads(runtime.threads)
+
+    @classmethod
+    def load(
+        cls,
+        model: str = "photo",
+        question: str | None = None,
+        *,
+        provider: str = "auto",
+        threads: int | None = None,
+    ) -> Scorer:
+        """The scorer of a bundled model (by name) or of an artifact directory.
+
+        `question` is "copy" or "thing", the default; `provider` is "auto", "cpu", "cuda" or "tensorrt"; `threads`
+        defaults to what this process may use. Raises ArtifactError.
+        """
+        return cls(Runtime.open(model, provider=provider, threads=threads).asking(question))
+
+    def asking(self, question: str | None) -> Self:
+        """This scorer asked another question: the same model, engine, decoder and limits. None is no other one.
+
+        Raises ArtifactError for a question that the model does not answer.
+        """
+        runtime = self.runtime.asking(question)
+        if runtime is self.runtime:
+            return self
+        view = copy.copy(self)
+        view.runtime = runtime
+        return view
+
+    def pixels(self, source: PictureSource, *, name: str | None = None) -> np.ndarray:
+        """The picture as the network sees it: uint8 (S, S, 3). Raises PictureError."""
+        return self.decoder.run(self._decoding(source, name))
+
+    def query_pixels(self, source: PictureSource) -> np.ndarray:
+        """A query as the network sees it, the whole of it and then its crops, if its question has any: uint8
+        (V, S, S, 3). Raises PictureError.
+        """
+        size, crops = self.runtime.panel_size, self.runtime.crops
+        return self.decoder.run(partial(query_pixels, source, size, crops, self.limits))
+
+    def decode(
+        self, sources: Sequence[PictureSource], names: Sequence[str | None] | None = None
+    ) -> list[np.ndarray | PictureError]:
+        """`pixels` of several pictures, in order; where one cannot be read, its error stands in its place."""
+        return self.decoder.each(list(map(self._decoding, sources, names or [None] * len(sources))))
+
+    def encode(self, sources: Sequence[PictureSource]) -> Panels:
+        """Tokens float16 (B, N, M, d) and unit embeddings float32 (B, e) of B pictures, in order.
+
+        Raises the PictureError of the first picture that cannot be read.
+        """
+        parts: list[Panels] = []
+        for start in range(0, len(sources), ENCODE_BATCH):
+            decoded = self.decode(sources[start : start + ENCODE_BATCH])
+            parts.append(self.encode_pixels(np.stack([_good(pixels) for pixels in decoded])))
+        if not parts:
+            shape = self.runtime.token_shape
+            return Panels(np.empty((0, *shape), np.float16), np.empty((0, self.runtime.embedding_dim), np.float32))
+        if len(parts) == 1:
+            return parts[0]
+        return Panels(
+            np.concatenate([part.tokens for part in parts]), np.concatenate([part.embeddings for part in parts])
+        )
+
+    def encode_pixels(self, pixels: np.ndarray) -> Panels:
+        """The panel graph on uint8 (B, S, S, 3). Raises ArtifactError if it gives numbers that are not finite."""
+        panels = self.runtime.encode(pixels)
+        self._check_finite("a picture", *panels)
+        return panels
+
+    def logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
+        """Raw scores float32 (P,) of P pairs of tokens float16 (P, N, M, d); one query may stand for all pairs.
+
+        The order of the two pictures makes no difference, to the last bit. Raises ArtifactError like `encode_pixels`,
+        and what `Engine.logits` does.
+        """
+        logits = np.ascontiguousarray(self.engine.logits(tokens_a, tokens_b)[:, self.runtime.column])
+        self._check_finite("a pair", logits)
+        return logits
+
+    def relevance(self, logits: np.ndarray) -> np.ndarray:
+        """Calibrated probabilities float32 in [0, 1] that the answer to its question is yes."""
+        return self.runtime.relevance(logits)
+
+    def verdict(self, relevance: float, *, verified: bool = False) -> Verdict:
+        """What a probability of its question comes to: *same*, *likely*, *unsure* or *different*.
+
+        *same* is said of one in 10,000 pairs that are no match but each other's nearest, if that is the strictest rate
+        that the model states, and *likely* of those at the rate before it; *unsure* from even odds on. Of a pair that a
+        closer look could change and that was not `verified` by one, *same* is never said.
+        """
+        return self.runtime.verdict(relevance, verified=verified)
+
+    def look_closer(
+        self, pairs: Sequence[tuple[PictureSource, PictureSource]], relevance: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Scores float32 (P,) of pairs that the network gave a `relevance`, after a closer look at those that deserve
+        one (`diptych_runtime.verification`), and which of them these are, bool (P,).
+
+        Raises PictureError for a picture that cannot be read.
+        """
+        verification = self.runtime.verification
+        looked = np.zeros(len(pairs), bool)
+        if verification is None:
+            return relevance, looked
+        looked = relevance >= verification.above
+        places = np.flatnonzero(looked).tolist()
+        views: dict[Hashable, View] = {}
+        for source in (source for place in places for source in pairs[place]):
+            if _key(source) not in views:
+                views[_key(source)] = self.decoder.run(partial(describe, source, self.limits))
+        seen = [verify(*(views[_key(source)] for source in pairs[place])) for place in places]
+        found = relevance.copy()
+        found[looked] = verification.relevance(relevance[looked], seen)
+        return found, looked
+
+    def predict(
+        self,
+        pairs: Sequence[tuple[PictureSource, PictureSource]],
+        *,
+        activation: bool = True,
+        batch_size: int = 64,
+        show_progress_bar: bool = False,
+        question: str | None = None,
+    ) -> np.ndarray:
+        """Relevance scores float32 (P,) in [0, 1] of P pairs, or the raw logits with `activation=False`.
+
+        `question` is asked in place of its own. Each distinct picture is encoded once. Copies are looked at more
+        closely where the model says so (`look_closer`); a logit is what the network alone says. Raises PictureError for
+        the first picture that cannot be read, and what `asking` does.
+        """
+        from tqdm import tqdm
+
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        asked = self.asking(question)
+        places: dict[Hashable, int] = {}
+        sources: list[PictureSource] = []
+        sides = np.empty((len(pairs), 2), np.int64)
+        for row, pair in enumerate(pairs):
+            for side, source in enumerate(_two(pair, row)):
+                key = _key(source)
+                if key not in places:
+                    places[key] = len(sources)
+                    sources.append(source)
+                sides[row, side] = places[key]
+        tokens = self.encode(sources).tokens
+        logits = np.empty(len(pairs), np.float32)
+        with tqdm(total=len(pairs), unit="pair", disable=not show_progress_bar) as bar:
+            for start in range(0, len(pairs), batch_size):
+                chosen = sides[start : start + batch_size]
+                logits[start : start + batch_size] = asked.logits(tokens[chosen[:, 0]], tokens[chosen[:, 1]])
+                bar.update(len(chosen))
+        if not activation:
+            return logits
+        return asked.look_closer([_two(pair, row) for row, pair in enumerate(pairs)], asked.relevance(logits))[0]
+
+    def rank(
+        self,
+        query: PictureSource,
+        documents: Sequence[PictureSource],
+        top_k: int | None = None,
+        return_documents: bool = False,
+        *,
+        question: str | None = None,
+    ) -> list[dict[str, Any]]:
+        """The documents by falling likeness to the query: `[{"corpus_id", "score", "raw_score"}, ...]`.
+
+        `corpus_id` is the place in `documents`; equal scores keep that order. `return_documents` adds "document".
+        `question` is asked in place of its own.
+        """
+        if top_k is not None and top_k < 1:
+            raise ValueError(f"top_k must be at least 1, got {top_k}")
+        asked = self.asking(question)
+        logits = asked.predict([(query, document) for document in documents], activation=False)
+        scores = asked.relevance(logits)
+        ranking = []
+        for place in best_first(logits)[:top_k].tolist():
+            entry: dict[str, Any] = {
+                "corpus_id": place,
+                "score": float(scores[place]),
+                "raw_score": float(logits[place]),
+            }
+            if return_documents:
+                entry["document"] = documents[place]
+            ranking.append(entry)
+        return ranking
+
+    def _decoding(self, source: PictureSource, name: str | None) -> Callable[[], np.ndarray]:
+        return partial(panel_pixels, source, self.runtime.panel_size, self.limits, name=name)
+
+    def _check_finite(self, what: str, *arrays: np.ndarray) -> None:
+        if not all(np.isfinite(array).all() for array in arrays):
+            raise ArtifactError(
+                f"the model {self.runtime.name} ({self.runtime.revision}) gave numbers that are not finite for {what}; "
+                "look into it with `diptych doctor`"
+            )
+
+
+def best_first(logits: np.ndarray) -> np.ndarray:
+    """The permutation int64 (P,) that puts the highest of P scores first; equal scores keep their order."""
+    return np.argsort(-logits, kind="stable")
+
+
+def _good(pixels: np.ndarray | PictureError) -> np.ndarray:
+    if isinstance(pixels, PictureError):
+        raise pixels
+    return pixels
+
+
+def _two(pair: Sequence[PictureSource], row: int) -> tuple[PictureSource, PictureSource]:
+    if not isinstance(pair, list | tuple) or len(pair) != 2:
+        raise ValueError(f"pair {row} must be a tuple of two pictures, got {type(pair).__name__}")
+    return pair[0], pair[1]
+
+
+def _key(source: PictureSource) -> Hashable:
+    """What makes two sources the same picture without looking inside: equal paths or bytes, or the same object."""
+    if isinstance(source, bytes | str):
+        return source
+    if hasattr(source, "__fspath__"):
+        return str(source)
+    return (id(source),)

@@ -1,0 +1,177 @@
+"""What a collection needs of the place where its pictures are, and which place a name means."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+
+from diptych.store.filters import Filter
+from diptych.store.index.layout import Kind
+from diptych.store.location import Address, place
+from diptych.store.records import NewPicture, Record
+
+if TYPE_CHECKING:
+    from diptych.collection.rebuild import Failure, Rebuilt
+    from diptych.scoring.scorer import Scorer
+    from diptych.store.sqlite.verify import Verdict
+    from diptych_runtime.runtime import Runtime
+
+Place = str | os.PathLike[str] | Address
+
+
+class Backend(Protocol):
+    """Pictures and their features; thread-safe. What a method wrote is safe when it returns, and found by everyone.
+
+    `keys` name pictures within one search: what `nearest` gives, `tokens` and `records` take.
+    """
+
+    read_only: bool
+
+    @property
+    def name(self) -> str:
+        """As `--store` takes it, without a password."""
+        ...
+
+    @property
+    def folder(self) -> Path | None:
+        """Where files may lie beside the pictures; None where there is no such place."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it. Nothing is lost without that."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def check(self) -> None:
+        """Raise UnreachableError if it cannot be asked right now."""
+        ...
+
+    def insert(self, pictures: Sequence[NewPicture]) -> list[bool]:
+        """Add pictures; says for each whether it is new. Of others only a path or kept bytes are filled in."""
+        ...
+
+    def complete(self, known: Iterable[tuple[str, str | None, bytes | None]]) -> None:
+        """Fill in what pictures that are there already lack: (id, path or None, bytes or None) each."""
+        ...
+
+    def remove(self, ids: Sequence[str]) -> list[bool]:
+        """Remove pictures; says for each whether it was there."""
+        ...
+
+    def get(self, id: str) -> Record | None:
+        """The record of a picture, or None. Raises StoreError if it is damaged."""
+        ...
+
+    def data(self, id: str) -> bytes | None:
+        """The kept bytes of a picture, unchecked, or None."""
+        ...
+
+    def check_keeping(self) -> None:
+        """Raise NoOriginalsError if it has no place for the files of pictures."""
+        ...
+
+    def known(self, ids: Sequence[str]) -> set[str]:
+        """Those of the ids that are there."""
+        ...
+
+    def panels(self, ids: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
+        """(tokens float16, embedding float32) by id; those not there are left out. Raises StoreError for damage."""
+        ...
+
+    def embeddings_of(self, ids: Sequence[str]) -> dict[str, bytes]:
+        """Embeddings float32 by id; those not there are left out. Raises StoreError for damage."""
+        ...
+
+    def page(self, limit: int, after: str | None = None, where: Filter | None = None) -> list[Record]:
+        """Up to `limit` records that meet a condition, in a fixed order, beginning behind the picture `after`.
+
+        Raises UnknownPictureError if that is not there and its place cannot be known.
+        """
+        ...
+
+    def pages(self, size: int, where: Filter | None = None) -> Iterator[list[Record]]:
+        """All that `page` gives, page by page, whatever is removed meanwhile."""
+        ...
+
+    def under(self, path: str) -> dict[str, str]:
+        """Id and path of the pictures whose path is `path` or lies in the folder `path`."""
+        ...
+
+    def count(self) -> int:
+        """How many pictures there are."""
+        ...
+
+    def indexed(self) -> tuple[int, int | None]:
+        """How many pictures a search looks through, and how many changes led there; None where nobody counts."""
+        ...
+
+    def disk_bytes(self) -> int | None:
+        """How many bytes of a disk it takes; None where that is not to be known."""
+        ...
+
+    def stats(self) -> dict[str, Any]:
+        """Counts and sizes as JSON values: directory, pictures, kept, revisions and what else there is to say."""
+        ...
+
+    def index_facts(self) -> dict[str, Any]:
+        """The state of the candidate index as JSON values."""
+        ...
+
+    def nearest(self, embedding: np.ndarray, count: int, where: Filter | None) -> tuple[np.ndarray, np.ndarray]:
+        """Keys (n,) and cosines float32 (n,) of the n <= `count` nearest that meet a condition, nearest first."""
+        ...
+
+    def tokens(self, keys: Sequence[Any], /) -> Mapping[Any, bytes]:
+        """Tokens float16 by key; those that are gone are left out, and so, with a warning, are damaged ones."""
+        ...
+
+    def records(self, keys: Sequence[Any], /) -> Mapping[Any, Record]:
+        """Records by key; those that are gone are left out, and so, with a warning, are damaged ones."""
+        ...
+
+    def verify(self) -> Verdict:
+        """Check everything, slowly, and change nothing."""
+        ...
+
+    def rebuild(
+        self,
+        scorer: Scorer,
+        *,
+        everything: bool = False,
+        index: Kind | None = None,
+        on_error: Failure | None = None,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> Rebuilt:
+        """Embed damaged pictures (with `everything`: all of them) anew, and make the index from the pictures alone."""
+        ...
+
+
+def searchable(where: Place, runtime: Runtime, *, create: bool, read_only: bool) -> Backend:
+    """Open a place to be searched by this model. Raises StoreError, and ModelMismatchError if another one made it."""
+    found = place(where)
+    if isinstance(found, Address):
+        from diptych.store.milvus.database import MilvusStore
+
+        return MilvusStore.searchable(found, runtime, create=create, read_only=read_only)
+    from diptych.store.sqlite.backend import Local
+
+    return Local.searchable(found, runtime, create=create, read_only=read_only)
+
+
+def opened(where: Place, *, read_only: bool = False) -> Backend:
+    """Open a place to look after its pictures, whatever model embedded them. Raises StoreError."""
+    found = place(where)
+    if isinstance(found, Address):
+        from diptych.store.milvus.database import MilvusStore
+
+        return MilvusStore.open(found, read_only=read_only)
+    from diptych.store.sqlite.backend import Local
+
+    return Local.open(found, read_only=read_only)

@@ -1,0 +1,102 @@
+"""The candidate index on the disk: a cache and a manifest, each replaced in one step, that carry one SHA-256.
+
+FAISS loads flipped bits without a word, so nothing is given to it before its digest was found right.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any, cast
+
+import numpy as np
+
+from diptych.store.index.vectors import Vectors
+from diptych_runtime.atomic import replacing, write_durably
+
+CACHE = "candidates.faiss"
+MANIFEST = "candidates.json"
+
+
+def save(directory: Path, vectors: Vectors, facts: Mapping[str, Any]) -> None:
+    """Write the vectors and then the manifest of `facts`. Raises OSError if the disk does not take them."""
+    path = directory / CACHE
+    with replacing(path, path.with_name(f".{CACHE}.tmp")) as file:
+        taken = _Digesting(file)
+        vectors.write(cast("Any", taken))
+    manifest = {**facts, "sha256": _signed(taken.found, facts)}
+    write_durably(directory / MANIFEST, json.dumps(manifest, indent=2).encode())
+
+
+def load(directory: Path, manifest: Mapping[str, Any]) -> tuple[Vectors | None, str | None]:
+    """The vectors, if they and the manifest have its digest and belong together, or else what is wrong."""
+    reason = fault(directory, manifest)
+    if reason is not None:
+        return None, reason
+    try:
+        with (directory / CACHE).open("rb") as file:
+            probes = {int(depth): lists for depth, lists in manifest.get("probes", {}).items()}
+            vectors = Vectors.read(file, probes)
+    except OSError as error:
+        return None, f"it cannot be read ({error.strerror})"
+    different = len(np.unique(vectors.labels()))
+    if len(vectors) != manifest["count"] or different != len(vectors):
+        return None, f"it has {len(vectors)} entries and {different} labels, expected {manifest['count']}"
+    return vectors, None
+
+
+def read_manifest(directory: Path) -> tuple[dict[str, Any], str | None]:
+    """The cache's manifest and None, or an empty one and what is wrong with it."""
+    try:
+        manifest = json.loads((directory / MANIFEST).read_bytes())
+    except FileNotFoundError:
+        return {}, "it is missing"
+    except (OSError, ValueError) as error:
+        return {}, f"its manifest cannot be read ({error})"
+    if not isinstance(manifest, dict) or not all(isinstance(manifest.get(key), int) for key in ("generation", "count")):
+        return {}, "its manifest is damaged"
+    return manifest, None
+
+
+def layout(directory: Path) -> dict[str, Any] | None:
+    """What the manifest says of how the saved index is laid out (see `CandidateIndex.layout`); None if nothing."""
+    manifest, _ = read_manifest(directory)
+    found = {key: manifest[key] for key in ("kind", "lists", "probes", "recall", "made_for") if key in manifest}
+    return found or None
+
+
+def fault(directory: Path, manifest: Mapping[str, Any]) -> str | None:
+    """What is wrong with the cache's bytes, if they and the manifest do not have its digest."""
+    try:
+        found = digest(directory, manifest)
+    except OSError as error:
+        return f"it cannot be read ({error.strerror})"
+    if found != manifest.get("sha256"):
+        return f"its checksum is wrong ({found[:12]}, expected {str(manifest.get('sha256'))[:12]})"
+    return None
+
+
+def digest(directory: Path, manifest: Mapping[str, Any]) -> str:
+    """Of the cache and of what its manifest says: a generation too high would leave out changes in the replay."""
+    with (directory / CACHE).open("rb") as file:
+        return _signed(hashlib.file_digest(file, "sha256"), manifest)
+
+
+def _signed(found: Any, manifest: Mapping[str, Any]) -> str:
+    facts = {key: value for key, value in manifest.items() if key != "sha256"}
+    found = found.copy()
+    found.update(json.dumps(facts, sort_keys=True).encode())
+    return found.hexdigest()
+
+
+class _Digesting:
+    """A stream that digests what it passes on."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file, self.found = file, hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self.found.update(data)
+        return self.file.write(data)

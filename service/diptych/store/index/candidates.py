@@ -1,0 +1,226 @@
+"""The candidate index: all embeddings in memory, as the database's journal says, with a cache beside the database.
+
+The database is the truth. The cache only saves time at the start, so whatever is wrong with it, it is made anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from diptych.store.index import cache
+from diptych.store.index.layout import Kind, lists_for, outgrown
+from diptych.store.index.vectors import Vectors, centroids
+from diptych.store.sqlite.database import Store
+
+METRIC = "inner product"
+FORMAT = 2
+
+_STEP = 4096
+_SAMPLED = 64  # vectors a list, of which its centroid is learnt
+
+logger = logging.getLogger(__name__)
+
+
+class CandidateIndex:
+    """Inner-product search over unit embeddings, labelled with the rows of the database; thread-safe.
+
+    Exact, or from `layout.MANY` pictures on an approximation whose recall is measured.
+    """
+
+    def __init__(self, dimension: int, revision: str, identity: str) -> None:
+        self.dimension = dimension
+        self.revision = revision
+        self.identity = identity
+        self.generation = 0
+        self.saved_generation = 0
+        self.kind: Kind = "auto"
+        self.made_for = 0
+        self.recall = 1.0
+        self._vectors = Vectors(dimension)
+        # Changes exclude searches. One lock is enough: a search here is short beside the two graphs.
+        self._lock = Lock()
+        self._changing = Lock()  # held by whoever changes or saves, so that searches go on while there is nothing new
+
+    def __len__(self) -> int:
+        return len(self._vectors)
+
+    @classmethod
+    def open(cls, store: Store, dimension: int, revision: str) -> CandidateIndex:
+        """The index of a collection: its cache with the newer changes replayed, or rebuilt, which is logged once.
+
+        A rebuilt one is exact at first, which takes the least time; see `outgrown`.
+        """
+        index = cls(dimension, revision, store.identity)
+        index.kind = store.index_kind()
+        reason = index._load(store.directory, store.sequence())
+        if reason is None:
+            index.catch_up(store)
+            count = store.count()
+            # A change in between, by the writer beside this reader, would make the two counts differ for no fault.
+            if len(index) != count and store.sequence() == index.generation:
+                reason = f"it has {len(index)} entries after the replay and the database {count}"
+        if reason is not None:
+            index.renew(store, exact=True)
+            if len(index):
+                path = store.directory / cache.CACHE
+                logger.warning("%s: %s; rebuilt from the database (%d)", path, reason, len(index))
+        return index
+
+    @classmethod
+    def rebuilt(cls, store: Store, dimension: int, revision: str) -> CandidateIndex:
+        """The index made from the database alone: the same one for the same pictures and the same kind asked for."""
+        index = cls(dimension, revision, store.identity)
+        index.renew(store)
+        return index
+
+    @property
+    def lists(self) -> int:
+        """How many lists the vectors are in; with one, the index is exact."""
+        return self._vectors.lists
+
+    def outgrown(self) -> bool:
+        """Whether `renew` would lay it out otherwise: it has become large or small, or another kind is asked for."""
+        return outgrown(len(self), self.kind, self.lists, self.made_for)
+
+    def renew(self, store: Store, *, exact: bool = False) -> None:
+        """Make it from the pictures in the database, laid out for as many as there are, or in one list with `exact`.
+
+        Searches and changes go on with what there was until the new one takes its place; both are in memory for that
+        time. The journal serves only for what changes meanwhile.
+        """
+        self.kind = store.index_kind()
+        fresh = CandidateIndex(self.dimension, self.revision, self.identity)
+        fresh.generation = store.sequence()
+        if not exact:
+            fresh._vectors = self._empty(store)
+        after = 0
+        while found := store.embeddings(after, _STEP):
+            after = max(found)
+            fresh._update(found, fresh.generation, store.directory)
+        recall = fresh._vectors.tune()
+        fresh.catch_up(store)
+        with self._changing:
+            fresh.catch_up(store)  # little is left for the time in which nobody can add
+            with self._lock:
+                self._vectors, self.generation = fresh._vectors, fresh.generation
+                self.made_for, self.recall = len(fresh), recall
+
+    def _empty(self, store: Store) -> Vectors:
+        """Where the pictures in the database are to go: one list, or lists learnt from a sample of them."""
+        count = store.count()
+        wanted = lists_for(count, self.kind, self.lists)
+        if wanted == 1:
+            return Vectors(self.dimension)
+        random, sample, after = np.random.default_rng(0), [], 0
+        while found := store.embeddings(after, _STEP):
+            after = max(found)
+            usable = list(_usable(found, self.dimension).values())
+            sample += [
+                usable[place] for place in np.flatnonzero(random.random(len(usable)) < _SAMPLED * wanted / count)
+            ]
+        return Vectors(self.dimension, centroids(np.stack(sample), wanted) if len(sample) > 1 else None)
+
+    def catch_up(self, store: Store) -> None:
+        """Replay what changed in the database since `generation`; doing it twice does no harm."""
+        with self._changing:
+            while changes := store.changes(self.generation, _STEP):
+                # A row that changed several times is in its present state in every one of its changes.
+                present = {change.row: change.embedding for change in changes}
+                self._update(present, changes[-1].sequence, store.directory)
+
+    def _update(self, present: Mapping[int, bytes | None], generation: int, directory: Path) -> None:
+        usable = _usable(present, self.dimension)
+        damaged = sum(blob is not None for blob in present.values()) - len(usable)
+        if damaged:
+            logger.warning(
+                "%s: %d embeddings are damaged and were left out; `diptych index rebuild --store %s` mends them",
+                directory,
+                damaged,
+                directory,
+            )
+        with self._lock:
+            self._vectors.remove(list(present))
+            if usable:
+                self._vectors.add(list(usable), np.stack(list(usable.values())))
+            self.generation = generation
+
+    def search(
+        self, embedding: np.ndarray, count: int, among: Sequence[int] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Rows int64 (n,) and cosines float32 (n,) of the n <= `count` nearest, nearest first, equals by row.
+
+        `embedding` is one finite unit vector float32 (e,); raises ValueError otherwise. With `among` only these rows
+        are looked for, and always exactly.
+        """
+        if embedding.shape != (self.dimension,) or not np.isfinite(embedding).all():
+            raise ValueError(f"expected a finite embedding of {self.dimension} numbers, got shape {embedding.shape}")
+        with self._lock:
+            return self._vectors.search(embedding, count, among)
+
+    def rows(self) -> np.ndarray:
+        """The rows int64 (n,) that are in it, ascending."""
+        with self._lock:
+            return self._vectors.labels()
+
+    def embedding(self, row: int) -> np.ndarray:
+        """The embedding float32 (e,) of a row that is in it."""
+        with self._lock:
+            return self._vectors.vector(row)
+
+    def layout(self) -> dict[str, Any]:
+        """How it is laid out, as JSON values: kind, lists, probes by candidates asked for, recall at 100, made_for.
+
+        `recall` was measured when it was made, `made_for` is the number of pictures then.
+        """
+        return {
+            "kind": "exact" if self.lists == 1 else "ivf",
+            "lists": self.lists,
+            "probes": {str(depth): probes for depth, probes in self._vectors.probes.items()},
+            "recall": self.recall,
+            "made_for": self.made_for,
+        }
+
+    def save(self, directory: Path) -> None:
+        """Write the cache and then its manifest, each in one step; raises OSError if the disk does not take them."""
+        with self._changing:
+            facts = {"generation": self.generation, "count": len(self), **self._wanted(), **self.layout()}
+            cache.save(directory, self._vectors, facts)
+            self.saved_generation = self.generation
+
+    def _load(self, directory: Path, sequence: int) -> str | None:
+        """Take over the cache; returns the reason if it cannot be used."""
+        manifest, reason = cache.read_manifest(directory)
+        if reason is not None:
+            return reason
+        for key, wanted in self._wanted().items():
+            if manifest.get(key) != wanted:
+                return f"it was made for {key} {manifest.get(key)!r}, not {wanted!r}"
+        if manifest["generation"] > sequence:
+            return f"it is ahead of the database (generation {manifest['generation']}, database {sequence})"
+        vectors, reason = cache.load(directory, manifest)
+        if vectors is None:
+            return reason
+        self._vectors, self.made_for, self.recall = vectors, manifest["made_for"], manifest["recall"]
+        self.generation = self.saved_generation = manifest["generation"]
+        return None
+
+    def _wanted(self) -> dict[str, Any]:
+        """What a cache must be made for to be ours."""
+        facts = {"format": FORMAT, "dimension": self.dimension, "metric": METRIC}
+        return {**facts, "revision": self.revision, "identity": self.identity}
+
+
+def _usable(present: Mapping[int, bytes | None], dimension: int) -> dict[int, np.ndarray]:
+    """The embeddings float32 (e,) that are there, whole and finite, by row."""
+    vectors = {
+        row: np.frombuffer(blob, "<f4")
+        for row, blob in present.items()
+        if blob is not None and len(blob) == 4 * dimension
+    }
+    return {row: vector for row, vector in vectors.items() if np.isfinite(vector).all()}

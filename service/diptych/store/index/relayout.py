@@ -1,0 +1,50 @@
+"""Making a collection's index anew in the background, when it has outgrown how it is laid out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from threading import Lock, Thread
+
+from diptych.store.index.candidates import CandidateIndex
+from diptych.store.sqlite.database import Store
+
+logger = logging.getLogger(__name__)
+
+
+class Renewal:
+    """A thread that renews an index and calls `save` behind it: `consider` after every change, `close` at the end."""
+
+    def __init__(self, index: CandidateIndex, store: Store, save: Callable[[], None]) -> None:
+        self.index, self.store, self.save = index, store, save
+        self._thread: Thread | None = None
+        self._over = False
+        self._lock = Lock()
+
+    def consider(self) -> None:
+        """Begin if the index has outgrown its layout and nobody is at it."""
+        with self._lock:
+            if self._over or (self._thread is not None and self._thread.is_alive()) or not self.index.outgrown():
+                return
+            self._thread = Thread(target=self._run, name="diptych-index", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Begin no more, and wait for what is under way: seconds for a million pictures."""
+        with self._lock:
+            self._over = True
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self.index.renew(self.store)
+            self.save()
+            layout = self.index.layout()
+            logger.info(
+                "%s: %d pictures in the index, in %d lists", self.store.directory, len(self.index), layout["lists"]
+            )
+        except Exception as error:
+            # What there is still answers; trying again with every change would fail as often.
+            self._over = True
+            logger.warning("%s: the index was not made anew and stays as it is: %s", self.store.directory, error)

@@ -1,0 +1,331 @@
+"""A collection on a Milvus server, as `backend.Backend` wants it.
+
+One row is a whole picture, so that whatever ends a service or the server, a picture is there with all its features or
+not at all. Rows are written by their id, a digest of the content: twice the same is one. Milvus answers a reading at
+once with what it has taken in, or after about 0.2 s with all that was written before (`Strong`). Here whoever writes
+waits until a strong reading sees it, and only then acknowledges; so readers, of which there are more, need not wait.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from diptych.errors import ModelMismatchError, NoOriginalsError, StoreError
+from diptych.store.filters import Filter, compiled
+from diptych.store.index.layout import Kind
+from diptych.store.location import REPLACED, Address
+from diptych.store.milvus.client import SECONDS, Server
+from diptych.store.milvus.files import Originals
+from diptych.store.milvus.filters import meets, necessary
+from diptych.store.milvus.rows import Layout
+from diptych.store.milvus.table import MOST, Table, layout_of, make
+from diptych.store.records import NewPicture, Record
+
+if TYPE_CHECKING:
+    from diptych.collection.rebuild import Failure, Rebuilt
+    from diptych.scoring.scorer import Scorer
+    from diptych.store.sqlite.verify import Verdict
+    from diptych_runtime.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+
+class MilvusStore:
+    """Pictures on a Milvus server; thread-safe, and any number of processes may use one collection at once."""
+
+    folder = None
+
+    def __init__(self, server: Server, layout: Layout, collection: str, *, read_only: bool = False) -> None:
+        """Prefer `open` and `searchable`. `collection` may have another name than the address says, for a rebuild."""
+        self.server, self.layout, self.read_only = server, layout, read_only
+        self.address, self.table = server.address, Table(server, layout, collection)
+        self.originals = None if self.address.originals is None else Originals(self.address.originals)
+
+    @classmethod
+    def open(cls, address: Address, *, read_only: bool = False) -> Self:
+        """Open the collection, whatever model embedded it. Raises StoreError, UnreachableError if nobody answers."""
+        server = Server(address)
+        try:
+            return cls(server, layout_of(server, address.collection), address.collection, read_only=read_only)
+        except BaseException:
+            server.close()
+            raise
+
+    @classmethod
+    def searchable(cls, address: Address, runtime: Runtime, *, create: bool = False, read_only: bool = False) -> Self:
+        """Open the collection to be searched by this model. Raises ModelMismatchError if another one embedded it."""
+        server = Server(address)
+        try:
+            wanted = Layout.of(runtime)
+            if create:
+                names = server.names()
+                if address.collection not in names and (half := f"{address.collection}{REPLACED}") in names:
+                    raise StoreError(
+                        f"{address} was being embedded anew, and {half} waits for that; finish it with "
+                        f"`diptych index rebuild --store {address}`"
+                    )
+                if address.collection not in names or layout_of(server, address.collection) == wanted:
+                    make(server, address.collection, wanted)
+            found = layout_of(server, address.collection)
+            if found != wanted:
+                raise ModelMismatchError(
+                    f"the pictures in {address} were embedded by another model ({found.revision}) than {runtime.name} "
+                    f"({runtime.revision}); embed them anew with `diptych index rebuild --store {address}`, or name "
+                    "that model"
+                )
+            store = cls(server, found, address.collection, read_only=read_only)
+            store.table.check(SECONDS)
+            return store
+        except BaseException:
+            server.close()
+            raise
+
+    @property
+    def name(self) -> str:
+        """The address without its password."""
+        return self.address.text
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self.server.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def check(self) -> None:
+        """Raise UnreachableError if the server does not answer within seconds, ModelMismatchError after a rebuild."""
+        self.table.check(timeout=2.0)
+
+    def insert(self, pictures: Sequence[NewPicture]) -> list[bool]:
+        """Add pictures; says for each whether it is new. Of others only a path or kept bytes are filled in."""
+        self._check_writing()
+        new = {picture.id: picture for picture in reversed(pictures)}
+        there = self.known(list(new))
+        fresh = [picture for id, picture in reversed(new.items()) if id not in there]
+        added = datetime.now(UTC).isoformat(timespec="milliseconds")
+        rows = [self.layout.row(picture, added) for picture in fresh]  # before a file is kept, as it may refuse
+        files = {picture.id: picture.data for picture in fresh if picture.data is not None}
+        self._keep(files)
+        self.table.write(rows)
+        self._keep(files)  # again: who removed the same picture meanwhile has taken its file away
+        first = {picture.id for picture in fresh}
+        self.complete((p.id, p.path, p.data) for p in pictures if p.id in there or new[p.id] is not p)
+        return [picture.id in first and new[picture.id] is picture for picture in pictures]
+
+    def complete(self, known: Iterable[tuple[str, str | None, bytes | None]]) -> None:
+        """Fill in what pictures that are there already lack: (id, path or None, bytes or None) each."""
+        self._check_writing()
+        wanted: dict[str, tuple[str | None, bytes | None]] = {}
+        for id, path, data in known:
+            before = wanted.get(id, (None, None))
+            wanted[id] = (path if before[0] is None else before[0], data if before[1] is None else before[1])
+        lacking, files = [], {}
+        for id, record in self.records(list(wanted)).items():
+            path, data = wanted[id]
+            if data is not None and not record.bytes_kept:
+                files[id] = data
+            if (path is not None and record.path is None) or id in files:
+                lacking.append(id)
+        self._keep(files)
+        changed = []
+        for row in self.table.rows(lacking, self.layout.fields):
+            path, data = wanted[row["id"]]
+            facts = self.layout.facts(row)
+            kept = facts["kept"] or data is not None
+            changed.append(self.layout.changed(row, path=path if facts["path"] is None else facts["path"], kept=kept))
+        self.table.write(changed)
+        self._keep({row["id"]: files[row["id"]] for row in changed if row["id"] in files})  # again, as in `insert`
+
+    def remove(self, ids: Sequence[str]) -> list[bool]:
+        """Remove pictures; says for each whether it was there. Files that were kept of them go too."""
+        self._check_writing()
+        there = sorted(self.known(ids))
+        self.table.delete(there)
+        if self.originals is not None:
+            self.originals.drop(there, self.table.settled)
+        return [id in there for id in ids]
+
+    def get(self, id: str) -> Record | None:
+        """The record of a picture, or None. Raises StoreError if it is damaged."""
+        for row in self.table.rows([id], ["record"]):
+            return self.layout.record(row)
+        return None
+
+    def data(self, id: str) -> bytes | None:
+        """The kept bytes of a picture, unchecked, or None."""
+        return None if self.originals is None else self.originals.read(id)
+
+    def check_keeping(self) -> None:
+        """Raise NoOriginalsError if there is no folder for the files of pictures."""
+        self._originals()
+
+    def known(self, ids: Sequence[str]) -> set[str]:
+        """Those of the ids that are in the collection."""
+        return {row["id"] for row in self.table.rows(ids, [])}
+
+    def records(self, keys: Sequence[str], /) -> dict[str, Record]:
+        """Records by id; those that are gone are left out, and so, with a warning, are damaged ones."""
+        return self._whole(self.table.rows(keys, ["record"]), self.layout.record)
+
+    def tokens(self, keys: Sequence[str], /) -> dict[str, bytes]:
+        """Tokens (float16) by id; those that are gone are left out, and so, with a warning, are damaged ones."""
+        return self._whole(self.table.rows(keys, ["record", *self.layout.parts]), self.layout.tokens)
+
+    def panels(self, ids: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
+        """(tokens, embedding) by id; pictures that are not there are left out. Raises StoreError if one is damaged."""
+        fields = ["record", self.layout.vector, *self.layout.parts]
+        return {
+            row["id"]: (self.layout.tokens(row), self.layout.embedding(row)) for row in self.table.rows(ids, fields)
+        }
+
+    def embeddings_of(self, ids: Sequence[str]) -> dict[str, bytes]:
+        """Embeddings by id; pictures that are not there are left out. Raises StoreError if one is damaged."""
+        return {row["id"]: self.layout.embedding(row) for row in self.table.rows(ids, ["record", self.layout.vector])}
+
+    def page(self, limit: int, after: str | None = None, where: Filter | None = None) -> list[Record]:
+        """Up to `limit` records that meet a condition, in the order of their ids, beginning behind `after`."""
+        found = (
+            self.layout.record(row) for row in self.table.scan(["record"], necessary(_checked(where)), after, limit)
+        )
+        return list(islice((record for record in found if meets(where or {}, record.metadata)), limit))
+
+    def pages(self, size: int, where: Filter | None = None) -> Iterator[list[Record]]:
+        """All that `page` gives, page by page, whatever is removed meanwhile."""
+        after = None
+        while found := self.page(size, after, where):
+            yield found
+            after = found[-1].id
+
+    def under(self, path: str) -> dict[str, str]:
+        """Id and path of the pictures whose path is `path` or lies in the folder `path`."""
+        folder = path.rstrip("/") + "/"
+        asked = ""
+        if path.isascii() and path.isprintable() and not set(path) & set('"\\{}'):
+            asked = f'(path == "{path}" or (path > "{folder}" and path < "{folder[:-1]}0"))'
+        found = self.table.scan(["path"], asked)
+        return {row["id"]: row["path"] for row in found if row["path"] == path or row["path"].startswith(folder)}
+
+    def count(self) -> int:
+        """How many pictures there are."""
+        return self.table.count()
+
+    def indexed(self) -> tuple[int, None]:
+        """How many pictures there are; Milvus says no number of changes."""
+        return self.table.count(timeout=2.0), None
+
+    def disk_bytes(self) -> None:
+        """Not to be known from here."""
+
+    def stats(self) -> dict[str, Any]:
+        """Counts, and where it is: directory, pictures, kept, revisions, server, originals."""
+        pictures = self.count()
+        return {
+            "directory": self.name,
+            "pictures": pictures,
+            "kept": self.table.count("kept == true"),
+            "revisions": {self.layout.revision: pictures} if pictures else {},
+            "server": f"Milvus {self.server.version}",
+            "originals": None if self.originals is None else str(self.originals.folder),
+        }
+
+    def index_facts(self) -> dict[str, Any]:
+        """What kind of index Milvus was asked to keep."""
+        return {"kind": "hnsw", "asked": "auto", "count": self.count(), "dimension": self.layout.dimension}
+
+    def nearest(self, embedding: np.ndarray, count: int, where: Filter | None) -> tuple[np.ndarray, np.ndarray]:
+        """Ids (n,) and cosines float32 (n,) of the n <= `count` nearest that meet a condition; equals by id.
+
+        Milvus's index is an approximation. If fewer than `count` come through the condition, all are looked at.
+        """
+        asked, wanted = necessary(_checked(where)), min(count, MOST)
+        while True:
+            hits = self.table.hits(embedding, wanted, asked, with_facts=where is not None)
+            met = [hit for hit in hits if where is None or self._meets(where, hit["entity"])]
+            if where is None or len(met) >= min(count, MOST):
+                found = {hit["id"]: hit["distance"] for hit in met}
+                break
+            if len(hits) < wanted or wanted == MOST:
+                found = self._looked_through(embedding, asked, where)
+                break
+            wanted = min(8 * wanted, MOST)
+        best = sorted(found, key=lambda id: (-found[id], id))[:count]
+        return np.array(best, "<U32"), np.array([found[id] for id in best], np.float32)
+
+    def verify(self) -> Verdict:
+        """Check every record, every stored feature and every kept file."""
+        from diptych.store.milvus.verify import verify
+
+        return verify(self)
+
+    def rebuild(
+        self,
+        scorer: Scorer,
+        *,
+        everything: bool = False,
+        index: Kind | None = None,
+        on_error: Failure | None = None,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> Rebuilt:
+        """Embed damaged pictures (with `everything`: all of them) anew."""
+        from diptych.store.milvus.rebuild import rebuild
+
+        return rebuild(
+            self.address, scorer, everything=everything, index=index, on_error=on_error, on_progress=on_progress
+        )
+
+    def _looked_through(self, embedding: np.ndarray, asked: str, where: Filter) -> dict[str, float]:
+        """Cosines by id of all pictures that meet a condition, exactly."""
+        found = {}
+        for row in self.table.scan(["record", self.layout.vector], asked, step=1024):
+            if self._meets(where, row):
+                found[row["id"]] = float(np.asarray(row[self.layout.vector], np.float32) @ embedding)
+        return found
+
+    def _meets(self, where: Filter, row: Mapping[str, Any]) -> bool:
+        try:
+            return meets(where, self.layout.record(row).metadata)
+        except StoreError as fault:
+            self._left_out(fault)
+            return False
+
+    def _whole(self, rows: Iterable[dict[str, Any]], read: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+        whole = {}
+        for row in rows:
+            try:
+                whole[row["id"]] = read(row)
+            except StoreError as fault:
+                self._left_out(fault)
+        return whole
+
+    def _keep(self, files: Mapping[str, bytes]) -> None:
+        for id, data in files.items():
+            self._originals().keep(id, data)
+
+    def _originals(self) -> Originals:
+        if self.originals is None:
+            raise NoOriginalsError(
+                f"{self.name} has no place for the files of pictures, as Milvus keeps none; name a folder that all who "
+                f"use it share: --store '{self.name}?originals=/mnt/originals'"
+            )
+        return self.originals
+
+    def _check_writing(self) -> None:
+        if self.read_only:
+            raise StoreError(f"the collection {self.name} was opened for reading only")
+
+    def _left_out(self, fault: StoreError) -> None:
+        logger.warning("%s: left out of a search: %s", self.name, fault)
+
+
+def _checked(where: Filter | None) -> Filter | None:
+    compiled(where or {})
+    return where

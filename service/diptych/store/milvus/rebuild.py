@@ -1,0 +1,186 @@
+"""Embedding the pictures of a Milvus collection anew: the damaged ones in their place, or all of them beside it.
+
+For another model a second collection grows under `NAME_rebuilding`, while services go on with the first. That one is
+then called `NAME_replaced`, so that nobody can add to it any more, what came last is embedded too, and the second gets
+the name. The names always say what is left to do, so that a rebuild that was interrupted goes on when it is run again.
+Both carry the property `diptych.rebuild`; what has such a name without it is somebody else's, and is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from diptych.collection.ingest import BATCH, features
+from diptych.collection.rebuild import Failure, Rebuilt, pixels_of
+from diptych.errors import StoreError
+from diptych.scoring.scorer import Scorer
+from diptych.scoring.threads import each
+from diptych.store.index.layout import Kind
+from diptych.store.location import REBUILDING, REPLACED, Address
+from diptych.store.milvus.client import SLOW, Server
+from diptych.store.milvus.database import MilvusStore
+from diptych.store.milvus.rows import Layout
+from diptych.store.milvus.table import layout_of, make, properties_of
+from diptych.store.milvus.verify import feature_faults
+from diptych.store.records import NewPicture, Record
+from diptych_runtime.errors import PictureError
+
+_MARK = "diptych.rebuild"  # the property, which says what collection it is about
+
+
+def rebuild(
+    address: Address,
+    scorer: Scorer,
+    *,
+    everything: bool = False,
+    drop: bool = False,
+    index: Kind | None = None,
+    on_error: Failure | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> Rebuilt:
+    """Bring a collection to the scorer's model and mend what is damaged; may be interrupted and run again.
+
+    With `drop`, pictures that cannot be read any more are removed; without it they keep a collection from changing its
+    model. Raises StoreError.
+    """
+    if index is not None:
+        raise StoreError(f"{address} has the index that Milvus keeps; leave --index out")
+    server = Server(address)
+    try:
+        work = _Work(server, scorer, drop, on_error or (lambda record, error: None), on_progress or (lambda done: None))
+        _tidy(server, address.collection)
+        found = layout_of(server, address.collection)
+        if everything or found != Layout.of(scorer.runtime):
+            work.replace(address.collection)
+        else:
+            work.mend(MilvusStore(server, found, address.collection))
+        count = MilvusStore(server, layout_of(server, address.collection), address.collection).count()
+        return Rebuilt(count, work.embedded, work.failed)
+    finally:
+        server.close()
+
+
+def _tidy(server: Server, name: str) -> None:
+    """Take back, or take to its end, the change of names that was going on when the last rebuild ended."""
+    names, old = server.names(), f"{name}{REPLACED}"
+    for other in names:
+        if other in (old, f"{name}{REBUILDING}") and properties_of(server, other).get(_MARK) != name:
+            raise StoreError(
+                f"expected {other} on the server of {server.address} to be left by a rebuild, and it is something "
+                "else; give it another name, as a rebuild needs this one"
+            )
+    if old in names and name in names:
+        server.call("drop_collection", old, timeout=SLOW)
+    elif old in names:
+        server.call("rename_collection", old, name, timeout=SLOW)
+
+
+@dataclass
+class _Work:
+    """One rebuild and how far it is."""
+
+    server: Server
+    scorer: Scorer
+    drop: bool
+    on_error: Failure
+    on_progress: Callable[[int], None]
+    embedded: int = 0
+    failed: int = 0
+
+    def mend(self, store: MilvusStore) -> None:
+        """Give the damaged pictures of a collection their features again."""
+        rows = (row for row in store.table.scan(store.layout.fields) if self._readable(store, row))
+        damaged = (store.layout.record(row) for row in rows if feature_faults(store, row))
+        while records := list(islice(damaged, BATCH)):
+            self._embed(store, store, records)
+
+    def replace(self, name: str) -> None:
+        """Put a collection of the scorer's model in the place of another; the old one goes last."""
+        new, old, wanted = f"{name}{REBUILDING}", f"{name}{REPLACED}", Layout.of(self.scorer.runtime)
+        if new in self.server.names() and layout_of(self.server, new) != wanted:
+            self.server.call("drop_collection", new, timeout=SLOW)
+        make(self.server, new, wanted, {_MARK: name})
+        target = MilvusStore(self.server, wanted, new)
+        source = MilvusStore(self.server, layout_of(self.server, name), name)
+        self._fill(source, target)
+        if self.failed and not self.drop:
+            return
+        self.server.call("alter_collection_properties", name, {**source.layout.properties(), _MARK: name})
+        self.server.call("rename_collection", name, old, timeout=SLOW)
+        source.table.name, source.table.level = old, "Strong"  # with all that was written before it had this name
+        self._fill(source, target)
+        if self.failed and not self.drop:
+            self.server.call("rename_collection", old, name, timeout=SLOW)
+            return
+        self._forget(source, target)
+        self.server.call("rename_collection", new, name, timeout=SLOW)
+        self.server.call("load_collection", name, timeout=SLOW)
+        self.server.call("drop_collection", old, timeout=SLOW)
+
+    def _fill(self, source: MilvusStore, target: MilvusStore) -> None:
+        """Embed what the source has and the target has not, and say of the others what the source says now."""
+        rows = (row for row in source.table.scan(["record"], step=4 * BATCH) if self._readable(source, row))
+        records = map(source.layout.record, rows)
+        while batch := list(islice(records, BATCH)):
+            there = target.records([record.id for record in batch])  # without damaged ones, which are embedded anew
+            self._embed(source, target, [record for record in batch if record.id not in there])
+            old = target.layout.revision
+            self._correct(target, [r for r in batch if r.id in there and there[r.id] != replace(r, revision=old)])
+
+    def _correct(self, target: MilvusStore, records: list[Record]) -> None:
+        """Write records anew beside the features, which are the same: an id is a digest of the content."""
+        now = {record.id: record for record in records}
+        rows = target.table.rows(list(now), target.layout.fields)
+        target.table.write([target.layout.changed(row, **_facts(now[row["id"]])) for row in rows])
+
+    def _forget(self, source: MilvusStore, target: MilvusStore) -> None:
+        """Remove from the target what was removed from the source meanwhile."""
+        ids = (row["id"] for row in target.table.scan([], step=4096))
+        while batch := list(islice(ids, 1000)):
+            there = source.known(batch)
+            target.remove([id for id in batch if id not in there])
+
+    def _embed(self, source: MilvusStore, target: MilvusStore, records: list[Record]) -> None:
+        contents = each(lambda record: pixels_of(source, record, self.scorer), records, self.scorer.runtime.threads)
+        good = []
+        for record, content in zip(records, contents, strict=True):
+            if isinstance(content, PictureError):
+                self._refuse(source, record, content)
+            else:
+                good.append((record, content))
+        made = features([pixels for _, pixels in good], self.scorer)
+        target.table.write([self._row(target, record, *pair) for (record, _), pair in zip(good, made, strict=True)])
+        self.embedded += len(good)
+        self.on_progress(len(records))
+
+    def _row(self, target: MilvusStore, record: Record, embedding: bytes, tokens: bytes) -> dict[str, Any]:
+        facts = {name: value for name, value in _facts(record).items() if name not in ("added", "kept")}
+        data = b"" if record.bytes_kept else None  # that there are some is all a row says of them
+        revision = target.layout.revision
+        picture = NewPicture(**facts, revision=revision, embedding=embedding, tokens=tokens, data=data)
+        return target.layout.row(picture, record.added)
+
+    def _readable(self, store: MilvusStore, row: dict[str, Any]) -> bool:
+        """Whether a record is whole; one that is not cannot be mended, only removed."""
+        try:
+            store.layout.record(row)
+        except StoreError as fault:
+            nameless = Record(row["id"], None, {}, 0, 0, False, "", "", "", "")
+            self._refuse(store, nameless, fault)
+            return False
+        return True
+
+    def _refuse(self, store: MilvusStore, record: Record, error: Exception) -> None:
+        self.failed += 1
+        self.on_error(record, error)
+        if self.drop:
+            store.remove([record.id])
+
+
+def _facts(record: Record) -> dict[str, Any]:
+    """What a row says of a picture beside its features."""
+    names = ("id", "sha256", "path", "media_type", "width", "height", "metadata", "added")
+    return {**{name: getattr(record, name) for name in names}, "kept": record.bytes_kept}

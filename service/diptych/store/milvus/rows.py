@@ -1,0 +1,146 @@
+"""How a picture lies in a Milvus collection: one row, whole or not there, with checksums of all that matters."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from diptych.errors import ModelMismatchError, StoreError
+from diptych.store.milvus.filters import FIELD, facets
+from diptych.store.records import NewPicture, Record
+from diptych_runtime.errors import PictureError
+from diptych_runtime.runtime import Runtime
+
+FORMAT = "1"
+TEXT = 65_535  # bytes that Milvus's texts and JSON values may have
+_PART = TEXT // 4 * 4
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The fields of a collection for the pictures of one model revision.
+
+    The field of the embeddings is named after it: a service with another model, which was left running while the
+    collection was embedded anew, gets an error and no wrong answers.
+    """
+
+    revision: str
+    dimension: int
+    token_bytes: int
+
+    @classmethod
+    def of(cls, runtime: Runtime) -> Layout:
+        """The layout for a model."""
+        return cls(runtime.revision, runtime.embedding_dim, 2 * int(np.prod(runtime.token_shape)))
+
+    @classmethod
+    def read(cls, name: str, properties: Mapping[str, str]) -> Layout:
+        """The layout that a collection's properties say. Raises StoreError for one that is not ours to read."""
+        kept = {key.removeprefix("diptych."): value for key, value in properties.items() if key.startswith("diptych.")}
+        if "format" not in kept:
+            raise StoreError(f"{name} is a collection of something else than Diptych; choose another name")
+        if kept["format"] != FORMAT:
+            raise StoreError(
+                f"{name} has the format version {kept['format']}, and this Diptych reads version {FORMAT}; "
+                "install the release that made it, or index the pictures again under another name"
+            )
+        return cls(kept["revision"], int(kept["dimension"]), int(kept["token_bytes"]))
+
+    def properties(self) -> dict[str, str]:
+        """What `read` reads."""
+        return {"diptych.format": FORMAT, **{f"diptych.{key}": str(value) for key, value in asdict(self).items()}}
+
+    @property
+    def vector(self) -> str:
+        """The field of the embeddings."""
+        return f"embedding_{self.revision}"
+
+    @property
+    def parts(self) -> list[str]:
+        """The fields of the tokens, in base64: a text of Milvus cannot have more than 64 KB."""
+        return [f"tokens_{n}" for n in range(-(-4 * -(-self.token_bytes // 3) // _PART))]
+
+    @property
+    def fields(self) -> list[str]:
+        """All fields."""
+        return ["id", self.vector, "record", "path", "kept", FIELD, *self.parts]
+
+    def row(self, new: NewPicture, added: str) -> dict[str, Any]:
+        """A picture as a row. Raises PictureError if its metadata and path are larger than Milvus can hold."""
+        facts = {name: getattr(new, name) for name in ("id", "sha256", "path", "media_type", "width", "height")}
+        facts |= {"metadata": new.metadata, "added": added, "revision": new.revision, "kept": new.data is not None}
+        facts |= {"embedding_crc": zlib.crc32(new.embedding), "tokens_crc": zlib.crc32(new.tokens)}
+        return self._row(facts, np.frombuffer(new.embedding, "<f4"), b64encode(new.tokens).decode())
+
+    def changed(self, row: Mapping[str, Any], **facts: Any) -> dict[str, Any]:
+        """A row read with `fields`, with some of its facts changed."""
+        tokens = "".join(row[part] for part in self.parts)
+        return self._row(self.facts(row) | facts, np.asarray(row[self.vector], "<f4"), tokens)
+
+    def _row(self, facts: dict[str, Any], embedding: np.ndarray, tokens: str) -> dict[str, Any]:
+        text = json.dumps(facts, ensure_ascii=False)
+        record, asked = f"{zlib.crc32(text.encode()):08x}{text}", facets(facts["metadata"])
+        size = max(len(record.encode()), len(json.dumps(asked, ensure_ascii=False).encode()))
+        if size > TEXT:
+            raise PictureError(
+                f"metadata and path of the picture {facts['id']} take {size:,} bytes, and Milvus holds {TEXT:,}; "
+                "keep less beside it"
+            )
+        parts = {part: tokens[n * _PART : (n + 1) * _PART] for n, part in enumerate(self.parts)}
+        row = {"id": facts["id"], "record": record, "path": facts["path"] or "", "kept": facts["kept"], FIELD: asked}
+        return {**row, self.vector: embedding, **parts}
+
+    def facts(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """What the record of a row says. Raises StoreError if it is not as it was written."""
+        text = row["record"][8:]
+        if f"{zlib.crc32(text.encode()):08x}" != row["record"][:8]:
+            raise damaged(row["id"], "record", f"remove the picture {row['id']} and add it again")
+        facts = json.loads(text)
+        if facts["id"] != row["id"]:
+            raise damaged(row["id"], "record", f"remove the picture {row['id']} and add it again")
+        return facts
+
+    def record(self, row: Mapping[str, Any]) -> Record:
+        """The record in a row with `id` and `record`. Raises StoreError if it is not as it was written."""
+        facts = self.facts(row)
+        facts["bytes_kept"] = facts["kept"]
+        return Record(**{name: facts[name] for name in Record.__dataclass_fields__})
+
+    def tokens(self, row: Mapping[str, Any]) -> bytes:
+        """The tokens in a row with `id`, `record` and `parts`. Raises StoreError like `record`."""
+        try:
+            tokens = b64decode("".join(row[part] for part in self.parts), validate=True)
+        except (Base64Error, ValueError):
+            tokens = b""
+        if zlib.crc32(tokens) != self._made(row)["tokens_crc"] or len(tokens) != self.token_bytes:
+            raise damaged(row["id"], "list of tokens", "`diptych index rebuild` embeds it anew")
+        return tokens
+
+    def embedding(self, row: Mapping[str, Any]) -> bytes:
+        """The embedding in a row with `id`, `record` and `vector`. Raises StoreError like `record`."""
+        wanted = self._made(row)["embedding_crc"]
+        embedding = np.asarray(row[self.vector], "<f4").tobytes()
+        if zlib.crc32(embedding) != wanted:
+            raise damaged(row["id"], "embedding", "`diptych index rebuild` embeds it anew")
+        return embedding
+
+    def _made(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The facts of a row whose features are of our model."""
+        facts = self.facts(row)
+        if facts["revision"] != self.revision:
+            raise ModelMismatchError(
+                f"the picture {row['id']} is of another model ({facts['revision']}); start again with that one"
+            )
+        return facts
+
+
+def damaged(id: str, what: str, remedy: str) -> StoreError:
+    """The error for a part of a row that has not the checksum it was written with."""
+    return StoreError(f"the picture {id} of the collection is damaged: its {what} has another checksum; {remedy}")

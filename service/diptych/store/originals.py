@@ -1,0 +1,49 @@
+"""The file behind a stored picture, which may lie in the database or where it was found."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Protocol
+
+from diptych.errors import UnknownPictureError
+from diptych.pictures.content import read_bytes
+from diptych.store.records import Record
+from diptych_runtime.decoder import PictureLimits
+from diptych_runtime.errors import PictureError
+
+
+class Keeper(Protocol):
+    """What may have kept the file of a picture."""
+
+    def data(self, id: str) -> bytes | None:
+        """The kept bytes of a picture, unchecked, or None."""
+        ...
+
+
+def original(store: Keeper, record: Record, limits: PictureLimits) -> bytes:
+    """The bytes of a picture's file exactly as they were added; never those of another file in its place.
+
+    Raises UnknownPictureError if they were kept and are damaged, or were not and the file is gone or has changed.
+    """
+    kept = store.data(record.id)
+    if kept is not None:
+        if hashlib.sha256(kept).hexdigest() != record.sha256:
+            raise UnknownPictureError(
+                f"the bytes kept of picture {record.id} are damaged; remove it and add it again from its file"
+            )
+        return kept
+    if record.path is None:
+        raise UnknownPictureError(
+            f"the picture {record.id} was added without a file or its bytes; add it again with `keep_bytes`"
+        )
+    try:
+        data = read_bytes(record.path, limits)
+    except PictureError as error:
+        raise UnknownPictureError(
+            f"the file of picture {record.id} is not to be had: {error}; put it back or add it again"
+        ) from None
+    if hashlib.sha256(data).hexdigest() != record.sha256:
+        raise UnknownPictureError(
+            f"{record.path} has changed since it was added as picture {record.id}; add it again, and remove the old one"
+        )
+    return data

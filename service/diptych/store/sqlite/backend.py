@@ -1,0 +1,206 @@
+"""Pictures in a folder: the database, and beside it a candidate index that follows it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from diptych.collection.rebuild import Failure, Rebuilt, reembed
+from diptych.errors import ModelMismatchError, StoreError
+from diptych.store.filters import Filter
+from diptych.store.index import cache
+from diptych.store.index.candidates import CandidateIndex
+from diptych.store.index.layout import Kind
+from diptych.store.index.relayout import Renewal
+from diptych.store.records import JOINED, NewPicture, checked, damaged
+from diptych.store.sqlite.database import MEND, Store
+from diptych.store.sqlite.verify import Verdict, verify
+from diptych_runtime.atomic import disk_bytes
+
+if TYPE_CHECKING:
+    from diptych.scoring.scorer import Scorer
+    from diptych_runtime.runtime import Runtime
+
+_SAVE_AFTER = 1024
+
+logger = logging.getLogger(__name__)
+
+
+class Local(Store):
+    """The store of a folder with, if it was opened to be searched, its index."""
+
+    _index: CandidateIndex | None = None
+
+    def __init__(self, directory: Path, **options: Any) -> None:
+        super().__init__(directory, **options)
+        self.changing = Lock()  # held by whoever writes until the index has taken it up
+
+    @classmethod
+    def searchable(cls, directory: Path, runtime: Runtime, *, create: bool = False, read_only: bool = False) -> Self:
+        """Open the collection in a folder with its index; a damaged or stale cache is repaired on the way.
+
+        Raises StoreError, and ModelMismatchError if its pictures were embedded by another model.
+        """
+        store = cls.open(directory, create=create, read_only=read_only)
+        try:
+            store._attach(runtime)
+        except BaseException:
+            Store.close(store)
+            raise
+        return store
+
+    def _attach(self, runtime: Runtime) -> None:
+        others = {revision: n for revision, n in self.revisions().items() if revision != runtime.revision}
+        if others:
+            raise ModelMismatchError(
+                f"{sum(others.values())} of the {self.count()} pictures in {self.directory} were embedded by "
+                f"another model ({', '.join(others)}) than {runtime.name} ({runtime.revision}); "
+                f"embed them anew with `diptych index rebuild --store {self.directory}`, or name that model"
+            )
+        self._index = CandidateIndex.open(self, runtime.embedding_dim, runtime.revision)
+        self.renewal = Renewal(self._index, self, self._save)
+        if not self.read_only:
+            if self._index.saved_generation != self._index.generation:
+                self._save()
+            self.renewal.consider()
+
+    @property
+    def name(self) -> str:
+        """The folder, as `--store` takes it."""
+        return str(self.directory)
+
+    @property
+    def folder(self) -> Path:
+        """The folder, in which other files may lie too."""
+        return self.directory
+
+    @property
+    def index(self) -> CandidateIndex:
+        """The candidate index. Raises StoreError if the store was opened without a model."""
+        if self._index is None:
+            raise StoreError(f"the collection {self.directory} was opened without a model and cannot be searched")
+        return self._index
+
+    def close(self) -> None:
+        """Write the index cache and let the next writer in; without that the next start takes longer.
+
+        Waits for an index that is being made anew.
+        """
+        if self._index is not None and not self._closed:
+            self.renewal.close()
+            with self.changing:
+                if not self.read_only and self._index.saved_generation != self._index.generation:
+                    self._save()
+        super().close()
+
+    def insert(self, pictures: Sequence[NewPicture]) -> list[bool]:
+        """As the store does, and the index follows."""
+        with self._followed():
+            return super().insert(pictures)
+
+    def remove(self, ids: Sequence[str]) -> list[bool]:
+        """As the store does, and the index follows."""
+        with self._followed():
+            return super().remove(ids)
+
+    def relocate(self, places: Iterable[tuple[str, str, str | None]]) -> None:
+        """As the store does, and the index follows."""
+        with self._followed():
+            super().relocate(places)
+
+    def ids(self) -> list[str]:
+        """The ids of all pictures; no record is looked at."""
+        return [row[0] for row in self._all("SELECT id FROM pictures")]
+
+    def embeddings_of(self, ids: Sequence[str]) -> dict[str, bytes]:
+        """Embeddings float32, little-endian, by id; pictures that are not there are left out.
+
+        Raises StoreError if one is damaged.
+        """
+        query = f"SELECT row, id, p.embedding, d.embedding FROM {JOINED} WHERE id IN (SELECT value FROM json_each(?))"
+        found = {}
+        for row, id, *both in self._all(query, (json.dumps(list(ids)),)):
+            if not (whole := checked(*both)):
+                raise damaged(row, "embedding", MEND)
+            found[id] = whole
+        return found
+
+    def nearest(self, embedding: np.ndarray, count: int, where: Filter | None) -> tuple[np.ndarray, np.ndarray]:
+        """Rows int64 (n,) and cosines float32 (n,) of the n <= `count` nearest that meet a condition, nearest first."""
+        if self.read_only:
+            self.index.catch_up(self)
+        return self.index.search(embedding, count, None if where is None else self.rows(where))
+
+    def indexed(self) -> tuple[int, int]:
+        """How many pictures are in the index, and how many changes it has taken up."""
+        return len(self.index), self.index.generation
+
+    def disk_bytes(self) -> int:
+        """How many bytes the files have; 0 if somebody took the folder away."""
+        return disk_bytes(self.directory)
+
+    def index_facts(self) -> dict[str, Any]:
+        """The state of the index; without a model, of what is saved of it."""
+        if self._index is None:
+            return {"asked": self.index_kind(), **(cache.layout(self.directory) or {})}
+        return {
+            "count": len(self.index),
+            "dimension": self.index.dimension,
+            "generation": self.index.generation,
+            "saved_generation": self.index.saved_generation,
+            **self.index.layout(),
+        }
+
+    def check(self) -> None:
+        """A folder is always there."""
+
+    def check_keeping(self) -> None:
+        """The database takes files, too."""
+
+    def verify(self) -> Verdict:
+        """Check the database, every stored feature and the index cache."""
+        return verify(self)
+
+    def rebuild(
+        self,
+        scorer: Scorer,
+        *,
+        everything: bool = False,
+        index: Kind | None = None,
+        on_error: Failure | None = None,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> Rebuilt:
+        """Embed damaged pictures (with `everything`: all of them) anew, and make the index from the database alone."""
+        with self.changing:
+            report = reembed(self, scorer, everything=everything, on_error=on_error, on_progress=on_progress)
+            if index is not None:
+                self.set_index_kind(index)
+            self.index.renew(self)
+            self._save()
+        return report
+
+    @contextmanager
+    def _followed(self) -> Iterator[None]:
+        """Let the index take up what is written; its cache is saved when enough has come together."""
+        with self.changing:
+            yield
+            if self._index is None:
+                return
+            self._index.catch_up(self)
+            if self._index.generation - self._index.saved_generation >= max(_SAVE_AFTER, len(self._index) // 8):
+                self._save()
+            self.renewal.consider()
+
+    def _save(self) -> None:
+        try:
+            self.index.save(self.directory)
+        except OSError as error:
+            # Only time is lost: the database has everything, and the next start makes the cache again.
+            logger.warning("%s: the index cache was not written: %s", self.directory, error.strerror)

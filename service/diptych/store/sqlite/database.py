@@ -1,0 +1,400 @@
+"""The truth of a collection: one SQLite database, one writer, any number of readers."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock
+from typing import Any, Self
+
+from diptych.errors import StoreError, UnknownPictureError
+from diptych.store.filters import Filter, compiled
+from diptych.store.index.layout import KINDS, Kind
+from diptych.store.lock import LOCK, WriterLock
+from diptych.store.records import COLUMNS, FEATURES, JOINED, Change, NewPicture, Record, checked, damaged, record
+from diptych.store.sqlite.schema import DATABASE, DIGESTS, checksum, connect, missing, prepare
+from diptych_runtime.atomic import disk_bytes, sync_folder
+
+MEND = "`diptych index rebuild` embeds it anew"
+
+logger = logging.getLogger(__name__)
+
+
+class Store:
+    """The database of a collection; thread-safe. What a method wrote is on the disk when it returns.
+
+    >>> with Store.open("store", create=True) as store:
+    ...     store.insert(pictures)
+    """
+
+    def __init__(self, directory: Path, *, read_only: bool, lock: WriterLock | None) -> None:
+        self.directory = directory
+        self.path = directory / DATABASE
+        self.read_only = read_only
+        self.identity = ""
+        self._lock = lock
+        self._writing = Lock()
+        self._idle: deque[sqlite3.Connection] = deque()
+        self._closed = False
+
+    @classmethod
+    def open(cls, directory: str | Path, *, create: bool = False, read_only: bool = False) -> Self:
+        """Open the collection in a folder, as its only writer or as one reader beside it.
+
+        Raises StoreError if there is none (and `create` is not set), if another process writes to it, or if it is of
+        another format.
+        """
+        directory = Path(directory).absolute()
+        path = directory / DATABASE
+        if not create and not path.is_file():
+            raise missing(directory)
+        lock = None
+        try:
+            if not read_only:
+                directory.mkdir(parents=True, exist_ok=True)
+                lock = WriterLock(directory / LOCK, f"the collection {directory}")
+        except OSError as error:
+            raise StoreError(f"{directory} cannot be written: {error.strerror}; choose another folder") from None
+        store = cls(directory, read_only=read_only, lock=lock)
+        try:
+            with store._connection() as connection:
+                prepare(connection, path, create=create and not read_only, read_only=read_only)
+                store.identity = connection.execute("SELECT value FROM facts WHERE key='identity'").fetchone()[0]
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Close the database and let the next writer in."""
+        self._disconnect()
+        if self._lock is not None:
+            self._lock.release()
+
+    def move(self, target: Path) -> None:
+        """Close the database, and give its folder another name before the next writer can be let in.
+
+        Raises OSError; the database is closed then too. Nobody may be reading or writing.
+        """
+        # First closed, then moved: SQLite removes its log by name, which may be another collection's by then.
+        self._disconnect()
+        try:
+            sync_folder(self.directory)
+            self.directory.rename(target)
+            sync_folder(target.parent)
+        finally:
+            self.close()
+
+    def _disconnect(self) -> None:
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def insert(self, pictures: Sequence[NewPicture]) -> list[bool]:
+        """Add pictures in one transaction; says for each whether it is new.
+
+        Of one that is there already, only a missing path or missing kept bytes are filled in.
+        """
+        added = datetime.now(UTC).isoformat(timespec="milliseconds")
+        created = []
+        with self._transaction() as connection:
+            for new in pictures:
+                cursor = connection.execute(
+                    "INSERT INTO pictures (id, sha256, path, media_type, width, height, metadata, revision, added,"
+                    " embedding, tokens, bytes) VALUES (?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING",
+                    (
+                        *(new.id, new.sha256, new.path, new.media_type, new.width, new.height),
+                        *(json.dumps(new.metadata), new.revision, added, new.embedding, new.tokens, new.data),
+                    ),
+                )
+                created.append(cursor.rowcount == 1)
+                if created[-1]:
+                    connection.execute("INSERT INTO changes (row) VALUES (?)", (cursor.lastrowid,))
+                    connection.execute(f"INSERT INTO digests {DIGESTS} WHERE row=?", (cursor.lastrowid,))
+                else:
+                    _fill_in(connection, new.id, new.path, new.data)
+        return created
+
+    def complete(self, known: Iterable[tuple[str, str | None, bytes | None]]) -> None:
+        """Fill in what pictures that are there already lack: (id, path or None, bytes or None) each."""
+        with self._transaction() as connection:
+            for id, path, data in known:
+                _fill_in(connection, id, path, data)
+
+    def replace_features(self, rows: Sequence[tuple[str, bytes, bytes]], revision: str) -> None:
+        """Give pictures the features of another model revision: (id, embedding, tokens) each, in one transaction."""
+        with self._transaction() as connection:
+            for id, embedding, tokens in rows:
+                connection.execute(
+                    "UPDATE pictures SET embedding=?, tokens=?, revision=? WHERE id=?",
+                    (embedding, tokens, revision, id),
+                )
+                connection.execute(
+                    "UPDATE digests SET embedding=crc32(?), tokens=crc32(?), revision=crc32(?)"
+                    " WHERE row=(SELECT row FROM pictures WHERE id=?)",
+                    (embedding, tokens, revision, id),
+                )
+                connection.execute("INSERT INTO changes (row) SELECT row FROM pictures WHERE id=?", (id,))
+
+    def remove(self, ids: Sequence[str]) -> list[bool]:
+        """Remove pictures in one transaction; says for each whether it was there."""
+        gone = []
+        with self._transaction() as connection:
+            for id in ids:
+                connection.execute("INSERT INTO changes (row) SELECT row FROM pictures WHERE id=?", (id,))
+                connection.execute("DELETE FROM digests WHERE row=(SELECT row FROM pictures WHERE id=?)", (id,))
+                gone.append(connection.execute("DELETE FROM pictures WHERE id=?", (id,)).rowcount == 1)
+        return gone
+
+    def relocate(self, places: Iterable[tuple[str, str, str | None]]) -> None:
+        """Let pictures follow their files, all in one transaction: (id, path, new path) each.
+
+        Where there is no new path the picture is removed, or if its bytes are kept, only its path. One that is not at
+        that path any more is left alone.
+        """
+        here = "FROM pictures WHERE id=? AND path=?"
+        lone = f"{here} AND bytes IS NULL"
+        with self._transaction() as connection:
+            for id, path, new in places:
+                if new is None:
+                    connection.execute(f"INSERT INTO changes (row) SELECT row {lone}", (id, path))
+                    connection.execute(f"DELETE FROM digests WHERE row=(SELECT row {lone})", (id, path))
+                    connection.execute(f"DELETE {lone}", (id, path))
+                connection.execute(f"UPDATE digests SET path=crc32(?) WHERE row=(SELECT row {here})", (new, id, path))
+                connection.execute("UPDATE pictures SET path=? WHERE id=? AND path=?", (new, id, path))
+
+    def get(self, id: str) -> Record | None:
+        """The record of a picture, or None."""
+        found = self._all(f"SELECT {COLUMNS} FROM {JOINED} WHERE id=?", (id,))
+        return record(found[0]) if found else None
+
+    def data(self, id: str) -> bytes | None:
+        """The kept bytes of a picture, or None."""
+        found = self._all("SELECT bytes FROM pictures WHERE id=?", (id,))
+        return found[0]["bytes"] if found else None
+
+    def known(self, ids: Sequence[str], *, kept: bool = False) -> set[str]:
+        """Those of the ids that are in the collection; if asked, with their bytes."""
+        query = f"SELECT id FROM pictures WHERE id IN (SELECT value FROM json_each(?)) {kept * 'AND bytes IS NOT NULL'}"
+        return {row["id"] for row in self._all(query, (json.dumps(list(ids)),))}
+
+    def records(self, rows: Sequence[int]) -> dict[int, Record]:
+        """Records by row number; rows that are gone are left out, and so, with a warning, are damaged ones."""
+        query = f"SELECT {COLUMNS} FROM {JOINED} WHERE row IN (SELECT value FROM json_each(?))"
+        whole = {}
+        for row in self._all(query, (json.dumps(list(rows)),)):
+            try:
+                whole[row["row"]] = record(row)
+            except StoreError as fault:
+                self._left_out(fault)
+        return whole
+
+    def tokens(self, rows: Sequence[int]) -> dict[int, bytes]:
+        """Tokens (float16, little-endian) by row number; rows that are gone are left out, and so, with a warning, are
+        damaged ones: one picture of many must not keep a search from the others.
+        """
+        query = f"SELECT row, p.tokens, d.tokens FROM {JOINED} WHERE row IN (SELECT value FROM json_each(?))"
+        whole = {}
+        for row, tokens, digest in self._all(query, (json.dumps(list(rows)),)):
+            if checksum(tokens) == digest:
+                whole[row] = tokens
+            else:
+                self._left_out(damaged(row, "list of tokens", MEND))
+        return whole
+
+    def panels(self, ids: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
+        """(tokens float16, embedding float32) by id, little-endian; pictures that are not there are left out.
+
+        Raises StoreError if one is damaged.
+        """
+        query = (
+            f"SELECT row, id, p.tokens, p.embedding, d.tokens, d.embedding FROM {JOINED}"
+            " WHERE id IN (SELECT value FROM json_each(?))"
+        )
+        found = {}
+        for row, id, tokens, embedding, *digests in self._all(query, (json.dumps(list(ids)),)):
+            if [checksum(tokens), checksum(embedding)] != digests:
+                raise damaged(row, "embedding or list of tokens", MEND)
+            found[id] = tokens, embedding
+        return found
+
+    def page(self, limit: int, after: str | None = None, where: Filter | None = None) -> list[Record]:
+        """Up to `limit` records that meet a condition, in the order they were added, beginning behind `after`.
+
+        Raises UnknownPictureError if that is not there.
+        """
+        return next(self.pages(limit, where, after), [])
+
+    def pages(self, size: int, where: Filter | None = None, after: str | None = None) -> Iterator[list[Record]]:
+        """All that `page` gives, page by page, whatever is removed meanwhile."""
+        text, values = compiled(where or {})
+        query = f"SELECT {COLUMNS} FROM {JOINED} WHERE row > ? AND {text} ORDER BY row LIMIT ?"
+        behind = [] if after is None else self._all("SELECT row FROM pictures WHERE id=?", (after,))
+        if after is not None and not behind:
+            raise UnknownPictureError(f"the picture {after} is not there any more; begin with the first page")
+        last = behind[0]["row"] if behind else 0
+        while rows := self._all(query, (last, *values, size)):
+            yield [record(row) for row in rows]
+            last = rows[-1]["row"]
+
+    def rows(self, where: Filter) -> list[int]:
+        """The row numbers of the pictures whose metadata meet a condition."""
+        text, values = compiled(where)
+        return [row["row"] for row in self._all(f"SELECT row FROM pictures WHERE {text}", values)]
+
+    def under(self, path: str) -> dict[str, str]:
+        """Id and path of the pictures whose path is `path` or lies in the folder `path`."""
+        folder = path.rstrip("/") + "/"
+        # "0" is the character behind "/": the range is everything beneath the folder, found through the path's index.
+        query = "SELECT id, path FROM pictures WHERE path=? OR (path > ? AND path < ?) ORDER BY row"
+        return {row["id"]: row["path"] for row in self._all(query, (path, folder, folder[:-1] + "0"))}
+
+    def changes(self, after: int, limit: int) -> list[Change]:
+        """The next steps of the journal behind sequence number `after`, as one consistent view."""
+        query = (
+            "SELECT c.sequence, row, p.embedding, d.embedding FROM changes c LEFT JOIN pictures p USING (row)"
+            " LEFT JOIN digests d USING (row) WHERE c.sequence > ? ORDER BY c.sequence LIMIT ?"
+        )
+        return [Change(sequence, row, checked(*both)) for sequence, row, *both in self._all(query, (after, limit))]
+
+    def embeddings(self, after: int, limit: int) -> dict[int, bytes]:
+        """Embeddings by row number behind row `after`, empty where they are damaged."""
+        query = f"SELECT row, p.embedding, d.embedding FROM {JOINED} WHERE row > ? ORDER BY row LIMIT ?"
+        return {row: checked(*both) or b"" for row, *both in self._all(query, (after, limit))}
+
+    def sequence(self) -> int:
+        """The number of the last change; it only ever grows."""
+        return self._all("SELECT coalesce(max(sequence), 0) AS last FROM changes")[0]["last"]
+
+    def count(self) -> int:
+        """How many pictures there are."""
+        return self._all("SELECT count(*) AS n FROM pictures")[0]["n"]
+
+    def revisions(self) -> dict[str, int]:
+        """How many pictures were embedded by which model revision."""
+        found = self._all("SELECT revision, count(*) AS n FROM pictures GROUP BY revision ORDER BY n DESC")
+        return {row["revision"]: row["n"] for row in found}
+
+    def outdated(self, revision: str, sizes: tuple[int, int], after: int, limit: int) -> list[tuple[int, Record]]:
+        """(row, record) behind row `after` of another revision, or whose embedding or tokens are damaged or have not
+        these sizes.
+        """
+        query = (
+            f"SELECT {COLUMNS} FROM {JOINED} WHERE row > ? AND"
+            " (p.revision <> ? OR length(p.embedding) <> ? OR length(p.tokens) <> ?"
+            " OR crc32(p.embedding) IS NOT d.embedding OR crc32(p.tokens) IS NOT d.tokens) ORDER BY row LIMIT ?"
+        )
+        return [(row["row"], record(row)) for row in self._all(query, (after, revision, *sizes, limit))]
+
+    def features(self, after: int, limit: int) -> list[sqlite3.Row]:
+        """Rows with row, id, sha256, path, embedding, tokens and bytes behind row `after`, for checks.
+
+        `record_whole` and `features_whole` say whether they have their checksums.
+        """
+        return self._all(f"SELECT {FEATURES} FROM {JOINED} WHERE row > ? ORDER BY row LIMIT ?", (after, limit))
+
+    def damage(self) -> list[str]:
+        """What SQLite's own integrity check finds wrong; empty if all is well."""
+        return [text for (text,) in self._all("PRAGMA integrity_check") if text != "ok"]
+
+    def index_kind(self) -> Kind:
+        """The kind of candidate index that was asked for; "auto" if nobody did."""
+        found = self._all("SELECT value FROM facts WHERE key='index'")
+        return found[0]["value"] if found else "auto"
+
+    def set_index_kind(self, kind: Kind) -> None:
+        """Ask for a kind of candidate index. It is kept here because the index is only a cache. Raises ValueError."""
+        if kind not in KINDS:
+            raise ValueError(f"expected a kind of index of {', '.join(KINDS)}, got {kind!r}")
+        with self._transaction() as connection:
+            connection.execute("INSERT OR REPLACE INTO facts VALUES ('index', ?)", (kind,))
+
+    def stats(self) -> dict[str, Any]:
+        """Counts and sizes: pictures, kept (pictures with bytes), revisions, sequence, disk_bytes."""
+        kept = self._all("SELECT count(*) AS n FROM pictures WHERE bytes IS NOT NULL")[0]["n"]
+        return {
+            "directory": str(self.directory),
+            "pictures": self.count(),
+            "kept": kept,
+            "revisions": self.revisions(),
+            "sequence": self.sequence(),
+            "disk_bytes": disk_bytes(self.directory),
+        }
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection to read through, for what is no method here."""
+        with self._connection() as connection:
+            yield connection
+
+    def _left_out(self, fault: StoreError) -> None:
+        logger.warning("%s: left out of a search: %s", self.directory, fault)
+
+    def _all(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        with self._connection() as connection:
+            return connection.execute(query, values).fetchall()
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """A connection for one reader at a time, so that reads see only what is committed, and wait for no writer."""
+        if self._closed:
+            raise StoreError(f"the collection {self.directory} is closed")
+        connection = self._take()
+        try:
+            yield connection
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path}: {error}; look into it with `diptych index verify`") from error
+        finally:
+            if self._closed:
+                connection.close()
+            else:
+                self._idle.append(connection)
+
+    def _take(self) -> sqlite3.Connection:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            pass
+        try:
+            return connect(self.path, read_only=self.read_only)
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path} cannot be opened: {error}") from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        if self.read_only:
+            raise StoreError(f"the collection {self.directory} was opened for reading only")
+        with self._writing, self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+
+def _fill_in(connection: sqlite3.Connection, id: str, path: str | None, data: bytes | None) -> None:
+    if path is not None:
+        connection.execute(
+            "UPDATE digests SET path=crc32(?) WHERE row=(SELECT row FROM pictures WHERE id=? AND path IS NULL)",
+            (path, id),
+        )
+    connection.execute(
+        "UPDATE pictures SET path=coalesce(path, ?), bytes=coalesce(bytes, ?)"
+        " WHERE id=? AND (path IS NULL AND ? IS NOT NULL OR bytes IS NULL AND ? IS NOT NULL)",
+        (path, data, id, path, data),
+    )

@@ -1,0 +1,106 @@
+"""Is a collection whole? The database, every stored feature, the kept files and the index cache are looked at."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from diptych.errors import StoreError
+from diptych.pictures.content import picture_id
+from diptych.store.index import cache
+from diptych.store.index.vectors import RECALL
+from diptych.store.sqlite.database import Store
+
+_STEP = 256
+_LOW = RECALL - 0.02
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was looked at and what is wrong; `remarks` are no damage (a file moved away, a cache behind).
+
+    `recall` is measured: the share of the exact 100 candidates that the index in the cache gives; None without one.
+    """
+
+    pictures: int
+    problems: list[str]
+    remarks: list[str]
+    recall: float | None = None
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+def verify(store: Store) -> Verdict:
+    """Check a collection without a model and without changing anything; reads the whole database."""
+    problems: list[str] = []
+    pictures = missing = began = 0
+    sizes: Counter[tuple[int, int]] = Counter()
+    try:
+        began = store.sequence()
+        problems += [f"database: {text}" for text in store.damage()]
+        after = 0
+        while rows := store.features(after, _STEP):
+            after = rows[-1]["row"]
+            pictures += len(rows)
+            for row in rows:
+                sizes[len(row["embedding"]), len(row["tokens"])] += 1
+                problems += [f"picture {row['id']}: {text}" for text in _faults(row)]
+                missing += row["bytes"] is None and (row["path"] is None or not Path(row["path"]).is_file())
+    except StoreError as error:  # a database too broken to be read to its end
+        return Verdict(pictures, [*problems, f"database: {error.__cause__ or error}"], [])
+    if len(sizes) > 1:
+        problems.append(f"features of different sizes: {dict(sizes)}; `diptych index rebuild` makes them anew")
+    remarks = []
+    if missing:
+        remarks.append(f"{missing} pictures have neither kept bytes nor a file any more and cannot be embedded anew")
+    manifest, fault = cache.read_manifest(store.directory)
+    recall = None
+    if fault is None:
+        fault = cache.fault(store.directory, manifest)
+    if fault is None and manifest.get("lists", 1) > 1:
+        vectors, fault = cache.load(store.directory, manifest)
+        recall = None if vectors is None else vectors.recall()
+    now = store.sequence()
+    if fault is None and (manifest.get("identity") != store.identity or manifest["generation"] > now):
+        fault = "it belongs to another state of the database"
+    if fault is not None:
+        remarks.append(f"index cache: {fault}; the next writer makes it again")
+    elif manifest["generation"] < now:
+        remarks.append(f"index cache: {now - manifest['generation']} changes behind; they are replayed")
+    elif manifest["count"] != pictures and now == began:  # or else a writer beside us changed both meanwhile
+        problems.append(f"index cache: {manifest['count']} entries for {pictures} pictures")
+    elif recall is not None and recall < _LOW:
+        remarks.append(f"index: finds {recall:.1%} of the exact candidates; `diptych index rebuild` lays it out anew")
+    return Verdict(pictures, problems, remarks, recall)
+
+
+def _faults(row) -> list[str]:
+    faults = []
+    if picture_id(row["sha256"]) != row["id"]:
+        faults.append("its id does not belong to its digest")
+    elif not row["record_whole"]:
+        faults.append("its record has another checksum; remove it and add it again")
+    if row["bytes"] is not None and hashlib.sha256(row["bytes"]).hexdigest() != row["sha256"]:
+        faults.append("its kept bytes have another digest")
+    return [*faults, *_feature_faults(row)]
+
+
+def _feature_faults(row) -> list[str]:
+    faults = []
+    if len(row["embedding"]) % 4 or len(row["tokens"]) % 2:
+        return ["its features are cut short"]
+    norm = float(np.linalg.norm(np.frombuffer(row["embedding"], "<f4")))
+    if not abs(norm - 1.0) < 1e-3:
+        faults.append(f"its embedding has the length {norm:.4g}, expected 1")
+    if not np.isfinite(np.frombuffer(row["tokens"], "<f2")).all():
+        faults.append("its tokens are not finite")
+    if not faults and not row["features_whole"]:
+        faults.append("its embedding or tokens have another checksum; `diptych index rebuild` makes them anew")
+    return faults

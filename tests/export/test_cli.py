@@ -1,0 +1,47 @@
+import argparse
+import json
+
+import pytest
+
+from diptych_export.cli import register
+from diptych_model import save_checkpoint
+from diptych_runtime.errors import ArtifactError
+from diptych_runtime.manifest import Manifest
+
+
+def run(*words: str) -> int:
+    parser = argparse.ArgumentParser("diptych")
+    register(parser.add_subparsers(required=True))
+    args = parser.parse_args(["export", *words])
+    return args.run(args)
+
+
+def test_diptych_export_writes_an_artifact_and_prints_the_parity(tiny_network, written_graphs, tmp_path, capsys):
+    save_checkpoint(tiny_network, tmp_path / "checkpoint", {"metrics": {"seen": 3}})
+    out = tmp_path / "model"
+    assert run(str(tmp_path / "checkpoint"), "-o", str(out), "--name", "mine") == 0
+    printed = capsys.readouterr()
+    assert "logits" in printed.out
+    assert "reference evaluator" in printed.out
+    assert f"model mine, revision {Manifest.load(out).revision}" in printed.out
+    assert run(str(tmp_path / "checkpoint"), "-o", str(out), "--name", "mine", "--json", "--no-check") == 0
+    printed = capsys.readouterr()
+    document = json.loads(printed.out)
+    assert document["manifest"]["metrics"] == {"seen": 3}
+    assert document["manifest"]["parity"] == {}
+    assert set(document["bytes"]) == {"panel.onnx", "pair.onnx", "explain.onnx"}
+    assert printed.err == ""
+
+
+def test_an_opset_that_cannot_be_written_is_an_error(tiny_network, tmp_path):
+    save_checkpoint(tiny_network, tmp_path / "checkpoint")
+    with pytest.raises(ArtifactError, match="opset 17 cannot be written"):
+        run(str(tmp_path / "checkpoint"), "-o", str(tmp_path / "model"), "--opset", "17")
+    assert not (tmp_path / "model").exists()
+
+
+def test_the_output_is_required(capsys):
+    with pytest.raises(SystemExit) as stop:
+        run("checkpoint")
+    assert stop.value.code == 2
+    assert "-o/--output" in capsys.readouterr().err

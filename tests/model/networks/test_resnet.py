@@ -1,0 +1,160 @@
+"""ResNets with any mixer: against torch's own layers, the known sizes, and that they learn."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from drawing import losses_of_training
+from torch import Tensor, nn
+
+from diptych_model import Msac, Scale
+from diptych_model.flops import parameters
+from diptych_model.mixers import Mixer, Place, PlainConvolution, StandAlone
+from diptych_model.mixers.non_local import NonLocalBlock
+from diptych_model.mixers.squeeze_excitation import SqueezeExcitation
+from diptych_model.mixers.stand_alone import AttentionStem
+from diptych_model.networks.resnet import DEPTHS, Bottleneck, Factory, ResNet
+
+TINY_MSAC = Msac((Scale(1, 1, 2, 4, 4), Scale(3, 3, 2, 4, 4, separable=True)))
+MIXING: dict[str, Mixer | None] = {"convolution": None, "stand-alone": StandAlone(3, heads=2), "msac": TINY_MSAC}
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def tiny(**settings: Any) -> ResNet:
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        return ResNet((1, 2), 5, 20, 12, width=8, **settings)
+
+
+def by_torch(network: ResNet, x: Tensor) -> Tensor:
+    """The same network in the layers of torch, channels first, from the stored weights."""
+    weights = dict(network.state_dict())
+
+    def norm(y: Tensor, name: str) -> Tensor:
+        parts = (weights[f"{name}.{part}"] for part in ("running_mean", "running_var", "weight", "bias"))
+        return F.batch_norm(y, *parts)
+
+    y = F.conv2d(x.permute(0, 3, 1, 2), weights["stem.convolution.H"], stride=2, padding=3)
+    y = F.max_pool2d(F.relu(norm(y, "stem.norm")), 3, stride=2, padding=1)
+    for layer, stride in enumerate((1, 2, 1)):
+        at = f"layers.{layer}"
+        z = F.relu(norm(F.conv2d(y, weights[f"{at}.narrow.H"]), f"{at}.norms.0"))
+        z = F.relu(norm(F.conv2d(z, weights[f"{at}.spatial.H"], stride=stride, padding=1), f"{at}.norms.1"))
+        z = norm(F.conv2d(z, weights[f"{at}.widen.H"]), f"{at}.norms.2")
+        if f"{at}.shortcut.0.H" in weights:
+            y = norm(F.conv2d(y, weights[f"{at}.shortcut.0.H"], stride=stride), f"{at}.shortcut.1")
+        y = F.relu(y + z)
+    return F.linear(y.mean((2, 3)), weights["head.weight"], weights["head.bias"])
+
+
+def test_with_convolutions_it_is_the_network_that_torchs_layers_make() -> None:
+    network, x = tiny().double().eval(), draw(3, 20, 12, 3).double()
+    for number, (name, tensor) in enumerate(network.state_dict().items()):
+        if ("norm" in name or "shortcut.1" in name) and tensor.is_floating_point():
+            tensor.copy_(draw(*tensor.shape, seed=number).double().abs() + 0.5)
+    torch.testing.assert_close(network(x), by_torch(network, x))
+
+
+@pytest.mark.parametrize(("depth", "known"), [(26, 13_696_552), (38, 19_626_792), (50, 25_557_032)])
+def test_the_parameters_of_the_known_depths(depth: int, known: int) -> None:
+    with torch.device("meta"):
+        network = ResNet(DEPTHS[depth], 1000, 224, 224)
+    assert parameters(network) == known
+    assert depth == 2 + 3 * sum(DEPTHS[depth])
+
+
+@pytest.mark.parametrize("mixing", MIXING)
+def test_a_mixer_with_a_stride_gives_the_shape_of_the_strided_convolution(mixing: str) -> None:
+    for rows, cols, stride in ((5, 7, 2), (4, 6, 2), (5, 4, 1)):
+        place = Place(12, 8, rows, cols, stride=stride)
+        block = Bottleneck(place, MIXING[mixing] or PlainConvolution())
+        assert block(draw(2, rows, cols, 12)).shape == (2, *place.grid, 32)
+
+
+@pytest.mark.parametrize("mixing", MIXING)
+@pytest.mark.parametrize("stem", [None, lambda width: AttentionStem(3, width, heads=2)], ids=["", "attention stem"])
+def test_it_learns_eight_random_pictures_by_heart(mixing: str, stem: Factory | None) -> None:
+    network = tiny(spatial=MIXING[mixing], stem=stem)
+    losses = losses_of_training(network)
+    assert losses[0] > 1
+    assert losses[-1] < 0.1
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in network.parameters())
+
+
+@pytest.mark.parametrize("mixing", MIXING)
+def test_a_result_does_not_depend_on_what_else_is_in_the_batch(mixing: str) -> None:
+    network, x = tiny(spatial=MIXING[mixing]).eval(), draw(3, 20, 12, 3)
+    torch.testing.assert_close(network(x)[1:2], network(x[1:2]))
+
+
+@pytest.mark.parametrize("mixing", MIXING)
+def test_a_smaller_picture_passes(mixing: str) -> None:
+    assert tiny(spatial=MIXING[mixing]).eval()(draw(2, 8, 9, 3)).shape == (2, 5)
+
+
+class Times(nn.Module):
+    """Multiplies what it gets, and remembers its shape."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor, self.seen = factor, torch.Size()
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen = x.shape
+        return x * self.factor
+
+
+def test_what_scales_the_branch_is_applied_before_the_addition() -> None:
+    block = Bottleneck(Place(8, 2, 5, 7), PlainConvolution(), scaled=lambda d: Times(0))
+    x = draw(2, 5, 7, 8)
+    torch.testing.assert_close(block(x), x.relu())
+    assert isinstance(block.scaled, Times)
+    assert block.scaled.seen == (2, 5, 7, 8)
+
+
+def test_what_follows_a_stage_sees_its_output_and_the_next_stage_sees_what_it_gives() -> None:
+    made = []
+
+    def factory(d: int) -> nn.Module:
+        made.append((d, Times(1.0)))
+        return made[-1][1]
+
+    network, x = tiny(after={1: factory}).eval(), draw(2, 20, 12, 3)
+    [(d, after)] = made
+    plain = network(x)
+    assert (d, after.seen) == (32, (2, 5, 3, 32))
+    after.factor = 2.0
+    assert not torch.allclose(network(x), plain)
+    torch.testing.assert_close(tiny().eval()(x), plain)
+
+
+def test_squeeze_and_excitation_and_a_non_local_block_find_their_places() -> None:
+    network = tiny(scaled=lambda d: SqueezeExcitation(d, 4), after={2: lambda d: NonLocalBlock(d, 8)})
+    assert sum(isinstance(part, SqueezeExcitation) for part in network.modules()) == 3
+    assert isinstance(network.layers[-1], NonLocalBlock)
+    loss = network(draw(4, 20, 12, 3)).square().sum()
+    loss.backward()
+    block = network.layers[0]
+    assert isinstance(block, Bottleneck)
+    assert isinstance(block.scaled, SqueezeExcitation)
+    assert block.scaled.W_1.grad is not None
+    assert block.scaled.W_1.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ResNet((), 5, 20, 12), "must be positive"),
+        (lambda: ResNet((1, 0), 5, 20, 12), "must be positive"),
+        (lambda: tiny(after={3: nn.Linear}), r"after takes stages from 1 to 2, got \[3\]"),
+        (lambda: tiny()(draw(2, 3, 20, 12)), r"must be \(B, N, M, 3\), channels last, got \(2, 3, 20, 12\)"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_what_does_not_fit_is_refused_with_the_numbers(call, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()

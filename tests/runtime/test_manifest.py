@@ -1,0 +1,141 @@
+import json
+import shutil
+from dataclasses import FrozenInstanceError, asdict, replace
+
+import pytest
+
+from diptych_runtime import manifest as module
+from diptych_runtime.errors import ArtifactError
+from diptych_runtime.manifest import MANIFEST, Manifest, Question, bundled_models, find_artifact, revision_of
+
+
+@pytest.fixture
+def copied(artifact, tmp_path):
+    return shutil.copytree(artifact, tmp_path / "copy")
+
+
+def rewrite(directory, **changes):
+    path = directory / MANIFEST
+    values = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps(values))
+
+
+def test_what_was_saved_is_what_is_loaded(artifact, tmp_path):
+    manifest = Manifest.load(artifact)
+    manifest.save(tmp_path)
+    assert Manifest.load(tmp_path) == manifest
+    assert manifest.token_shape == (4, 4, 12)
+    assert [path.name for path in tmp_path.iterdir()] == [MANIFEST]
+    with pytest.raises(FrozenInstanceError):
+        manifest.name = "other"  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_a_directory_without_a_manifest_is_no_artifact_and_the_error_names_the_command(tmp_path):
+    with pytest.raises(ArtifactError, match=r"no model artifact.*diptych export CHECKPOINT"):
+        Manifest.load(tmp_path)
+
+
+@pytest.mark.parametrize("version", [0, 3, "1", True, None])
+def test_an_unknown_format_version_is_refused_with_the_way_out(version, copied):
+    rewrite(copied, format=version)
+    with pytest.raises(
+        ArtifactError, match=rf"format {version!r}, .* reads the formats 1 and 2; upgrade with `pip install -U diptych`"
+    ):
+        Manifest.load(copied)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"panel_size": "large"}, "panel_size: Input should be a valid integer"),
+        ({"panel_size": 0}, "sizes must be positive"),
+        ({"token_shape": [4, 4]}, "token_shape.2: Field required"),
+        (
+            {"questions": {"match": {"scale": 0}}},
+            "questions.match: .*calibration must be a positive 'scale' and an 'off",
+        ),
+        ({"questions": {"match": {"thresholds": 0.9}}}, "questions.match.thresholds: Input should be a valid dict"),
+        ({"questions": {}}, "answers at least one question"),
+        ({"calibration": {"scale": 1.0, "offset": 0.0}}, "calibration: Unexpected keyword argument"),
+        ({"digests": {}}, "digests lack pair.onnx, panel.onnx"),
+        ({"colour": 3}, "colour: Unexpected keyword argument"),
+    ],
+)
+def test_a_manifest_that_makes_no_sense_is_refused_with_the_place(changes, message, copied):
+    rewrite(copied, **changes)
+    with pytest.raises(ArtifactError, match=message):
+        Manifest.load(copied)
+
+
+def format_1(directory, **changes):
+    """Write the manifest as it was before models answered several questions."""
+    path = directory / MANIFEST
+    values = json.loads(path.read_text())
+    question = values.pop("questions")["match"]
+    calibration = {name: question[name] for name in ("scale", "offset")}
+    values |= {"format": 1, "thresholds": question["thresholds"], "calibration": calibration}
+    path.write_text(json.dumps(values | changes))
+
+
+def test_a_manifest_of_format_1_has_its_calibration_and_thresholds_in_its_one_question(artifact, copied):
+    format_1(copied)
+    found = Manifest.load(copied)
+    assert found == Manifest.load(artifact)
+    assert found.questions == {"match": Question(1.5, -0.25, {"0.01": 0.9, "0.001": 0.97, "0.0001": 0.99})}
+    assert found.thresholds == found.questions["match"].thresholds
+
+
+def test_a_manifest_of_format_1_whose_calibration_is_none_is_refused(copied):
+    format_1(copied, calibration={"scale": 1.0})
+    with pytest.raises(ArtifactError, match=r"calibration must be a positive 'scale' and an 'offset', got \{'scale'"):
+        Manifest.load(copied)
+
+
+def test_the_questions_stand_in_the_order_of_the_columns_and_thing_is_the_one_that_is_asked(artifact_of_two):
+    manifest = Manifest.load(artifact_of_two)
+    assert list(manifest.questions) == ["copy", "thing"]
+    assert manifest.questions["copy"] == Question(2.0, -1.25, {"0.01": 0.6, "0.001": 0.7}, (1.5, 0.5))
+    assert manifest.questions["thing"].weights == (0.5, 1.5)
+    assert manifest.thresholds == {"0.01": 0.8, "0.001": 0.85}
+    assert json.loads((artifact_of_two / MANIFEST).read_text())["format"] == 2
+
+
+def test_text_that_is_no_json_is_refused(copied):
+    (copied / MANIFEST).write_text("{")
+    with pytest.raises(ArtifactError, match="cannot be read as JSON"):
+        Manifest.load(copied)
+
+
+def test_the_revision_follows_from_the_graphs_and_from_nothing_else(artifact):
+    manifest = Manifest.load(artifact)
+    assert manifest.revision == revision_of(manifest.digests)
+    assert len(manifest.revision) == 12
+    assert revision_of({**manifest.digests, "pair.onnx": "0" * 64}) != manifest.revision
+    # No stored number depends on what can be explained.
+    assert revision_of({**manifest.digests, "explain.onnx": "0" * 64}) == manifest.revision
+    assert replace(manifest, questions={"match": Question(2.0, 1.0)}).revision == manifest.revision
+
+
+def test_bundled_models_are_found_by_name_and_artifacts_by_path(artifact, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "MODELS", tmp_path)
+    assert bundled_models() == []
+    shutil.copytree(artifact, tmp_path / "pocket")
+    (tmp_path / "unfinished").mkdir()
+    assert bundled_models() == ["pocket"]
+    assert find_artifact("pocket") == tmp_path / "pocket"
+    assert find_artifact(artifact) == artifact
+    with pytest.raises(ArtifactError, match=r"'poket' is neither a bundled model \(pocket\) .* does not exist"):
+        find_artifact("poket")
+    with pytest.raises(ArtifactError, match="it is a file"):
+        find_artifact(artifact / MANIFEST)
+
+
+def test_every_bundled_model_is_whole():
+    assert "photo" in bundled_models()
+    for name in bundled_models():
+        manifest = Manifest.load(find_artifact(name))
+        assert manifest.name == name
+        for file in manifest.digests:
+            assert manifest.read_checked(find_artifact(name), file)
+        assert (find_artifact(name) / "CARD.md").read_text()
+        assert asdict(manifest)["parity"]["largest"] <= 1e-5

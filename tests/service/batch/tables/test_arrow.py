@@ -1,0 +1,31 @@
+import sys
+
+import pytest
+
+from diptych.batch.tables.arrow import common_schema, from_rows, import_arrow
+from diptych.errors import BatchError
+
+
+def test_without_pyarrow_the_error_has_the_line_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(BatchError, match=r"Parquet needs pyarrow; install it with `pip install 'diptych\[parquet\]'`"):
+        import_arrow()
+
+
+def test_batches_that_differ_get_one_schema_that_holds_the_rows_of_all():
+    pyarrow = pytest.importorskip("pyarrow")
+    batches = [[{"a": None}], [{"a": 1, "b": {"x": 1}}], [{"b": {"y": "z"}, "a": 0.5}], [{"c": None}]]
+    schema = common_schema((from_rows(rows).schema for rows in batches), "pairs.jsonl")
+    table = pyarrow.Table.from_batches([from_rows(rows, schema) for rows in batches])
+    assert schema.names == ["a", "b", "c"]
+    assert table.column("a").to_pylist() == [None, 1.0, 0.5, None]
+    assert table.column("b").to_pylist() == [None, {"x": 1, "y": None}, {"x": None, "y": "z"}, None]
+
+
+@pytest.mark.parametrize("values", [(1, "a"), ("a", [1]), (2**70, 1), (True, "a")])
+def test_values_of_several_types_in_a_column_are_refused_with_what_to_do(values):
+    pytest.importorskip("pyarrow")
+    with pytest.raises(BatchError, match=r"values of several types .*; write JSON lines instead"):
+        common_schema((from_rows([{"a": value}]).schema for value in values), "pairs.jsonl")
+    with pytest.raises(BatchError, match=r"values of several types .*; write JSON lines instead"):
+        from_rows([{"a": value} for value in values])

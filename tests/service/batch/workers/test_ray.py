@@ -1,0 +1,357 @@
+"""The engine on real Ray clusters of this machine, several nodes each, some of which are lost."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from diptych import Collection, Scorer
+from diptych.batch.job import Job
+from diptych.batch.workers import ray as cluster
+from diptych.batch.workers.executor import Serial
+from diptych.batch.workers.retries import Attempts
+from diptych.bench.collection import cuts
+from diptych.errors import BatchError
+
+_NODES = """
+import glob, os, signal, sys, time
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+from ray.cluster_utils import Cluster
+head = {"num_cpus": 0, "object_store_memory": 100 * 2**20, "include_dashboard": False}
+cluster = Cluster(initialize_head=True, head_node_args=head)
+add = lambda: cluster.add_node(num_cpus=1, object_store_memory=100 * 2**20)
+nodes = [add() for _ in range(int(sys.argv[1]))]
+
+def workers(node):
+    raylet = node.all_processes["raylet"][0].process.pid
+    return [int(pid) for one in glob.glob(f"/proc/{raylet}/task/*/children") for pid in open(one).read().split()]
+
+def busy(node):  # Ray calls a worker by what it is at
+    try:
+        return any(open(f"/proc/{pid}/cmdline").read().startswith("ray::_call") for pid in workers(node))
+    except OSError:  # one ended meanwhile
+        return False
+
+print(cluster.address, flush=True)
+for line in sys.stdin:
+    if line == "add\\n":
+        nodes.append(add())
+        print("added", flush=True)
+        continue
+    end = time.monotonic() + 60
+    while (node := next(filter(busy, nodes), None)) is None:
+        if time.monotonic() > end:
+            sys.exit("no node works on anything")
+        time.sleep(0.005)
+    # Its workers too: they would finish what they are at, which on a machine without power they do not.
+    for pid in workers(node):
+        os.kill(pid, signal.SIGKILL)
+    cluster.remove_node(node, allow_graceful=False)
+    nodes.remove(node)
+    print("removed", flush=True)
+cluster.shutdown()
+"""
+
+
+@pytest.fixture
+def nodes(environment):
+    """`nodes(3)` starts a cluster of three nodes with one processor each: its process, to `tell` what to do."""
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'diptych[ray]'")
+    started = []
+
+    def start(count: int):
+        process = subprocess.Popen(
+            [sys.executable, "-c", _NODES, str(count)],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        started.append(process)
+        assert process.stdout
+        address = process.stdout.readline().strip()
+        assert address, "the cluster did not start"
+        return process, address
+
+    yield start
+    for process in started:
+        process.stdin.close()
+        try:
+            process.wait(60)
+        finally:
+            process.kill()
+            process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """A thousand drawn pictures, and every tenth of them once more a little smaller."""
+    folder = tmp_path_factory.mktemp("photos")
+    for number, picture in enumerate(cuts(1000, 0)):
+        picture.save(folder / f"{number:04d}.jpg", "JPEG", quality=85)
+        if number % 10 == 0:
+            picture.resize((200, 200)).save(folder / f"{number:04d} smaller.jpg", "JPEG", quality=85)
+    return folder
+
+
+def until_begun(job, process) -> None:
+    """Wait until a job's parts were handed out."""
+    limit = time.monotonic() + 300
+    while not list(job.glob("*/o*.json")) and not list(job.glob("*/job.json")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+
+
+def until_gone(job, process) -> None:
+    """Wait until a job that was left is taken over."""
+    limit = time.monotonic() + 300
+    while job.exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+
+
+def until_left(job, process) -> None:
+    """Wait until a worker has left a part, which the driver soon takes over."""
+    limit = time.monotonic() + 300
+    while not list(job.glob("*/*.part")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < limit
+        time.sleep(0.002)
+
+
+def tell(cluster, what: str, answer: str) -> None:
+    """Let a node come, or one that works be lost."""
+    cluster.stdin.write(f"{what}\n")
+    cluster.stdin.flush()
+    assert cluster.stdout.readline() == f"{answer}\n"
+
+
+def remove_one(cluster) -> None:
+    """Let a node be lost that works on something."""
+    tell(cluster, "remove", "removed")
+
+
+def held(store) -> dict:
+    """What a collection holds, without when it was added."""
+    with Collection.open(store, Scorer.load(threads=1), read_only=True) as collection:
+        return {
+            one.id: (one.sha256, one.width, *(part.tobytes() for part in collection.panel(one.id)))
+            for one in collection.list(10_000)
+        }
+
+
+@pytest.fixture
+def large(pairs):
+    """Sixteen times the table: for the photo model long enough to lose something in the middle."""
+    header, *lines = pairs.read_text(encoding="utf-8").splitlines(keepends=True)
+    pairs.write_text("".join([header, *lines * 16]), encoding="utf-8")
+    return pairs
+
+
+def until_half_done(parts, process) -> None:
+    """Wait until some pairs are scored, and not all."""
+    limit = time.monotonic() + 300
+    while len(list(parts.glob("pairs-*.part"))) < 5:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+
+
+def half_done(spawn, table, output, address):
+    """A driver that scores a table on a cluster, in the middle of it."""
+    driver = spawn("score", table, "-o", output, "--engine", "ray", "--address", address)
+    until_half_done(output.with_name(f"{output.name}.parts"), driver)
+    return driver
+
+
+@pytest.fixture
+def bereft(nodes, large, spawn, tmp_path):
+    """`bereft(3)` is a cluster of 3 nodes that lost one in the middle of a table, and the driver; in the end the output
+    must be what an undisturbed run writes.
+    """
+    Job(large, tmp_path / "whole.csv", "csv").run(Serial())
+    output = tmp_path / "out.csv"
+
+    def make(count: int):
+        process, address = nodes(count)
+        driver = half_done(spawn, large, output, address)
+        remove_one(process)
+        assert not output.exists(), "it was done before the node was lost"
+        return process, driver
+
+    yield make
+    assert output.read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+def test_without_ray_the_error_has_the_line_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(BatchError, match=r"needs Ray; install it with `pip install 'diptych\[ray\]'`"):
+        cluster.Cluster()
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_node_that_is_lost_midway_changes_not_a_byte(bereft):
+    _, driver = bereft(3)
+    out, err = driver.communicate(timeout=600)
+    assert driver.returncode == 1, "some pairs have errors"
+    assert out.startswith("16,000 pairs in"), "and nothing else"
+    assert "a worker was lost" in err
+
+
+class Empty:
+    """Ray with a cluster that has one node until it has none, and gives back nothing."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def nodes(self) -> list[dict]:
+        self.looks += 1
+        return [{"Resources": {"CPU": 1}, "Alive": self.looks == 1}]
+
+    def remote(self, **_: object):
+        return lambda function: SimpleNamespace(remote=lambda *_: object())
+
+    def wait(self, waiting: list, timeout: float) -> tuple[list, list]:
+        return [], waiting
+
+
+def test_a_cluster_without_nodes_is_said_once_and_waited_for_only_so_long(monkeypatch):
+    monkeypatch.setattr(cluster, "_import_ray", Empty)
+    monkeypatch.setattr(cluster, "_LOOK", 0.0)
+    monkeypatch.setattr(cluster, "_PATIENCE", 0.2)
+    began, said = time.monotonic(), []
+    with pytest.raises(BatchError, match=r"has had no node that can work for 0 s; what is done is kept: start one"):
+        list(cluster.Cluster().run(print, Attempts([1], str, said.append)))
+    assert 0.2 <= time.monotonic() - began < 5
+    assert said == ["the Ray cluster has no node left that can work; waiting 0 s for one"]
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_job_waits_for_another_node_where_the_last_was_lost(bereft):
+    process, driver = bereft(1)
+    said = ""
+    while "no node left that can work" not in said:
+        line = driver.stderr.readline()
+        assert line, said
+        said += line
+    tell(process, "add", "added")
+    said += driver.communicate(timeout=600)[1]
+    assert driver.returncode == 1, said
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_driver_that_is_killed_goes_on_with_either_engine(nodes, large, spawn, tmp_path):
+    Job(large, tmp_path / "whole.csv", "csv").run(Serial())
+    _, address = nodes(2)
+    ways = (
+        ("ray.csv", signal.SIGKILL, ["--engine", "ray", "--address", address]),
+        ("local.csv", signal.SIGINT, ["--workers", 2]),
+    )
+    for name, by, rest in ways:
+        output = tmp_path / name
+        driver = half_done(spawn, large, output, address)
+        driver.send_signal(by)
+        _, err = driver.communicate(timeout=300)
+        assert driver.returncode == (130 if by == signal.SIGINT else -signal.SIGKILL), err
+        assert "Traceback" not in err
+        assert not output.exists()
+        again = spawn("score", large, "-o", output, *rest, "--resume", "--json")
+        out, err = again.communicate(timeout=600)
+        assert again.returncode == 1, err
+        assert 0 < json.loads(out)["scored"] < 16_000
+        assert output.read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_cluster_that_does_not_answer_or_is_too_small_is_refused(nodes, pairs, spawn, tmp_path):
+    _, address = nodes(1)
+    command = ["score", pairs, "-o", tmp_path / "out.csv", "--engine", "ray", "--resume"]
+    for rest, said in (
+        (["--address", address, "--threads", 99], "no node of the Ray cluster has 99 processors"),
+        (["--address", "127.0.0.1:1"], "the Ray cluster 127.0.0.1:1 cannot be reached"),
+    ):
+        out, err = spawn(*command, *rest).communicate(timeout=600)
+        assert out == ""
+        assert said in err
+        assert err.splitlines()[-1].startswith("diptych: error: "), err
+
+
+@pytest.mark.ray
+def test_a_folder_whose_name_is_too_long_for_sockets_is_said(tmp_path, monkeypatch):
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'diptych[ray]'")
+    long = tmp_path / ("n" * 100)
+    long.mkdir()
+    monkeypatch.setenv("RAY_TMPDIR", str(long))
+    with pytest.raises(BatchError, match=r"begun here, in RAY_TMPDIR or else TMPDIR: .* 107 bytes"):
+        cluster.Cluster().__enter__()
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_collection_is_the_same_when_a_node_is_lost_and_the_driver_killed(nodes, photos, spawn, tmp_path):
+    out, err = spawn("index", "add", photos, "--store", tmp_path / "alone", "--json").communicate(timeout=900)
+    assert json.loads(out)["added"] == 1100, err
+    cluster, address = nodes(3)
+    command = ["index", "add", photos, "--store", tmp_path / "shared", "--engine", "ray", "--address", address]
+    driver = spawn(*command)
+    until_left(tmp_path / "shared" / "embedding.parts", driver)
+    driver.send_signal(signal.SIGKILL)
+    driver.communicate()
+    (killed,) = (tmp_path / "shared" / "embedding.parts").iterdir()
+    driver = spawn(*command)
+    until_gone(killed, driver)
+    until_begun(tmp_path / "shared" / "embedding.parts", driver)
+    remove_one(cluster)
+    out, err = driver.communicate(timeout=900)
+    assert driver.returncode == 0, err
+    assert re.fullmatch(r"[\d,]+ added, [\d,]+ already there, 0 refused\n1,100 pictures in .*\n", out), out
+    assert "a worker was lost" in err
+    assert held(tmp_path / "shared") == held(tmp_path / "alone")
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_groups_are_the_same_when_nodes_are_lost_and_when_the_driver_is_killed(nodes, photos, spawn, tmp_path):
+    found = {}
+    for name, rest in (("alone", []), ("shared", ["--engine", "ray", "--address"])):
+        cluster, address = nodes(3) if rest else (None, None)
+        rest = [*rest, address] if rest else rest
+        output = ["--store", tmp_path / name, "-o", tmp_path / f"{name}.csv"]
+        driver = spawn("dedupe", photos, "--model", "photo-small", "--candidates", 60, *output, *rest)
+        if cluster:
+            until_begun(tmp_path / name / "embedding.parts", driver)
+            remove_one(cluster)
+            until_begun(tmp_path / name / "pairs.parts", driver)
+            remove_one(cluster)
+        out, err = driver.communicate(timeout=900)
+        assert driver.returncode == 0, err
+        assert (err.count("a worker was lost") >= 2) == bool(cluster), err
+        found[name] = out.replace(f"{name}.csv", "groups.csv")
+    # And what a killed driver of a cluster left, a run without one goes on with.
+    cluster, address = nodes(2)
+    command = ["dedupe", photos, "--model", "photo-small", "--candidates", 60]
+    command += ["--store", tmp_path / "left", "-o", tmp_path / "left.csv"]
+    driver = spawn(*command, "--engine", "ray", "--address", address)
+    until_left(tmp_path / "left" / "embedding.parts", driver)
+    driver.send_signal(signal.SIGKILL)
+    driver.communicate()
+    out, err = spawn(*command).communicate(timeout=900)
+    found["left"] = out.replace("left.csv", "groups.csv")
+    assert not list((tmp_path / "left" / "embedding.parts").glob("*")), err
+    (groups,) = re.findall(r"^([\d,]+) groups;", found["alone"], re.M)
+    assert int(groups.replace(",", "")) >= 90
+    for name in ("shared", "left"):
+        assert found[name] == found["alone"]
+        assert (tmp_path / f"{name}.csv").read_bytes() == (tmp_path / "alone.csv").read_bytes()

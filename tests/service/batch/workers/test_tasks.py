@@ -1,0 +1,57 @@
+import dataclasses
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+
+from diptych.batch.parts.folder import Order, folder_of, opened
+from diptych.batch.parts.scores import Scores
+from diptych.batch.workers.tasks import encode, let_go, score
+from diptych.errors import BatchError
+
+
+@pytest.fixture
+def begun(means, pairs, tmp_path):
+    """A job that has begun and of which nothing is done."""
+    order = Order.of(pairs, means.model)
+    bar = lambda unit, count, done: nullcontext(lambda count: None)  # noqa: E731
+    with opened(order, tmp_path / "out.csv", resume=False, force=False, bar=bar) as manifest:
+        yield manifest, folder_of(tmp_path / "out.csv")
+    let_go()
+
+
+def test_a_part_done_again_by_others_has_the_same_bytes(begun, means):
+    manifest, folder = begun
+
+    def everything(**changed):
+        options = {"folder": str(folder), "means": dataclasses.replace(means, **changed)}
+        for number in range(manifest.encoding.parts):
+            encode(number, **options)
+        for number in range(manifest.scoring.parts):
+            score(number, **options)
+        return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "lock"}
+
+    first = everything()
+    assert len(first) == 3 + 2 + manifest.scoring.parts
+    assert everything(threads=2) == first
+
+
+def test_a_part_holds_the_scores_of_its_own_pairs(begun, means, scorer, pairs):
+    manifest, folder = begun
+    for number in range(manifest.encoding.parts):
+        encode(number, folder=str(folder), means=means)
+    score(2, folder=str(folder), means=means)
+    found = Scores.load(folder / manifest.scoring.file(2))
+    names = np.fromfile(folder / "pairs.u4", np.uint32).reshape(-1, 2)[slice(*manifest.scoring.bounds(2))]
+    assert len(found) == len(names) == 256
+    assert set(found.errors) == {place for place in range(256) if np.isnan(found.raw[place])}
+    assert found.errors
+
+
+def test_a_machine_that_does_not_see_the_folder_or_has_another_model_says_so(begun, means, other_artifact, tmp_path):
+    _, folder = begun
+    with pytest.raises(BatchError, match=r"job.json is not to be seen on .*; every worker has to see the folder"):
+        encode(0, folder=str(tmp_path / "elsewhere"), means=means)
+    other = dataclasses.replace(means, model=str(other_artifact))
+    with pytest.raises(BatchError, match=r"is 0123456789ab on .*, and the job began with .*; every worker needs that"):
+        encode(0, folder=str(folder), means=other)

@@ -1,0 +1,57 @@
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+from diptych.bench.collection import SIDES, cuts, measure, text
+from diptych.errors import BenchError
+
+
+@pytest.fixture(scope="module")
+def measured(artifact, tmp_path_factory):
+    return measure(tmp_path_factory.mktemp("bench"), 120, str(artifact))
+
+
+def test_pictures_are_small_all_different_and_the_same_ones_again():
+    drawn = [np.asarray(picture) for picture in cuts(60, 0)]
+    assert len({picture.tobytes() for picture in drawn}) == len(drawn) == 60
+    assert np.median([max(picture.shape) for picture in drawn]) <= SIDES[1]
+    again = itertools.islice(cuts(60, 0), 5)
+    assert all(np.array_equal(one, np.asarray(other)) for one, other in zip(drawn, again, strict=False))
+
+
+def test_every_picture_is_added_and_every_part_is_measured(measured):
+    assert measured["add"]["pictures"] == measured["count"] == 120
+    assert all(part["seconds"] > 0 for part in (measured["add"], *measured["open"].values()))
+    assert set(measured["open"]) == {"valid", "damaged", "missing"}
+    assert all(0 < half <= most for half, most in measured["search"]["milliseconds"].values())
+    assert measured["sizes"]["candidates.faiss"] > 120 * 4 * 2
+    peaks = [measured["add"], measured["search"], *measured["open"].values()]
+    assert all(2**25 < each["peak_bytes"] < 2**33 for each in peaks)
+
+
+def test_the_table_names_every_part(measured):
+    shown = text(measured)
+    for name in (
+        "120 pictures, model",
+        "index exact",
+        "p99",
+        "cache valid",
+        "cache damaged",
+        "cache missing",
+        "sqlite",
+    ):
+        assert name in shown
+
+
+def test_a_part_that_fails_ends_it_with_its_words(tmp_path):
+    with pytest.raises(BenchError, match=r"(?s)add failed: .*no-such-model"):
+        measure(tmp_path, 100, "no-such-model")
+
+
+def test_the_command_prints_json_and_leaves_nothing_behind(diptych, artifact, tmp_path):
+    found = diptych("bench", "collection", "--count", 100, "--folder", tmp_path, "--model", artifact, "--json")
+    assert found.code == 0
+    assert json.loads(found.out)["count"] == 100
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,55 @@
+import json
+
+import pytest
+
+from diptych.bench.dedupe import EACH, THRESHOLDS, measure, text
+from diptych.bench.demo.collection import draw_collection
+from diptych.bench.hashes import HASHES
+from diptych.errors import BenchError
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("photos")
+    draw_collection(folder, count=14)
+    return folder / "photos"
+
+
+@pytest.fixture(scope="module")
+def measured(photos, tmp_path_factory):
+    return measure(tmp_path_factory.mktemp("bench"), photos, 50)
+
+
+def test_every_way_is_measured_on_the_same_pictures(measured):
+    assert (measured["count"], measured["photos"]) == (50, 50 // EACH)
+    ways = len(THRESHOLDS) + sum(len(tolerances) for *_, tolerances in HASHES.values())
+    assert len(measured["rows"]) == ways
+    assert all(row["seconds"] > 0 and 0 <= row["pair_recall"] <= 1 for row in measured["rows"])
+    assert measured["seconds"].keys() == {"all new", "nothing new", "some new"}
+    assert measured["pairs"] > 50 * 10
+
+
+def test_a_stricter_threshold_lets_fewer_go_and_a_looser_tolerance_more(measured):
+    by_setting = {row["setting"]: row["could_go"] for row in measured["rows"] if row["method"] == "diptych"}
+    assert by_setting["0.7"] >= by_setting["0.9"] >= by_setting["0.95"] > 0
+    hashed = [row["could_go"] for row in measured["rows"] if row["method"] == "czkawka's gradient 16x16"]
+    assert hashed == sorted(hashed)
+    assert hashed[-1] > hashed[0]
+
+
+def test_the_table_names_every_method_and_the_time_of_every_run(measured):
+    shown = text(measured)
+    for words in ("50 pictures of 8 photos", "all of them new", "nothing new", "1 new", "auto, 0.9", *HASHES):
+        assert words in shown
+
+
+def test_a_command_that_fails_ends_it_with_its_words(photos, tmp_path):
+    with pytest.raises(BenchError, match=r"(?s)`diptych dedupe` ended with 1: .*no-such-model"):
+        measure(tmp_path / "a", photos, 12, "no-such-model")
+
+
+def test_the_command_prints_json_and_leaves_nothing_behind(diptych, photos, artifact, tmp_path):
+    found = diptych("bench", "dedupe", photos, "--count", 12, "--folder", tmp_path, "--model", artifact, "--json")
+    assert found.code == 0
+    assert json.loads(found.out)["count"] == 12
+    assert list(tmp_path.iterdir()) == []

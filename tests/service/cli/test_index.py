@@ -1,0 +1,212 @@
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from diptych import Collection
+from diptych.cli.index import pictures_in
+from diptych.pictures.walk import TRASH
+from diptych.store.index.cache import digest
+from diptych.store.records import Record
+from diptych.store.sqlite.database import Store
+
+
+@pytest.fixture
+def model(artifact):
+    return ("--model", artifact, "--threads", 1)
+
+
+@pytest.fixture
+def store(collection) -> Path:
+    """The folder of a collection of the gallery's 12 pictures that nobody has open."""
+    collection.close()
+    return collection.directory
+
+
+def _bytes(store: Path) -> dict[str, bytes]:
+    """What is in every file but SQLite's shared memory, which every reader has, and its log while it is empty."""
+    found = {path.name: path.read_bytes() for path in store.iterdir() if not path.name.endswith("-shm")}
+    return {name: data for name, data in found.items() if data or not name.endswith("-wal")}
+
+
+def _records(store: Path) -> list[Record]:
+    with Store.open(store, read_only=True) as opened:
+        return opened.page(100)
+
+
+def test_folders_give_their_pictures_by_ending_in_alphabetical_order_and_files_come_as_they_are_named(tmp_path):
+    for name in ("b/2.JPG", "b/1.jpeg", "b/notes.txt", "b/.jpg", "a/9.webp", "b/a/0.TIFF", "z.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    named = [tmp_path / "z.txt", tmp_path / "b", tmp_path / "none", tmp_path / "a", tmp_path / "a/9.webp"]
+    found = [str(path.relative_to(tmp_path)) for path in pictures_in(named, lambda error: pytest.fail(str(error)))]
+    assert found == ["z.txt", "b/1.jpeg", "b/2.JPG", "b/a/0.TIFF", "none", "a/9.webp", "a/9.webp"]
+
+
+def test_a_folder_that_cannot_be_listed_is_named_and_the_rest_is_added(diptych, model, gallery, tmp_path, monkeypatch):
+    def scandir(path: str) -> object:
+        if path == str(gallery / "more"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir_of_os(path)
+
+    scandir_of_os = os.scandir
+    monkeypatch.setattr(os, "scandir", scandir)
+    result = diptych("index", "add", gallery, "--store", tmp_path / "store", *model, "--json")
+    assert result.code == 1
+    reason = f"{gallery / 'more'} cannot be listed: Permission denied"
+    assert result.json["refused"] == [{"path": str(gallery / "more"), "reason": reason}]
+    assert result.json["added"] == result.json["total"] > 0
+
+
+def test_what_dedupe_put_aside_is_not_added(diptych, model, gallery, tmp_path):
+    (gallery / TRASH / "1").mkdir(parents=True)
+    (gallery / "01.jpg").rename(gallery / TRASH / "1" / "01.jpg")
+    before = diptych("index", "add", gallery, "--store", tmp_path / "store", *model, "--json").json
+    assert (before["added"], before["refused"]) == (11, [])
+    named = diptych("index", "add", gallery / TRASH / "1", "--store", tmp_path / "store", *model, "--json").json
+    assert named["added"] == 1
+
+
+def test_a_store_among_pictures_is_remarked_upon(diptych, model, gallery, tmp_path):
+    result = diptych("index", "add", gallery, "--store", gallery, *model)
+    assert result.code == 0
+    assert f"{gallery} holds what is not Diptych's: 01.jpg, 02.jpg" in result.err
+    assert "a store is best alone in its folder" in result.err
+    assert diptych("index", "add", gallery, "--store", tmp_path / "store", *model).err == ""
+
+
+def test_adding_an_empty_folder_makes_an_empty_collection_and_is_no_error(diptych, model, tmp_path):
+    (tmp_path / "empty").mkdir()
+    result = diptych("index", "add", tmp_path / "empty", "--store", tmp_path / "store", *model)
+    assert (result.code, result.err) == (0, "")
+    assert result.out == f"0 added, 0 already there, 0 refused\n0 pictures in {tmp_path / 'store'}\n"
+    assert "none yet" in diptych("index", "stats", "--store", tmp_path / "store").out
+
+
+def test_a_picture_named_twice_is_added_once_and_then_already_there(diptych, store, model, tmp_path, photo_bytes):
+    (tmp_path / "new.jpg").write_bytes(photo_bytes(30))
+    found = diptych("index", "add", *[tmp_path / "new.jpg"] * 3, "--store", store, *model, "--json").json
+    assert (found["added"], found["already"], found["total"]) == (1, 2, 13)
+
+
+def test_a_dry_run_says_what_would_be_added_and_writes_nothing(diptych, store, model, tmp_path, gallery, photo_bytes):
+    folder = tmp_path / "new"
+    folder.mkdir()
+    for name, data in [("a", photo_bytes(30)), ("b", photo_bytes(30)), ("c", photo_bytes(31)), ("d", b"a text")]:
+        (folder / f"{name}.jpg").write_bytes(data)
+    arguments = ("index", "add", folder, gallery / "01.jpg", "--store", store, *model)
+    before = _bytes(store)
+    dry, text = diptych(*arguments, "--dry-run", "--json"), diptych(*arguments, "--dry-run")
+    assert _bytes(store) == before
+    assert text.out.startswith("2 would be added, 2 already there, 1 would be refused\n")
+    assert text.out.endswith(f"12 pictures in {store}\n")
+    real = diptych(*arguments, "--json")
+    assert dry.code == text.code == real.code == 1
+    assert {key: dry.json[key] for key in ("added", "already", "refused")} == {
+        key: real.json[key] for key in ("added", "already", "refused")
+    }
+    assert [entry["new"] for entry in dry.json["dry_run"]] == [True, True, False]
+    assert {entry["id"] for entry in dry.json["dry_run"]} <= {record.id for record in _records(store)}
+    assert "dry_run" not in real.json
+
+
+def test_a_dry_run_makes_no_collection_where_there_is_none(diptych, model, tmp_path, gallery):
+    dry = diptych("index", "add", gallery, "--store", tmp_path / "none", *model, "--dry-run", "--json")
+    assert (dry.code, dry.json["added"], dry.json["total"]) == (0, 12, 0)
+    assert not (tmp_path / "none").exists()
+
+
+def test_of_many_refusals_twenty_are_shown_and_json_has_all(diptych, store, model, tmp_path):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for number in range(23):
+        (folder / f"{number:02d}.jpg").write_text("text")
+    arguments = ("index", "add", folder, "--store", store, *model)
+    text = diptych(*arguments)
+    assert text.code == 1
+    assert text.out.count("is not a picture") == 20
+    assert "  and 3 more (--json lists all)\n" in text.out
+    assert len(diptych(*arguments, "--json").json["refused"]) == 23
+
+
+def test_a_file_name_that_is_not_utf_8_is_refused_and_the_others_are_added(
+    diptych, store, model, tmp_path, photo_bytes
+):
+    folder = tmp_path / "old"
+    folder.mkdir()
+    for seed, name in enumerate((b"a.jpg", b"caf\xe9.jpg", b"z.jpg")):
+        Path(os.fsdecode(os.fsencode(folder) + b"/" + name)).write_bytes(photo_bytes(30 + seed))
+    result = diptych("index", "add", folder, "--store", store, *model)
+    assert result.code == 1
+    assert "2 added, 0 already there, 1 refused" in result.out
+    assert r"caf\udce9.jpg has a name that is not UTF-8; rename it" in result.out
+    assert diptych("index", "add", folder, "--store", store, *model, "--json").json["total"] == 14
+
+
+def test_what_is_named_twice_is_removed_once_and_was_there(diptych, store, gallery):
+    twice = ("index", "remove", gallery / "more", gallery / "more" / "00.jpg", gallery / "more", gallery / "01.jpg")
+    result = diptych(*twice, "--store", store)
+    assert (result.code, result.out, result.err) == (0, "5 removed, 7 remain\n", "")
+
+
+def test_what_is_unknown_is_named_and_the_rest_is_removed_all_the_same(diptych, store, gallery):
+    names = ("0" * 32, gallery / "01.jpg", gallery / "none")
+    result = diptych("index", "remove", *names, "--store", store)
+    assert (result.code, result.out) == (1, "1 removed, 11 remain\n")
+    assert result.err.endswith(f"has nothing under {'0' * 32}, {gallery / 'none'}\n")
+    again = diptych("index", "remove", *names, "--store", store, "--json")
+    assert (again.code, again.json["removed"], again.json["total"]) == (1, 0, 11)
+    assert again.json["unknown"] == [str(name) for name in names]
+    assert (gallery / "01.jpg").exists(), "files are left alone"
+
+
+def test_a_name_that_is_not_utf_8_is_unknown_like_any_other(diptych, store):
+    result = diptych("index", "remove", "caf\udce9.jpg", "--store", store, "--json")
+    assert (result.code, result.json["removed"], result.json["total"]) == (1, 0, 12)
+
+
+def test_a_relative_path_names_what_was_added_under_an_absolute_one(diptych, store, gallery, monkeypatch):
+    monkeypatch.chdir(gallery)
+    assert diptych("index", "remove", "01.jpg", "./more", "--store", store).out == "5 removed, 7 remain\n"
+
+
+def test_a_verified_cache_of_another_state_is_noted_and_the_collection_is_healthy(diptych, store, scorer, gallery):
+    cache = {name: (store / name).read_bytes() for name in ("candidates.json", "candidates.faiss")}
+    with Collection.open(store, scorer) as collection:
+        collection.remove(collection.list(1)[0].id)
+    for name, data in cache.items():
+        (store / name).write_bytes(data)
+    assert diptych("index", "verify", "--store", store).out == (
+        "all 11 pictures are whole\n  note: index cache: 1 changes behind; they are replayed\n"
+    )
+    manifest = json.loads(cache["candidates.json"]) | {"generation": 99}
+    manifest["sha256"] = digest(store, manifest)
+    (store / "candidates.json").write_text(json.dumps(manifest))
+    ahead = diptych("index", "verify", "--store", store)
+    assert ahead.code == 0
+    assert "another state of the database" in ahead.out
+
+
+def test_the_index_is_of_the_kind_that_was_asked_for_until_another_one_is(diptych, store, model, scorer):
+    def kind() -> dict:
+        return diptych("index", "stats", "--store", store, "--json").json["index"]
+
+    assert (kind()["asked"], kind()["kind"]) == ("auto", "exact")
+    assert "  index     exact\n" in diptych("index", "stats", "--store", store).out
+    assert diptych("index", "rebuild", "--store", store, "--index", "ivf", *model).code == 0
+    assert (kind()["asked"], kind()["kind"], kind()["lists"]) == ("ivf", "ivf", 4)
+    shown = diptych("index", "stats", "--store", store).out
+    assert re.search(
+        r"index     ivf, 4 lists, [\d.]+% of the exact candidates when it was made \(ivf asked for\)", shown
+    )
+    assert "the index finds" in diptych("index", "verify", "--store", store).out
+    assert diptych("index", "rebuild", "--store", store, *model).code == 0
+    (store / "candidates.faiss").unlink()
+    with Collection.open(store, scorer):
+        pass
+    assert (kind()["asked"], kind()["kind"]) == ("ivf", "ivf"), "it outlives the cache"
+    assert diptych("doctor", "--store", store, *model, "--json").json["store"]["index"]["measured_recall"] > 0.8
+    assert diptych("index", "rebuild", "--store", store, "--index", "auto", *model).code == 0
+    assert (kind()["asked"], kind()["kind"]) == ("auto", "exact")

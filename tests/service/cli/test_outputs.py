@@ -1,0 +1,78 @@
+import json
+import os
+
+import pytest
+
+from diptych.cli.outputs import check_output
+from diptych.errors import OutputError
+from diptych.pictures.walk import TRASH
+from diptych.store.sqlite.schema import DATABASE
+
+
+@pytest.mark.parametrize("how", ["itself", "a link", "another name", "another spelling"])
+def test_an_output_is_never_an_input_under_any_name(tmp_path, how):
+    photo, output = tmp_path / "a.jpg", tmp_path / "out.jpg"
+    photo.write_bytes(b"mine")
+    if how == "a link":
+        output.symlink_to(photo)
+    elif how == "another name":
+        os.link(photo, output)
+    else:
+        output = photo if how == "itself" else tmp_path / "." / ".." / tmp_path.name / "a.jpg"
+    with pytest.raises(OutputError, match="which is read here; name another file"):
+        check_output(output, ["-", "https://example.org/a.jpg", tmp_path / "gone.jpg", photo])
+
+
+def test_an_output_is_never_part_of_a_collection_or_a_folder(tmp_path):
+    check_output(tmp_path / DATABASE)
+    (tmp_path / DATABASE).touch()
+    for name in (DATABASE, f"{DATABASE}-wal", "candidates.json", "dedupe.sqlite"):
+        with pytest.raises(OutputError, match="belongs to the collection"):
+            check_output(tmp_path / name)
+    check_output(tmp_path / "export.jsonl")
+    with pytest.raises(OutputError, match="is a folder; name a file in it"):
+        check_output(tmp_path)
+
+
+def test_an_output_is_never_among_what_dedupe_put_aside(tmp_path):
+    (tmp_path / TRASH / "1").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / TRASH)
+    for name in (f"{TRASH}/1/a.html", "link/1/a.html"):
+        with pytest.raises(OutputError, match="is among what dedupe put aside"):
+            check_output(tmp_path / name)
+
+
+def test_what_was_written_before_may_be_written_anew(tmp_path):
+    (tmp_path / "out.png").write_bytes(b"the last one")
+    check_output(tmp_path / "out.png", [tmp_path / "a.jpg"])
+
+
+def test_every_command_that_writes_a_file_refuses_to_write_over_what_it_reads(diptych, gallery, artifact, tmp_path):
+    model = ("--model", artifact, "--threads", 1)
+    store, first, second = tmp_path / "store", gallery / "01.jpg", gallery / "02.jpg"
+    assert diptych("index", "add", gallery, "--store", store, *model).code == 0
+    table = gallery / "pairs.csv"
+    table.write_text("image_a,image_b\n01.jpg,02.jpg\n")
+    before = {path: path.read_bytes() for path in (first, table, store / DATABASE)}
+    os.link(first, gallery / "report.html")
+    for command in (
+        ("explain", first, second, "-o", first, *model),
+        ("dedupe", gallery, "--store", store, "--report", gallery / "report.html", *model),
+        ("index", "export", "--store", store, "-o", store / DATABASE),
+        ("score", table, "-o", table, "--force", *model),
+        ("dedupe", gallery, "--selection", table, "--delete", "-o", table, "--store", store, *model),
+    ):
+        refused = diptych(*command, "--json")
+        assert refused.code == 1, command
+        assert json.loads(refused.out)["error"]["code"] == "output", command
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_report_is_a_page_and_a_selection_text(diptych, gallery, artifact, tmp_path):
+    model = ("--model", artifact, "--threads", 1, "--store", tmp_path / "store")
+    refused = diptych("dedupe", gallery, "--report", tmp_path / "journal.jsonl", *model)
+    assert (refused.code, "does not end in .html" in refused.err) == (2, True)
+    (tmp_path / "chosen.txt").write_bytes(b"\xff\xfe")
+    refused = diptych("dedupe", gallery, "--selection", tmp_path / "chosen.txt", "--delete", *model)
+    assert refused.code == 1
+    assert f"the selection {tmp_path / 'chosen.txt'} is not UTF-8" in refused.err

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+
+import pytest
+
+from diptych.cli import score as scoring
+
+PAIRS = b"image_a,image_b\n01.jpg,02.jpg\n04.jpg,05.jpg\n"
+
+
+@pytest.fixture
+def score(diptych, artifact, gallery, monkeypatch):
+    """`score("pairs.csv", "-o", "out.csv")` in the folder of the gallery; `score(..., stdin=b"...")` pipes."""
+    monkeypatch.chdir(gallery)
+    (gallery / "pairs.csv").write_bytes(PAIRS)
+
+    def run(*arguments: object, stdin: bytes = b""):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8", newline=""))
+        return diptych("score", *arguments, "--model", artifact, "--threads", 1)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["a.jpg", "b.jpg", "c.jpg"], "expected two pictures or one table of pairs, got 3 files"),
+        (["a.jpg", "b.jpg", "--resume"], "belong to a table of pairs, and here are two pictures"),
+        (["a.jpg", "b.jpg", "--engine", "ray"], "belong to a table of pairs, and here are two pictures"),
+        (["pairs.csv"], "a table of pairs needs -o OUT.csv"),
+        (
+            ["pairs.csv", "-o", "out.xlsx"],
+            "out.xlsx ends in none of .csv, .tsv, .jsonl and .parquet; say which with --format",
+        ),
+        (["pairs.csv", "-o", "-", "--resume"], "standard input and output cannot be resumed or shared out"),
+        (["-", "-o", "out.csv", "--workers", "2"], "standard input and output cannot be resumed or shared out"),
+        (["pairs.csv", "-o", "out.csv", "--address", "a:1"], "--address names a Ray cluster; it needs --engine ray"),
+        (
+            ["pairs.csv", "-o", "out.csv", "--engine", "ray", "--workers", "2"],
+            "--workers are processes here",
+        ),
+    ],
+)
+def test_wrong_usage_says_what_was_expected_before_any_model_is_loaded(score, monkeypatch, arguments, said):
+    monkeypatch.setattr(scoring, "load", lambda _: pytest.fail("a model was loaded"))
+    result = score(*arguments)
+    assert (result.code, result.out) == (2, "")
+    assert said in result.err
+
+
+def test_the_ending_names_the_format_and_the_option_overrules_it(score, gallery):
+    assert score("pairs.csv", "-o", "OUT.JSONL").code == 0
+    assert score("pairs.csv", "-o", "out.csv", "--format", "jsonl").code == 0
+    assert (gallery / "out.csv").read_bytes() == (gallery / "OUT.JSONL").read_bytes()
+    assert score("pairs.csv", "-o", "-").out.splitlines()[0] == "image_a,image_b,relevance_score,raw_score,error"
+
+
+@pytest.mark.parametrize("ending", ["tsv", "jsonl", "parquet"])
+def test_a_table_of_any_kind_has_the_same_scores_by_way_of_a_job_and_of_a_stream(score, gallery, ending):
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    assert score("pairs.csv", "-o", "whole.csv").code == 0
+    assert score("pairs.csv", "-o", f"results.{ending}").code == 0
+    # The scores of the first become a column like any other of the second.
+    renamed = gallery / f"pairs.{ending}"
+    if ending == "parquet":
+        from pyarrow import parquet
+
+        parquet.write_table(parquet.read_table(gallery / "results.parquet").select(["image_a", "image_b"]), renamed)
+    else:
+        lines = PAIRS.decode().splitlines()
+        rows = [dict(zip(lines[0].split(","), line.split(","), strict=True)) for line in lines[1:]]
+        text = PAIRS.decode().replace(",", "\t") if ending == "tsv" else "".join(json.dumps(row) + "\n" for row in rows)
+        renamed.write_text(text)
+    assert score(renamed, "-o", "again.csv", "--workers", 1).code == 0
+    assert (gallery / "again.csv").read_bytes() == (gallery / "whole.csv").read_bytes()
+    assert score(renamed, "-o", "-", "--quiet").out.encode() == (gallery / "whole.csv").read_bytes()
+
+
+def test_columns_of_other_names_are_named_in_the_errors_too(score, gallery):
+    (gallery / "pairs.csv").write_text("left,right\n01.jpg,gone.jpg\n")
+    for output in ("out.csv", "-"):
+        result = score("pairs.csv", "-o", output, "--columns", "left", "right")
+        assert result.code == 1
+        text = (gallery / "out.csv").read_text() if output == "out.csv" else result.out
+        assert text.splitlines()[1] == "01.jpg,gone.jpg,,,right: gone.jpg does not exist"
+
+
+def test_web_addresses_are_refused_by_every_worker_unless_they_are_asked_for(score, gallery):
+    (gallery / "pairs.csv").write_text("image_a,image_b\n01.jpg,http://example.org/a.jpg\n")
+    assert score("pairs.csv", "-o", "out.csv", "--workers", 2).code == 1
+    assert "add --urls to have such pictures fetched" in (gallery / "out.csv").read_text()
+
+
+def test_a_stream_and_a_journal_write_the_same_bytes(score, gallery):
+    assert score("pairs.csv", "-o", "journal.csv").code == 0
+    assert score("-", "-o", "stream.csv", stdin=PAIRS).code == 0
+    assert (gallery / "stream.csv").read_bytes() == (gallery / "journal.csv").read_bytes()
+    assert score("pairs.csv", "-o", "-", "--quiet").out.encode() == (gallery / "journal.csv").read_bytes()
+
+
+def test_a_streamed_table_that_breaks_off_leaves_the_old_result_and_nothing_beside_it(score, gallery):
+    (gallery / "out.csv").write_text("precious")
+    before = sorted(path.name for path in gallery.iterdir())
+    refused = score("-", "-o", "out.csv", stdin=PAIRS)
+    assert refused.code == 1
+    assert "out.csv exists already; name another file, or replace it with --force" in refused.err
+    broken = score("-", "-o", "out.csv", "--force", stdin=PAIRS + b"01.jpg\n")
+    assert broken.code == 1
+    assert "line 4: 1 fields, the header has 2" in broken.err
+    assert (gallery / "out.csv").read_text() == "precious"
+    assert sorted(path.name for path in gallery.iterdir()) == before
+    assert score("-", "-o", "out.csv", "--force", stdin=PAIRS).code == 0
+    assert (gallery / "out.csv").read_text().startswith("image_a,image_b,relevance_score")
+
+
+def test_the_table_is_never_replaced_by_its_own_scores_under_any_name(score, gallery):
+    (gallery / "link.csv").symlink_to(gallery / "pairs.csv")
+    for name in ("pairs.csv", "./pairs.csv", "link.csv", gallery / "more" / ".." / "pairs.csv"):
+        result = score("pairs.csv", "-o", name, "--force")
+        assert result.code == 1
+        assert "which is read here; name another file, nothing was written" in result.err
+    assert (gallery / "pairs.csv").read_bytes() == PAIRS
+
+
+def test_parquet_is_refused_on_standard_output(score):
+    pytest.importorskip("pyarrow")
+    result = score("pairs.csv", "-o", "-", "--format", "parquet")
+    assert (result.code, result.out) == (1, "")
+    assert "Parquet cannot be written to standard output; choose csv or jsonl, or a file" in result.err
+
+
+def test_the_printed_score_of_a_pair_is_that_of_its_json_and_of_its_table(score, gallery):
+    found = score("01.jpg", "02.jpg", "--json").json
+    text = score("01.jpg", "02.jpg").out
+    score_of, verdict = f"{found['relevance_score']:.6f}", f"{found['verdict']:9}"
+    assert text == f"match  {score_of}  {verdict}  (raw score {found['raw_score']:.6f})\n"
+    rows = list(csv.DictReader(io.StringIO(score("pairs.csv", "-o", "-").out)))
+    assert json.loads(rows[0]["raw_score"]) == found["raw_score"]
+
+
+def test_an_interrupted_table_is_130_and_goes_on_where_the_line_on_the_screen_says(score, gallery, monkeypatch):
+    class Bar:
+        """A progress bar at which someone presses Ctrl-C as soon as pairs are scored."""
+
+        def __init__(self, unit: str) -> None:
+            self.unit = unit
+
+        def __enter__(self) -> Bar:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def update(self, count: int) -> None:
+            if count and self.unit == "pair":
+                raise KeyboardInterrupt
+
+    for source, said in (("pairs.csv", "; the same command with --resume goes on from here"), ("-", "")):
+        with monkeypatch.context() as patch:
+            patch.setattr(scoring, "progress", lambda *_, unit, **__: Bar(unit))
+            stopped = score(source, "-o", "out.csv", stdin=PAIRS)
+        assert (stopped.code, stopped.out) == (130, "")
+        assert stopped.err == f"interrupted{said}\n"
+        assert not (gallery / "out.csv").exists()
+    resumed = score("pairs.csv", "-o", "out.csv", "--resume", "--json")
+    assert (resumed.code, resumed.json["pairs"], resumed.json["scored"]) == (0, 2, 0)

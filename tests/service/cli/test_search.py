@@ -1,0 +1,80 @@
+import pytest
+
+from diptych import Collection
+from diptych_runtime.verdicts import VERDICTS
+
+
+@pytest.fixture
+def model(artifact):
+    return ("--model", artifact, "--threads", 1)
+
+
+@pytest.fixture
+def search(diptych, collection, model, photo_bytes, tmp_path):
+    """`search("--top", 3)` looks for a picture that is in nobody's collection."""
+    collection.close()
+    (tmp_path / "query.jpg").write_bytes(photo_bytes(20))
+    return lambda *options: diptych("search", tmp_path / "query.jpg", "--store", collection.directory, *options, *model)
+
+
+def cells(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines()[1:]]
+
+
+def test_the_table_and_the_json_of_a_search_say_the_same(search):
+    matches = search("--json").json["matches"]
+    for row, match in zip(cells(search().out), matches, strict=True):
+        moved = match["first_rank"] - match["rank"]
+        numbers = (f"{match['relevance_score']:.4f}", match["verdict"], f"{match['similarity']:.4f}")
+        assert row == [str(match["rank"] + 1), f"{moved:+d}" if moved else "0", *numbers, match["path"]]
+
+
+def test_the_moves_of_a_whole_collection_cancel_out_and_some_picture_moved(search):
+    moves = [int(row[1]) for row in cells(search("--top", 12).out)]
+    assert len(moves) == 12
+    assert sum(moves) == 0
+    assert any(moves), "the networks of the two stages have different weights"
+
+
+def test_what_the_network_did_not_look_at_has_a_dash_for_its_score_and_did_not_move(search):
+    result = search("--top", 12, "--candidates", 5)
+    rows = cells(result.out)
+    assert [row[2] == "-" for row in rows] == [False] * 5 + [True] * 7
+    assert all(row[1] == "0" for row in rows[5:])
+    assert [row[2] for row in rows[:5]] == sorted((row[2] for row in rows[:5]), reverse=True)
+    assert result.err.startswith("12 pictures, 5 of them looked at; decode ")
+
+
+def test_embeddings_alone_are_ordered_by_their_cosine(search):
+    rows = cells(search("--candidates", 0, "--top", 7).out)
+    cosines = [float(row[4]) for row in rows]
+    assert len(rows) == 7
+    assert cosines == sorted(cosines, reverse=True)
+    assert {(row[1], row[2], row[3]) for row in rows} == {("0", "-", "-")}
+
+
+def test_a_picture_without_a_path_is_shown_by_its_id(diptych, scorer, model, photo_bytes, gallery, tmp_path):
+    with Collection.open(tmp_path / "one", scorer, create=True) as collection:
+        id = collection.add(photo_bytes(3)).id
+    assert cells(diptych("search", gallery / "01.jpg", "--store", tmp_path / "one", *model).out)[0][-1] == id
+
+
+def test_an_empty_collection_says_so_and_answers_an_empty_list(diptych, scorer, model, gallery, tmp_path):
+    Collection.open(tmp_path / "none", scorer, create=True).close()
+    arguments = ("search", gallery / "01.jpg", "--store", tmp_path / "none", *model)
+    assert diptych(*arguments).out == "the collection is empty\n"
+    assert diptych(*arguments, "--json").json["matches"] == []
+
+
+def test_rerank_prints_the_names_as_they_were_given_best_first(diptych, gallery, model, monkeypatch):
+    monkeypatch.chdir(gallery)
+    names = ["02.jpg", "more/../01.jpg", "./04.jpg", "01.jpg"]
+    rows = cells(diptych("rerank", "01.jpg", *names, *model).out)
+    assert sorted(row[4] for row in rows) == sorted(names)
+    raw = [float(row[3]) for row in rows]
+    assert raw == sorted(raw, reverse=True)
+    assert {row[2] for row in rows} <= set(VERDICTS)
+    same = {row[4]: row[3] for row in rows}
+    assert same["01.jpg"] == same["more/../01.jpg"]
+    top = cells(diptych("rerank", "01.jpg", *names, "--top", 2, *model).out)
+    assert top == rows[:2]

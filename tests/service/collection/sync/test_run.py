@@ -1,0 +1,345 @@
+import os
+from pathlib import Path
+
+import pytest
+from folders import counts, held, names, put
+
+from diptych import Collection
+from diptych.collection.sync import run, tree
+from diptych.collection.sync.seen_files import LEDGER, Ledger
+from diptych_runtime import decoder
+
+ALL = sorted(["1.jpg", "2.jpg", "3.jpg", "5.jpg", "6.jpg", "7.jpg", "more/0.jpg", "more/4.jpg"])
+
+
+def test_what_did_not_change_is_not_read_and_what_is_new_alone_is_embedded(sync, store, folder, cost, photo_bytes):
+    assert counts(sync(folder)) == {"new": 8}
+    assert names(store, folder) == ALL
+    assert cost() == (8, 8)
+    assert counts(sync(folder)) == {"unchanged": 8}
+    assert cost() == (0, 0)
+    put(folder / "more/9.jpg", photo_bytes(9))
+    assert counts(sync(folder)) == {"new": 1, "unchanged": 8}
+    assert cost() == (1, 1)
+
+
+def test_a_moved_file_moves_its_picture_with_its_metadata_and_nothing_is_embedded(
+    sync, store, folder, cost, scorer, photo_bytes
+):
+    with Collection.open(store, scorer, create=True) as collection:
+        id = collection.add(folder / "1.jpg", metadata={"label": "one"}).id
+    sync(folder)
+    cost()
+    (folder / "1.jpg").rename(folder / "more/one.jpg")
+    (folder / "more/4.jpg").rename(folder / "4.jpg")
+    result = sync(folder)
+    assert counts(result) == {"moved": 2, "unchanged": 6}
+    assert cost() == (2, 0)
+    assert {"id": id, "from": f"{folder}/1.jpg", "to": f"{folder}/more/one.jpg"} in result.json["moved"]
+    with Collection.open(store, scorer, read_only=True) as collection:
+        assert collection.get(id).metadata == {"label": "one"}
+        assert collection.content(id)[0] == photo_bytes(1)
+        assert collection.verify().healthy
+
+
+def test_files_that_changed_places_both_move(sync, store, folder):
+    before = sync(folder) and held(store)
+    (folder / "1.jpg").rename(folder / "aside")
+    (folder / "2.jpg").rename(folder / "1.jpg")
+    (folder / "aside").rename(folder / "2.jpg")
+    assert counts(sync(folder)) == {"moved": 2, "unchanged": 6}
+    swap = {f"{folder}/1.jpg": f"{folder}/2.jpg", f"{folder}/2.jpg": f"{folder}/1.jpg"}
+    assert held(store) == {id: swap.get(str(path), path) for id, path in before.items()}
+
+
+def test_the_picture_of_two_files_stays_while_one_is_there_and_follows_it(sync, store, folder, photo_bytes):
+    put(folder / "copy.jpg", photo_bytes(1))
+    put(folder / "zopy.jpg", photo_bytes(1))
+    assert counts(sync(folder)) == {"new": 8, "copies": 2}
+    (folder / "1.jpg").unlink()
+    assert counts(sync(folder)) == {"moved": 1, "unchanged": 7, "copies": 1}
+    assert "copy.jpg" in names(store, folder)
+    (folder / "copy.jpg").unlink()
+    assert counts(sync(folder)) == {"moved": 1, "unchanged": 7}
+    (folder / "zopy.jpg").unlink()
+    assert counts(sync(folder)) == {"removed": 1, "unchanged": 7}
+
+
+def test_a_changed_file_replaces_its_picture_unless_another_file_has_the_old_content(sync, store, folder, photo_bytes):
+    sync(folder)
+    before = {path: id for id, path in held(store).items()}
+    put(folder / "1.jpg", photo_bytes(21))
+    put(folder / "copy.jpg", photo_bytes(2))
+    put(folder / "2.jpg", photo_bytes(22))
+    result = sync(folder)
+    assert counts(result) == {"new": 1, "changed": 1, "moved": 1, "unchanged": 6}
+    assert result.json["changed"][0]["was"] == before[f"{folder}/1.jpg"]
+    assert held(store)[result.json["changed"][0]["id"]] == f"{folder}/1.jpg"
+    assert held(store)[before[f"{folder}/2.jpg"]] == f"{folder}/copy.jpg"
+    assert names(store, folder) == sorted([*ALL, "copy.jpg"])
+
+
+def test_a_file_that_is_no_picture_any_more_goes_and_its_reason_is_remembered(sync, store, folder, cost, photo_bytes):
+    sync(folder)
+    put(folder / "1.jpg", b"a text")
+    (folder / "2.jpg").unlink()
+    (folder / "2.jpg").symlink_to("nowhere.jpg")
+    first = sync(folder)
+    assert (first.code, counts(first)) == (1, {"removed": 2, "refused": 2, "unchanged": 6})
+    assert f"{folder}/1.jpg is not a picture" in str(first.json["refused"])
+    assert f"{folder}/2.jpg is a link to a file that does not exist" in str(first.json["refused"])
+    cost()
+    assert sync(folder).json["refused"] == first.json["refused"]
+    assert cost() == (0, 0)
+    put(folder / "1.jpg", photo_bytes(1))
+    assert counts(sync(folder)) == {"new": 1, "refused": 1, "unchanged": 6}
+
+
+def test_what_needs_another_package_is_refused_with_its_name_and_taken_once_it_is_there(
+    sync, folder, cost, photo_bytes, monkeypatch
+):
+    put(folder / "IMG_0001.HEIC", photo_bytes(9, (96, 64), "HEIF"))
+    with monkeypatch.context() as without:
+        without.delitem(decoder._READERS, "HEIF")
+        without.setattr("diptych.collection.sync.seen_files.FORMATS", tuple(decoder._READERS))
+        for _ in range(2):
+            first = sync(folder)
+            assert (first.code, counts(first)["refused"]) == (1, 1)
+            assert "IMG_0001.HEIC is HEIF, which cannot be read here" in str(first.json["refused"])
+            assert "pip install" in str(first.json["refused"])
+    cost()
+    assert counts(sync(folder)) == {"new": 1, "unchanged": 8}
+
+
+def test_pictures_that_were_added_otherwise_stay_as_they_are(sync, store, folder, scorer, tmp_path, photo_bytes):
+    other = put(tmp_path / "other/20.jpg", photo_bytes(20))
+    with Collection.open(store, scorer, create=True) as collection:
+        collection.add(photo_bytes(1), metadata={"uploaded": True})
+        collection.add(other)
+        collection.add(put(folder / "named.dat", photo_bytes(30)))
+    other.unlink()
+    assert counts(sync(folder)) == {"new": 7, "copies": 1, "unchanged": 1}
+    assert names(store, folder) == sorted(["", str(other), "named.dat", *ALL[1:]])
+    (folder / "1.jpg").unlink()
+    (folder / "named.dat").unlink()
+    assert counts(sync(folder)) == {"removed": 1, "unchanged": 7}
+    assert names(store, folder) == sorted(["", str(other), *ALL[1:]])
+
+
+def test_what_was_sent_to_be_kept_outlives_the_file_it_was_found_in(sync, store, folder, scorer, photo_bytes):
+    sync(folder)
+    with Collection.open(store, scorer) as collection:
+        ids = [collection.add(photo_bytes(seed), keep_bytes=True).id for seed in (1, 2)]
+    (folder / "1.jpg").unlink()
+    put(folder / "2.jpg", photo_bytes(22))
+    assert counts(sync(folder)) == {"new": 1, "unplaced": 2, "unchanged": 6}
+    assert names(store, folder) == sorted(["", "", *ALL[1:]])
+    with Collection.open(store, scorer, read_only=True) as collection:
+        assert [collection.content(id)[0] for id in ids] == [photo_bytes(1), photo_bytes(2)]
+        assert {*ids} < {match.id for match in collection.search(photo_bytes(1), top=20).matches}
+        assert collection.verify().healthy
+    assert counts(sync(folder)) == {"unchanged": 7}
+
+
+def test_what_a_client_removes_and_sends_again_during_a_run_stays_and_has_no_path(store, folder, scorer, photo_bytes):
+    with Collection.open(store, scorer, create=True) as collection, Ledger(store, scorer.limits) as ledger:
+        run.Run(collection, ledger, [folder]).go()
+        moved, gone = (collection.add(photo_bytes(seed)).id for seed in (1, 2))
+        (folder / "1.jpg").rename(folder / "one.jpg")
+        (folder / "2.jpg").unlink()
+
+        def meanwhile(files):
+            for seed, id in ((1, moved), (2, gone)):
+                collection.remove(id)
+                collection.add(photo_bytes(seed))
+
+        run.Run(collection, ledger, [folder]).go(tick=meanwhile)
+        assert [collection.get(id).path for id in (moved, gone)] == [None, None]
+        assert len(collection.search(photo_bytes(2), top=20).matches) == 8
+
+
+def test_of_two_folders_synced_one_after_the_other_a_copy_in_the_second_keeps_the_picture(
+    sync, store, folder, tmp_path, photo_bytes
+):
+    put(tmp_path / "second/copy.jpg", photo_bytes(1))
+    sync(folder)
+    assert counts(sync(tmp_path / "second")) == {"copies": 1}
+    (folder / "1.jpg").unlink()
+    result = sync(folder)
+    assert counts(result) == {"moved": 1, "unchanged": 7}
+    assert result.json["moved"][0]["to"] == str(tmp_path / "second/copy.jpg")
+
+
+@pytest.mark.parametrize("loss", ["gone", "cut short", "no database", "another version"])
+def test_a_lost_ledger_costs_reading_and_nothing_else(sync, store, folder, cost, loss, caplog):
+    sync(folder)
+    before = held(store)
+    (folder / "1.jpg").rename(folder / "one.jpg")
+    (folder / "2.jpg").unlink()
+    ledger = store / LEDGER
+    data = ledger.read_bytes()
+    ledger.unlink()
+    if loss == "cut short":
+        ledger.write_bytes(data[: len(data) // 2])
+    elif loss == "no database":
+        ledger.write_bytes(b"no database at all " * 100)
+    elif loss == "another version":
+        ledger.write_bytes(data[:60] + (9).to_bytes(4, "big") + data[64:])
+    cost()
+    result = sync(folder)
+    assert (result.code, counts(result)) == (0, {"moved": 1, "removed": 1, "unchanged": 6})
+    assert cost() == (7, 0)
+    assert ("it is made anew, and files are read again" in caplog.text) == (loss != "gone")
+    assert held(store).keys() < before.keys()
+    assert counts(sync(folder)) == {"unchanged": 7}
+    assert cost() == (0, 0)
+
+
+def test_a_file_of_the_last_moment_is_not_trusted_by_its_time(sync, folder, cost, photo_bytes):
+    sizes = [photo_bytes(seed).ljust(8000, b"\0") for seed in (40, 41, 42, 43)]
+    put(folder / "1.jpg", sizes[0], age=0)
+    put(folder / "2.jpg", sizes[1], age=-3600)
+    sync(folder)
+    for name, data in (("1.jpg", sizes[2]), ("2.jpg", sizes[3])):
+        status = (folder / name).stat()
+        (folder / name).write_bytes(data)
+        os.utime(folder / name, ns=(status.st_mtime_ns, status.st_mtime_ns))
+        assert (folder / name).stat().st_ino == status.st_ino
+    cost()
+    assert counts(sync(folder)) == {"changed": 2, "unchanged": 6}
+    assert cost() == (2, 2)
+
+
+def test_checksum_finds_what_size_and_time_hide(sync, store, folder, cost, photo_bytes):
+    sync(folder)
+    status = (folder / "1.jpg").stat()
+    with (folder / "1.jpg").open("r+b") as file:
+        file.seek(-3, os.SEEK_END)
+        file.write(b"\xff")
+    os.utime(folder / "1.jpg", ns=(status.st_mtime_ns, status.st_mtime_ns))
+    cost()
+    assert counts(sync(folder)) == {"unchanged": 8}
+    assert cost() == (0, 0)
+    assert counts(sync(folder, "--checksum")) == {"changed": 1, "unchanged": 7}
+    assert cost() == (8, 1)
+
+
+def test_a_picture_removed_from_the_collection_comes_back_while_its_file_is_there(sync, store, folder, diptych, cost):
+    sync(folder)
+    assert diptych("index", "remove", folder / "1.jpg", "--store", store).code == 0
+    cost()
+    assert counts(sync(folder)) == {"new": 1, "unchanged": 7}
+    assert cost() == (1, 1)
+
+
+def test_a_file_that_vanishes_before_it_is_read_counts_as_removed(sync, store, folder, monkeypatch, photo_bytes):
+    sync(folder)
+    put(folder / "1.jpg", photo_bytes(21))
+    put(folder / "9.jpg", photo_bytes(9))
+    listed = tree.listed
+
+    def vanishing(roots):
+        found = listed(roots)
+        (folder / "1.jpg").unlink()
+        (folder / "9.jpg").unlink()
+        return found
+
+    monkeypatch.setattr(run, "listed", vanishing)
+    result = sync(folder)
+    assert (result.code, counts(result)) == (0, {"removed": 1, "unchanged": 7})
+
+
+def test_what_the_disk_does_not_give_now_keeps_its_picture(sync, store, folder, monkeypatch, photo_bytes):
+    sync(folder)
+    put(folder / "1.jpg", photo_bytes(21))
+    put(folder / "2.jpg", photo_bytes(22))
+    opened = Path.open
+
+    def failing(path, *args, **options):
+        if path.name == "1.jpg":
+            raise OSError(5, "Input/output error", str(path))
+        if path.name == "2.jpg":
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *args, **options)
+
+    monkeypatch.setattr(Path, "open", failing)
+    result = sync(folder)
+    assert (result.code, counts(result)) == (1, {"closed": 1, "refused": 1, "removed": 1, "unchanged": 7})
+    assert result.json["closed"][0]["reason"] == f"{folder}/1.jpg cannot be read now: Input/output error"
+    monkeypatch.undo()
+    assert counts(sync(folder)) == {"changed": 1, "new": 1, "unchanged": 6}, "neither was remembered"
+
+
+def test_a_dry_run_says_what_the_next_run_does_and_writes_nothing(sync, store, folder, photo_bytes):
+    first = sync(folder, "--dry-run")
+    assert (counts(first), store.exists()) == ({"new": 8}, False)
+    sync(folder)
+    (folder / "1.jpg").rename(folder / "one.jpg")
+    (folder / "2.jpg").unlink()
+    put(folder / "3.jpg", photo_bytes(23))
+    put(folder / "9.jpg", photo_bytes(9))
+    put(folder / "text.jpg", b"a text")
+    files = {path.name: path.read_bytes() for path in store.iterdir() if not path.name.endswith(("-shm", "-wal"))}
+    dry = sync(folder, "--dry-run")
+    assert {path.name: path.read_bytes() for path in store.iterdir() if path.name in files} == files
+    wet = sync(folder)
+    assert {**dry.json, "dry_run": False, "total": 0} == {**wet.json, "total": 0}
+    assert counts(wet) == {"new": 1, "changed": 1, "moved": 1, "removed": 1, "refused": 1, "unchanged": 5}
+    assert (dry.json["total"], wet.json["total"]) == (8, 8)
+
+
+def test_links_to_folders_are_entered_only_where_they_are_named_and_trash_never(sync, store, folder, photo_bytes):
+    (folder.parent / "linked").symlink_to(folder)
+    (folder / "inner").symlink_to(folder / "more")
+    put(folder / ".diptych-trash/9.jpg", photo_bytes(9))
+    assert counts(sync(folder.parent / "linked")) == {"new": 8}
+    assert names(store, folder.parent / "linked") == ALL
+
+
+def test_names_that_are_not_utf_8_and_what_is_no_file_are_refused(sync, folder, photo_bytes):
+    Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.jpg")).write_bytes(photo_bytes(9))
+    os.mkfifo(folder / "pipe.jpg")
+    result = sync(folder)
+    assert (result.code, counts(result)) == (1, {"new": 8, "refused": 2})
+    assert r"caf\udce9.jpg has a name that is not UTF-8; rename it" in str(result.json["refused"]).replace("\\\\", "\\")
+    assert "pipe.jpg is not a file" in str(result.json["refused"])
+
+
+def test_a_second_run_after_ctrl_c_takes_up_the_rest(sync, store, folder, monkeypatch):
+    commit = Collection.commit
+    monkeypatch.setattr("diptych.collection.ingest.BATCH", 3)
+    calls = []
+
+    def interrupted(self, arrivals):
+        calls.append(arrivals)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return commit(self, arrivals)
+
+    monkeypatch.setattr(Collection, "commit", interrupted)
+    first = sync(folder)
+    assert (first.code, first.json["interrupted"], counts(first)) == (130, True, {"new": 3})
+    monkeypatch.setattr(Collection, "commit", commit)
+    assert counts(sync(folder)) == {"new": 5, "unchanged": 3}
+    assert names(store, folder) == ALL
+
+
+def test_a_folder_that_cannot_be_listed_keeps_its_pictures(sync, store, folder, monkeypatch):
+    sync(folder)
+    scandir = os.scandir
+
+    def closed(path):
+        if str(path).endswith("more"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    (folder / "more/4.jpg").unlink()
+    (folder / "1.jpg").unlink()
+    result = sync(folder)
+    assert (result.code, counts(result)) == (1, {"removed": 1, "closed": 1, "unchanged": 7})
+    assert result.json["closed"] == [
+        {"path": f"{folder}/more", "reason": f"{folder}/more cannot be listed: Permission denied"}
+    ]
+    monkeypatch.undo()
+    assert counts(sync(folder)) == {"removed": 1, "unchanged": 6}

@@ -1,0 +1,41 @@
+from diptych.collection.sync.plan import Plan
+from diptych.collection.sync.run import Outcome
+from diptych.collection.sync.summary import changes, data, line, text
+
+
+def test_every_list_says_what_became_of_which_picture():
+    outcome = Outcome(
+        plan=Plan(5, {"m": "/p/to"}, {"old": "/p/c"}, {"r": "/p/r"}, {"k": "/p/k"}),
+        added={"n": "/p/n", "new": "/p/c"},
+        before={"m": "/p/from", "old": "/p/c", "r": "/p/r", "k": "/p/k"},
+        refused={"/p/x": "/p/x is not a picture"},
+        closed={"/p/d": "/p/d cannot be listed"},
+        copies=2,
+    )
+    assert data(outcome, 9) == {
+        "new": [{"id": "n", "path": "/p/n"}],
+        "changed": [{"id": "new", "path": "/p/c", "was": "old"}],
+        "moved": [{"id": "m", "from": "/p/from", "to": "/p/to"}],
+        "removed": [{"id": "r", "path": "/p/r"}],
+        "unplaced": [{"id": "k", "path": "/p/k"}],
+        "unchanged": 5,
+        "copies": 2,
+        "refused": [{"path": "/p/x", "reason": "/p/x is not a picture"}],
+        "closed": [{"path": "/p/d", "reason": "/p/d cannot be listed"}],
+        "objection": None,
+        "total": 9,
+    }
+    shown = (
+        "1 new, 1 changed, 1 moved, 1 removed, 1 without a file, 5 unchanged (and 2 more files of theirs), 1 refused; "
+        "9 pictures in all"
+    )
+    assert line(outcome, 9) == shown
+    assert text(outcome, 9).splitlines() == [
+        shown,
+        "  /p/x is not a picture",
+        "  /p/d cannot be listed; its pictures stay",
+    ]
+    assert "  moved: /p/from -> /p/to" in text(outcome, 9, would=True)
+    assert changes(outcome)
+    assert changes(Outcome(Plan(unplaced={"k": "/p/k"})))
+    assert not changes(Outcome(refused={"/p/x": "no"}))

@@ -1,0 +1,169 @@
+import shutil
+import threading
+
+import pytest
+from folders import counts, held, names, put
+
+from diptych import Collection
+from diptych.collection.sync import run, tree
+
+
+@pytest.fixture
+def text(diptych, artifact, store):
+    """`text(folder)` runs the command without --json."""
+    return lambda *words: diptych("index", "sync", *words, "--store", store, "--model", artifact, "--threads", 1)
+
+
+@pytest.fixture
+def many(tmp_path, photo_bytes):
+    """A folder with 30 pictures."""
+    for seed in range(30):
+        put(tmp_path / "many" / f"{seed}.png", photo_bytes(seed, (40, 40), "PNG"))
+    return tmp_path / "many"
+
+
+def test_the_counts_are_one_line_and_reasons_follow(text, folder, store):
+    assert text(folder).out == ("8 new, 0 changed, 0 moved, 0 removed, 0 unchanged, 0 refused; 8 pictures in all\n")
+    (folder / "1.jpg").write_text("a text")
+    (folder / "2.jpg").unlink()
+    result = text(folder)
+    first, second = result.out.splitlines()
+    assert (result.code, first) == (
+        1,
+        "0 new, 0 changed, 0 moved, 2 removed, 6 unchanged, 1 refused; 6 pictures in all",
+    )
+    assert second.startswith(f"  {folder}/1.jpg is not a picture")
+
+
+def test_a_missing_folder_changes_nothing_and_no_model_is_loaded(text, folder, store, monkeypatch):
+    text(folder)
+    before = held(store)
+    monkeypatch.setattr("diptych.cli.sync.load", lambda args: pytest.fail("loaded"))
+    for wrong, what in ((folder / "none", "does not exist"), (folder / "1.jpg", "is a file")):
+        result = text(folder, wrong)
+        assert (result.code, result.out) == (1, "")
+        assert result.err == (f"diptych: error: expected a folder to follow, and {wrong} {what}; nothing was changed\n")
+    assert held(store) == before
+
+
+def test_a_folder_that_has_become_empty_is_refused_until_it_is_allowed(text, sync, folder, store):
+    text(folder)
+    shutil.rmtree(folder)
+    folder.mkdir()
+    before = held(store)
+    result = text(folder)
+    assert (result.code, result.out) == (1, "")
+    assert f"{folder} has no picture any more, and 8 of the collection lay there; none was removed" in result.err
+    assert "--allow-removal" in result.err
+    dry = text(folder, "--dry-run")
+    assert dry.code == 1
+    assert "it would be refused without --allow-removal" in dry.out
+    assert held(store) == before
+    assert counts(sync(folder, "--allow-removal")) == {"removed": 8}
+
+
+def test_half_of_a_large_folder_may_not_go_unasked_though_other_pictures_came(text, sync, many, store, photo_bytes):
+    sync(many)
+    before = held(store)
+    for seed in range(21):
+        (many / f"{seed}.png").unlink()
+    put(many / "new.png", photo_bytes(99, (40, 40), "PNG"))
+    result = text(many)
+    assert (result.code, result.out) == (1, "")
+    assert f"21 of the 30 pictures that lay in {many} are not there any more; none was removed" in result.err
+    assert held(store) == before, "nothing was added either"
+    assert counts(sync(many, "--allow-removal")) == {"new": 1, "removed": 21, "unchanged": 9}
+
+
+def test_one_picture_in_the_place_of_many_is_asked_about_and_an_edit_of_each_is_not(
+    text, sync, many, store, photo_bytes
+):
+    sync(many)
+    for seed in range(30):
+        put(many / f"{seed}.png", photo_bytes(100 + seed, (40, 40), "PNG"))
+    assert counts(sync(many)) == {"changed": 30}
+    before = held(store)
+    for seed in range(30):
+        put(many / f"{seed}.png", photo_bytes(99, (40, 40), "PNG"))
+    for _ in range(2):
+        result = text(many)
+        assert result.code == 1
+        assert "29 of the 3" in result.err
+        assert held(store).items() >= before.items()
+    assert counts(sync(many, "--allow-removal")) == {"changed": 30, "unchanged": 1, "copies": 29}
+
+
+def test_a_renamed_folder_is_no_removal(sync, many, store, cost):
+    sync(many)
+    (many / "all").mkdir()
+    for path in many.glob("*.png"):
+        path.rename(many / "all" / path.name)
+    cost()
+    assert counts(sync(many)) == {"moved": 30}
+    assert cost() == (30, 0)
+
+
+def test_a_disk_that_goes_in_the_middle_removes_nothing(sync, many, store, monkeypatch):
+    sync(many)
+    listed = tree.listed
+
+    def unmounting(roots):
+        found = listed(roots)
+        many.rename(many.with_name("away"))
+        return found
+
+    monkeypatch.setattr(run, "listed", unmounting)
+    before = held(store)
+    result = sync(many, "--checksum")
+    assert (result.code, result.json["error"]["code"]) == (1, "sync")
+    assert "does not exist; nothing was changed" in result.json["error"]["message"]
+    assert held(store) == before
+
+
+def test_while_another_process_writes_it_is_refused_with_its_name_and_a_hint(text, folder, store, scorer):
+    with Collection.open(store, scorer, create=True):
+        result = text(folder)
+    assert result.code == 1
+    assert "is being written by process" in result.err
+    assert "A service follows folders itself: diptych serve --sync FOLDER" in result.err
+
+
+def test_dry_run_and_every_are_wrong_together_and_seconds_are_above_zero(text, folder):
+    for words in (("--dry-run", "--every", 3), ("--every", 0), ("--every", "soon")):
+        assert text(folder, *words).code == 2
+
+
+def test_following_says_a_line_a_change_and_goes_on_after_failures(
+    spawn, artifact, folder, store, photo_bytes, tmp_path
+):
+    process = spawn(*("index", "sync", folder, "--store", store, "--model", artifact, "--threads", 1, "--every", 0.1))
+    said: list[str] = []
+    errors: list[str] = []
+    for stream, lines in ((process.stdout, said), (process.stderr, errors)):
+        threading.Thread(target=lambda s=stream, to=lines: to.extend(iter(s.readline, "")), daemon=True).start()
+
+    def until(lines, number, part):
+        for _ in range(600):
+            if len(lines) >= number:
+                assert part in lines[number - 1], lines
+                return
+            threading.Event().wait(0.05)
+        raise AssertionError(f"no line {number} with {part!r}: {said} {errors}")
+
+    until(errors, 1, f"following {folder} every 0.1 s; Ctrl-C ends it")
+    until(said, 1, "8 new")
+    put(folder / "9.jpg", photo_bytes(9))
+    until(said, 2, "1 new, 0 changed")
+    (folder / "9.jpg").rename(folder / "nine.jpg")
+    until(said, 3, "1 moved")
+    folder.rename(tmp_path / "away")
+    until(errors, 2, "does not exist; nothing was changed; trying again every 0.1 s")
+    (tmp_path / "away").rename(folder)
+    until(said, 4, "0 removed, 9 unchanged")
+    (folder / "1.jpg").write_text("a text")
+    until(said, 5, "1 removed, 8 unchanged, 1 refused")
+    until(errors, 3, "1.jpg is not a picture")
+    process.terminate()
+    assert process.wait(60) == 0
+    assert (len(said), len(errors)) == (5, 3)
+    assert "nine.jpg" in names(store, folder)

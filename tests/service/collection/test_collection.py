@@ -1,0 +1,262 @@
+import hashlib
+import threading
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from diptych import Collection, Scorer
+from diptych.collection.rebuild import rebuild
+from diptych.errors import ModelMismatchError, StoreError, UnknownPictureError
+from diptych_runtime.errors import PictureError
+
+
+def ids(collection: Collection) -> list[str]:
+    return [record.id for record in collection.list(1000)]
+
+
+def found(collection: Collection, query) -> list[str]:
+    return [match.id for match in collection.search(query, top=1000).matches]
+
+
+def test_a_picture_is_found_by_itself_and_its_record_says_what_it_is(tmp_path, scorer, photo_bytes):
+    data = photo_bytes(1, (97, 61), "PNG")
+    with Collection.open(tmp_path / "store", scorer, create=True) as collection:
+        added = collection.add(data, path="one.png", metadata={"label": "a"}, keep_bytes=True)
+        assert added.created
+        assert added.id == hashlib.sha256(data).hexdigest()[:32]
+        record = collection.get(added.id)
+        assert (record.path, record.width, record.height, record.metadata) == ("one.png", 97, 61, {"label": "a"})
+        assert record.bytes_kept
+        assert collection.content(added.id) == (data, "image/png")
+        (match,) = collection.search(data).matches
+        assert match.id == added.id
+        assert match.similarity == pytest.approx(1.0, abs=1e-3)
+        assert match.metadata == {"label": "a"}
+
+
+def test_adding_the_same_content_again_changes_nothing(collection, gallery):
+    before = ids(collection), collection.store.sequence()
+    again = list(collection.add_files(gallery.rglob("*.jpg")))
+    assert not any(added.created for added in again)
+    assert (ids(collection), collection.store.sequence()) == before
+    copy = gallery / "copy.jpg"
+    copy.write_bytes((gallery / "01.jpg").read_bytes())
+    assert not collection.add(copy).created
+
+
+def test_the_same_content_twice_in_one_batch_is_one_picture(tmp_path, scorer, photo_bytes):
+    for name in ("a.jpg", "b.jpg"):
+        (tmp_path / name).write_bytes(photo_bytes(1))
+    with Collection.open(tmp_path / "store", scorer, create=True) as collection:
+        added = list(collection.add_files([tmp_path / "a.jpg", tmp_path / "b.jpg"]))
+        assert [one.created for one in added] == [True, False]
+        assert len(collection) == len(collection.index) == 1
+
+
+def test_each_bad_picture_gives_one_clear_error_and_leaves_the_collection_as_it_was(collection, bad_pictures, gallery):
+    before = ids(collection), collection.store.sequence(), len(collection.index)
+    for path in bad_pictures.values():
+        with pytest.raises(PictureError, match=path.name):
+            collection.add(path)
+    refused: list[tuple[Path, PictureError]] = []
+    files = [*bad_pictures.values(), gallery / "01.jpg"]
+    added = list(collection.add_files(files, on_error=lambda path, error: refused.append((path, error))))
+    assert [one.created for one in added] == [False]
+    assert [path for path, _ in refused] == list(bad_pictures.values())
+    assert all(path.name in str(error) for path, error in refused)
+    assert (ids(collection), collection.store.sequence(), len(collection.index)) == before
+
+
+def test_a_removed_picture_is_never_found_again(collection, gallery, scorer):
+    path = gallery / "04.jpg"
+    (match, *_) = collection.search(path, top=1, candidates=0).matches
+    assert collection.remove(match.id)
+    assert not collection.remove(match.id)
+    assert match.id not in found(collection, path)
+    with pytest.raises(UnknownPictureError, match=match.id):
+        collection.get(match.id)
+    collection.close()
+    with Collection.open(collection.directory, scorer) as again:
+        assert match.id not in found(again, path)
+        assert again.add(path).created
+        assert match.id in found(again, path)
+
+
+def test_reopening_finds_everything_with_or_without_the_cache(collection, gallery, scorer, caplog):
+    expected = found(collection, gallery / "01.jpg")
+    collection.close()
+    with Collection.open(collection.directory, scorer) as again:
+        assert found(again, gallery / "01.jpg") == expected
+    assert not caplog.records
+    (collection.directory / "candidates.faiss").unlink()
+    with Collection.open(collection.directory, scorer) as again:
+        assert found(again, gallery / "01.jpg") == expected
+    assert "rebuilt from the database (12)" in caplog.text
+
+
+def test_a_reader_beside_the_writer_sees_what_is_added_and_removed(collection, scorer, photo_bytes):
+    with Collection.open(collection.directory, scorer, read_only=True) as reader:
+        added = collection.add(photo_bytes(50))
+        assert added.id in found(reader, photo_bytes(50))
+        collection.remove(added.id)
+        assert added.id not in found(reader, photo_bytes(50))
+        with pytest.raises(StoreError, match="opened for reading only"):
+            reader.add(photo_bytes(51))
+
+
+def test_searches_go_on_while_pictures_are_added_and_removed(collection, photo_bytes):
+    stop, faults = threading.Event(), []
+    steady = set(ids(collection))
+
+    def read():
+        while not stop.is_set():
+            try:
+                if not steady <= set(found(collection, photo_bytes(3))):
+                    faults.append("a picture was not found")
+            except Exception as error:
+                faults.append(repr(error))
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for seed in range(100, 115):
+        collection.remove(collection.add(photo_bytes(seed)).id)
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert not faults
+    assert set(ids(collection)) == steady
+
+
+def test_another_model_is_refused_with_the_command_that_helps(collection, other_artifact):
+    collection.close()
+    other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
+    with pytest.raises(ModelMismatchError, match=rf"diptych index rebuild --store {collection.directory}"):
+        Collection.open(collection.directory, other)
+
+
+def test_rebuilding_embeds_from_files_and_kept_bytes_and_reports_what_is_missing(
+    collection, gallery, other_artifact, photo_bytes
+):
+    kept = collection.add(photo_bytes(60), keep_bytes=True).id
+    lost = collection.add(photo_bytes(61)).id
+    (gallery / "01.jpg").unlink()
+    (gallery / "02.jpg").write_bytes(photo_bytes(62))
+    collection.close()
+    other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
+    failures = {}
+    report = rebuild(
+        collection.directory, other, on_error=lambda record, error: failures.update({record.id: str(error)})
+    )
+    assert (report.embedded, report.failed, report.pictures) == (11, 3, 14)
+    assert "01.jpg does not exist" in " ".join(failures.values())
+    assert "02.jpg has changed since it was added" in " ".join(failures.values())
+    assert "added without a file or its bytes" in failures[lost]
+    with pytest.raises(ModelMismatchError, match="3 of the 14 pictures"):
+        Collection.open(collection.directory, other)
+    rebuild(collection.directory, other, drop=True)
+    with Collection.open(collection.directory, other) as again:
+        assert len(again) == 11
+        assert kept in found(again, photo_bytes(60))
+
+
+def test_rebuilding_everything_with_the_same_model_changes_no_answer(collection, gallery):
+    before = collection.search(gallery / "01.jpg", top=12).matches
+    report = collection.rebuild(everything=True)
+    assert (report.embedded, report.failed) == (12, 0)
+    assert collection.search(gallery / "01.jpg", top=12).matches == before
+
+
+def test_content_is_never_that_of_another_file(collection, gallery, photo_bytes):
+    id = collection.add(gallery / "05.jpg").id
+    assert collection.content(id)[0] == (gallery / "05.jpg").read_bytes()
+    (gallery / "05.jpg").write_bytes(photo_bytes(99))
+    with pytest.raises(UnknownPictureError, match="has changed since it was added"):
+        collection.content(id)
+    (gallery / "05.jpg").unlink()
+    with pytest.raises(UnknownPictureError, match=r"05.jpg does not exist"):
+        collection.content(id)
+
+
+def test_bytes_that_come_later_are_kept_too(collection, gallery):
+    path = gallery / "05.jpg"
+    (added,) = collection.add_files([path], keep_bytes=True)
+    data = path.read_bytes()
+    path.unlink()
+    assert collection.content(added.id) == (data, "image/jpeg")
+
+
+def test_a_thumbnail_is_a_small_jpeg_of_the_upright_picture(tmp_path, scorer, photo):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    buffer = BytesIO()
+    photo(1, (300, 100)).save(buffer, "JPEG", exif=exif)
+    with Collection.open(tmp_path / "store", scorer, create=True) as collection:
+        id = collection.add(buffer.getvalue(), keep_bytes=True).id
+        assert (collection.get(id).width, collection.get(id).height) == (100, 300)
+        with Image.open(BytesIO(collection.thumbnail(id, 60))) as small:
+            assert (small.format, small.size) == ("JPEG", (20, 60))
+
+
+def test_pixels_in_memory_can_be_added(tmp_path, scorer, photo):
+    with Collection.open(tmp_path / "store", scorer, create=True) as collection:
+        first = collection.add(photo(1), keep_bytes=True)
+        assert not collection.add(np.asarray(photo(1))).created
+        assert collection.content(first.id)[1] == "image/png"
+
+
+def test_metadata_must_be_json(collection, photo_bytes):
+    for bad in ({"x": object()}, {"x": float("nan")}, ["x"]):
+        with pytest.raises(ValueError, match="metadata must be a dict of JSON values"):
+            collection.add(photo_bytes(70), metadata=bad)
+    assert len(collection) == 12
+
+
+def test_listing_goes_page_by_page_and_refuses_unknown_beginnings(collection):
+    everything = ids(collection)
+    first = collection.list(5)
+    assert [record.id for record in first + collection.list(100, first[-1].id)] == everything
+    with pytest.raises(UnknownPictureError, match="has no picture 'nobody'"):
+        collection.list(5, "nobody")
+    with pytest.raises(ValueError, match="limit must be at least 1"):
+        collection.list(0)
+
+
+def test_verify_finds_what_is_damaged(collection):
+    assert collection.verify().healthy
+    with collection.store._transaction() as connection:
+        connection.execute("UPDATE pictures SET embedding=zeroblob(length(embedding)) WHERE row=2")
+        connection.execute("UPDATE pictures SET bytes=x'00' WHERE row=3")
+        connection.execute("UPDATE pictures SET tokens=x'00' WHERE row=4")
+    verdict = collection.verify()
+    assert not verdict.healthy
+    text = "\n".join(verdict.problems)
+    assert "its embedding has the length 0, expected 1" in text
+    assert "its kept bytes have another digest" in text
+    assert "its features are cut short" in text
+    assert collection.rebuild().embedded == 2, "the one whose tokens have a wrong size and the one of other embedding"
+    assert len(collection.verify().problems) == 1, "kept bytes cannot be made anew"
+
+
+def test_stats_count(collection, scorer):
+    stats = collection.stats()
+    assert stats["pictures"] == stats["index"]["count"] == 12
+    assert stats["revisions"] == {scorer.runtime.revision: 12}
+    assert stats["model"]["revision"] == scorer.runtime.revision
+    assert stats["disk_bytes"] > 0
+
+
+def test_a_disk_that_does_not_take_the_cache_costs_no_picture(collection, scorer, photo_bytes, monkeypatch, caplog):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("diptych.store.index.cache.write_durably", full)
+    id = collection.add(photo_bytes(80)).id
+    collection.close()
+    assert "the index cache was not written: No space left on device" in caplog.text
+    monkeypatch.undo()
+    with Collection.open(collection.directory, scorer) as again:
+        assert id in found(again, photo_bytes(80))

@@ -1,0 +1,135 @@
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from diptych.collection.ingest import (
+    BATCH,
+    BATCH_BYTES,
+    METADATA_BYTES,
+    METADATA_DEPTH,
+    Arrival,
+    Known,
+    batches,
+    checked_metadata,
+    full_path,
+    receive,
+    rows,
+)
+from diptych.pictures.content import Content
+from diptych.store.sqlite.database import Store
+from diptych_runtime.errors import PictureError
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store.open(tmp_path / "store", create=True) as store:
+        yield store
+
+
+def sized(folder: Path, *sizes: int) -> list[Path]:
+    """Files of these sizes that take no room on the disk."""
+    paths = [folder / f"{place:03d}" for place in range(len(sizes))]
+    for path, size in zip(paths, sizes, strict=True):
+        path.touch()
+        os.truncate(path, size)
+    return paths
+
+
+def nested(depth: int) -> dict:
+    return {"in": nested(depth - 1)} if depth > 1 else {"in": 1}
+
+
+def test_batches_keep_the_order_and_hold_at_most_64_files(tmp_path):
+    paths = sized(tmp_path, *[1] * (2 * BATCH + 3))
+    found = list(batches(iter(paths)))
+    assert [len(batch) for batch in found] == [BATCH, BATCH, 3]
+    assert [path for batch in found for path in batch] == paths
+    assert list(batches([])) == []
+
+
+def test_large_files_make_small_batches_and_the_largest_one_alone(tmp_path):
+    half, over = BATCH_BYTES // 2, BATCH_BYTES + 1
+    paths = sized(tmp_path, half, half, 1, over, over, 1, half)
+    assert [[path.name for path in batch] for batch in batches(paths)] == [
+        ["000", "001"],
+        ["002"],
+        ["003"],
+        ["004"],
+        ["005", "006"],
+    ]
+
+
+def test_a_file_that_is_gone_still_comes_through_to_be_refused_by_name(tmp_path):
+    assert list(batches([tmp_path / "gone.jpg"])) == [[tmp_path / "gone.jpg"]]
+
+
+def test_what_is_there_already_is_recognised_by_its_bytes_and_not_decoded_again(store, scorer, photo_bytes):
+    data = photo_bytes(1)
+    new = receive(data, store, scorer, name=None, keep=False)
+    assert isinstance(new, Content)
+    assert new.data is None, "nobody keeps them"
+    store.insert(rows([Arrival(new, "/a.jpg", {"n": 1})], scorer))
+    assert receive(data, store, scorer, name=None, keep=False) == Known(new.id, None)
+    assert receive(data, store, scorer, name=None, keep=True) == Known(new.id, data)
+
+
+def test_rows_are_made_of_the_new_ones_only_and_hold_what_the_scorer_gives(store, scorer, photo_bytes):
+    contents = [receive(photo_bytes(seed), store, scorer, name=None, keep=seed == 2) for seed in (1, 2)]
+    made = rows([Arrival(Known("0" * 32, b"x"), None, {}), *(Arrival(one, None, {}) for one in contents)], scorer)
+    panels = scorer.encode([photo_bytes(1), photo_bytes(2)])
+    assert [row.data for row in made] == [None, photo_bytes(2)]
+    for row, embedding, tokens in zip(made, panels.embeddings, panels.tokens, strict=True):
+        assert np.array_equal(np.frombuffer(row.embedding, "<f4"), embedding)
+        assert np.array_equal(np.frombuffer(row.tokens, "<f2"), tokens.ravel())
+        assert row.revision == scorer.runtime.revision
+    assert rows([], scorer) == rows([Arrival(Known("0" * 32, None), None, {})], scorer) == []
+
+
+def test_a_file_whose_name_is_not_utf_8_is_refused_in_words_that_can_be_printed(tmp_path, store, scorer, photo_bytes):
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.jpg"))
+    path.write_bytes(photo_bytes(1))
+    with pytest.raises(PictureError, match="has a name that is not UTF-8; rename it") as caught:
+        receive(path, store, scorer, name=str(path), keep=False)
+    assert str(caught.value).encode().startswith(os.fsencode(tmp_path) + rb"/caf\udce9.jpg has")
+
+
+def test_metadata_comes_back_as_json_keeps_it_and_is_the_callers_own_no_more():
+    given = {"tags": ("a", "b"), 3: None, "ä": [1.5, {"x": True}]}
+    kept = checked_metadata(given)
+    assert kept == {"tags": ["a", "b"], "3": None, "ä": [1.5, {"x": True}]}
+    given["ä"].clear()  # type: ignore[union-attr]
+    assert kept["ä"] == [1.5, {"x": True}]
+    assert checked_metadata(None) == {}
+
+
+def test_metadata_that_nobody_could_read_back_is_refused():
+    assert checked_metadata(nested(METADATA_DEPTH)) == nested(METADATA_DEPTH)
+    with pytest.raises(ValueError, match="nested 100 levels deep"):
+        checked_metadata(nested(METADATA_DEPTH + 1))
+    filled = {"x": "ä" * (METADATA_BYTES // 2 - 5)}
+    assert checked_metadata(filled) == filled
+    with pytest.raises(ValueError, match="may have 65,536 bytes as JSON, and this has 65,537"):
+        checked_metadata({"x": filled["x"] + "ä"})
+    looped: dict = {}
+    looped["self"] = [looped]
+    for bad in (
+        {"x": "\ud800"},
+        {"\udfff": 1},
+        {"x": float("inf")},
+        {"x": {1}},
+        "x",
+        looped,
+        nested(900),
+        {1: 10**5000},
+    ):
+        with pytest.raises(ValueError, match="metadata"):
+            checked_metadata(bad)  # type: ignore[arg-type]
+
+
+def test_a_path_is_kept_absolute_and_without_detours_but_through_its_links(tmp_path, monkeypatch):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    monkeypatch.chdir(tmp_path / "folder")
+    assert full_path("../link/./a.jpg") == str(tmp_path / "link" / "a.jpg")

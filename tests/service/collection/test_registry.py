@@ -1,0 +1,336 @@
+import logging
+import random
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from diptych import Collection, Scorer
+from diptych.collection.registry import Collections, Summary
+from diptych.collection.root import collections_in
+from diptych.errors import (
+    CollectionKeptError,
+    CollectionNameError,
+    DamagedCollectionError,
+    StoreError,
+    UnknownCollectionError,
+)
+from diptych.store.sqlite.schema import DATABASE
+
+
+@pytest.fixture
+def root(tmp_path) -> Path:
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def collections(root, scorer):
+    """Two collections, of which "shoes" has two pictures."""
+    with Collections.open(root, scorer) as opened:
+        opened.create("shoes")
+        opened.create("bags")
+        yield opened
+
+
+def fill(collections: Collections, name: str, *contents: bytes) -> None:
+    with collections.using(name) as collection:
+        for data in contents:
+            collection.add(data, keep_bytes=True)
+
+
+def damage(root: Path, name: str) -> bytes:
+    """Spoil the head of a collection's database; gives what it was."""
+    path = root / name / DATABASE
+    whole = path.read_bytes()
+    path.write_bytes(b"no database at all" + whole[18:])
+    return whole
+
+
+def test_what_is_made_is_there_after_a_new_start(root, scorer, photo_bytes):
+    with Collections.open(root, scorer) as collections:
+        assert collections.names() == []
+        assert collections.create("shoes")
+        assert not collections.create("shoes")
+        fill(collections, "shoes", photo_bytes(1), photo_bytes(2))
+        assert collections.summary("shoes") == Summary(
+            "shoes", 2, collections.summary("shoes").disk_bytes, 2, fault=None
+        )
+    with Collections.open(root, scorer) as collections:
+        assert [(one.name, one.pictures) for one in collections.summaries()] == [("shoes", 2)]
+    with Collection.open(root / "shoes", scorer) as alone:
+        assert len(alone) == 2
+
+
+def test_a_picture_belongs_to_one_collection_only(collections, photo_bytes):
+    fill(collections, "shoes", photo_bytes(1))
+    with collections.using("shoes") as shoes, collections.using("bags") as bags:
+        assert len(shoes.search(photo_bytes(1)).matches) == 1
+        assert bags.search(photo_bytes(1)).matches == []
+
+
+def test_without_a_name_the_only_one_is_meant_or_else_that_called_default(root, scorer):
+    with Collections.open(root, scorer) as collections:
+        with pytest.raises(UnknownCollectionError, match="no collection is called 'default'; there is none yet"):
+            collections.resolve(None)
+        collections.create("shoes")
+        assert collections.resolve(None) == "shoes"
+        collections.create("bags")
+        with pytest.raises(CollectionNameError, match="as there are several; there are bags, shoes"):
+            collections.resolve(None)
+        with pytest.raises(UnknownCollectionError, match="no collection is called 'boots'; there are bags, shoes"):
+            collections.resolve("boots")
+        collections.create("default")
+        assert collections.resolve(None) == "default"
+        assert collections.resolve("bags") == "bags"
+
+
+def test_one_collection_is_called_default_and_stays_its_owners(collection):
+    one = Collections.of(collection)
+    assert (one.names(), one.fixed) == (["default"], True)
+    with one.using(None) as found, one.using("default") as named:
+        assert found is named is collection
+    for change in (lambda: one.create("shoes"), lambda: one.remove("default", 12)):
+        with pytest.raises(StoreError, match="start `diptych serve --collections ROOT`"):
+            change()
+    one.close()
+    assert len(collection) == 12
+    assert Collections.of(one) is one
+    assert Collections.of(None).names() == []
+
+
+def test_a_name_that_is_a_path_makes_nothing_outside(root, scorer, collection, collections):
+    for name in ("../store", "shoes/x", str(collection.directory), ""):
+        with pytest.raises(CollectionNameError):
+            collections.create(name)
+    assert collections_in(root) == ["bags", "shoes"]
+
+
+def test_only_as_many_pictures_are_removed_as_were_said_to_go(collections, root, photo_bytes):
+    fill(collections, "shoes", photo_bytes(1), photo_bytes(2))
+    for said in (0, 1, 3):
+        with pytest.raises(CollectionKeptError, match=f": 2, and {said} were said to go; nothing was"):
+            collections.remove("shoes", said)
+    with collections.using("shoes") as shoes:
+        assert len(shoes.search(photo_bytes(1)).matches) == 2
+    collections.remove("shoes", 2)
+    collections.remove("bags")
+    assert collections.names() == []
+    assert [path.name for path in root.iterdir()] == ["service.lock"]
+    with pytest.raises(UnknownCollectionError):
+        collections.remove("shoes", 2)
+    assert collections.create("shoes")
+    assert collections.summary("shoes").pictures == 0
+
+
+def test_photos_beside_a_store_are_never_removed_with_it(collections, root, photo_bytes):
+    (root / "bags" / "holiday").mkdir()
+    (root / "bags" / "holiday" / "1.jpg").write_bytes(photo_bytes(1))
+    with pytest.raises(CollectionKeptError, match="holds what is not Diptych's: holiday; nothing was removed"):
+        collections.remove("bags")
+    assert (root / "bags" / "holiday" / "1.jpg").read_bytes() == photo_bytes(1)
+    fill(collections, "bags", photo_bytes(2))  # it is in use as before
+    (root / "bags" / "holiday").rename(root / "holiday")
+    collections.remove("bags", 1)
+    assert (root / "holiday" / "1.jpg").is_file()
+    assert collections.names() == ["shoes"]
+
+
+def test_who_is_at_a_collection_ends_before_it_is_removed_and_nobody_else_gets_it(collections, photo_bytes):
+    fill(collections, "shoes", photo_bytes(1))
+    with ThreadPoolExecutor(1) as pool:
+        with collections.using("shoes") as shoes:
+            removal = pool.submit(collections.remove, "shoes", 1)
+            limit = time.monotonic() + 20
+            while "shoes" in collections.opened():
+                assert time.monotonic() < limit
+                time.sleep(0.005)
+            with pytest.raises(UnknownCollectionError, match="shoes is being removed"), collections.using("shoes"):
+                pass
+            with collections.using("bags") as bags:
+                assert len(bags) == 0
+            assert len(shoes.search(photo_bytes(1)).matches) == 1
+            assert not removal.done()
+        removal.result(20)
+    assert collections.names() == ["bags"]
+
+
+def test_a_collection_that_somebody_stays_at_is_kept_and_given_out_again(collections, photo_bytes):
+    with collections.using("shoes"), pytest.raises(CollectionKeptError, match="is still being used; try again"):
+        collections.remove("shoes", patience=0.01)
+    fill(collections, "shoes", photo_bytes(1))
+    assert collections.summary("shoes").pictures == 1
+
+
+def test_what_is_added_while_a_removal_waits_is_not_lost(collections, photo_bytes):
+    with ThreadPoolExecutor(1) as pool:
+        with collections.using("shoes") as shoes:
+            removal = pool.submit(collections.remove, "shoes")
+            while "shoes" in collections.opened():
+                time.sleep(0.005)
+            shoes.add(photo_bytes(1), keep_bytes=True)
+        with pytest.raises(CollectionKeptError, match=": 1, and 0 were said to go"):
+            removal.result(20)
+    assert collections.summary("shoes").pictures == 1
+
+
+def test_a_damaged_collection_takes_no_other_down_and_is_opened_when_it_is_mended(root, scorer, photo_bytes, caplog):
+    with Collections.open(root, scorer) as collections:
+        for name in ("bags", "shoes"):
+            collections.create(name)
+            fill(collections, name, photo_bytes(1))
+    whole = damage(root, "bags")
+    with caplog.at_level(logging.ERROR):
+        again = Collections.open(root, scorer)
+    assert "the collection bags could not be opened" in caplog.text
+    with again as collections:
+        assert collections.names() == ["bags", "shoes"]
+        assert list(collections.opened()) == ["shoes"]
+        assert list(collections.damaged()) == ["bags"]
+        summary = collections.summary("bags")
+        assert (summary.pictures, summary.generation) == (None, None)
+        assert "file is not a database" in str(summary.fault)
+        mend = f"`diptych index rebuild --store {root / 'bags'}`"
+        for use in (
+            lambda: collections.using("bags").__enter__(),
+            lambda: collections.remove("bags", 1),
+            lambda: collections.create("bags"),
+        ):
+            with pytest.raises(DamagedCollectionError) as caught:
+                use()
+            assert mend in str(caught.value)
+        with pytest.raises(CollectionNameError):
+            collections.resolve(None)
+        (root / "bags" / DATABASE).write_bytes(whole)
+        assert not collections.create("bags")
+        assert collections.damaged() == {}
+        assert collections.summary("bags").pictures == 1
+
+
+def test_a_collection_of_another_model_is_mended_by_the_command_that_is_named(
+    root, artifact, other_artifact, scorer, diptych, photo_bytes
+):
+    other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
+    with Collections.open(root, other) as collections:
+        collections.create("old")
+        fill(collections, "old", photo_bytes(1))
+    with Collections.open(root, scorer) as collections:
+        assert "were embedded by another model" in collections.damaged()["old"]
+        with pytest.raises(DamagedCollectionError, match=f"index rebuild --store {root / 'old'}"):
+            collections.using("old").__enter__()
+        rebuild = ("index", "rebuild", "--store", root / "old", "--model", artifact, "--threads", 1)
+        assert diptych(*rebuild).code == 0
+        assert not collections.create("old")
+        with collections.using("old") as old:
+            assert len(old.search(photo_bytes(1)).matches) == 1
+
+
+def test_damage_that_nobody_foresaw_takes_no_other_down(root, scorer, monkeypatch, caplog):
+    with Collections.open(root, scorer) as collections:
+        collections.create("bags")
+        collections.create("shoes")
+    real = Collection.open
+
+    def broken(directory, *rest, **options):
+        if directory.name == "bags":
+            raise ZeroDivisionError("of a kind that no one has seen")
+        return real(directory, *rest, **options)
+
+    monkeypatch.setattr(Collection, "open", broken)
+    with caplog.at_level(logging.ERROR), Collections.open(root, scorer) as collections:
+        assert collections.damaged() == {"bags": "ZeroDivisionError: of a kind that no one has seen"}
+        assert list(collections.opened()) == ["shoes"]
+
+
+def test_a_write_to_one_collection_waits_for_none_to_another(collections, photo_bytes):
+    held, go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with collections.using("shoes") as shoes, shoes.store.changing:
+            held.set()
+            go.wait(20)
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(hold)
+        assert held.wait(20)
+        fill(collections, "bags", photo_bytes(1))
+        assert collections.create("hats")
+        assert not waiting.done()
+        go.set()
+        waiting.result(20)
+    assert collections.summary("bags").pictures == 1
+
+
+def test_the_same_collection_made_by_many_at_once_is_made_once(collections):
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(collections.create, ["hats"] * 16))
+    assert sum(made) == 1
+
+
+def test_closing_waits_for_those_who_are_at_a_collection(root, scorer, photo_bytes):
+    collections = Collections.open(root, scorer)
+    collections.create("shoes")
+    with ThreadPoolExecutor(1) as pool:
+        with collections.using("shoes") as shoes:
+            closing = pool.submit(collections.close)
+            while collections.opened():
+                time.sleep(0.005)
+            shoes.add(photo_bytes(1), keep_bytes=True)
+        closing.result(20)
+    with Collections.open(root, scorer) as again:
+        assert again.summary("shoes").pictures == 1
+
+
+MAKE_AND_REMOVE = """
+import sys
+from diptych import Scorer
+from diptych.collection.registry import Collections
+picture = open(sys.argv[3], "rb").read()
+with Collections.open(sys.argv[2], Scorer.load(sys.argv[1], provider="cpu", threads=1)) as collections:
+    number = int(sys.argv[4])
+    print("begin", flush=True)
+    while True:
+        name = f"c{number}"
+        number += 1
+        collections.create(name)
+        print("made", name, 0, flush=True)
+        with collections.using(name) as collection:
+            collection.add(picture, keep_bytes=True)
+        print("made", name, 1, flush=True)
+        if number % 3:
+            print("leaves", name, 0, flush=True)
+            collections.remove(name, 1)
+            print("gone", name, 0, flush=True)
+"""
+
+
+def test_kill_9_leaves_every_collection_whole_or_gone(artifact, scorer, environment, root, tmp_path, photo_bytes):
+    rng = random.Random(7)
+    (tmp_path / "picture.jpg").write_bytes(photo_bytes(1))
+    known: dict[str, tuple[str, int]] = {}
+    for begin in range(0, 6000, 1000):
+        given = (artifact, root, tmp_path / "picture.jpg", begin)
+        command = [sys.executable, "-c", MAKE_AND_REMOVE, *map(str, given)]
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "begin\n"
+            time.sleep(rng.uniform(0.05, 0.4))
+            process.kill()
+            for line in process.stdout.read().splitlines():
+                state, name, pictures = line.split()
+                known[name] = (state, int(pictures))
+        with Collections.open(root, scorer) as collections:
+            assert collections.damaged() == {}
+            there = {one.name: one.pictures for one in collections.summaries()}
+        for name, (state, pictures) in known.items():
+            if state == "made":
+                assert there[name] in (pictures, 1), name
+            elif state == "gone":
+                assert name not in there
+            else:
+                assert there.get(name, 1) == 1
+        assert sorted(path.name for path in root.iterdir()) == sorted([*there, "service.lock"])
+    assert len(known) >= 6

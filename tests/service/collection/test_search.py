@@ -1,0 +1,202 @@
+from copy import copy
+from dataclasses import replace
+from io import BytesIO
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from diptych import Scorer
+from diptych.collection.collection import Collection
+from diptych.collection.search import permuted, search
+from diptych_runtime.errors import PictureError
+
+
+@pytest.mark.parametrize(("looked_at", "total"), [(0, 5), (3, 5), (5, 5), (0, 0), (7, 11)])
+def test_reranking_permutes_the_first_k_and_leaves_the_rest_untouched(looked_at, total):
+    logits = np.random.default_rng(total).normal(size=looked_at).astype(np.float32)
+    order = permuted(logits, total)
+    assert sorted(order[:looked_at].tolist()) == list(range(looked_at))
+    assert order[looked_at:].tolist() == list(range(looked_at, total))
+    assert (np.diff(logits[order[:looked_at]]) <= 0).all()
+
+
+def test_equal_scores_keep_their_first_stage_order():
+    assert permuted(np.array([1, 2, 1, 2, 1], np.float32), 7).tolist() == [1, 3, 0, 2, 4, 5, 6]
+
+
+def test_a_search_reranks_k_candidates_and_leaves_the_rest_in_first_stage_order(collection, photo_bytes):
+    query = photo_bytes(20)
+    first = collection.search(query, top=12, candidates=0)
+    assert [match.id for match in first.matches] == [match.id for match in first.candidates]
+    assert all(match.relevance_score is None and match.raw_score is None for match in first.matches)
+    similarities = [match.similarity for match in first.matches]
+    assert similarities == sorted(similarities, reverse=True)
+
+    second = collection.search(query, top=12, candidates=5)
+    assert [match.id for match in second.candidates] == [match.id for match in first.candidates]
+    assert {match.id for match in second.matches[:5]} == {match.id for match in first.matches[:5]}
+    assert [match.id for match in second.matches[5:]] == [match.id for match in first.matches[5:]]
+    raw = [match.raw_score for match in second.matches[:5]]
+    assert raw == sorted(raw, reverse=True)
+    assert all(match.raw_score is None for match in second.matches[5:])
+    assert [match.rank for match in second.matches] == list(range(12))
+    assert [match.first_rank for match in second.candidates] == list(range(12))
+    assert {match.id: match.rank for match in second.matches} == {match.id: match.rank for match in second.candidates}
+
+
+def test_a_search_gives_the_scores_of_the_scorer(collection, scorer, photo_bytes):
+    query = photo_bytes(20)
+    for match in collection.search(query, top=5, candidates=12).matches:
+        picture = collection.content(match.id)[0]
+        assert match.raw_score == scorer.predict([(picture, query)], activation=False)[0]
+        assert match.relevance_score == scorer.predict([(query, picture)])[0]
+        assert match.similarity == pytest.approx(
+            float(scorer.encode([query]).embeddings[0] @ scorer.encode([picture]).embeddings[0]), abs=1e-6
+        )
+
+
+def test_top_is_cut_after_the_reranking_of_all_candidates(collection, photo_bytes):
+    query = photo_bytes(21)
+    everything = collection.search(query, top=12, candidates=12).matches
+    assert collection.search(query, top=2, candidates=12).matches == everything[:2]
+
+
+def test_a_search_times_its_stages(collection, photo_bytes):
+    timings = collection.search(photo_bytes(1)).timings
+    assert list(timings) == ["decode", "panel", "retrieve", "pair"]
+    assert all(seconds > 0 for seconds in timings.values())
+
+
+def test_wrong_numbers_and_bad_queries_are_refused(collection, bad_pictures, photo_bytes):
+    with pytest.raises(ValueError, match="top=0"):
+        collection.search(photo_bytes(1), top=0)
+    with pytest.raises(ValueError, match="candidates=-1"):
+        collection.search(photo_bytes(1), candidates=-1)
+    for path in bad_pictures.values():
+        with pytest.raises(PictureError, match=path.name):
+            collection.search(path)
+
+
+def test_enough_stops_at_the_candidate_that_makes_as_many_as_asked_for_and_leaves_the_rest_as_it_was(
+    collection, photo_bytes
+):
+    query = photo_bytes(20)
+    exact = collection.search(query, top=12, candidates=10)
+    assert exact.looked_at == 10
+    by_place = sorted((match for match in exact.matches if match.raw_score is not None), key=lambda m: m.first_rank)
+    relevance = [match.relevance_score for match in by_place]
+    for top in (1, 3):
+        for enough in (*relevance, 1.0):
+            reached = [place for place, score in enumerate(relevance) if score >= enough]
+            expected = reached[top - 1] + 1 if len(reached) >= top else 10
+            found = collection.search(query, top=top, candidates=10, enough=enough)
+            assert found.looked_at == expected
+            best = sorted(by_place[:expected], key=lambda match: -match.raw_score)
+            assert [match.id for match in found.matches] == [match.id for match in best[:top]]
+
+
+@pytest.mark.parametrize("enough", [0, -0.1, 1.1, float("nan")])
+def test_what_is_enough_is_a_probability(enough, collection, photo_bytes):
+    with pytest.raises(ValueError, match="enough is a relevance above 0 and at most 1"):
+        collection.search(photo_bytes(1), enough=enough)
+
+
+def test_a_filter_leaves_nothing_but_what_meets_it_in_the_order_it_would_have(scorer, photo_bytes, tmp_path):
+    with Collection.open(tmp_path / "store", scorer, create=True) as filtered:
+        for seed in range(12):
+            filtered.add(photo_bytes(seed), metadata={"seed": seed, "kind": "even" if seed % 2 == 0 else "odd"})
+        everything = filtered.search(photo_bytes(20), top=12, candidates=5)
+        even = filtered.search(photo_bytes(20), top=12, candidates=3, filter={"kind": "even"})
+        assert len(even.matches) == 6
+        expected = [match.id for match in everything.candidates if match.metadata["kind"] == "even"]
+        assert [match.id for match in even.candidates] == expected
+        assert even.looked_at == 3
+        assert filtered.search(photo_bytes(20), filter={"seed": {"$gt": 99}}).matches == []
+        assert [record.metadata["seed"] for record in filtered.list(2, filter={"seed": {"$gte": 7}})] == [7, 8]
+        after = filtered.list(1, filter={"seed": 8})[0].id
+        assert [record.metadata["seed"] for record in filtered.list(9, after, filter={"kind": "odd"})] == [9, 11]
+        with pytest.raises(ValueError, match="expected one of"):
+            filtered.search(photo_bytes(1), filter={"a": {"$near": 3}})
+
+
+def test_a_search_finds_candidates_by_what_is_asked(artifact_of_two, photo_bytes, tmp_path):
+    scorer = Scorer.load(str(artifact_of_two), provider="cpu", threads=1)
+    with Collection.open(tmp_path / "store", scorer, create=True) as collection:
+        for number in range(12):
+            collection.add(photo_bytes(number), keep_bytes=True)
+    for question in ("copy", "thing"):
+        with Collection.open(tmp_path / "store", scorer.asking(question)) as asked:
+            for match in asked.search(photo_bytes(20), top=12, candidates=0).matches:
+                stored = scorer.encode([asked.content(match.id)[0]]).embeddings[0]
+                query = asked.scorer.runtime.queries(scorer.encode([photo_bytes(20)]).embeddings)[0]
+                assert match.similarity == pytest.approx(float(query @ stored), abs=1e-6)
+
+
+def asking(scorer: Scorer, **settings) -> Scorer:
+    """A scorer whose question is searched for in another way."""
+    view, runtime = copy(scorer), copy(scorer.runtime)
+    question = replace(runtime.manifest.questions[runtime.question], **settings)
+    runtime.manifest = replace(runtime.manifest, questions=runtime.manifest.questions | {runtime.question: question})
+    runtime._answer(runtime.question)
+    view.runtime = runtime
+    return view
+
+
+def pasted(photo: bytes) -> Image.Image:
+    """A photo in the corner of a larger picture of noise."""
+    noise = np.random.default_rng(0).integers(0, 255, (300, 400, 3), np.uint8)
+    canvas = Image.fromarray(noise)
+    canvas.paste(Image.open(BytesIO(photo)).resize((240, 180)), (0, 0))
+    return canvas
+
+
+def test_a_query_is_looked_for_in_its_crops_and_the_better_look_counts(collection, photo_bytes):
+    query = pasted(photo_bytes(3))
+    plain = collection.scorer
+    cropped = asking(plain, crops=0.6)
+    whole = search(collection.backend, plain, query, top=12, candidates=12)
+    found = search(collection.backend, cropped, query, top=12, candidates=12)
+    views = plain.encode_pixels(cropped.query_pixels(query))
+    assert len(views.embeddings) == 6
+    by_id = {match.id: match for match in whole.matches}
+    better = 0
+    for match in found.matches:
+        tokens, embedding = collection.panel(match.id)
+        cosines = plain.runtime.queries(views.embeddings) @ embedding
+        assert match.similarity == pytest.approx(float(cosines.max()), abs=1e-6)
+        once, best = by_id[match.id].raw_score, match.raw_score
+        assert once is not None
+        assert best is not None
+        looks = [once]
+        if view := int(cosines.argmax()):
+            looks.append(float(plain.logits(views.tokens[view][None], tokens[None])[0]))
+        assert best == max(looks)
+        better += best > once
+    assert better, "no crop saw more than the whole"
+
+
+def test_a_relevance_is_held_against_the_rivals_in_the_list_and_the_score_of_the_pair_is_not(
+    scorer, photo_bytes, tmp_path
+):
+    held = asking(scorer, cohort=1.0, level=-3.0)
+    with Collection.open(tmp_path / "many", scorer, create=True) as many:
+        for seed in range(20):
+            many.add(photo_bytes(seed))
+        query = photo_bytes(3)
+        plain = search(many.backend, scorer, query, top=20, candidates=20).matches
+        among = search(many.backend, held, query, top=20, candidates=20).matches
+        enough = search(many.backend, held, query, top=20, candidates=20, enough=1.0).matches
+    assert [(match.id, match.raw_score) for match in among] == [(match.id, match.raw_score) for match in plain]
+    raw = np.array([match.raw_score for match in plain], np.float32)
+    shift = np.clip(raw[5:15].mean() + 3.0, -3, 3)
+    assert abs(shift) > 0.1
+    relevance = [match.relevance_score for match in among]
+    assert relevance == pytest.approx(scorer.relevance(raw - shift).tolist(), abs=1e-6)
+    assert [match.relevance_score for match in enough] == [match.relevance_score for match in plain]
+
+
+def test_among_few_there_are_no_rivals(collection, photo_bytes):
+    held = asking(collection.scorer, cohort=1.0, level=-3.0)
+    found = [search(collection.backend, by, photo_bytes(3), top=9, candidates=12) for by in (collection.scorer, held)]
+    assert found[0].matches == found[1].matches

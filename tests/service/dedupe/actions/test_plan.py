@@ -1,0 +1,163 @@
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from diptych.dedupe.actions import plan as plan_module
+from diptych.dedupe.actions.move_file import move
+from diptych.dedupe.actions.plan import carry_out, planned
+from diptych.dedupe.actions.undo_log import read
+from diptych.dedupe.find import Group, Member
+from diptych.errors import DedupeError
+from diptych.pictures.content import picture_id
+from diptych.pictures.walk import TRASH
+
+
+@pytest.fixture
+def roots(tmp_path):
+    return [tmp_path / "one" / "photos", tmp_path / "two" / "photos"]
+
+
+@pytest.fixture
+def groups(roots, picture):
+    """Two groups: a keeper in each root, copies of the first in both."""
+
+    def file(root, name, text):
+        path = roots[root] / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return picture(path=str(path), root=root, id=picture_id(hashlib.sha256(text.encode()).hexdigest()))
+
+    first = Group(
+        file(0, "a.jpg", "a"), (Member(file(0, "b/a.jpg", "a"), 1.0, True), Member(file(1, "c.jpg", "c"), 0.99, False))
+    )
+    return [first, Group(file(1, "d.jpg", "d"), (Member(file(1, "e.jpg", "e"), 0.99, False),))]
+
+
+def names(plan, tmp_path):
+    return [(step.picture.path[-5:], str(step.target.relative_to(tmp_path))) for step in plan.steps]
+
+
+def test_relative_paths_are_kept_below_the_target_and_roots_apart(groups, roots, tmp_path):
+    plan = planned(groups, roots, to=tmp_path / "out")
+    assert names(plan, tmp_path) == [
+        ("a.jpg", "out/photos/b/a.jpg"),
+        ("c.jpg", "out/photos-2/c.jpg"),
+        ("e.jpg", "out/photos-2/e.jpg"),
+    ]
+    single = planned(groups[1:], roots[1:] * 2, to=tmp_path / "out")
+    assert single.steps[0].target.name == "e.jpg"
+    assert not (tmp_path / "out").exists(), "nothing is done yet"
+
+
+def test_what_is_deleted_goes_into_a_trash_folder_of_its_own_root_first(groups, roots, bytes_of):
+    plan = planned(groups, roots, to=None)
+    assert plan.act == "delete"
+    assert all(step.target.is_relative_to(roots[step.picture.root] / TRASH) for step in plan.steps)
+    outcome = carry_out(plan)
+    assert (outcome.done, outcome.left) == (3, [])
+    assert all(step.target.exists() and not Path(step.picture.path).exists() for step in plan.steps)
+    assert [entry.source for entry in read(plan.journal).entries] == [step.picture.path for step in plan.steps]
+
+
+def test_the_keepers_stay(groups, roots, tmp_path):
+    carry_out(planned(groups, roots, to=tmp_path / "out"))
+    assert all(Path(group.keeper.path).exists() for group in groups)
+
+
+def test_a_file_that_changed_or_vanished_is_left_alone(groups, roots, tmp_path):
+    Path(groups[0].others[0].picture.path).write_text("b")
+    Path(groups[0].others[1].picture.path).unlink()
+    outcome = carry_out(planned(groups, roots, to=tmp_path / "out"))
+    assert outcome.done == 1
+    assert [entry["reason"] for entry in outcome.left] == ["has changed since it was scored", "is gone"]
+    assert Path(groups[0].others[0].picture.path).read_text() == "b"
+
+
+def test_nothing_of_a_group_goes_whose_keeper_changed_or_is_gone(groups, roots, tmp_path):
+    Path(groups[0].keeper.path).write_text("b")
+    Path(groups[1].keeper.path).unlink()
+    outcome = carry_out(planned(groups, roots, to=tmp_path / "out"))
+    assert outcome.done == 0
+    assert [entry["reason"].partition(", ")[0] for entry in outcome.left] == ["the one to keep"] * 3
+    assert all(Path(member.picture.path).exists() for group in groups for member in group.others)
+
+
+def test_what_is_at_the_target_already_is_not_overwritten(groups, roots, tmp_path):
+    there = tmp_path / "out" / "photos-2" / "e.jpg"
+    there.parent.mkdir(parents=True)
+    there.write_text("older")
+    outcome = carry_out(planned(groups, roots, to=tmp_path / "out"))
+    assert (outcome.done, there.read_text()) == (2, "older")
+    assert outcome.left[0]["reason"] == f"there is a file at {there} already"
+
+
+def test_a_choice_goes_instead_beside_what_stays_of_its_group(groups, roots, tmp_path):
+    chosen = [groups[0].keeper.path, groups[0].others[0].picture.path]
+    plan = planned(groups, roots, to=tmp_path / "out", chosen=chosen)
+    assert [step.picture.path for step in plan.steps] == chosen
+    assert {step.keeper.path for step in plan.steps} == {groups[0].others[1].picture.path}
+
+
+def test_a_choice_that_leaves_nothing_or_is_in_no_group_is_refused(groups, roots, tmp_path):
+    everything = [groups[1].keeper.path, groups[1].others[0].picture.path]
+    with pytest.raises(DedupeError, match=r"all 2 pictures of the group of .*d\.jpg are listed; leave one"):
+        planned(groups, roots, to=tmp_path / "out", chosen=everything)
+    with pytest.raises(DedupeError, match=r"1 of the listed files are in no group of this run, /x\.jpg"):
+        planned(groups, roots, to=tmp_path / "out", chosen=["/x.jpg"])
+
+
+def test_a_target_inside_a_folder_is_refused(groups, roots):
+    with pytest.raises(DedupeError, match=r"lies in .*one/photos, where the next run would find it"):
+        planned(groups, roots, to=roots[0] / "out")
+
+
+def test_a_journal_that_cannot_be_written_moves_nothing(groups, roots, tmp_path):
+    (tmp_path / "out").write_text("a file")
+    with pytest.raises(DedupeError, match=r"the journal .* cannot be written: .*; nothing was moved"):
+        carry_out(planned(groups, roots, to=tmp_path / "out"))
+    assert all(Path(member.picture.path).exists() for group in groups for member in group.others)
+
+
+def test_a_journal_that_cannot_go_on_stops_and_says_how_to_undo(groups, roots, tmp_path, monkeypatch):
+    from diptych.dedupe.actions.undo_log import Journal
+
+    note, noted = Journal.note, []
+
+    def full(self, entry):
+        if noted:
+            raise OSError(28, "No space left on device")
+        noted.append(entry)
+        note(self, entry)
+
+    monkeypatch.setattr(Journal, "note", full)
+    with pytest.raises(DedupeError, match="No space left on device; 1 were moved, `diptych dedupe --undo"):
+        carry_out(planned(groups, roots, to=tmp_path / "out"))
+    assert Path(groups[1].others[0].picture.path).exists()
+
+
+def test_a_file_is_as_it_was_when_its_bytes_are(groups, roots, tmp_path):
+    for group in groups:
+        Path(group.keeper.path).touch()
+    assert carry_out(planned(groups, roots, to=tmp_path / "out")).done == 3
+
+
+def test_a_file_that_is_saved_anew_just_before_it_goes_stays(groups, roots, tmp_path, monkeypatch):
+    victim = Path(groups[1].others[0].picture.path)
+
+    def saved(source: Path, target: Path, id: str) -> None:
+        if source == victim:
+            victim.write_text("edited")
+        move(source, target, id)
+
+    monkeypatch.setattr(plan_module, "move", saved)
+    outcome = carry_out(planned(groups, roots, to=tmp_path / "out"))
+    assert outcome.left == [{"path": str(victim), "reason": "has changed since it was scored"}]
+    assert victim.read_text() == "edited"
+
+
+def test_the_journal_says_what_was_kept(groups, roots, tmp_path):
+    plan = planned(groups, roots, to=tmp_path / "out")
+    carry_out(plan)
+    kept = [(step.keeper.path, step.keeper.id) for step in plan.steps]
+    assert [(entry.keeper, entry.keeper_id) for entry in read(plan.journal).entries] == kept

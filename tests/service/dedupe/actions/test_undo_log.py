@@ -1,0 +1,283 @@
+import hashlib
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from diptych.dedupe.actions.move_file import HELD, PART, held_of, parts_of
+from diptych.dedupe.actions.undo_log import Entry, Journal, Outcome, Past, empty, read, undo
+from diptych.errors import DedupeError
+from diptych.pictures.content import picture_id
+from diptych.pictures.walk import TRASH
+
+
+def left(path: Path, ending: str) -> Path:
+    """A name that a killed move leaves beside a path."""
+    return path.with_name(f".{path.name}.{'0' * 32}{ending}")
+
+
+def id_of(data: bytes) -> str:
+    return picture_id(hashlib.sha256(data).hexdigest())
+
+
+def put_aside(root: Path) -> Path:
+    """A folder of one picture that was kept and one that was put aside; the folder of that one and of the journal."""
+    trash = root / TRASH / "1"
+    trash.mkdir(parents=True)
+    (root / "kept.jpg").write_bytes(b"kept")
+    (trash / "a.jpg").write_bytes(b"a")
+    entry = (root / "a.jpg", trash / "a.jpg", id_of(b"a"), root / "kept.jpg", id_of(b"kept"))
+    with Journal.begin(trash / "journal.jsonl", "delete", [root / TRASH], [root]) as journal:
+        journal.note(Entry(*map(str, entry)))
+    return trash
+
+
+@pytest.fixture
+def moved(tmp_path):
+    """Three files that were moved, as a journal tells it."""
+    entries, keeper = [], tmp_path / "kept.jpg"
+    keeper.write_bytes(b"kept")
+    for name in ("a.jpg", "b/c.jpg", "b/d.jpg"):
+        source, target = tmp_path / "from" / name, tmp_path / "to" / TRASH / name
+        source.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(name.encode())
+        entries.append(Entry(str(source), str(target), id_of(name.encode()), str(keeper), id_of(b"kept")))
+    return Past("delete", [tmp_path / "to" / TRASH], [tmp_path / "from"], entries)
+
+
+def test_what_is_noted_is_read_again_in_order(tmp_path):
+    path, entries = tmp_path / "new" / "j.jsonl", [Entry(f"/a/{n}\n", f"/b/{n}", "0" * 32) for n in range(3)]
+    with Journal.begin(path, "move", [Path("/b")], [Path("/a")]) as journal:
+        for entry in entries:
+            journal.note(entry)
+            assert read(path).entries[-1] == entry, "on the disk at once"
+    assert read(path) == Past("move", [Path("/b")], [Path("/a")], entries)
+
+
+def test_every_note_is_synced_before_it_returns(tmp_path, monkeypatch):
+    synced, fsync = [], os.fsync
+    with Journal.begin(tmp_path / "j.jsonl", "move", [], []) as journal:
+        monkeypatch.setattr("os.fsync", lambda descriptor: synced.append(descriptor) or fsync(descriptor))
+        journal.note(Entry("/a", "/b", "0"))
+    assert len(synced) == 1
+
+
+def test_a_last_line_that_was_cut_short_does_not_count(tmp_path):
+    path = tmp_path / "j.jsonl"
+    with Journal.begin(path, "move", [], []) as journal:
+        journal.note(Entry("/a", "/b", "0"))
+        journal.note(Entry("/c", "/d", "0"))
+    path.write_bytes(path.read_bytes()[:-9])
+    assert read(path).entries == [Entry("/a", "/b", "0")]
+
+
+def test_a_journal_is_never_written_over(tmp_path):
+    (tmp_path / "j.jsonl").write_text("old")
+    with pytest.raises(DedupeError, match="cannot be written: File exists; nothing was moved"):
+        Journal.begin(tmp_path / "j.jsonl", "move", [], [])
+
+
+@pytest.mark.parametrize("content", ["", "a text\n", "[]\n", '{"journal": 1}\n', json.dumps({"journal": 9}) + "\n"])
+def test_what_is_no_journal_is_refused(tmp_path, content):
+    (tmp_path / "j.jsonl").write_text(content)
+    with pytest.raises(DedupeError, match=r"is no journal of `diptych dedupe`|is a journal of format 9"):
+        read(tmp_path / "j.jsonl")
+    with pytest.raises(DedupeError, match="none cannot be read: No such file"):
+        read(tmp_path / "none")
+
+
+def test_undoing_puts_all_back_clears_the_folders_and_may_be_done_again(moved, tmp_path, bytes_of):
+    assert undo(moved) == Outcome(done=3)
+    assert bytes_of(tmp_path / "from") == {"a.jpg": b"a.jpg", "b/c.jpg": b"b/c.jpg", "b/d.jpg": b"b/d.jpg"}
+    assert list((tmp_path / "to").iterdir()) == [], "the folder that was made goes, the one above it stays"
+    assert undo(moved) == Outcome(already=3)
+
+
+def test_undoing_overwrites_nothing_and_says_so(moved, tmp_path):
+    source = Path(moved.entries[1].source)
+    source.write_bytes(b"something new")
+    outcome = undo(moved)
+    assert (outcome.done, source.read_bytes()) == (2, b"something new")
+    assert outcome.left[0]["path"] == moved.entries[1].target
+    assert "another file" in outcome.left[0]["reason"]
+    assert Path(moved.entries[1].target).read_bytes() == b"b/c.jpg"
+
+
+def test_a_move_that_was_killed_between_its_two_steps_is_undone(moved):
+    first, second, third = moved.entries
+    os.link(first.target, first.source)
+    left(Path(second.source), HELD).write_bytes(Path(second.target).read_bytes())  # across file systems
+    left(Path(third.target), PART).write_bytes(b"half")
+    assert undo(moved) == Outcome(done=1, already=2)
+    assert all(Path(entry.source).exists() and not Path(entry.target).exists() for entry in moved.entries)
+    assert parts_of(Path(third.target)) == []
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_an_undo_that_was_killed_is_taken_up_again(moved, linked):
+    for entry in moved.entries:
+        target, held = Path(entry.target), left(Path(entry.target), HELD)
+        target.rename(held)
+        if linked:
+            os.link(held, entry.source)
+    assert len(empty(moved).left) == 3
+    assert undo(moved) == (Outcome(done=3) if not linked else Outcome(already=3))
+    for entry in moved.entries:
+        assert id_of(Path(entry.source).read_bytes()) == entry.id
+        assert held_of(Path(entry.target)) == []
+
+
+def test_a_file_that_is_nowhere_is_told(moved):
+    Path(moved.entries[0].target).unlink()
+    outcome = undo(moved)
+    assert (outcome.done, len(outcome.left)) == (2, 1)
+    assert outcome.left[0]["reason"].startswith("it is neither there nor at ")
+
+
+def test_emptying_deletes_what_was_put_aside_and_nothing_else(moved, tmp_path):
+    other = Path(moved.entries[1].target).with_name("other.jpg")
+    other.write_bytes(b"not in the journal")
+    assert empty(moved) == Outcome(done=3)
+    assert [path for path in (tmp_path / "to").rglob("*") if path.is_file()] == [other]
+    assert empty(moved) == Outcome(already=3)
+    assert len(undo(moved).left) == 3
+
+
+def test_emptying_leaves_a_move_that_was_cut_short(moved):
+    os.link(moved.entries[0].target, moved.entries[0].source)
+    outcome = empty(moved)
+    assert (outcome.done, outcome.left[0]["path"]) == (2, moved.entries[0].target)
+    assert Path(moved.entries[0].source).exists()
+
+
+def test_what_changed_since_it_was_put_aside_is_neither_deleted_nor_put_back(moved):
+    changed = Path(moved.entries[0].target)
+    changed.write_bytes(b"edited")
+    outcome = empty(moved)
+    assert (outcome.done, [one["path"] for one in outcome.left]) == (2, [str(changed)])
+    assert outcome.left[0]["reason"] == "it has changed since it was scored; look at it before you delete it"
+    outcome = undo(moved)
+    assert outcome.left[-1] == {
+        "path": str(changed),
+        "reason": "it has changed since it was scored; it is left where it is",
+    }
+    assert changed.read_bytes() == b"edited"
+
+
+@pytest.mark.parametrize("what", ["gone", "changed", "the file itself"])
+def test_the_last_one_is_never_deleted(moved, what):
+    keeper = Path(moved.entries[0].keeper)
+    keeper.unlink()
+    if what == "changed":
+        keeper.write_bytes(b"another picture")
+    if what == "the file itself":
+        os.link(moved.entries[0].target, keeper)
+        moved = replace(moved, entries=[replace(moved.entries[0], keeper_id=moved.entries[0].id)])
+    outcome = empty(moved)
+    assert (outcome.done, outcome.already, len(outcome.left)) == (0, 0, len(moved.entries))
+    assert str(keeper) in outcome.left[0]["reason"]
+    assert all(Path(entry.target).exists() for entry in moved.entries)
+
+
+def test_a_journal_that_does_not_say_what_was_kept_can_be_undone_alone(moved, tmp_path):
+    path = tmp_path / "journal.jsonl"
+    rows = [{"source": entry.source, "target": entry.target, "id": entry.id} for entry in moved.entries]
+    first = {"journal": 1, "act": "delete", "began": "", "folders": [str(moved.folders[0])]}
+    path.write_text("".join(json.dumps(row) + "\n" for row in (first, *rows)))
+    with pytest.raises(DedupeError, match="which did not note what was kept"):
+        empty(read(path))
+    assert undo(read(path)) == Outcome(done=3)
+
+
+def test_a_folder_that_was_renamed_since_is_undone_and_emptied_where_it_is(tmp_path, bytes_of):
+    for act in (undo, empty):
+        root = tmp_path / act.__name__ / "photos"
+        put_aside(root)
+        renamed = root.rename(tmp_path / act.__name__ / "renamed")
+        assert act(read(renamed / TRASH / "1" / "journal.jsonl")) == Outcome(done=1)
+        expected = {"kept.jpg": b"kept"} | ({"a.jpg": b"a"} if act is undo else {})
+        assert {name: data for name, data in bytes_of(renamed).items() if TRASH not in name} == expected
+        assert not root.exists()
+
+
+@pytest.mark.parametrize("how", ["copied", "linked", "moved with the trash alone", "moved back by hand"])
+def test_where_the_journal_lies_elsewhere_files_go_where_they_were(tmp_path, how):
+    root = tmp_path / "photos"
+    trash = put_aside(root)
+    path = tmp_path / "journal.jsonl"
+    if how == "copied":
+        path.write_bytes((trash / "journal.jsonl").read_bytes())
+    elif how == "linked":
+        path.symlink_to(trash / "journal.jsonl")
+    elif how == "moved with the trash alone":
+        (tmp_path / "big").mkdir()
+        path = (root / TRASH).rename(tmp_path / "big" / TRASH) / "1" / "journal.jsonl"
+    else:
+        for file in trash.iterdir():
+            file.rename(root / file.name)
+        trash.rmdir()
+        path = root / "journal.jsonl"
+    expected = Outcome(already=1) if how == "moved back by hand" else Outcome(done=1)
+    assert undo(read(path)) == expected
+    assert (root / "a.jpg").read_bytes() == b"a"
+
+
+def test_a_file_that_was_held_when_a_move_was_killed_gets_its_name_back(moved):
+    first, second, _ = (Path(entry.source) for entry in moved.entries)
+    Path(moved.entries[0].target).rename(left(first, HELD))
+    Path(moved.entries[1].target).rename(left(second, HELD))
+    second.write_bytes(b"something new")
+    assert (empty(moved).done, len(empty(moved).left)) == (1, 2)
+    outcome = undo(moved)
+    assert (outcome.done, outcome.already, len(outcome.left)) == (0, 1, 2)
+    (held,) = held_of(second)
+    assert outcome.left[1] == {
+        "path": str(held),
+        "reason": f"there is another file at {second} by now; move that away first",
+    }
+    assert (first.read_bytes(), held.read_bytes()) == (b"a.jpg", b"b/c.jpg")
+
+
+def test_undoing_never_takes_the_last_name_of_a_file(moved, tmp_path):
+    """Whatever was done by hand meanwhile: moved back, or the folder made a link to where the files went."""
+    for entry in moved.entries:
+        Path(entry.target).rename(entry.source)
+    back = replace(moved, entries=[replace(entry, target=entry.source) for entry in moved.entries])
+    assert undo(back) == Outcome(already=3)
+    alias = tmp_path / "alias"
+    alias.symlink_to(tmp_path / "from")
+    entries = [replace(one, target=one.source.replace(f"{tmp_path}/from", str(alias))) for one in moved.entries]
+    assert undo(replace(moved, entries=entries)) == Outcome(already=3)
+    assert all(id_of(Path(entry.source).read_bytes()) == entry.id for entry in moved.entries)
+
+
+def test_a_link_where_the_file_was_is_left_and_so_is_the_file(moved):
+    for entry, leads in zip(moved.entries, ("target", "keeper", "target"), strict=True):
+        Path(entry.source).symlink_to(getattr(entry, leads))
+    outcome = undo(moved)
+    assert (outcome.done, outcome.already, len(outcome.left)) == (0, 0, 3)
+    assert all("there is a link at" in one["reason"] for one in outcome.left)
+    assert all(id_of(Path(entry.target).read_bytes()) == entry.id for entry in moved.entries)
+
+
+def test_undoing_in_a_copy_of_the_folder_deletes_nothing(moved):
+    for entry in moved.entries:
+        Path(entry.source).write_bytes(Path(entry.target).read_bytes())
+    outcome = undo(moved)
+    assert [one["reason"].partition(";")[0] for one in outcome.left] == [
+        f"the same picture is at {entry.source}" for entry in reversed(moved.entries)
+    ]
+    assert all(Path(entry.target).exists() for entry in moved.entries)
+
+
+def test_only_what_delete_put_aside_can_be_emptied(moved, tmp_path):
+    photo = tmp_path / "photo.jpg"
+    photo.write_bytes(b"a.jpg")
+    with pytest.raises(DedupeError, match="only what `--delete` put aside can be emptied"):
+        empty(replace(moved, act="move"))
+    inside = replace(moved, entries=[replace(moved.entries[0], target=str(photo))])
+    assert empty(inside).left[0]["reason"].startswith("it is not in a folder .diptych-trash any more")
+    assert photo.exists()

@@ -1,0 +1,67 @@
+import csv
+import json
+
+import pytest
+
+from diptych.dedupe.find import Duplicates, Group, Member
+from diptych.dedupe.report.table import COLUMNS, rows, summary, write
+from diptych.errors import DedupeError
+
+
+@pytest.fixture
+def found(picture):
+    keeper, exact, near, alone = (
+        picture(path=f"/p/{name}.jpg", bytes=size) for name, size in zip("abcd", (7, 7, 5, 3), strict=True)
+    )
+    groups = [Group(keeper, (Member(exact, 1.0, True), Member(near, 0.9991, False, "likely")))]
+    return Duplicates(groups, [keeper, exact, near, alone], [0, 1, 2, 3], [], 0.99, 0.94, 11, 4, {})
+
+
+def test_the_summary_counts_what_could_go(found):
+    data = summary(found, [{"path": "x", "reason": "y"}])
+    assert (data["pictures"], data["groups"], data["could_go"], data["exact"], data["bytes"]) == (4, 1, 2, 1, 12)
+    assert (data["pairs"], data["pairs_scored"], data["refused"]) == (11, 4, [{"path": "x", "reason": "y"}])
+
+
+def test_a_table_has_a_line_a_picture_the_keeper_first(found, tmp_path):
+    write(tmp_path / "g.csv", found, [])
+    with (tmp_path / "g.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert tuple(lines[0]) == COLUMNS
+    told = [tuple(line[name] for name in COLUMNS[:6]) for line in lines]
+    assert told == [
+        ("1", "/p/a.jpg", "1", "1.0", "same", "1"),
+        ("1", "/p/b.jpg", "0", "1.0", "same", "1"),
+        ("1", "/p/c.jpg", "0", "0.9991", "likely", "0"),
+    ]
+
+
+def test_json_has_the_same_lines_and_what_was_refused(found, tmp_path):
+    write(tmp_path / "g.json", found, [{"path": "x", "reason": "y"}])
+    document = json.loads((tmp_path / "g.json").read_text())
+    assert document["rows"] == list(rows(found.groups))
+    assert document["refused"] == [{"path": "x", "reason": "y"}]
+    assert document["rows"][0]["time"] == "2001-09-09T01:46:40+00:00"
+
+
+def test_a_name_with_commas_quotes_and_lines_comes_back_as_it_was(found, tmp_path, picture):
+    name = '/p/"a", b\nc\u2028<d>.jpg'
+    found.groups.append(Group(picture(path=name), ()))
+    for ending in ("csv", "json"):
+        write(tmp_path / f"g.{ending}", found, [])
+    with (tmp_path / "g.csv").open(newline="") as file:
+        assert list(csv.DictReader(file))[-1]["path"] == name
+    assert json.loads((tmp_path / "g.json").read_text())["rows"][-1]["path"] == name
+
+
+def test_a_disk_that_is_full_leaves_the_old_file_and_says_so(found, tmp_path, monkeypatch):
+    path = tmp_path / "g.csv"
+    path.write_text("old")
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(DedupeError, match=r"g\.csv cannot be written: No space left on device; nothing is left of it"):
+        write(path, found, [])
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("g.csv", "old")]

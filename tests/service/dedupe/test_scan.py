@@ -1,0 +1,171 @@
+import os
+import shutil
+
+import pytest
+
+from diptych import Collection
+from diptych.dedupe.pair_cache import Ledger
+from diptych.dedupe.scan import listed, resolved, survey
+from diptych.errors import DedupeError
+from diptych.pictures.content import describe, picture_id
+from diptych.pictures.walk import TRASH
+
+
+def never(path, reason):
+    pytest.fail(f"{path} was refused: {reason}")
+
+
+@pytest.fixture
+def look(tmp_path, scorer):
+    """`look(folder, ...)` is a survey of folders and what was refused, with one store for all calls."""
+
+    def run(*folders):
+        refused = []
+        roots = resolved(folders)
+        files = listed(roots, lambda path, reason: refused.append((path, reason)))
+        with (
+            Collection.open(tmp_path / "store", scorer, create=True) as collection,
+            Ledger(tmp_path / "store" / "dedupe.sqlite", scorer.runtime.revision) as ledger,
+        ):
+            seen = survey(roots, files, collection, ledger, refuse=lambda path, reason: refused.append((path, reason)))
+            assert collection.store.known([one.id for one in seen.pictures]) == {one.id for one in seen.pictures}
+        return seen, refused
+
+    return run
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """How often a picture was decoded."""
+    calls = []
+    monkeypatch.setattr(
+        "diptych.collection.ingest.describe", lambda *args, **words: calls.append(1) or describe(*args, **words)
+    )
+    return calls
+
+
+def names(folder, *roots):
+    return [file.path.removeprefix(f"{folder}/") for file in listed(resolved(roots or [folder]), never)]
+
+
+def test_files_are_listed_by_path_and_a_content_is_decoded_once(photos, look, decoded):
+    seen, refused = look(photos)
+    paths = [picture.path.removeprefix(f"{photos}/") for picture in seen.pictures]
+    assert paths == sorted(["a/1.jpg", "a/2.jpg", "a/3.jpg", "b/1 again.jpg", "b/c/1 once more.jpg", "b/2.jpg"])
+    assert (len({picture.id for picture in seen.pictures}), len(decoded), refused) == (3, 3, [])
+    assert (seen.new, seen.changed, seen.gone) == (6, 0, 0)
+
+
+def test_what_is_unchanged_is_not_even_read_again(photos, look, monkeypatch):
+    first, _ = look(photos)
+    monkeypatch.setattr("diptych.pictures.file_info.read_bytes", lambda *_: pytest.fail("it was read"))
+    again, _ = look(photos)
+    assert again.pictures == first.pictures
+    assert (again.new, again.changed, again.gone) == (0, 0, 0)
+
+
+def test_new_changed_and_removed_files_are_noticed_and_only_they_cost(photos, look, decoded, photo_bytes):
+    look(photos)
+    (photos / "a/3.jpg").unlink()
+    (photos / "a/2.jpg").write_bytes(photo_bytes(20))
+    (photos / "new.jpg").write_bytes(photo_bytes(21))
+    (photos / "b/2.jpg").rename(photos / "b/two.jpg")
+    decoded.clear()
+    seen, _ = look(photos)
+    assert (seen.new, seen.changed, seen.gone, len(decoded)) == (2, 1, 2, 2)
+    assert {path.name for path in photos.rglob("*.jpg")} == {os.path.basename(one.path) for one in seen.pictures}  # noqa: PTH119
+
+
+def test_an_edit_of_the_same_length_is_noticed_by_its_time(photos, look):
+    path = photos / "a/3.jpg"
+    before, _ = look(photos)
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1
+    path.write_bytes(data)
+    after, _ = look(photos)
+    assert (len(before.pictures), after.changed) == (6, 1)
+
+
+def test_unreadable_files_are_told_with_reasons_and_the_others_are_there(photos, look, bad_pictures):
+    shutil.copytree(bad_pictures["empty"].parent, photos / "bad")
+    shutil.copy(photos / "bad/text.jpg", photos / "bad/text2.jpg")
+    seen, refused = look(photos)
+    assert len(seen.pictures) == 6
+    reasons = {os.path.basename(path): reason for path, reason in refused}  # noqa: PTH119
+    assert reasons.keys() == {"empty.jpg", "text.jpg", "text2.jpg", "truncated.jpg", "bomb.png", "pixel.png"}
+    assert "damaged or cut short" in reasons["truncated.jpg"]
+    assert "megapixels" in reasons["bomb.png"]
+
+
+def test_a_file_that_vanishes_after_it_was_listed_is_told(photos, tmp_path, scorer):
+    roots, refused = resolved([photos]), []
+    files = listed(roots, never)
+    (photos / "a/1.jpg").unlink()
+    with Collection.open(tmp_path / "s", scorer, create=True) as collection, Ledger(None, "x") as ledger:
+        seen = survey(roots, files, collection, ledger, refuse=lambda path, reason: refused.append(path))
+    assert (len(seen.pictures), refused) == (5, [str(photos / "a/1.jpg")])
+
+
+def test_links_and_second_names_are_no_copies(photos):
+    (photos / "link.jpg").symlink_to(photos / "a/1.jpg")
+    (photos / "folder-link").symlink_to(photos / "a")
+    os.link(photos / "a/1.jpg", photos / "z.jpg")
+    assert "a/1.jpg" in names(photos)
+    assert not {"link.jpg", "folder-link/1.jpg", "z.jpg"} & set(names(photos))
+
+
+def test_a_folder_named_twice_or_within_another_counts_once(photos):
+    everything = names(photos)
+    assert names(photos, photos, photos / "a", photos / "b/..", photos) == everything
+    roots = resolved([photos / "a", photos])
+    assert {file.path: file.root for file in listed(roots, never)}[str(photos / "a/1.jpg")] == 0
+
+
+def test_trash_and_what_is_no_picture_by_its_name_is_passed_by(photos, photo_bytes):
+    for name in (f"{TRASH}/x/1.jpg", f"b/{TRASH}/1.jpg", "notes.txt", "raw.cr2"):
+        (photos / name).parent.mkdir(parents=True, exist_ok=True)
+        (photos / name).write_bytes(photo_bytes(1))
+    assert len(names(photos)) == 6
+
+
+def test_a_name_that_is_not_utf_8_is_refused_alone(photos, look, photo_bytes):
+    with open(os.fsencode(photos) + b"/caf\xe9.jpg", "wb") as file:  # noqa: PTH123
+        file.write(photo_bytes(9))
+    seen, refused = look(photos)
+    assert len(seen.pictures) == 6
+    assert refused == [(rf"{photos}/caf\udce9.jpg", "its name is not UTF-8; rename it")]
+
+
+def test_a_stop_keeps_what_was_done(photos, tmp_path, scorer, monkeypatch):
+    monkeypatch.setattr("diptych.collection.ingest.BATCH", 2)
+    roots = resolved([photos])
+    files = listed(roots, never)
+
+    def stop(_):
+        raise KeyboardInterrupt
+
+    with Collection.open(tmp_path / "s", scorer, create=True) as collection, Ledger(None, "x") as ledger:
+        with pytest.raises(KeyboardInterrupt):
+            survey(roots, files, collection, ledger, refuse=never, tick=stop)
+        assert len(ledger.files([str(photos)])) == len(collection) == 2
+        seen = survey(roots, files, collection, ledger, refuse=never)
+    assert (len(seen.pictures), seen.new) == (6, 4)
+
+
+@pytest.mark.parametrize(("name", "reason"), [("none", "does not exist"), ("a/1.jpg", "is a file")])
+def test_what_is_no_folder_is_refused(photos, name, reason):
+    with pytest.raises(DedupeError, match=f"expected a folder of pictures, and .*{name} {reason}"):
+        resolved([photos / name])
+
+
+def test_folders_without_pictures_are_refused(tmp_path):
+    with pytest.raises(DedupeError, match=r"there is no picture \(\.avif, \.bmp, .*\.webp\) in "):
+        listed(resolved([tmp_path]), never)
+
+
+def test_the_id_of_a_picture_is_that_of_the_collection(photos, look, scorer):
+    import hashlib
+
+    seen, _ = look(photos)
+    first = seen.pictures[0]
+    assert first.id == picture_id(hashlib.sha256((photos / "a/1.jpg").read_bytes()).hexdigest())

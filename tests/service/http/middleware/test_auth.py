@@ -1,0 +1,140 @@
+"""Who may ask for what."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+
+import pytest
+
+from diptych.http.app import create_app
+from diptych.http.middleware.auth import find_key, new_key, parse_key, written
+from diptych.http.middleware.outer import OPEN
+from diptych.http.settings import Settings
+
+READ, READER = new_key("reader", "read")
+ADMIN, OWNER = new_key("owner", "admin")
+CLOSED = Settings(keys=(READER, OWNER))
+
+
+def bearer(secret: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {secret}"}
+
+
+def test_a_key_is_random_and_its_line_has_not_the_secret():
+    assert new_key("a", "read")[0] != new_key("a", "read")[0]
+    assert len(READ) >= 43
+    assert READ not in written(READER)
+    assert parse_key(written(READER)) == READER
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        bearer(READ),
+        {"authorization": f"bearer   {READ}"},
+        {"X-API-Key": READ},
+        {"Authorization": "Basic " + base64.b64encode(f"anyone:{READ}".encode()).decode()},
+    ],
+)
+def test_a_secret_is_taken_in_three_ways(headers, serve):
+    with serve(CLOSED) as client:
+        assert client.get("/v1/models", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        bearer(READ[:-1]),
+        bearer(READER.digest),
+        {"X-API-Key": ""},
+        {"Authorization": f"Digest {READ}"},
+        {"Authorization": "Basic !!!"},
+        {"Authorization": "Basic " + base64.b64encode(READ.encode()).decode()},
+        {"Authorization": "Basic " + base64.b64encode(b"\xff\xfe:\xff").decode()},
+    ],
+)
+def test_without_a_known_key_every_route_is_closed_but_life_and_readiness(headers, serve, shelf, scorer):
+    paths = create_app(shelf, scorer).openapi()["paths"]
+    assert set(paths) > OPEN
+    with serve(CLOSED) as client:
+        for path, methods in {
+            **paths,
+            "/": {"get"},
+            "/page/app.js": {"get"},
+            "/openapi.json": {"get"},
+            "/x": {"get"},
+        }.items():
+            for method in methods:
+                answer = client.request(method, path.replace("{id}", "0" * 32), headers=headers)
+                if path in OPEN:
+                    assert answer.status_code in (200, 503)
+                    continue
+                assert answer.status_code == 401, (method, path)
+                assert answer.json()["error"]["type"] == "authentication_error"
+                challenges = answer.headers.get_list("www-authenticate")
+                assert [challenge.split()[0] for challenge in challenges] == ["Bearer", "Basic"]
+
+
+def test_a_read_key_asks_everything_and_changes_nothing(serve, collection, photo_bytes, data_uri):
+    stored, uri = collection.list(1)[0].id, data_uri(photo_bytes(1))
+    before = collection.stats()["sequence"]
+    with serve(CLOSED) as client:
+        assert client.post("/v1/search", files={"image": photo_bytes(1)}, headers=bearer(READ)).status_code == 200
+        score = client.post("/v1/score", json={"queries": uri, "documents": uri}, headers=bearer(READ))
+        assert score.status_code == 200
+        add = {"files": {"image": photo_bytes(30)}}
+        for method, path, body in [("POST", "/v1/images", add), ("DELETE", f"/v1/images/{stored}", {})]:
+            refused = client.request(method, path, headers=bearer(READ), **body)
+            assert refused.status_code == 403
+            assert refused.json()["error"]["code"] == "read_only_key"
+            assert collection.stats()["sequence"] == before
+        assert client.post("/v1/images", headers=bearer(ADMIN), **add).status_code == 201
+        assert client.delete(f"/v1/images/{stored}", headers=bearer(ADMIN)).status_code == 200
+
+
+def test_every_route_that_changes_something_asks_who_it_is(shelf, scorer):
+    routes = {
+        (method, path) for path, methods in create_app(shelf, scorer).openapi()["paths"].items() for method in methods
+    }
+    asking = {("post", "/v2/rerank")} | {
+        ("post", f"/v1/{name}") for name in ("score", "rerank", "search", "duplicates", "embeddings", "explain")
+    }
+    changing = {(method, path) for method, path in routes if method != "get"} - asking
+    assert changing == {
+        (method, f"/v1/{path}")
+        for method, path in [
+            ("post", "images"),
+            ("delete", "images/{id}"),
+            ("post", "collections"),
+            ("delete", "collections/{name}"),
+        ]
+    }
+
+
+def test_without_keys_everything_is_open(reader):
+    assert reader.get("/v1/models", headers=bearer("whatever")).status_code == 200
+
+
+def test_all_keys_are_compared_whichever_it_is(monkeypatch):
+    from starlette.datastructures import Headers
+
+    compared = []
+    real = hmac.compare_digest
+    monkeypatch.setattr(hmac, "compare_digest", lambda a, b: compared.append(a) or real(a, b))
+    assert find_key((READER, OWNER), Headers(bearer(READ))) == READER
+    assert find_key((READER, OWNER), Headers(bearer("wrong"))) is None
+    assert compared == [READER.digest, OWNER.digest] * 2
+
+
+def test_the_document_says_that_a_key_is_asked_for_and_where_not(shelf, scorer):
+    document = create_app(shelf, scorer, settings=CLOSED).openapi()
+    assert set(document["components"]["securitySchemes"]) == {"bearer", "basic", "header"}
+    assert document["security"] == [{"bearer": []}, {"basic": []}, {"header": []}]
+    free = {path for path, methods in document["paths"].items() for it in methods.values() if it.get("security") == []}
+    assert free == OPEN
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            assert ("401" in operation["responses"]) == (path not in OPEN)
+    assert "security" not in create_app(shelf, scorer).openapi()

@@ -1,0 +1,161 @@
+"""What arrives is bounded: in one request, in its time, and in all together."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from contextlib import contextmanager, suppress
+
+import pytest
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+
+from diptych.http.middleware.body_limits import Inlet
+from diptych.http.settings import Settings
+
+
+def sender(*chunks: bytes, pause: float = 0.0):
+    """An ASGI `receive` with these chunks as its body, each after a pause; after them the caller is gone."""
+    left = list(chunks)
+
+    async def receive():
+        if not left:
+            return {"type": "http.disconnect"}
+        await asyncio.sleep(pause)
+        return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
+
+    return receive
+
+
+async def take(receive, messages: int) -> int:
+    """Bytes that came in so many messages."""
+    return sum([len((await receive()).get("body", b"")) for _ in range(messages)])
+
+
+def headers(size: int | None = None) -> Headers:
+    return Headers({} if size is None else {"content-length": str(size)})
+
+
+def test_bytes_are_held_until_the_request_is_answered_however_it_ends():
+    inlet = Inlet(100, 1000, 10)
+
+    async def ask() -> None:
+        with inlet.bounded(headers(), sender(b"x" * 60, b"x" * 40)) as receive:
+            assert await take(receive, 1) == inlet.held == 60
+            assert await take(receive, 1) == 40
+            assert inlet.held == 100
+        assert inlet.held == 0
+        with suppress(ZeroDivisionError), inlet.bounded(headers(), sender(b"x" * 60)) as receive:
+            assert await take(receive, 1) == inlet.held
+            raise ZeroDivisionError
+        assert inlet.held == 0
+        with inlet.bounded(headers(), sender(b"x" * 101)) as receive:
+            with pytest.raises(HTTPException) as refused:
+                await take(receive, 1)
+            assert refused.value.status_code == 413
+
+    asyncio.run(ask())
+    assert inlet.held == 0
+
+
+def test_what_does_not_fit_beside_the_others_is_429_announced_or_not_and_fits_once_they_are_answered():
+    inlet = Inlet(100, 150, 10)
+
+    async def ask() -> None:
+        with inlet.bounded(headers(), sender(b"x" * 100)) as first:
+            await take(first, 1)
+            for announced, taken in ((51, 0), (None, 51)):
+                with inlet.bounded(headers(announced), sender(b"x" * 51)) as second:
+                    with pytest.raises(HTTPException) as refused:
+                        await take(second, 1)
+                    assert refused.value.status_code == 429
+                    assert refused.value.headers == {"Connection": "close", "Retry-After": "1"}
+                    assert f"hold {100 + taken} of 150 bytes" in refused.value.detail
+                assert inlet.held == 100
+            with inlet.bounded(headers(50), sender(b"x" * 50)) as third:
+                assert await take(third, 1) == 50
+        with inlet.bounded(headers(51), sender(b"x" * 51)) as again:
+            assert await take(again, 1) == 51
+
+    asyncio.run(ask())
+
+
+def test_a_body_that_is_alone_finds_room_however_little_there_is_for_all():
+    inlet = Inlet(100, 10, 10)
+
+    async def ask() -> None:
+        with inlet.bounded(headers(100), sender(b"x" * 60, b"x" * 40)) as first:
+            assert await take(first, 2) == 100
+            with inlet.bounded(headers(), sender(b"x")) as second:
+                with pytest.raises(HTTPException) as refused:
+                    await take(second, 1)
+                assert refused.value.status_code == 429
+
+    asyncio.run(ask())
+
+
+def test_a_promise_takes_no_room():
+    inlet = Inlet(100, 100, 10)
+
+    async def ask() -> None:
+        with inlet.bounded(headers(100), sender(b"x", pause=0.2)) as silent:
+            waiting = asyncio.create_task(take(silent, 1))
+            await asyncio.sleep(0.05)
+            with inlet.bounded(headers(100), sender(b"x" * 100)) as other:
+                assert await take(other, 1) == 100
+            await waiting
+
+    asyncio.run(ask())
+
+
+def test_a_body_that_drips_is_408_at_its_end_and_what_comes_after_a_body_may_take_its_time():
+    inlet = Inlet(1000, 1000, 0.2)
+
+    async def ask() -> None:
+        began = time.monotonic()
+        with inlet.bounded(headers(), sender(*[b"x"] * 100, pause=0.03)) as receive:
+            with pytest.raises(HTTPException) as refused:
+                await take(receive, 100)
+            assert refused.value.status_code == 408
+        assert 0.2 <= time.monotonic() - began < 1
+        with inlet.bounded(headers(), sender(b"x")) as receive:
+            await take(receive, 1)
+            await asyncio.sleep(0.3)
+            assert (await receive())["type"] == "http.disconnect"
+
+    asyncio.run(ask())
+
+
+@contextmanager
+def connection(client):
+    """A bare connection to the service, which a client that misbehaves has."""
+    with socket.create_connection((client.base_url.host, client.base_url.port), timeout=20) as line:
+        yield line
+
+
+def begin(line: socket.socket, size: int, data: bytes) -> None:
+    head = f"POST /v1/score HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\nContent-Length: {size}\r\n\r\n"
+    line.sendall(head.encode() + data)
+
+
+def test_a_service_ends_a_slow_body_and_refuses_what_would_not_fit_while_others_are_held(serve):
+    settings = Settings(body_bytes=100_000, bodies_bytes=150_000, body_seconds=3)
+    with serve(settings) as client, connection(client) as slow:
+        began = time.monotonic()
+        begin(slow, 100_000, b"[" + b" " * 90_000)
+        while "diptych_body_bytes 90001.0" not in client.get("/metrics").text:
+            assert time.monotonic() - began < 3, "it was not held"
+        refused = client.post("/v1/score", content=b" " * 70_000, headers={"content-type": "application/json"})
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        assert refused.json()["error"]["code"] == "overloaded"
+        assert client.get("/readyz").status_code == 200
+        answer = b""
+        while data := slow.recv(65536):
+            answer += data
+        assert 3 <= time.monotonic() - began < 10
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert b'"code":"body_too_slow"' in answer
+        allowed = client.post("/v1/score", content=b" " * 70_000, headers={"content-type": "application/json"})
+        assert allowed.status_code == 400, "which is what it is for"
+        assert "diptych_body_bytes 0.0" in client.get("/metrics").text

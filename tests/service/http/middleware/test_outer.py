@@ -1,0 +1,165 @@
+"""The edge around an application of a few lines."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Sequence
+from types import SimpleNamespace
+
+import pytest
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from diptych.http.middleware.auth import Key, new_key
+from diptych.http.middleware.body_limits import Inlet
+from diptych.http.middleware.outer import Edge
+from diptych.http.settings import Settings
+
+
+async def count(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers how many bytes it was sent."""
+    try:
+        body = await Request(scope, receive).body()
+    except HTTPException as error:
+        await Response(error.detail, error.status_code, error.headers)(scope, receive, send)
+        return
+    await Response(f"{len(body)} {scope['state']['request_id']}")(scope, receive, send)
+
+
+def ask(app, *chunks: bytes, method: str = "POST", limit: int = 100, keys: Sequence[Key] = (), **headers: object):
+    """The answer of the edge around `app`, and how many chunks of the body it took."""
+    pairs = [(name.replace("_", "-").encode(), str(value).encode("latin-1")) for name, value in headers.items()]
+    scope = {"type": "http", "method": method, "path": "/", "headers": pairs}
+    sent: list = []
+    waiting = list(chunks or [b""])
+
+    async def receive():
+        return {"type": "http.request", "body": waiting.pop(0), "more_body": bool(waiting)}
+
+    async def send(message) -> None:
+        sent.append(message)
+
+    asyncio.run(Edge(app, inlet=Inlet(limit, limit, 10), keys=keys)(scope, receive, send))
+    start, *rest = sent
+    marks = {name.decode(): value.decode() for name, value in start["headers"]}
+    text = b"".join(message["body"] for message in rest).decode()
+    return SimpleNamespace(status=start["status"], headers=marks, text=text, taken=max(1, len(chunks)) - len(waiting))
+
+
+def test_a_body_of_exactly_the_limit_passes_in_one_piece_or_in_many():
+    assert ask(count, b"x" * 100, content_length=100).text.startswith("100 ")
+    assert ask(count, *[b"x" * 10] * 10).text.startswith("100 ")
+
+
+def test_one_byte_more_is_refused_as_soon_as_it_comes_and_the_rest_is_not_taken():
+    answer = ask(count, *[b"x" * 10] * 10, b"y", *[b"z" * 10] * 50)
+    assert (answer.status, answer.taken) == (413, 11)
+    assert answer.headers["connection"] == "close"
+    assert answer.text == ("The body has more than 100 bytes; at most 100 are allowed. Send fewer or smaller pictures.")
+
+
+def test_an_announced_size_is_refused_before_a_byte_is_taken_and_a_false_one_helps_nobody():
+    announced = ask(count, b"x" * 10, content_length=12_345)
+    assert (announced.status, announced.taken) == (413, 0)
+    assert "The body has 12,345 bytes; at most 100 are allowed" in announced.text
+    for lie in (1, "none", "-7", "\u00b2"):
+        assert ask(count, b"x" * 60, b"x" * 60, content_length=lie).status == 413
+
+
+@pytest.mark.parametrize("id", ["a", "order-7", "A.b:c_d-9", "x" * 128])
+def test_a_well_formed_request_id_is_the_callers_in_header_and_state(id):
+    answer = ask(count, x_request_id=id)
+    assert answer.headers["x-request-id"] == answer.text.split()[1] == id
+
+
+@pytest.mark.parametrize("id", ["", "a b", "x" * 129, "a\nb", "<script>", "ä"])
+def test_any_other_request_id_is_replaced_by_a_new_one_each_time(id):
+    first, second = (ask(count, x_request_id=id).headers["x-request-id"] for _ in range(2))
+    assert len(first) == len(second) == 32
+    assert len({id, first, second}) == 3
+
+
+def test_a_write_from_another_site_never_reaches_the_application_and_a_look_does():
+    reached = []
+
+    async def note(scope: Scope, receive: Receive, send: Send) -> None:
+        reached.append(scope["method"])
+        await Response()(scope, receive, send)
+
+    for method in ("POST", "DELETE", "PUT", "GET", "HEAD", "OPTIONS"):
+        answer = ask(note, method=method, sec_fetch_site="cross-site")
+        assert answer.status == (200 if method in ("GET", "HEAD", "OPTIONS") else 403)
+        assert answer.headers["x-content-type-options"] == "nosniff"
+    assert ask(note, origin="http://other.example", host="ours.example").status == 403
+    for site in ("same-origin", "none"):
+        assert ask(note, sec_fetch_site=site).status == 200
+    assert reached == ["GET", "HEAD", "OPTIONS", "POST", "POST"]
+
+
+def test_the_safety_headers_are_on_every_answer_and_a_stricter_policy_of_the_route_stays():
+    own = Response(headers={"Content-Security-Policy": "sandbox"})
+    assert ask(own).headers["content-security-policy"] == "sandbox"
+    headers = ask(count).headers
+    assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
+    assert (headers["referrer-policy"], headers["cross-origin-resource-policy"]) == ("no-referrer", "same-origin")
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        ("of-alice", "200 in .* ms, request mine, key alice"),
+        ("wrong", "401 in .* ms, request mine, error unauthorized"),
+    ],
+)
+def test_a_line_of_the_log_has_the_request_and_who_asked_in_plain_text_too(caplog, sent, said):
+    secret, key = new_key("alice", "read")
+    with caplog.at_level("INFO", "diptych.access"):
+        ask(count, keys=[key], x_api_key=secret if sent == "of-alice" else sent, x_request_id="mine")
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "diptych.access"]
+    assert re.fullmatch(f"POST / {said}", line)
+    assert secret not in line
+
+
+def test_what_nobody_caught_is_in_the_log_under_the_id_of_the_answer_and_only_there(caplog):
+    async def fail(*_: object) -> None:
+        raise ZeroDivisionError("the secret of the house")
+
+    with caplog.at_level(logging.ERROR):
+        answer = ask(fail, x_request_id="order-7")
+    assert answer.status == 500
+    assert json.loads(answer.text)["error"]["request_id"] == "order-7"
+    assert "secret" not in answer.text
+    assert "request order-7 failed" in caplog.text
+    assert "the secret of the house" in caplog.text
+
+
+def test_an_answer_that_has_begun_is_not_followed_by_a_second_one():
+    async def break_off(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise ZeroDivisionError("halfway")
+
+    with pytest.raises(ZeroDivisionError, match="halfway"):
+        ask(break_off)
+
+
+def test_without_keys_a_name_that_is_not_ours_is_refused_and_with_them_or_for_health_it_does_not_matter(
+    shelf, scorer, running
+):
+    secret, key = new_key("reader", "read")
+    for settings, path, expected in (
+        (Settings(), "/info", 403),
+        (Settings(), "/healthz", 200),
+        (Settings(hosts=("rebound.example",)), "/info", 200),
+        (Settings(keys=(key,)), "/info", 200),
+    ):
+        with running(shelf, scorer, settings) as client:
+            answer = client.get(path, headers={"host": "rebound.example:8000", "x-api-key": secret})
+            assert answer.status_code == expected, answer.text
+            if expected == 403:
+                assert answer.json()["error"]["code"] == "unknown_host"
+                assert "DIPTYCH_HOSTS" in answer.json()["error"]["message"]

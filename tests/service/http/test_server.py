@@ -1,0 +1,311 @@
+import asyncio
+import base64
+import hashlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+from folders import put
+from started import until_ready
+
+from diptych.errors import SettingsError
+from diptych.http import server
+from diptych.http.middleware.auth import new_key, parse_key, written
+from diptych.http.server import bound
+from diptych.scoring.decode_pool import Workers
+
+
+def test_serve_answers_over_a_collection_it_makes_and_ends_when_it_is_told(artifact, port, spawn, tmp_path, diptych):
+    store, address = tmp_path / "store", f"http://127.0.0.1:{port}"
+    process = spawn("serve", "--store", store, "--port", port, "--model", artifact, "--threads", 1)
+    until_ready(address, process)
+    with urlopen(f"{address}/info") as answer:
+        assert json.load(answer)["collection"]["pictures"] == 0
+    assert diptych("index", "stats", "--store", store).code == 0
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=30)
+    assert f"{address}/" in said
+    assert diptych("index", "verify", "--store", store).code == 0
+
+
+def test_serve_follows_folders_and_says_who_writes_to_those_who_would(
+    artifact, port, spawn, tmp_path, diptych, photo_bytes
+):
+    folder, store, address = tmp_path / "photos", tmp_path / "store", f"http://127.0.0.1:{port}"
+    put(folder / "1.jpg", photo_bytes(1))
+    words = ("--store", store, "--model", artifact, "--threads", 1)
+    process = spawn("serve", *words, "--port", port, "--sync", folder, "--sync-every", 0.1)
+    until_ready(address, process)
+
+    def until(count: int) -> None:
+        for _ in range(600):
+            with urlopen(f"{address}/info") as answer:
+                if json.load(answer)["collection"]["pictures"] == count:
+                    return
+            time.sleep(0.05)
+        raise AssertionError(f"not {count} pictures")
+
+    until(1)
+    put(folder / "2.jpg", photo_bytes(2))
+    until(2)
+    refused = diptych("index", "sync", folder, *words)
+    assert refused.code == 1
+    assert f"is being written by process {process.pid} (" in refused.err
+    assert "diptych serve --sync FOLDER" in refused.err
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate(timeout=30)[1]
+    assert process.returncode == 0
+    assert f"following {folder} every 0.1 s" in said
+    assert "sync: 1 new" in said
+
+
+def test_serve_follows_folders_for_one_collection_only(diptych, artifact, tmp_path):
+    result = diptych("serve", "--collections", tmp_path / "root", "--sync", tmp_path, "--model", artifact)
+    assert (result.code, "name that too" in result.err) == (2, True)
+
+
+def test_serve_keeps_several_collections_in_the_folders_of_one(artifact, port, spawn, tmp_path, photo_bytes, diptych):
+    root, address = tmp_path / "root", f"http://127.0.0.1:{port}"
+    command = ("serve", "--collections", root, "--port", port, "--model", artifact, "--threads", 1)
+    process = spawn(*command)
+    until_ready(address, process)
+    for name in ("shoes", "bags"):
+        body = json.dumps({"name": name}).encode()
+        with urlopen(Request(f"{address}/v1/collections", body, {"Content-Type": "application/json"})) as answer:
+            assert answer.status == 201
+    body = json.dumps({"image": base64.b64encode(photo_bytes(1)).decode(), "collection": "shoes"}).encode()
+    with urlopen(Request(f"{address}/v1/images", body, {"Content-Type": "application/json"})) as answer:
+        assert answer.status == 201
+    beside = diptych("serve", "--collections", root, "--port", 0, "--model", artifact, "--threads", 1)
+    assert (beside.code, "is being written by process" in beside.err) == (1, True)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=30) == 0
+    again = spawn(*command)
+    until_ready(address, again)
+    with urlopen(f"{address}/v1/collections") as answer:
+        assert {one["name"]: one["pictures"] for one in json.load(answer)["data"]} == {"bags": 0, "shoes": 1}
+    again.send_signal(signal.SIGTERM)
+    assert "shoes: 1 pictures in" in again.communicate(timeout=30)[1]
+
+
+def ask_for_ever(url: str) -> None:
+    """Until the answer is an error."""
+    while True:
+        urlopen(url).close()
+
+
+def test_after_sigterm_it_says_that_it_will_end_and_answers_until_then(artifact, port, spawn, environment):
+    environment["DIPTYCH_DRAIN_SECONDS"] = "4.5"
+    address = f"http://127.0.0.1:{port}"
+    process = spawn("serve", "--port", port, "--model", artifact, "--threads", 1)
+    until_ready(address, process)
+    process.send_signal(signal.SIGTERM)
+    with pytest.raises(HTTPError) as refused:
+        ask_for_ever(f"{address}/readyz")
+    assert json.load(refused.value)["error"]["code"] == "draining"
+    refused.value.close()
+    with urlopen(f"{address}/v1/models") as answer:
+        assert answer.status == 200
+    assert process.wait(timeout=30) == 0
+    assert "SIGTERM: ending in 4.5 s" in process.stderr.read()
+
+
+STUCK = """
+import sys, threading, time
+from diptych.cli.main import main
+from diptych_runtime.runtime import Runtime
+gate = threading.Event()
+real = Runtime.logits_here
+def logits_here(self, a, b):
+    if len(b) == 4:
+        gate.wait()
+    return real(self, a, b)
+Runtime.logits_here = logits_here
+sys.exit(main())
+"""
+
+
+SLOW = STUCK.replace("gate.wait()", "print('begun', flush=True), gate.wait(2)")
+
+
+def of_four_pairs(address: str, photo: bytes) -> Request:
+    uri = base64.b64encode(photo).decode()
+    body = json.dumps({"queries": uri, "documents": [uri] * 4}).encode()
+    return Request(f"{address}/v1/score", body, {"Content-Type": "application/json"})
+
+
+def test_a_computation_that_hangs_makes_it_unready_and_then_ends_the_process(artifact, port, environment, photo_bytes):
+    # The request itself is given up long before.
+    environment |= {"DIPTYCH_STUCK_SECONDS": "4", "DIPTYCH_SECONDS": "2", "DIPTYCH_LOG": "json"}
+    command = [sys.executable, "-c", STUCK, "serve", "--port", str(port), "--model", str(artifact), "--threads", "1"]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        address = f"http://127.0.0.1:{port}"
+        until_ready(address, process)
+        with pytest.raises(HTTPError) as late:
+            urlopen(of_four_pairs(address, photo_bytes(1)), timeout=30)
+        assert late.value.code == 504
+        late.value.close()
+        assert process.wait(timeout=30) == 70
+        said = process.communicate()[1]
+    lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    (end,) = [line for line in lines if line["level"] == "CRITICAL"]
+    assert re.search(r"has been running for [4-9] s; ending with code 70", end["message"])
+
+
+def test_a_process_that_was_stopped_for_longer_than_a_computation_may_take_goes_on(
+    artifact, port, environment, photo_bytes
+):
+    environment |= {"DIPTYCH_STUCK_SECONDS": "5"}
+    command = [sys.executable, "-c", SLOW, "serve", "--port", str(port), "--model", str(artifact), "--threads", "1"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        address = f"http://127.0.0.1:{port}"
+        until_ready(address, process)
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(lambda: json.load(urlopen(of_four_pairs(address, photo_bytes(1)), timeout=30)))
+            assert process.stdout is not None
+            assert process.stdout.readline() == "begun\n"
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(8)
+            process.send_signal(signal.SIGCONT)
+            assert len(answer.result()["data"]) == 4
+        with urlopen(f"{address}/readyz", timeout=10) as ready:
+            assert ready.status == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 0
+
+
+def test_what_is_being_scored_when_it_is_told_to_end_is_answered_first(artifact, port, environment, photo_bytes):
+    command = [sys.executable, "-c", SLOW, "serve", "--port", str(port), "--model", str(artifact), "--threads", "1"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        address = f"http://127.0.0.1:{port}"
+        until_ready(address, process)
+        asked = of_four_pairs(address, photo_bytes(1))
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(lambda: json.load(urlopen(asked, timeout=30)))
+            assert process.stdout is not None
+            assert process.stdout.readline() == "begun\n"
+            process.send_signal(signal.SIGTERM)
+            assert [item["index"] for item in answer.result()["data"]] == [0, 1, 2, 3]
+        assert process.wait(timeout=30) == 0
+
+
+def test_the_log_has_a_line_for_every_answer_with_its_id_and_key(artifact, port, spawn, environment):
+    secret, key = new_key("alice", "read")
+    environment |= {"DIPTYCH_LOG": "json", "DIPTYCH_KEYS": written(key)}
+    address = f"http://127.0.0.1:{port}"
+    process = spawn("serve", "--port", port, "--model", artifact, "--threads", 1)
+    until_ready(address, process)
+    with urlopen(Request(f"{address}/v1/models", headers={"X-API-Key": secret, "X-Request-ID": "one"})) as answer:
+        assert answer.status == 200
+    with pytest.raises(HTTPError) as refused:
+        urlopen(Request(f"{address}/v1/models", headers={"X-Request-ID": "two"}))
+    refused.value.close()
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=30)
+    assert secret not in said
+    assert "keys: alice (read)" in said
+    lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    known = {line["request_id"]: line for line in lines if line["logger"] == "diptych.access"}
+    assert set(known) == {"one", "two"}
+    one = known["one"]
+    assert (one["method"], one["path"], one["status"], one["key"], one["error"]) == (
+        "GET",
+        "/v1/models",
+        200,
+        "alice",
+        None,
+    )
+    assert (known["two"]["status"], known["two"]["key"], known["two"]["error"]) == (401, None, "unauthorized")
+
+
+def test_diptych_key_prints_a_secret_and_the_line_that_lets_it_in(diptych):
+    made = diptych("key", "alice", "--read-only", "--json").json
+    key = parse_key(made["setting"])
+    assert (key.name, key.role) == ("alice", "read")
+    assert key.digest == hashlib.sha256(made["key"].encode()).hexdigest()
+    assert made["setting"] not in diptych("key", "alice").out
+    wrong = diptych("key", "no name")
+    assert (wrong.code, wrong.out) == (1, "")
+
+
+def test_wrong_settings_end_it_before_anything_is_opened(diptych, tmp_path):
+    (tmp_path / "settings.toml").write_text("worker = 3\n")
+    refused = diptych("serve", "--store", tmp_path / "store", "--config", tmp_path / "settings.toml")
+    assert refused.code == 1
+    assert "did you mean workers?" in refused.err
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_port_that_is_taken_is_said_before_anything_is_opened(diptych, artifact, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = diptych("serve", "--port", port, "--store", tmp_path / "store", "--model", artifact)
+    assert refused.code == 1
+    assert f"at 127.0.0.1, port {port}: Address already in use; name another with --host or --port" in refused.err
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_host_that_is_no_address_of_this_machine_is_said():
+    for host, reason in (("nowhere.invalid", "known|resolution"), ("203.0.113.5", "Cannot assign")):
+        with pytest.raises(SettingsError, match=f"at {host}, port 8000: .*({reason})"):
+            bound(host, 8000)
+
+
+def test_answers_leave_at_once_and_do_not_wait_for_more_to_send():
+    """Linux puts off what it acknowledges by 40 ms: an answer in two pieces would wait for that after each request."""
+
+    async def accepted() -> int:
+        delays: asyncio.Queue[int] = asyncio.Queue()
+
+        def asked(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            there = writer.get_extra_info("socket")
+            delays.put_nowait(there.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        (listening,) = bound("127.0.0.1", 0)
+        async with await asyncio.start_server(asked, sock=listening):
+            _, writer = await asyncio.open_connection(*listening.getsockname())
+            found = await delays.get()
+            writer.close()
+            await writer.wait_closed()
+        return found
+
+    assert asyncio.run(accepted()) != 0
+
+
+def test_the_address_that_is_said_has_the_port_that_was_free(artifact, spawn):
+    process = spawn("serve", "--port", 0, "--model", artifact, "--threads", 1)
+    address = next(line for line in process.stderr if line.startswith("http://127.0.0.1:")).strip().rstrip("/")
+    assert not address.endswith(":0")
+    until_ready(address, process)
+
+
+@pytest.mark.parametrize(("threads", "processes"), [(1, 2), (3, 3)])
+def test_serve_decodes_in_processes_of_its_own_as_many_as_threads_and_two_at_least(
+    artifact, diptych, monkeypatch, threads, processes
+):
+    pools = []
+
+    def run(app, *_: object) -> None:
+        pools.append(app.state.context.scorer.decoder)
+        assert pools[0].run(os.getpid) != os.getpid()
+
+    monkeypatch.setenv("DIPTYCH_DECODE_SECONDS", "7.5")
+    monkeypatch.setenv("DIPTYCH_DECODE_MEMORY", str(2**29))
+    monkeypatch.setattr(server, "run", run)
+    monkeypatch.setattr(server, "log", lambda *_, **__: None)
+    assert diptych("serve", "--model", artifact, "--threads", threads).code == 0
+    (pool,) = pools
+    assert isinstance(pool, Workers)
+    assert (pool.processes, pool.seconds, pool.memory) == (processes, 7.5, 2**29)
+    with pytest.raises(RuntimeError, match="closed"):
+        pool.run(os.getpid)

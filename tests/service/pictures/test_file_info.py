@@ -1,0 +1,59 @@
+from datetime import UTC, datetime
+from io import BytesIO
+
+import pytest
+from PIL import ExifTags, Image
+
+from diptych.pictures.file_info import of_record, read_facts
+from diptych_runtime.errors import PictureError
+
+
+def jpeg(size=(70, 50), **entries) -> bytes:
+    buffer, exif = BytesIO(), Image.Exif()
+    for name, value in entries.items():
+        if name == "DateTimeOriginal":
+            exif.get_ifd(ExifTags.IFD.Exif)[ExifTags.Base.DateTimeOriginal] = value
+        else:
+            exif[ExifTags.Base[name]] = value
+    Image.new("RGB", size).save(buffer, "JPEG", exif=exif)
+    return buffer.getvalue()
+
+
+def test_the_header_says_size_format_exif_and_when_it_was_taken():
+    facts = read_facts(jpeg(Make="Maker", DateTimeOriginal="2011:05:07 01:02:03"), "a.jpg")
+    taken = datetime(2011, 5, 7, 1, 2, 3, tzinfo=UTC).timestamp()
+    assert (facts.width, facts.height, facts.format, facts.taken) == (70, 50, "JPEG", taken)
+    assert facts.exif > read_facts(jpeg(Make="Maker"), "b.jpg").exif > read_facts(jpeg(), "c.jpg").exif == 0
+
+
+def test_a_picture_on_its_side_has_the_size_that_one_sees():
+    assert read_facts(jpeg(Orientation=6), "a.jpg")[:2] == (50, 70)
+
+
+@pytest.mark.parametrize("date", ["0000:00:00 00:00:00", "yesterday", "", "2011-05-07"])
+def test_a_date_that_is_none_is_no_date(date):
+    assert read_facts(jpeg(DateTimeOriginal=date), "a.jpg").taken is None
+
+
+def test_a_broken_exif_block_does_not_spoil_the_picture():
+    whole = jpeg(Make="Maker")
+    broken = whole.replace(b"Exif\0\0", b"Exif\0\0" + b"\xff" * 4, 1)[: len(whole)]
+    assert read_facts(broken, "a.jpg")[:3] == (70, 50, "JPEG")
+
+
+def test_what_has_no_header_is_refused_by_name():
+    with pytest.raises(PictureError, match=r"notes\.jpg is not a picture"):
+        read_facts(b"shopping list", "notes.jpg")
+
+
+def test_the_time_is_when_it_was_taken_and_else_when_the_file_changed(picture):
+    assert picture(modified=5 * 10**9).time == 5
+    assert picture(modified=5 * 10**9, taken=3.0).time == 3
+
+
+def test_a_stored_record_is_a_picture_too(collection):
+    record = collection.list(1)[0]
+    made = of_record(record)
+    assert (made.id, made.path, made.width, made.height) == (record.id, record.path, record.width, record.height)
+    assert made.format == "JPEG"
+    assert abs(made.time - datetime.now(UTC).timestamp()) < 600

@@ -1,0 +1,397 @@
+import multiprocessing
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image, ImageFile
+from stuck import hang
+
+from diptych.collection.collection import Collection
+from diptych.errors import DecoderEndedError, DecodingMemoryError, DecodingTimeError
+from diptych.pictures.content import describe, thumbnail
+from diptych.scoring import decode_pool
+from diptych.scoring.decode_pool import Threads, Workers
+from diptych.scoring.scorer import Scorer
+from diptych_runtime.decoder import FORMATS, PictureLimits, open_picture, panel_pixels
+from diptych_runtime.errors import PictureError
+
+LIMITS = PictureLimits()
+MIB = 2**20
+
+
+@pytest.fixture(scope="module")
+def workers():
+    with Workers(2) as workers:
+        yield workers
+
+
+def until(done: Callable[[], bool], seconds: float = 10) -> None:
+    limit = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < limit, "waited in vain"
+        time.sleep(0.005)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that only waits for its exit status to be read does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def written(picture: Image.Image, format: str, **options: object) -> bytes:
+    buffer = BytesIO()
+    picture.save(buffer, format, **options)
+    return buffer.getvalue()
+
+
+def unusual(photo) -> list[bytes]:
+    """Pictures that take other ways through the decoder than a plain one."""
+    upright, exif = photo(3, (45, 31)), Image.Exif()
+    exif[0x0112] = 6
+    grey = np.random.default_rng(5).integers(0, 2**16, (23, 41), dtype=np.uint16)
+    return [
+        written(upright, "JPEG", exif=exif),
+        written(upright.convert("CMYK"), "JPEG"),
+        written(photo(4, (640, 480)), "JPEG", progressive=True),
+        written(upright.convert("RGBA").rotate(20), "PNG"),
+        written(upright.convert("P"), "PNG", transparency=3),
+        written(Image.fromarray(grey), "PNG"),
+        written(upright, "GIF", save_all=True, append_images=[photo(6, (45, 31))]),
+        written(upright.convert("1"), "TIFF"),
+    ]
+
+
+def test_a_process_gives_what_a_thread_gives_to_the_bit(workers, photo, photo_bytes):
+    pictures = [photo_bytes(seed, (97, 61), format) for seed, format in enumerate(FORMATS)] + unusual(photo)
+    assert len(pictures) == 16
+    for data in pictures:
+        panel, whole = panel_pixels(data, 32, LIMITS), open_picture(data, LIMITS)
+        elsewhere = workers.run(partial(panel_pixels, data, 32, LIMITS))
+        assert (elsewhere.dtype, elsewhere.shape) == (np.uint8, (32, 32, 3))
+        assert elsewhere.tobytes() == panel.tobytes()
+        assert np.array_equal(np.asarray(workers.run(partial(open_picture, data))), np.asarray(whole))
+        *facts, pixels = astuple(workers.run(partial(describe, data, 32, LIMITS)))
+        assert facts == list(astuple(describe(data, 32, LIMITS))[:-1])
+        assert pixels.tobytes() == panel.tobytes()
+        assert workers.run(partial(thumbnail, data, 17, LIMITS)) == thumbnail(data, 17, LIMITS)
+
+
+@pytest.mark.parametrize("case", ["empty", "text", "truncated", "bomb", "pixel", "missing"])
+def test_the_decoders_refusal_arrives_as_it_was_raised(workers, bad_pictures, case):
+    path = bad_pictures[case]
+    with pytest.raises(PictureError) as direct:
+        panel_pixels(path, 32, LIMITS, name="documents[3]")
+    with pytest.raises(PictureError) as caught:
+        workers.run(partial(panel_pixels, path, 32, LIMITS, name="documents[3]"))
+    assert type(caught.value) is PictureError
+    assert (str(caught.value), caught.value.code) == (str(direct.value), "invalid_picture")
+    assert str(caught.value).startswith("documents[3] ")
+
+
+def test_any_other_error_is_the_callers_and_tells_where_in_the_process_it_was(workers):
+    pid = workers.run(os.getpid)
+    with pytest.raises(FileNotFoundError) as caught:
+        workers.run(partial(Path.read_bytes, Path("/no/such/file")))
+    assert "in _attempt" in caught.value.__notes__[0]
+    assert workers.run(os.getpid) == pid
+
+
+ENDS = {
+    "sleeps": (time.sleep, (60,), DecodingTimeError, r"^the picture took more than 1 s to decode and was stopped"),
+    # It keeps the interpreter's lock, so that no other thread of the process could end it.
+    "computes": (re.fullmatch, ("(a+)+", "a" * 64 + "b"), DecodingTimeError, r"more than 1 s"),
+    "eats": (bytearray, (96 * MIB,), DecodingMemoryError, r"^the picture takes more than 64 MiB of memory to decode"),
+    "crashes": (signal.raise_signal, (signal.SIGSEGV,), DecoderEndedError, r"process that tried ended \(SIGSEGV\)"),
+    "aborts": (os.abort, (), DecoderEndedError, r"ended \(SIGABRT\)"),
+    "leaves": (os._exit, (3,), DecoderEndedError, r"^the picture cannot be decoded: .* ended \(exit status 3\)"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_picture_that_ends_its_process_gets_an_error_and_the_next_one_is_decoded(end, photo_bytes, caplog):
+    function, args, kind, text = ENDS[end]
+    with Workers(1, seconds=1, memory=64 * MIB) as workers:
+        first, said = workers.run(os.getpid), []
+        for _ in range(2):
+            began = time.monotonic()
+            with pytest.raises(kind, match=text) as caught:
+                workers.run(partial(function, *args))
+            assert time.monotonic() - began < 15
+            assert caught.value.code == kind.code != PictureError.code
+            said.append(str(caught.value))
+            panel = workers.run(partial(panel_pixels, photo_bytes(1), 32))
+            assert np.array_equal(panel, panel_pixels(photo_bytes(1), 32))
+        assert workers.run(os.getpid) != first
+        assert not alive(first)
+    assert [record.getMessage() for record in caplog.records] == said
+
+
+def test_a_picture_too_large_for_the_memory_it_may_take_says_so_by_its_name(photo_bytes):
+    data = written(Image.new("RGB", (5000, 3000)), "PNG")
+    with Workers(1, memory=64 * MIB) as workers:
+        with pytest.raises(DecodingMemoryError, match=r"^queries\[2\] takes more than 64 MiB of memory to decode"):
+            workers.run(partial(open_picture, data, name="queries[2]"))
+        assert workers.run(partial(open_picture, photo_bytes(1))).size == (96, 64)
+    with Workers(1, memory=256 * MIB) as workers:
+        assert workers.run(partial(open_picture, data)).size == (5000, 3000)
+
+
+def test_one_that_is_killed_while_it_decodes_costs_that_picture_and_while_it_idles_none(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with Workers(1) as workers, ThreadPoolExecutor(1) as pool:
+        first = workers.run(os.getpid)
+        asked = pool.submit(workers.run, partial(Path.read_bytes, pipe))
+        with pipe.open("wb"):  # waits until the process reads
+            os.kill(first, signal.SIGKILL)
+            with pytest.raises(DecoderEndedError, match=r"ended \(SIGKILL\)"):
+                asked.result(10)
+        second = workers.run(os.getpid)
+        os.kill(second, signal.SIGKILL)
+        until(lambda: not alive(second))
+        assert workers.run(os.getpid) not in (first, second)
+
+
+def test_the_time_of_a_picture_ends_with_it():
+    with Workers(1, seconds=0.5) as workers:
+        first = workers.run(os.getpid)
+        time.sleep(0.7)
+        assert workers.run(os.getpid) == first
+
+
+def test_a_process_is_replaced_after_a_life_of_many_pictures(monkeypatch):
+    monkeypatch.setattr(decode_pool, "_LIFE", 3)
+    with Workers(1) as workers:
+        pids = [workers.run(os.getpid) for _ in range(9)]
+        assert [pids.index(pid) for pid in pids] == [0, 0, 0, 3, 3, 3, 6, 6, 6]
+        until(lambda: not alive(pids[0]))
+
+
+def test_while_one_picture_hangs_the_others_are_decoded():
+    with Workers(2, seconds=1.5) as workers, ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(workers.run, partial(hang, name="a.jpg"))
+        count = 0
+        while not asked.done():
+            workers.run(os.getpid)
+            count += 1
+        with pytest.raises(DecodingTimeError, match=r"^a\.jpg took more than 1\.5 s"):
+            asked.result()
+    assert count > 20
+
+
+def test_as_many_pictures_are_decoded_at_a_time_as_there_are_processes_and_the_others_wait(tmp_path):
+    pipe, before = tmp_path / "pipe", children()
+    os.mkfifo(pipe)
+    with Workers(2) as workers, ThreadPoolExecutor(6) as pool:
+        reader = pool.submit(workers.run, partial(Path.read_bytes, pipe))
+        writer = pool.submit(workers.run, partial(Path.write_bytes, pipe, b"!"))
+        # Each opens the pipe only when the other one does.
+        assert (reader.result(10), writer.result(10)) == (b"!", 1)
+        began = time.monotonic()
+        list(pool.map(lambda _: workers.run(partial(time.sleep, 0.2)), range(6)))
+        assert time.monotonic() - began >= 0.6
+        assert len(children() - before) == 2
+
+
+def children() -> set[int | None]:
+    return {process.pid for process in multiprocessing.active_children()}
+
+
+def test_a_caller_who_is_interrupted_leaves_no_answer_behind_for_the_next_one(monkeypatch):
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with Workers(1) as workers:
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            with pytest.raises(KeyboardInterrupt):
+                workers.run(partial(eval, "__import__('time').sleep(0.3) or 'stale'"))
+            assert workers.run(partial(str, "fresh")) == "fresh"
+            with pytest.raises((AttributeError, TypeError), match="pickle"):
+                workers.run(lambda: None)
+            assert workers.run(partial(str, "again")) == "again"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_closing_waits_for_what_is_decoded_refuses_what_waits_and_leaves_no_process():
+    with ThreadPoolExecutor(3) as pool:
+        workers = Workers(1)
+        pid = workers.run(os.getpid)
+        asked = [pool.submit(workers.run, partial(time.sleep, 0.5))]
+        until(lambda: workers._idle.empty())
+        asked += [pool.submit(workers.run, partial(time.sleep, 0.5)) for _ in range(2)]
+        workers.close()
+        assert asked[0].result(5) is None
+        for waiting in (asked[1], asked[2], pool.submit(workers.run, os.getpid)):
+            with pytest.raises(RuntimeError, match="the pool of decoding processes is closed"):
+                waiting.result(5)
+        assert not alive(pid)
+        workers.close()
+
+
+def test_a_process_has_the_decoder_and_nothing_of_the_service(workers):
+    imported = workers.run(partial(eval, "{name.partition('.')[0] for name in __import__('sys').modules}"))
+    assert {"numpy", "PIL", "diptych", "diptych_export"} <= imported
+    assert not imported & {"onnxruntime", "faiss", "fastapi", "pydantic", "uvicorn", "torch", "onnx", "tqdm", "sqlite3"}
+
+
+def test_where_memory_runs_out_the_processes_go_before_the_service_and_a_crash_writes_no_core(workers):
+    assert workers.run(partial(Path.read_text, Path("/proc/self/oom_score_adj"))).strip() == "1000"
+    limits = workers.run(partial(Path.read_text, Path("/proc/self/limits")))
+    assert re.search(r"^Max core file size +0 +0 ", limits, re.MULTILINE)
+
+
+PROGRAM = """
+import multiprocessing, os, signal, sys, threading, time
+from functools import partial
+from diptych.scoring.decode_pool import Workers
+
+heard = threading.Event()
+signal.signal(signal.SIGINT, lambda *_: heard.set())
+print("begun", flush=True)
+workers = Workers(2, seconds=3)
+threading.Thread(target=workers.run, args=(partial(time.sleep, 60),), daemon=True).start()
+while workers._idle.qsize() > 1:
+    time.sleep(0.001)
+pids = [process.pid for process in multiprocessing.active_children()]
+print(*pids, workers.run(os.getppid), flush=True)
+heard.clear()
+heard.wait(30)
+print(workers.run(os.getpid) in pids, flush=True)
+os._exit(0)
+"""
+
+
+@pytest.fixture
+def program(environment):
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_no_process_outlives_a_service_that_was_killed_not_even_one_that_hangs(program):
+    pids = [int(word) for word in program.stdout.readline().split()]
+    assert len(pids) == 3
+    assert all(alive(pid) for pid in pids)
+    program.kill()
+    until(lambda: not any(alive(pid) for pid in pids))
+
+
+def test_ctrl_c_in_the_terminal_is_the_services_alone_even_while_the_processes_start(program):
+    started = threading.Event()
+
+    def press() -> None:
+        while not started.wait(0.01):
+            os.killpg(program.pid, signal.SIGINT)
+
+    presser = threading.Thread(target=press)
+    presser.start()
+    pids = program.stdout.readline().split()
+    started.set()
+    presser.join()
+    assert len(pids) == 3
+    while program.poll() is None:  # it may not listen yet
+        os.killpg(program.pid, signal.SIGINT)
+        time.sleep(0.1)
+    out, err = program.communicate(timeout=20)
+    assert (out, err) == ("True\n", "")
+
+
+def test_a_pool_that_cannot_start_says_so_and_does_not_blame_a_picture(tmp_path, environment):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from diptych.scoring.decode_pool import Workers\nWorkers(1)\n"
+    )  # without `if __name__ == "__main__":`
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert "OSError: a decoding process ended before it could begin (exit status 1)" in done.stderr
+
+
+@pytest.mark.parametrize("options", [{"processes": 0}, {"seconds": 0.0}, {"memory": 0}])
+def test_a_pool_of_nothing_is_refused(options):
+    with pytest.raises(ValueError, match=f"{next(iter(options))}=0"):
+        Workers(**{"processes": 1, **options})
+
+
+@pytest.mark.parametrize("decoder", [Threads(1), Threads(3), "workers"])
+def test_of_several_pictures_each_has_its_value_or_its_error_in_its_place(decoder, request, photo_bytes):
+    decoder = request.getfixturevalue(decoder) if isinstance(decoder, str) else decoder
+    assert decoder.each([]) == []
+    for count in (1, 2, 3, 7, 23):
+        datas = [photo_bytes(seed) if seed % 3 else b"" for seed in range(count)]
+        answers = decoder.each([partial(panel_pixels, data, 32, name=f"no. {n}") for n, data in enumerate(datas)])
+        assert len(answers) == count
+        for n, (data, answer) in enumerate(zip(datas, answers, strict=True)):
+            if data:
+                assert np.array_equal(answer, panel_pixels(data, 32))
+            else:
+                assert isinstance(answer, PictureError)
+                assert str(answer).startswith(f"no. {n} is empty")
+    with pytest.raises(ZeroDivisionError):
+        decoder.each([partial(divmod, 1, n) for n in (2, 1, 0, 1)])
+    with pytest.raises(PictureError, match=r"^a\.jpg is empty"):
+        decoder.run(partial(open_picture, b"", name="a.jpg"))
+
+
+def test_of_several_pictures_only_those_that_end_their_process_are_lost_whatever_it_was_handed_beside_them():
+    ends = {3: partial(os._exit, 3), 4: partial(time.sleep, 60), 5: partial(bytearray, 96 * MIB), 18: os.abort}
+    for processes in (1, 3):
+        with Workers(processes, seconds=1, memory=64 * MIB) as workers:
+            answers = workers.each([ends.get(n) or partial(str, n) for n in range(19)])
+        kinds = [type(answers.pop(n)) for n in sorted(ends, reverse=True)]
+        assert kinds == [DecoderEndedError, DecodingMemoryError, DecodingTimeError, DecoderEndedError]
+        assert answers == [str(n) for n in range(19) if n not in ends]
+
+
+def test_threads_decode_in_this_process_and_one_picture_in_the_thread_that_asks():
+    assert Threads(2).run(threading.get_ident) == threading.get_ident()
+    assert Threads(2).each([os.getpid] * 3) == [os.getpid()] * 3
+
+
+def test_whatever_a_scorer_and_a_collection_decode_they_decode_where_they_are_told(
+    workers, scorer, tmp_path, photo_bytes, monkeypatch
+):
+    elsewhere = Scorer(scorer.runtime, decoder=workers)
+    pictures = [photo_bytes(seed) for seed in range(3)]
+    expected = scorer.predict([(pictures[0], picture) for picture in pictures])
+
+    def refuse(self: ImageFile.ImageFile) -> None:
+        raise AssertionError("decoded in the service's own process")
+
+    monkeypatch.setattr(ImageFile.ImageFile, "load", refuse)
+    with pytest.raises(PictureError, match="own process"):
+        scorer.pixels(pictures[0])
+    assert elsewhere.predict([(pictures[0], picture) for picture in pictures]).tobytes() == expected.tobytes()
+    with Collection.open(tmp_path / "store", elsewhere, create=True) as collection:
+        ids = [collection.add(data, keep_bytes=True).id for data in pictures]
+        assert [collection.content(id)[0] for id in ids] == pictures
+        assert collection.thumbnail(ids[1], 20).startswith(b"\xff\xd8\xff")
+        assert {match.id for match in collection.search(pictures[2]).matches} == set(ids)
+        assert collection.rebuild(everything=True).embedded == 3

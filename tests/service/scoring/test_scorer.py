@@ -1,0 +1,224 @@
+import copy
+import threading
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from diptych import Scorer
+from diptych.bench.demo.collection import draw_scenes
+from diptych.scoring.scorer import best_first
+from diptych_runtime.errors import ArtifactError, PictureError
+from diptych_runtime.evidence import FEATURES, Verification
+from diptych_runtime.verification import describe
+
+
+@pytest.fixture
+def pictures(photo_bytes):
+    return [photo_bytes(seed, (40 + 7 * seed, 61)) for seed in range(5)]
+
+
+def test_the_order_of_the_two_pictures_makes_no_difference_to_the_last_bit(scorer, pictures):
+    pairs = [(a, b) for a in pictures for b in pictures]
+    turned = [(b, a) for a, b in pairs]
+    assert scorer.predict(pairs).tobytes() == scorer.predict(turned).tobytes()
+    assert scorer.predict(pairs, activation=False).tobytes() == scorer.predict(turned, activation=False).tobytes()
+    assert scorer.predict([pairs[1]]).tobytes() == scorer.predict([turned[1]]).tobytes()
+
+
+def test_a_score_does_not_depend_on_what_else_is_scored(scorer, pictures):
+    pairs = [(a, b) for a in pictures for b in pictures]
+    together = scorer.predict(pairs, activation=False, batch_size=7)
+    alone = np.concatenate([scorer.predict([pair], activation=False) for pair in pairs])
+    assert together.tobytes() == alone.tobytes()
+
+
+def test_predict_gives_float32_probabilities_and_raw_scores_on_request(scorer, pictures):
+    pairs = list(pairwise(pictures))
+    scores, raw = scorer.predict(pairs), scorer.predict(pairs, activation=False)
+    assert scores.shape == raw.shape == (4,)
+    assert scores.dtype == raw.dtype == np.float32
+    assert ((scores >= 0) & (scores <= 1)).all()
+    assert (np.argsort(scores) == np.argsort(raw)).all()
+    assert scores.tobytes() == scorer.relevance(raw).tobytes()
+
+
+def test_each_distinct_picture_is_encoded_once(scorer, pictures, monkeypatch):
+    encoded = []
+    encode = scorer.encode_pixels
+    monkeypatch.setattr(scorer, "encode_pixels", lambda pixels: encoded.append(len(pixels)) or encode(pixels))
+    scorer.predict([(pictures[0], picture) for picture in pictures])
+    assert sum(encoded) == len(pictures)
+
+
+def test_bytes_path_picture_and_array_score_alike(scorer, photo, tmp_path, photo_bytes):
+    data = photo_bytes(3, (64, 48), "PNG")
+    path = tmp_path / "three.png"
+    path.write_bytes(data)
+    picture = photo(3, (64, 48))
+    scores = scorer.predict([(source, photo(1)) for source in (data, path, str(path), picture, np.asarray(picture))])
+    assert len(set(scores.tolist())) == 1
+
+
+def test_rank_is_predict_sorted(scorer, pictures):
+    query, documents = pictures[0], [*pictures[1:], pictures[0], pictures[0]]
+    raw = scorer.predict([(query, document) for document in documents], activation=False)
+    ranking = scorer.rank(query, documents)
+    assert [entry["corpus_id"] for entry in ranking] == best_first(raw).tolist()
+    assert [entry["raw_score"] for entry in ranking] == sorted(raw.tolist(), reverse=True)
+    places = [entry["corpus_id"] for entry in ranking]
+    assert places.index(4) < places.index(5), "equal scores keep the order of the documents"
+    assert set(ranking[0]) == {"corpus_id", "score", "raw_score"}
+
+
+def test_rank_cuts_at_top_k_and_returns_documents_on_request(scorer, pictures):
+    ranking = scorer.rank(pictures[0], pictures[1:], top_k=2, return_documents=True)
+    assert len(ranking) == 2
+    assert all(entry["document"] is pictures[1:][entry["corpus_id"]] for entry in ranking)
+
+
+def test_nothing_to_score_gives_empty_answers(scorer, pictures):
+    assert scorer.predict([]).shape == (0,)
+    assert scorer.rank(pictures[0], []) == []
+    assert scorer.encode([]).embeddings.shape == (0, scorer.runtime.embedding_dim)
+
+
+def test_wrong_arguments_are_named(scorer, pictures):
+    with pytest.raises(ValueError, match="pair 1 must be a tuple of two pictures"):
+        scorer.predict([(pictures[0], pictures[1]), pictures[0]])
+    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
+        scorer.predict([], batch_size=0)
+    with pytest.raises(ValueError, match="top_k must be at least 1, got 0"):
+        scorer.rank(pictures[0], pictures, top_k=0)
+
+
+def test_a_bad_picture_is_refused_by_name(scorer, bad_pictures, pictures):
+    for path in bad_pictures.values():
+        with pytest.raises(PictureError, match=path.name):
+            scorer.predict([(pictures[0], path)])
+
+
+def test_an_unknown_model_is_refused_with_the_known_ones(tmp_path):
+    with pytest.raises(ArtifactError, match="neither a bundled model"):
+        Scorer.load(str(tmp_path / "nothing"))
+
+
+def test_several_threads_get_the_scores_of_one(scorer, pictures):
+    pairs = [(a, b) for a in pictures for b in pictures]
+    expected = scorer.predict(pairs).tobytes()
+    answers: list[bytes] = []
+    threads = [threading.Thread(target=lambda: answers.append(scorer.predict(pairs).tobytes())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [expected] * 4
+
+
+@pytest.fixture(scope="module")
+def thing(artifact_of_two):
+    return Scorer.load(str(artifact_of_two), provider="cpu", threads=1)
+
+
+def test_a_scorer_that_is_asked_another_question_gives_its_column_and_shares_the_engine(thing, pictures):
+    tokens = thing.encode(pictures).tokens
+    columns = thing.runtime.logits_here(tokens[:-1], tokens[1:])
+    copy = thing.asking("copy")
+    assert (thing.runtime.question, copy.runtime.question) == ("thing", "copy")
+    assert (copy.engine, copy.decoder, copy.limits) == (thing.engine, thing.decoder, thing.limits)
+    for column, asked in enumerate((copy, thing)):
+        logits = asked.logits(tokens[:-1], tokens[1:])
+        assert logits.tobytes() == columns[:, column].tobytes()
+        assert asked.logits(tokens[1:], tokens[:-1]).tobytes() == logits.tobytes()
+        question = thing.runtime.manifest.questions[asked.runtime.question]
+        assert np.array_equal(asked.relevance(logits), question.relevance(logits))
+    assert copy.asking("copy") is copy
+    assert copy.asking(None) is copy
+    assert thing.asking("thing") is thing
+
+
+def test_predict_and_rank_ask_a_question_for_once(thing, pictures):
+    pairs, copy = list(pairwise(pictures)), thing.asking("copy")
+    assert np.array_equal(thing.predict(pairs, question="copy"), copy.predict(pairs))
+    assert np.array_equal(copy.predict(pairs, question="thing"), thing.predict(pairs))
+    assert not np.array_equal(thing.predict(pairs), copy.predict(pairs))
+    assert thing.rank(pictures[0], pictures, question="copy") == copy.rank(pictures[0], pictures)
+    assert Scorer.load("photo-small", "copy", threads=1).runtime.question == "match"
+
+
+def test_requests_with_different_questions_at_once_each_get_their_own_column(thing, pictures):
+    tokens = thing.encode(pictures).tokens
+    places = np.random.default_rng(0).integers(0, len(tokens), (60, 2))
+    sides = tokens[places[:, 0]], tokens[places[:, 1]]
+    expected = {name: thing.runtime.asking(name).pair_logits(*sides) for name in thing.runtime.questions}
+    answers: list[tuple[str, int, np.ndarray]] = []
+
+    def ask(name: str, count: int) -> None:
+        scorer = thing.asking(name)
+        answers.append((name, count, scorer.logits(sides[0][:count], sides[1][:count])))
+
+    asked = [(name, count) for count in (1, 7, 60, 13) for name in expected] * 3
+    threads = [threading.Thread(target=ask, args=one) for one in asked]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == len(asked)
+    for name, count, logits in answers:
+        assert logits.tobytes() == expected[name][:count].tobytes()
+
+
+def test_an_unknown_question_is_refused_with_those_that_there_are(thing, scorer, pictures):
+    with pytest.raises(ArtifactError, match="the model 'two' answers the questions copy, thing; got 'match'"):
+        thing.predict([(pictures[0], pictures[1])], question="match")
+    with pytest.raises(ArtifactError, match="the model 'tiny' answers the questions copy, thing, match; got 'colour'"):
+        scorer.asking("colour")
+
+
+def test_a_model_of_one_question_scores_alike_whatever_is_asked(scorer, pictures):
+    assert scorer.asking("copy") is scorer.asking("thing") is scorer
+    pairs = list(pairwise(pictures))
+    assert scorer.predict(pairs, question="copy").tobytes() == scorer.predict(pairs).tobytes()
+
+
+WEIGHTS = dict.fromkeys(FEATURES, 0.0) | {"bias": -4.0, "registered": 4.0, "agreement_60": 12.0}
+
+
+@pytest.fixture
+def looking(scorer):
+    """The scorer, whose model takes a closer look at every pair."""
+    manifest = scorer.runtime.manifest
+    look = Verification(1e-9, WEIGHTS, {"0.01": 0.5, "0.001": 0.9})
+    questions = {name: replace(one, verification=look) for name, one in manifest.questions.items()}
+    view = copy.copy(scorer)
+    view.runtime = copy.copy(scorer.runtime)
+    view.runtime.manifest = replace(manifest, questions=questions)
+    view.runtime._answer(next(iter(questions)))
+    return view
+
+
+def test_a_closer_look_decides_what_predict_says_and_no_raw_score(looking, scorer):
+    scene, other = draw_scenes(2)
+    pairs = [(scene, scene.resize((300, 220))), (scene, other)]
+    alike, different = looking.predict(pairs)
+    assert alike > 0.9 > 0.1 > different
+    raw = looking.predict(pairs, activation=False)
+    assert raw.tolist() == scorer.predict(pairs, activation=False).tolist()
+    found, looked = looking.look_closer(pairs, scorer.relevance(raw))
+    assert looked.all()
+    assert found.tolist() == [alike, different]
+    assert looking.verdict(alike, verified=True) == "same"
+    assert looking.verdict(alike) != "same"
+
+
+def test_each_picture_is_described_once_and_none_without_a_closer_look(looking, scorer, monkeypatch):
+    scene, other = draw_scenes(2)
+    described = []
+    monkeypatch.setattr(
+        "diptych.scoring.scorer.describe", lambda picture, limits: described.append(picture) or describe(picture)
+    )
+    looking.predict([(scene, other), (other, scene), (scene, scene)])
+    assert len(described) == 2
+    scorer.predict([(scene, other)])
+    assert len(described) == 2

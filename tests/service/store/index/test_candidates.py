@@ -1,0 +1,190 @@
+import json
+import logging
+import re
+
+import numpy as np
+import pytest
+from embedded import SIZE, new, unit
+
+from diptych.store.index.cache import CACHE, MANIFEST, digest
+from diptych.store.index.candidates import CandidateIndex
+from diptych.store.sqlite.database import Store
+
+
+@pytest.fixture(params=["exact", "ivf"])
+def store(tmp_path, request):
+    """A store whose index is of the one and the other kind; of lists as small as these, each has one or two vectors."""
+    with Store.open(tmp_path / "store", create=True) as store:
+        store.set_index_kind(request.param)
+        store.insert([new(number) for number in range(1, 8)])
+        yield store
+
+
+def opened(store: Store) -> CandidateIndex:
+    return CandidateIndex.open(store, SIZE, "r")
+
+
+def saved(store: Store) -> CandidateIndex:
+    index = CandidateIndex.rebuilt(store, SIZE, "r")
+    index.save(store.directory)
+    return index
+
+
+def rows(index: CandidateIndex, count: int = 100) -> list[int]:
+    return sorted(index.search(unit(1), count)[0].tolist())
+
+
+def test_the_kind_that_was_asked_for_is_made_and_said(store):
+    index = saved(store)
+    assert index.layout()["kind"] == json.loads((store.directory / MANIFEST).read_text())["kind"] == store.index_kind()
+    assert (index.lists > 1) == (store.index_kind() == "ivf") == (opened(store).lists > 1)
+    with pytest.raises(ValueError, match="of auto, exact, ivf, got 'hnsw'"):
+        store.set_index_kind("hnsw")
+
+
+def test_the_same_database_gives_the_same_index_to_the_bit(store):
+    for name in ("one", "other"):
+        (store.directory / name).mkdir()
+        CandidateIndex.rebuilt(store, SIZE, "r").save(store.directory / name)
+    for file in (CACHE, MANIFEST):
+        assert len({(store.directory / name / file).read_bytes() for name in ("one", "other")}) == 1
+
+
+def test_a_whole_search_is_exact_nearest_first_with_the_rows_of_the_database(store):
+    index = CandidateIndex.rebuilt(store, SIZE, "r")
+    index._vectors.probes.clear()
+    found, cosines = index.search(unit(3), 4)
+    expected = np.array([unit(number) @ unit(3) for number in range(1, 8)])
+    order = np.argsort(-expected)[:4]
+    assert found.tolist() == (order + 1).tolist()
+    np.testing.assert_allclose(cosines, expected[order], atol=1e-6)
+    assert found.dtype == np.int64
+    assert cosines.dtype == np.float32
+
+
+def test_asking_for_more_than_there_is_gives_what_there_is(store, tmp_path):
+    assert rows(CandidateIndex.rebuilt(store, SIZE, "r"), 1000) == [1, 2, 3, 4, 5, 6, 7]
+    empty, cosines = CandidateIndex(SIZE, "r", "x").search(unit(1), 10)
+    assert empty.shape == cosines.shape == (0,)
+
+
+def test_a_query_that_is_not_finite_is_refused(store):
+    with pytest.raises(ValueError, match="finite embedding of 5 numbers"):
+        CandidateIndex.rebuilt(store, SIZE, "r").search(np.full(SIZE, np.nan, np.float32), 3)
+
+
+def test_replaying_twice_makes_no_duplicates(store):
+    index = CandidateIndex.rebuilt(store, SIZE, "r")
+    index.generation = 0
+    index.catch_up(store)
+    assert rows(index) == [1, 2, 3, 4, 5, 6, 7]
+    assert len(index) == 7
+
+
+def test_a_right_cache_is_loaded_without_a_word_and_newer_changes_are_replayed(store, caplog):
+    saved(store)
+    store.insert([new(8)])
+    store.remove([new(2).id, new(8).id])
+    store.insert([new(9)])
+    with caplog.at_level(logging.WARNING):
+        index = opened(store)
+    assert rows(index) == [1, 3, 4, 5, 6, 7, 9]
+    assert not caplog.records
+    assert index.saved_generation == 7
+    assert index.generation == store.sequence()
+    assert (index.lists > 1) == (store.index_kind() == "ivf")
+
+
+def test_the_manifest_says_what_the_cache_is(store):
+    saved(store)
+    manifest = json.loads((store.directory / MANIFEST).read_text())
+    assert manifest["count"] == 7
+    assert manifest["generation"] == 7
+    assert manifest["dimension"] == SIZE
+    assert manifest["metric"] == "inner product"
+    assert manifest["revision"] == "r"
+    assert len(manifest["sha256"]) == 64
+
+
+def flip_a_bit(directory):
+    data = bytearray((directory / CACHE).read_bytes())
+    data[len(data) // 2] ^= 4
+    (directory / CACHE).write_bytes(data)
+
+
+def change_manifest(key, value, *, signed=True):
+    def change(directory):
+        manifest = json.loads((directory / MANIFEST).read_text())
+        manifest[key] = value
+        if signed:
+            manifest["sha256"] = digest(directory, manifest)
+        (directory / MANIFEST).write_text(json.dumps(manifest))
+
+    return change
+
+
+DAMAGE = {
+    "checksum is wrong": flip_a_bit,
+    r"checksum is wrong \(": lambda directory: (directory / CACHE).write_bytes(b""),
+    "it cannot be read": lambda directory: (directory / CACHE).unlink(),
+    "it is missing": lambda directory: (directory / MANIFEST).unlink(),
+    "manifest cannot be read": lambda directory: (directory / MANIFEST).write_bytes(b"{"),
+    "manifest is damaged": lambda directory: (directory / MANIFEST).write_bytes(b"[]"),
+    "manifest is damaged; ": change_manifest("count", None),
+    "made for revision 'old'": change_manifest("revision", "old"),
+    "made for identity 'other'": change_manifest("identity", "other"),
+    "made for format None": change_manifest("format", None),
+    "made for metric 'L2'": change_manifest("metric", "L2"),
+    "made for dimension 6": change_manifest("dimension", 6),
+    "ahead of the database": change_manifest("generation", 99),
+    "it has 7 entries and 7 labels, expected 6": change_manifest("count", 6),
+}
+
+
+@pytest.mark.parametrize("reason", DAMAGE)
+def test_a_damaged_or_foreign_cache_is_noticed_and_rebuilt_and_that_is_said_once(store, caplog, reason):
+    saved(store)
+    DAMAGE[reason](store.directory)
+    with caplog.at_level(logging.WARNING):
+        index = opened(store)
+    assert rows(index) == [1, 2, 3, 4, 5, 6, 7]
+    (record,) = caplog.records
+    assert "rebuilt from the database (7)" in record.message
+    assert re.search(reason, record.message)
+
+
+def test_a_generation_that_was_flipped_upwards_leaves_no_change_out_of_the_replay(store, caplog):
+    saved(store)
+    store.insert([new(8)])
+    store.remove([new(2).id])
+    store.insert([new(9)])
+    store.remove([new(9).id])
+    change_manifest("generation", 9, signed=False)(store.directory)  # one added and one removed: the count is right
+    with caplog.at_level(logging.WARNING):
+        assert rows(opened(store)) == [1, 3, 4, 5, 6, 7, 8]
+    assert "checksum is wrong" in caplog.text
+
+
+def test_a_damaged_journal_hides_no_picture_from_an_index_that_is_made_anew(store):
+    with store._transaction() as connection:
+        connection.execute("UPDATE changes SET row=99 WHERE row=4")
+    assert rows(CandidateIndex.rebuilt(store, SIZE, "r")) == [1, 2, 3, 4, 5, 6, 7]
+    assert rows(opened(store)) == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_cache_that_missed_a_removal_is_found_out_by_its_count(store, caplog):
+    saved(store)
+    with store._transaction() as connection:
+        connection.execute("DELETE FROM pictures WHERE row=4")
+    with caplog.at_level(logging.WARNING):
+        assert rows(opened(store)) == [1, 2, 3, 5, 6, 7]
+    assert "7 entries after the replay and the database 6" in caplog.text
+
+
+def test_an_embedding_that_is_not_finite_is_left_out_and_named(store, caplog):
+    with store._transaction() as connection:
+        connection.execute("UPDATE pictures SET embedding=? WHERE row=3", (np.full(SIZE, np.nan, "<f4").tobytes(),))
+    with caplog.at_level(logging.WARNING):
+        index = CandidateIndex.rebuilt(store, SIZE, "r")
+    assert rows(index) == [1, 2, 4, 5, 6, 7]
+    assert "1 embeddings are damaged" in caplog.text

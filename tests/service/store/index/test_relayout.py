@@ -1,0 +1,137 @@
+import logging
+import threading
+from contextlib import closing
+
+import numpy as np
+import pytest
+from embedded import SIZE, new, unit
+
+from diptych import Collection
+from diptych.store.index import layout
+from diptych.store.index.candidates import CandidateIndex
+from diptych.store.index.relayout import Renewal
+from diptych.store.index.vectors import centroids
+from diptych.store.sqlite.database import Store
+
+
+def rows(index: CandidateIndex) -> list[int]:
+    return sorted(index.search(unit(1), 10_000)[0].tolist())
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store.open(tmp_path / "store", create=True) as store:
+        store.insert([new(number) for number in range(1, 201)])
+        yield store
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A bound that two hundred pictures are above."""
+    monkeypatch.setattr(layout, "MANY", 150)
+
+
+def renewed(store: Store, index: CandidateIndex, saved: list[int] | None = None) -> None:
+    renewal = Renewal(index, store, lambda: (saved if saved is not None else []).append(index.lists))
+    renewal.consider()
+    renewal.close()
+
+
+def test_an_index_that_became_large_is_laid_out_in_lists_and_saved_and_one_that_became_small_is_exact(store, small):
+    index, saved = CandidateIndex.open(store, SIZE, "r"), []
+    assert index.lists == 1, "the start takes the least time"
+    renewed(store, index, saved)
+    assert saved == [index.lists] == [16]
+    renewed(store, index, saved)
+    assert saved == [16], "it has not outgrown that"
+    store.remove([new(number).id for number in range(1, 141)])
+    index.catch_up(store)
+    renewed(store, index, saved)
+    assert saved == [16, 1]
+    assert rows(index) == list(range(141, 201))
+
+
+def test_what_is_added_and_removed_while_an_index_is_made_is_in_it_and_gone_from_it(store, small, monkeypatch):
+    index = CandidateIndex.open(store, SIZE, "r")
+
+    def meanwhile(*args):
+        store.insert([new(300)])
+        store.remove([new(1).id, new(300).id])
+        store.insert([new(301)])
+        index.catch_up(store)
+        assert 1 not in rows(index), "searches go on with what there was, which follows"
+        return centroids(*args)
+
+    monkeypatch.setattr("diptych.store.index.candidates.centroids", meanwhile)
+    renewed(store, index)
+    assert index.lists > 1
+    assert rows(index) == [*range(2, 201), 202]
+    assert index.generation == store.sequence()
+
+
+def test_searches_adds_and_removals_go_on_while_indexes_are_made_and_nothing_is_lost_or_comes_back(store, small):
+    index = CandidateIndex.open(store, SIZE, "r")
+    over, faults, gone = threading.Event(), [], set()
+    steady = set(range(101, 201))
+
+    def guarded(work):
+        def run():
+            try:
+                while not over.is_set():
+                    work()
+            except Exception as error:
+                faults.append(repr(error))
+
+        return threading.Thread(target=run)
+
+    def search():
+        before = set(gone)
+        found = set(index.search(unit(int(np.random.default_rng().integers(100))), 10_000)[0].tolist())
+        if not steady <= found:
+            faults.append(f"{sorted(steady - found)} were not found")
+        if before & found:
+            faults.append(f"{sorted(before & found)} came back")
+
+    threads = [guarded(search), guarded(search), guarded(lambda: index.renew(store))]
+    for thread in threads:
+        thread.start()
+    for number in range(1, 101):
+        store.insert([new(1000 + number)])
+        store.remove([new(number).id])
+        index.catch_up(store)
+        gone.add(number)
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    assert rows(index) == list(range(101, 301))
+
+
+def test_a_failure_is_said_once_and_what_there_is_still_answers(store, small, monkeypatch, caplog):
+    index = CandidateIndex.open(store, SIZE, "r")
+
+    def fail(*_):
+        raise MemoryError("no memory")
+
+    monkeypatch.setattr("diptych.store.index.candidates.centroids", fail)
+    with closing(Renewal(index, store, lambda: None)) as renewal, caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            renewal.consider()
+            assert renewal._thread is not None
+            renewal._thread.join()
+    (record,) = [record for record in caplog.records if record.name == "diptych.store.index.relayout"]
+    assert "stays as it is: no memory" in record.message
+    assert len(rows(index)) == 200
+
+
+def test_a_collection_lays_its_index_out_by_itself_and_keeps_that(collection, scorer, gallery, monkeypatch):
+    monkeypatch.setattr(layout, "MANY", 12)
+    collection.close()
+    for _ in range(2):
+        with Collection.open(collection.directory, scorer) as again:
+            again.store.renewal.close()
+            assert again.stats()["index"]["kind"] == "ivf"
+            (match,) = again.search(gallery / "01.jpg", top=1, candidates=0).matches
+            assert match.path == str(gallery / "01.jpg")
+    with Collection.open(collection.directory, scorer, read_only=True) as reader:
+        assert reader.index.lists > 1

@@ -1,0 +1,81 @@
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from diptych.errors import StoreError
+from diptych.store.sqlite.schema import DATABASE, VERSION, connect, missing, prepare
+
+
+def made(path: Path) -> Path:
+    with closing(connect(path, read_only=False)) as connection:
+        prepare(connection, path, create=True)
+    return path
+
+
+def identity(path: Path) -> str:
+    with closing(connect(path, read_only=True)) as connection:
+        prepare(connection, path, create=False)
+        return connection.execute("SELECT value FROM facts WHERE key='identity'").fetchone()[0]
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return made(tmp_path / DATABASE)
+
+
+@pytest.mark.parametrize("version", [0, VERSION + 1, 99])
+def test_every_other_version_older_or_newer_is_refused_with_both_numbers(path, version):
+    with closing(connect(path, read_only=False)) as connection:
+        connection.execute(f"PRAGMA user_version={version}")
+        for create in (True, False):
+            with pytest.raises(StoreError, match=rf"version {version}, and this Diptych reads version {VERSION}; "):
+                prepare(connection, path, create=create)
+
+
+def test_another_programs_number_is_quoted_even_if_the_tables_have_our_names(path):
+    with closing(connect(path, read_only=False)) as connection:
+        connection.execute("PRAGMA application_id=0x0f0f")
+        with pytest.raises(StoreError, match=r"is not a Diptych collection \(application id 0xf0f\)"):
+            prepare(connection, path, create=True)
+
+
+def test_a_collection_is_made_once_and_keeps_its_identity_which_no_other_has(path, tmp_path):
+    first = identity(path)
+    assert identity(made(path)) == first
+    assert identity(made(tmp_path / "other.sqlite")) != first
+    assert len(first) == 32
+
+
+@pytest.mark.parametrize("name", ["what?", "100%25", "a#b", "späße & co", "file:x?mode=memory"])
+def test_a_folder_may_have_any_name(tmp_path, name):
+    (tmp_path / name).mkdir()
+    path = made(tmp_path / name / DATABASE)
+    assert path.is_file()
+    assert len(identity(path)) == 32
+
+
+def test_an_empty_database_is_no_collection_until_someone_makes_one(tmp_path):
+    (tmp_path / DATABASE).touch()
+    with pytest.raises(StoreError, match="holds no collection") as caught:
+        identity(tmp_path / DATABASE)
+    assert str(caught.value) == str(missing(tmp_path))
+    assert identity(made(tmp_path / DATABASE))
+
+
+def test_a_reader_makes_no_file_and_changes_none(path, tmp_path):
+    with pytest.raises(sqlite3.OperationalError, match="unable to open"):
+        connect(tmp_path / "none.sqlite", read_only=True).execute("PRAGMA user_version")
+    assert not (tmp_path / "none.sqlite").exists()
+    with closing(connect(path, read_only=True)) as connection:
+        for change in ("DELETE FROM facts", "PRAGMA user_version=7"):
+            with pytest.raises(sqlite3.OperationalError, match="readonly"):
+                connection.execute(change)
+
+
+def test_ids_and_facts_are_unique_whoever_writes_them(path):
+    with closing(connect(path, read_only=False)) as connection:
+        for repeated in ("INSERT INTO facts VALUES ('identity', 'x')", "INSERT INTO facts VALUES ('y', NULL)"):
+            with pytest.raises(sqlite3.IntegrityError):
+                connection.execute(repeated)

@@ -1,0 +1,147 @@
+import json
+import sqlite3
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from diptych.store.index.cache import MANIFEST, digest
+from diptych.store.index.vectors import Vectors
+from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.verify import Verdict, verify
+
+
+@pytest.fixture
+def store(collection):
+    """The store of a closed collection of 12 pictures, as another process sees it."""
+    collection.close()
+    with Store.open(collection.directory, read_only=True) as store:
+        yield store
+
+
+def change(store: Store, statement: str, *values: object) -> None:
+    with closing(sqlite3.connect(store.path)) as connection, connection:
+        connection.execute(statement, values)
+
+
+def change_manifest(store: Store, **values: object) -> None:
+    """A manifest that was written so: its checksum is right unless that is what is changed."""
+    path = store.directory / MANIFEST
+    manifest = {**json.loads(path.read_text()), **values}
+    signed = {"sha256": digest(store.directory, manifest), **values}
+    path.write_text(json.dumps({**manifest, **signed}))
+
+
+def infinite(store: Store) -> bytes:
+    return np.full(len(store.tokens([5])[5]) // 2, np.inf, "<f2").tobytes()
+
+
+def test_a_whole_collection_has_neither_problems_nor_remarks_and_is_not_changed_by_looking(store):
+    before = {path.name: path.read_bytes() for path in store.directory.iterdir() if path.suffix in (".faiss", ".json")}
+    assert verify(store) == Verdict(12, [], [])
+    assert before == {name: (store.directory / name).read_bytes() for name in before}
+
+
+def zeros(store: Store) -> bytes:
+    return bytes(len(store.tokens([5])[5]))
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "fault"),
+    [
+        ("sha256", "0" * 64, "its id does not belong to its digest"),
+        ("bytes", b"other", "its kept bytes have another digest"),
+        ("embedding", b"\0\0\0", "its features are cut short"),
+        ("tokens", infinite, "its tokens are not finite"),
+        ("tokens", zeros, "its embedding or tokens have another checksum; `diptych index rebuild` makes them anew"),
+        ("metadata", '{"is": "another"}', "its record has another checksum; remove it and add it again"),
+        ("path", "/another", "its record has another checksum; remove it and add it again"),
+        ("embedding", np.full(10, np.nan, "<f4").tobytes(), "its embedding has the length nan, expected 1"),
+        ("embedding", np.full(10, 0.4, "<f4").tobytes(), "its embedding has the length 1.265, expected 1"),
+    ],
+    ids=["digest", "bytes", "cut", "infinite", "zeros", "metadata", "path", "nan", "long"],
+)
+def test_a_damaged_row_is_named_by_its_picture_with_what_is_wrong_and_no_other_row_is(store, column, value, fault):
+    (id,) = (record.id for record in store.records([5]).values())
+    change(store, f"UPDATE pictures SET {column}=? WHERE row=5", value(store) if callable(value) else value)
+    verdict = verify(store)
+    assert verdict.problems[0] == f"picture {id}: {fault}"
+    assert not [text for text in verdict.problems[1:] if text.startswith("picture")]
+    assert (verdict.pictures, verdict.healthy) == (12, False)
+
+
+def test_features_of_two_sizes_are_counted_by_size(store):
+    change(store, "UPDATE pictures SET tokens=x'0000' WHERE row<=5")
+    *rows, problem = verify(store).problems
+    assert len(rows) == 5
+    assert problem.startswith("features of different sizes: {(40, 2): 5, ")
+    assert ": 7}; `diptych index rebuild`" in problem
+
+
+def test_a_database_that_cannot_be_read_to_its_end_is_a_verdict_and_no_error(collection):
+    collection.close()
+    path = collection.directory / "collection.sqlite"
+    data = bytearray(path.read_bytes())
+    for start in range(8192, len(data), 4096):
+        data[start : start + 64] = b"\xff" * 64
+    path.write_bytes(data)
+    with Store.open(collection.directory, read_only=True) as store:
+        verdict = verify(store)
+    assert any(text.startswith("database: ") for text in verdict.problems)
+    assert "database disk image is malformed" in verdict.problems[-1]
+
+
+def test_files_that_went_away_are_a_remark_unless_their_bytes_are_kept(collection, gallery):
+    list(collection.add_files([gallery / "01.jpg"], keep_bytes=True))
+    for name in ("01.jpg", "02.jpg", "04.jpg"):
+        (gallery / name).unlink()
+    verdict = verify(collection.store)
+    assert verdict.healthy
+    assert verdict.remarks[0].startswith("2 pictures have neither kept bytes nor a file")
+
+
+def test_a_cache_that_is_behind_or_of_another_state_or_damaged_is_a_remark(store):
+    sequence = store.sequence()
+    for values, remark in [
+        ({"generation": sequence - 5}, "5 changes behind; they are replayed"),
+        ({"generation": sequence + 1}, "it belongs to another state of the database; the next writer makes it again"),
+        ({"generation": sequence, "identity": "x"}, "it belongs to another state of the database; the next"),
+        ({"identity": store.identity, "count": None}, "its manifest is damaged; the next writer makes it again"),
+        ({"count": 12, "sha256": "0" * 64}, "its checksum is wrong"),
+    ]:
+        change_manifest(store, **values)
+        verdict = verify(store)
+        assert verdict.healthy, values
+        assert [remark in text for text in verdict.remarks] == [True], verdict.remarks
+
+
+def test_a_cache_that_claims_to_be_current_and_counts_otherwise_is_a_problem(store):
+    change_manifest(store, count=11)
+    assert verify(store).problems == ["index cache: 11 entries for 12 pictures"]
+
+
+def test_a_writer_who_adds_meanwhile_causes_no_false_alarm(collection, photo_bytes):
+    class Watched(Store):
+        def features(self, after: int, limit: int) -> list[sqlite3.Row]:
+            rows = super().features(after, limit)
+            if not rows and len(collection) == 12:
+                collection.add(photo_bytes(40), keep_bytes=True)
+                collection.index.save(collection.directory)
+            return rows
+
+    collection.index.save(collection.directory)
+    with Watched.open(collection.directory, read_only=True) as store:
+        assert verify(store).problems == []
+        assert len(collection) == 13
+        assert verify(store).pictures == 13
+
+
+def test_the_recall_of_an_approximate_index_is_measured_and_a_low_one_is_a_remark(collection, monkeypatch):
+    assert collection.verify().recall is None
+    collection.rebuild(index="ivf")
+    verdict = collection.verify()
+    assert (verdict.recall, verdict.remarks) == (pytest.approx(1, abs=0.2), [])
+    monkeypatch.setattr(Vectors, "recall", lambda _: 0.953)
+    verdict = collection.verify()
+    assert verdict.healthy
+    assert verdict.remarks == ["index: finds 95.3% of the exact candidates; `diptych index rebuild` lays it out anew"]

@@ -1,0 +1,80 @@
+from pathlib import Path
+
+import pytest
+
+from diptych.errors import UnknownPictureError
+from diptych.store.originals import original
+from diptych.store.records import Record
+from diptych_runtime.decoder import PictureLimits
+
+
+@pytest.fixture
+def record(collection, gallery) -> Record:
+    """A picture of which only the path is kept."""
+    return collection.get(collection.add(gallery / "01.jpg").id)
+
+
+def ask(collection, record: Record) -> bytes:
+    return original(collection.store, record, collection.scorer.limits)
+
+
+def test_kept_bytes_are_given_whatever_became_of_the_file(collection, record, gallery, photo_bytes):
+    before = (gallery / "01.jpg").read_bytes()
+    collection.add(gallery / "01.jpg", keep_bytes=True)
+    (gallery / "01.jpg").write_bytes(photo_bytes(50))
+    assert ask(collection, record) == before
+    (gallery / "01.jpg").unlink()
+    assert ask(collection, record) == before
+
+
+def test_kept_bytes_that_are_damaged_are_not_given(collection, record, gallery):
+    collection.add(gallery / "01.jpg", keep_bytes=True)
+    with collection.store._transaction() as connection:
+        connection.execute("UPDATE pictures SET bytes=zeroblob(length(bytes)) WHERE id=?", (record.id,))
+    with pytest.raises(UnknownPictureError, match=f"bytes kept of picture {record.id} are damaged; remove it and add"):
+        ask(collection, record)
+
+
+def test_one_changed_byte_behind_the_last_pixel_is_a_change_and_putting_it_back_mends_it(collection, record, gallery):
+    path, before = gallery / "01.jpg", (gallery / "01.jpg").read_bytes()
+    path.write_bytes(before + b"\0")
+    with pytest.raises(
+        UnknownPictureError, match=rf"{path} has changed since it was added as picture {record.id}; add"
+    ):
+        ask(collection, record)
+    path.write_bytes(before)
+    assert ask(collection, record) == before
+
+
+def test_a_file_that_grew_beyond_all_limits_is_not_read_to_its_end(collection, record, gallery):
+    with (gallery / "01.jpg").open("r+b") as file:
+        file.truncate(10**12)
+    with pytest.raises(UnknownPictureError, match="has changed since it was added"):
+        original(collection.store, record, PictureLimits(bytes=10_000))
+
+
+def folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(("happened", "reason"), [(Path.unlink, "does not exist"), (folder, "is a folder")])
+def test_a_file_that_is_no_more_is_named_with_its_picture_and_the_way_out(
+    collection, record, gallery, happened, reason
+):
+    happened(gallery / "01.jpg")
+    with pytest.raises(UnknownPictureError, match=rf"{record.id} is not to be had: .*01.jpg {reason}.*; put it back"):
+        ask(collection, record)
+
+
+def test_a_link_to_the_same_bytes_is_as_good_as_the_file(collection, record, gallery):
+    path = gallery / "01.jpg"
+    path.rename(gallery / "moved.jpg")
+    path.symlink_to(gallery / "moved.jpg")
+    assert ask(collection, record) == (gallery / "moved.jpg").read_bytes()
+
+
+def test_a_picture_that_came_as_bytes_alone_says_how_it_should_have_been_added(collection, photo_bytes):
+    record = collection.get(collection.add(photo_bytes(60)).id)
+    with pytest.raises(UnknownPictureError, match="without a file or its bytes; add it again with `keep_bytes`"):
+        ask(collection, record)

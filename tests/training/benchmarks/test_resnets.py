@@ -1,0 +1,89 @@
+"""Our counts of the paper's ResNets against its table."""
+
+import json
+
+import pytest
+
+from diptych_training.benchmarks.resnets import Count, compare_with_paper, resnets_text
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Count]:
+    return compare_with_paper()
+
+
+def published(rows: list[Count]) -> list[Count]:
+    return [row for row in rows if row.published_flops and "reading" not in row.variant]
+
+
+def test_every_network_of_the_table_agrees_within_one_percent_of_parameters_and_five_of_flops(rows) -> None:
+    table = published(rows)
+    assert len(table) == 9
+    for row in table:
+        assert row.parameters_off is not None
+        assert row.flops_off is not None
+        assert abs(row.parameters_off) < 1, row
+        assert abs(row.flops_off) < 5, row
+        if row.variant == "convolutional stem + attention":
+            assert abs(row.flops_off) < 1, row
+
+
+def test_what_the_remark_on_the_stem_names_does_explain_most_of_the_difference(rows) -> None:
+    pixels, width, window, colours = 224 * 224, 64, 4 * 4, 3
+    embeddings, mixtures = 2 * pixels * window * width, 3 * 2 * pixels * colours * width
+    assert (round(embeddings / 1e9, 2), round(mixtures / 1e9, 2)) == (0.10, 0.06)
+    full = [row for row in published(rows) if row.variant == "attention everywhere"]
+    assert len(full) == 3
+    for row in full:
+        assert row.published_flops is not None
+        missing = row.published_flops * 1e9 - row.flops
+        # The paper's figures are rounded to a tenth of a billion.
+        assert missing / 2 < embeddings + mixtures < missing + 0.05e9
+
+
+def test_every_difference_above_five_percent_is_explained_and_there_is_one(rows) -> None:
+    far = [row for row in rows if max(abs(row.parameters_off or 0), abs(row.flops_off or 0)) > 5]
+    assert [row.variant for row in far] == ["reading: pooled before the attention"]
+    assert all(row.explanation for row in far)
+
+
+def test_without_products_with_r_the_figure_is_lower_than_the_papers_and_than_ours(rows) -> None:
+    by_variant = {row.variant: row for row in rows if row.network == "ResNet-50"}
+    without, ours = by_variant["reading: no products with r"], by_variant["convolutional stem + attention"]
+    # 13 blocks at their own grid and 3 that attend before a stride of two: 2 * 49 operations for a query's channel.
+    queries = 3136 * 64 * 3 + 784 * 128 * (4 + 3) + 196 * 256 * (6 + 3) + 49 * 512 * (3 + 3)
+    assert ours.flops - without.flops == 2 * 49 * queries
+
+
+def test_our_own_operators_follow_without_a_figure_to_compare_with(rows) -> None:
+    own = [row for row in rows if row.published_flops is None]
+    assert any("MSAC" in row.variant for row in own)
+    assert all(row.parameters_off is None and row.explanation.startswith("our addition") for row in own)
+    excited = next(row for row in own if "squeeze" in row.variant)
+    assert round(excited.parameters / 1e6, 1) == 28.1  # Hu et al. 2018
+
+
+def test_the_text_has_a_line_for_every_network_and_every_remark_once(rows) -> None:
+    counts, _, remarks = resnets_text(rows).partition("\n\n")
+    lines = [" ".join(line.split()) for line in counts.splitlines()]
+    assert len(lines) == 1 + len(rows)
+    assert lines[8] == "ResNet-50 convolutional stem + attention 18.04 18.0 +0.2% 6.97 7.0 -0.5% [1]"
+    # Where the paper has no figure the cells stay empty, and the remark is named all the same.
+    assert lines[12] == "ResNet-50 MSAC {1, 3}, 4 heads of 16 15.99 22.19 [5]"
+    expected = dict.fromkeys(row.explanation for row in rows if row.explanation)
+    assert remarks.splitlines() == [f"[{number}] {remark}" for number, remark in enumerate(expected, 1)]
+
+
+def test_a_row_is_plain_json_with_its_differences() -> None:
+    row = Count("ResNet-50", "convolution", 20_000_000, 3 * 10**9, 25.0, 4.0)
+    assert json.loads(json.dumps(row.to_dict())) == {
+        "network": "ResNet-50",
+        "variant": "convolution",
+        "parameters": 20_000_000,
+        "flops": 3 * 10**9,
+        "published_parameters": 25.0,
+        "published_flops": 4.0,
+        "explanation": "",
+        "parameters_off": pytest.approx(-20.0),
+        "flops_off": pytest.approx(-25.0),
+    }

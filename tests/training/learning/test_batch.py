@@ -1,0 +1,37 @@
+import numpy as np
+import pytest
+import torch
+
+from diptych_training.data.archives import Archives
+from diptych_training.data.augment import Views, unmoved
+from diptych_training.learning.batch import draw_step, join
+from diptych_training.tasks import Part, Source, task_from
+
+
+@pytest.fixture(scope="module")
+def tasks(archives):
+    source = Source(Archives(22, archives), 16, 0, torch.device("cpu"))
+    return [task_from(values).open(source) for values in ({"kind": "copy", "queries": 6}, {"kind": "instance"})]
+
+
+def part(queries: int, references: int, *, linked: bool) -> Part:
+    asked, shown = (Views(torch.full((count, 3, 2, 2), 0.5), unmoved(count, 2)) for count in (queries, references))
+    match = np.arange(queries)[:, None] == np.arange(references)[None, :]
+    return Part(asked, shown, match, ~match, linked=linked)
+
+
+def test_the_same_step_draws_the_same_pictures_and_another_step_others(tasks) -> None:
+    assert torch.equal(draw_step(tasks, 3, seed=0).pictures, draw_step(tasks, 3, seed=0).pictures)
+    assert not torch.equal(draw_step(tasks, 3, seed=0).pictures, draw_step(tasks, 4, seed=0).pictures)
+    assert not torch.equal(draw_step(tasks, 3, seed=0).pictures, draw_step(tasks, 3, seed=1).pictures)
+
+
+def test_tasks_lie_beside_each_other_and_do_not_mix() -> None:
+    step = join([part(2, 3, linked=True), part(3, 5, linked=False)])
+    assert step.match.shape == (5, 8)
+    assert len(step.pictures) == len(step.places) == 5 + 8
+    assert step.linked.tolist() == [True, True, False, False, False]
+    known = step.match | step.rival
+    assert known[:2, :3].all()
+    assert known[2:, 3:].all()
+    assert known.sum() == 2 * 3 + 3 * 5

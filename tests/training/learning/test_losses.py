@@ -1,0 +1,200 @@
+import pytest
+import torch
+import torch.nn.functional as F
+
+from diptych_training.data.augment import unmoved
+from diptych_training.learning.losses import (
+    choose_pairs,
+    distillation_loss,
+    embedding_loss,
+    entropy_loss,
+    level_loss,
+    link_loss,
+    pair_loss,
+    split_questions,
+)
+
+MATCH = torch.eye(5, 7, dtype=torch.bool)
+RIVAL = ~MATCH
+RIVAL[:, 6] = False
+
+
+def choose(cosines: torch.Tensor, **options: int) -> torch.Tensor:
+    return choose_pairs(cosines, MATCH, RIVAL, generator=torch.Generator().manual_seed(0), **options)
+
+
+def test_a_query_gets_its_match_first_and_then_its_nearest_rivals() -> None:
+    cosines = torch.rand(5, 7, generator=torch.Generator().manual_seed(1))
+    chosen = choose(cosines, negatives=3, easy=0)
+    assert chosen[:, 0].tolist() == [0, 1, 2, 3, 4]
+    for query, row in enumerate(chosen):
+        rivals = [r for r in cosines[query].argsort(descending=True).tolist() if RIVAL[query, r]]
+        assert row[1:].tolist() == rivals[:3]
+
+
+def test_pairs_that_are_neither_match_nor_rival_are_never_chosen() -> None:
+    cosines = torch.zeros(5, 7)
+    cosines[:, 6] = 9
+    chosen = choose(cosines, negatives=5, easy=4)
+    assert not (chosen == 6).any()
+    assert RIVAL.gather(1, chosen[:, 1:]).all()
+
+
+def test_the_pair_loss_falls_as_the_match_rises_above_its_rivals() -> None:
+    logits = torch.tensor([[0.0, 0.0, 0.0], [3.0, -3.0, -3.0]])
+    assert pair_loss(logits[1:]) < pair_loss(logits[:1]) / 10
+
+
+def test_the_embedding_loss_ignores_pairs_that_are_neither() -> None:
+    cosines = torch.rand(5, 7, generator=torch.Generator().manual_seed(2)).requires_grad_()
+    embedding_loss(cosines, MATCH, RIVAL, 0.1).backward()
+    assert cosines.grad is not None
+    assert (cosines.grad[:, 6] == 0).all()
+    assert (cosines.grad[MATCH] < 0).all()
+
+
+def test_distillation_is_zero_for_the_teachers_own_ranking_and_does_not_teach_the_teacher() -> None:
+    logits = torch.randn(3, 4, generator=torch.Generator().manual_seed(3)).requires_grad_()
+    cosines = (logits.detach() * 0.1).requires_grad_()
+    assert distillation_loss(cosines, logits, 0.1).item() == pytest.approx(0, abs=1e-6)
+    distillation_loss(cosines * 0.5, logits, 0.1).backward()
+    assert logits.grad is None
+    assert cosines.grad is not None
+    assert cosines.grad.abs().max() > 0
+
+
+def test_tokens_of_one_place_that_are_alike_lower_the_link_loss() -> None:
+    generator = torch.Generator().manual_seed(3)
+    tokens, places = torch.randn(2, 4, 4, 8, generator=generator), unmoved(2, 16)
+    others = torch.randn(2, 4, 4, 8, generator=generator)
+    assert link_loss(tokens, tokens, places, places) < 0.1 * link_loss(tokens, others, places, places)
+
+
+def test_the_link_loss_follows_what_was_moved() -> None:
+    tokens, places = torch.randn(2, 4, 4, 8, generator=torch.Generator().manual_seed(3)), unmoved(2, 16)
+    mirrored, mirrored_places = tokens.flip(2), places.flip(2)
+    assert link_loss(mirrored, tokens, mirrored_places, places) < 0.1 * link_loss(mirrored, tokens, places, places)
+
+
+@pytest.mark.parametrize(("width", "height"), [(0.6, 1.0), (1.0, 0.6), (0.5, 0.5)])
+def test_exactly_the_tokens_that_a_crop_shows_are_known(width: float, height: float) -> None:
+    generator = torch.Generator().manual_seed(4)
+    tokens = torch.randn(2, 4, 4, 8, generator=generator).requires_grad_()
+    places, size = unmoved(2, 16), torch.tensor([width, height])
+    link_loss(tokens, tokens.detach(), places, places * size).backward()
+    assert tokens.grad is not None
+    learnt = tokens.grad.abs().amax((0, 3)) > 0
+    line = torch.tensor([-0.75, -0.25, 0.25, 0.75]).abs()
+    expected = (line[:, None] <= height) & (line[None, :] <= width)
+    assert torch.equal(learnt, expected)
+
+
+def test_a_query_without_a_rival_is_refused() -> None:
+    rival = RIVAL.clone()
+    rival[2] = False
+    with pytest.raises(ValueError, match="surely does not match it"):
+        choose_pairs(torch.zeros(5, 7), MATCH, rival, negatives=2, easy=0, generator=torch.Generator())
+
+
+def test_tokens_whose_place_the_other_view_does_not_show_are_left_out() -> None:
+    tokens, places = (
+        torch.randn(2, 4, 4, 8, generator=torch.Generator().manual_seed(3)).requires_grad_(),
+        unmoved(2, 16),
+    )
+    loss = link_loss(tokens, tokens.detach(), places * 0.2 + 5, places)
+    assert loss == 0
+    loss.backward()
+    # Only the left half is in the photo: the right half's tokens of a learn nothing.
+    tokens.grad = None
+    shifted = places.clone()
+    shifted[..., 0] += 1
+    link_loss(tokens, tokens.detach(), shifted, places).backward()
+    assert tokens.grad is not None
+    assert tokens.grad[:, :, :2].abs().sum() > 0
+    assert tokens.grad[:, :, 2:].abs().sum() == 0
+
+
+def test_a_query_without_a_match_has_another_rival_in_its_place() -> None:
+    match = MATCH.clone()
+    match[2] = False
+    cosines = torch.rand(5, 7, generator=torch.Generator().manual_seed(1))
+    chosen = choose_pairs(cosines, match, RIVAL, negatives=2, easy=1, generator=torch.Generator().manual_seed(0))
+    assert RIVAL[2].gather(0, chosen[2]).all()
+
+
+def test_without_a_match_every_score_is_to_be_low_and_no_order_is_asked() -> None:
+    logits = torch.tensor([[3.0, 1.0, -2.0]])
+    unmatched = pair_loss(logits, 1.0, torch.tensor([False]))
+    expected = F.softplus(logits[:, 0]).mean() + F.softplus(logits[:, 1:]).mean()
+    torch.testing.assert_close(unmatched, expected)
+    torch.testing.assert_close(pair_loss(logits, 1.0, torch.tensor([True])), pair_loss(logits, 1.0))
+
+
+def test_the_same_thing_is_no_copy_and_every_copy_the_same_thing() -> None:
+    logits = torch.arange(4.0).reshape(1, 2, 2)
+    yes, no = torch.tensor([True]), torch.tensor([False])
+    for copies, matched_as_copy in ((yes, yes), (no, no)):
+        (copy, as_copy), (thing, as_thing) = split_questions(logits, yes, copies)
+        assert as_copy.equal(matched_as_copy)
+        assert as_thing.equal(yes)
+        assert copy.tolist() == [[0.0, 2.0]]
+        assert thing.tolist() == [[1.0, 3.0]]
+    ((only, as_match),) = split_questions(logits[..., 0], yes, no)
+    assert only.equal(logits[..., 0])
+    assert as_match.equal(yes)
+
+
+def test_a_match_is_to_be_above_the_strangers_of_all_queries_and_a_stranger_below_all_matches() -> None:
+    before, having = torch.tensor([[2.0, -3.0, -4.0], [5.0, 4.0, -4.0]]), torch.tensor([True, False])
+    logits = torch.tensor([[1.0, 0.5], [6.0, 0.5]], requires_grad=True)
+    yes = torch.tensor([True, True])
+    level_loss(logits, yes, before, having).backward()
+    gradient = logits.grad
+    assert gradient is not None
+    # Both come first in their own lists; the one below another list's stranger is raised the more.
+    assert gradient[0, 0] < gradient[1, 0] < 0
+    assert (gradient[:, 1] > 0).all()
+    unmatched = level_loss(logits.detach(), torch.tensor([True, False]), before, having)
+    higher = torch.tensor([[1.0, 0.5], [9.0, 0.5]])
+    assert level_loss(higher, torch.tensor([True, False]), before, having) > unmatched
+
+
+def test_without_a_match_in_the_step_before_there_is_no_level() -> None:
+    logits = torch.tensor([[1.0, 0.5]], requires_grad=True)
+    none = torch.tensor([False])
+    assert level_loss(logits, torch.tensor([True]), torch.zeros(1, 2), none) == 0
+
+
+def test_the_level_is_a_softmax_over_the_pairs_of_the_step() -> None:
+    rng = torch.Generator().manual_seed(3)
+    before = torch.randn(5, 4, generator=rng, dtype=torch.float64)
+    having = torch.tensor([True, True, False, True, True])
+    logits = before.clone().requires_grad_()
+    # Held against itself: what the gradient of the whole softmax would be, but for pairs that meet themselves.
+    level_loss(logits, having, before, having).backward()
+    strangers = torch.cat([before[:, 1:].flatten(), before[~having, 0]])
+    others = strangers.logsumexp(0)
+    matches = -torch.sigmoid(others - before[having, 0]) / len(before)
+    gradient = logits.grad
+    assert gradient is not None
+    torch.testing.assert_close(gradient[having, 0], matches)
+    wanted = torch.sigmoid(before[:, 1:, None] - torch.logaddexp(before[having, 0], others)).mean(-1)
+    torch.testing.assert_close(gradient[:, 1:], wanted)
+
+
+def test_the_entropy_is_of_those_that_show_other_things() -> None:
+    near = F.normalize(torch.tensor([[1.0, 0.0], [1.0, 0.1], [-1.0, 0.0]]), dim=1)
+    apart = ~torch.eye(3, dtype=torch.bool)
+    same = apart.clone()
+    same[0, 1] = same[1, 0] = False
+    assert entropy_loss(near, same) < entropy_loss(near, apart)
+
+
+def test_a_token_that_shows_the_photo_in_part_is_linked_to_none() -> None:
+    places = unmoved(1, 8).clone()
+    torn = places.clone()
+    torn[:, :, 1::2] = 3.0  # every token of two pixels is half something else
+    tokens = torch.rand(1, 4, 4, 5, generator=torch.Generator().manual_seed(0))
+    assert link_loss(tokens, tokens, torn, places) == 0
+    assert link_loss(tokens, tokens, places, torn) == 0
+    assert link_loss(tokens, tokens, places, places) > 0

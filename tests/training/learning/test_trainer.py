@@ -1,0 +1,82 @@
+from pathlib import Path
+
+import pytest
+import torch
+from small import SMALL
+
+from diptych_model import PairNetwork
+from diptych_training.data.archives import Archives
+from diptych_training.learning.batch import Step, draw_step
+from diptych_training.learning.distributed import Processes
+from diptych_training.learning.trainer import Learner
+from diptych_training.recipe import Recipe, recipe_from
+from diptych_training.tasks import Source
+
+
+def learner_of(recipe: Recipe, *, std: float | None = None) -> Learner:
+    torch.manual_seed(0)
+    network = PairNetwork(recipe.network)
+    if std:
+        for parameter in network.parameters():
+            torch.nn.init.normal_(parameter, std=std)
+    return Learner(recipe, network, Processes())
+
+
+@pytest.fixture(scope="module")
+def drawn(archives: Path) -> list[Step]:
+    source = Source(Archives(44, archives), 32, 0, torch.device("cpu"))
+    tasks = [settings.open(source) for settings in recipe_from(SMALL).tasks]
+    return [draw_step(tasks, number, seed=0) for number in range(40)]
+
+
+def test_learning_lowers_the_loss(drawn: list[Step]) -> None:
+    stage = SMALL["stages"][2] | {"steps": 400}
+    learner = learner_of(recipe_from(SMALL | {"stages": [stage]}))
+    losses = [learner.learn(step, learner.recipe.stages[0])["embedding"] for step in drawn]
+    assert sum(losses[-10:]) < 0.95 * sum(losses[:10])
+
+
+def test_relating_pairs_in_chunks_gives_the_gradient_of_one_batch(drawn: list[Step]) -> None:
+    gradients = []
+    for chunk in (4, 1000):
+        recipe = recipe_from(SMALL | {"learning": SMALL["learning"] | {"chunk": chunk}})
+        learner = learner_of(recipe, std=0.2)
+        learner._differentiate(drawn[0], recipe.stages[-1])
+        gradients.append([p.grad for p in learner.network.parameters() if p.grad is not None])
+    assert len(gradients[0]) > 30
+    for few, many in zip(*gradients, strict=True):
+        torch.testing.assert_close(few, many, rtol=1e-3, atol=1e-5)
+
+
+def test_a_frozen_stem_stays_as_it_is_and_the_rest_learns(drawn: list[Step]) -> None:
+    recipe = recipe_from(SMALL)
+    learner = learner_of(recipe)
+    before = {name: value.clone() for name, value in learner.network.state_dict().items()}
+    learner.learn(drawn[0], recipe.stages[1])
+    changed = {name for name, value in learner.network.state_dict().items() if not torch.equal(value, before[name])}
+    assert not any(name.startswith("panel.encoder") for name in changed)
+    assert any(name.startswith("panel.tokens") for name in changed)
+    assert any(name.startswith("pair") for name in changed)
+    learner.learn(drawn[1], recipe.stages[2])
+    assert not torch.equal(learner.network.state_dict()["panel.encoder.0.0.weight"], before["panel.encoder.0.0.weight"])
+
+
+def test_without_relating_only_the_panel_part_learns(drawn: list[Step]) -> None:
+    recipe = recipe_from(SMALL)
+    learner = learner_of(recipe)
+    before = {name: value.clone() for name, value in learner.network.pair.state_dict().items()}
+    losses = learner.learn(drawn[0], recipe.stages[0])
+    assert "pair" not in losses
+    assert all(torch.equal(value, before[name]) for name, value in learner.network.pair.state_dict().items())
+
+
+@pytest.mark.parametrize("relation", ["late", "siamese"])
+def test_the_controls_learn_by_the_same_steps(drawn: list[Step], relation: str) -> None:
+    learning = SMALL["learning"] | {"link": 0.0}
+    recipe = recipe_from(SMALL | {"network": SMALL["network"] | {"relation": relation}, "learning": learning})
+    learner = learner_of(recipe)
+    before = {name: value.clone() for name, value in learner.network.named_parameters()}
+    losses = [learner.learn(step, recipe.stages[-1])["pair"] for step in drawn[:3]]
+    assert all(0 < loss < 20 for loss in losses)
+    still = {name for name, value in learner.network.named_parameters() if torch.equal(value, before[name])}
+    assert not still

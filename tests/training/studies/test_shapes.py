@@ -1,0 +1,38 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from diptych_training.errors import DataError
+from diptych_training.studies.shapes import SHAPES, plot_shapes, shapes_text, study_shapes
+
+
+def test_there_are_at_least_six_shapes_and_the_released_one_is_among_them() -> None:
+    assert len(SHAPES) >= 6
+    assert SHAPES["3 blocks"] == {}
+
+
+def test_an_unknown_shape_is_refused_with_those_there_are(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="there is no shape '9 blocks'; there are 1 block, 2 blocks"):
+        study_shapes(tmp_path, tmp_path, only=("9 blocks",))
+
+
+@pytest.mark.slow
+def test_every_shape_is_trained_measured_and_drawn_and_nothing_is_done_twice(archives: Path, tmp_path: Path) -> None:
+    asked = {"steps": 1, "only": ("1 block", "6 x 6 tokens"), "processes": 0}
+    result = study_shapes(tmp_path, archives, **asked)
+    one, fewer = result["rows"]
+    assert [one["shape"], fewer["shape"]] == list(asked["only"])
+    for row in result["rows"]:
+        assert 0 <= row["interval"][0] <= row["micro_ap"] <= row["interval"][1] <= 1
+        assert row["milliseconds"] > 0
+    assert fewer["mflops"] > one["mflops"]  # three blocks on fewer tokens
+    assert fewer["parameters"] > one["parameters"]
+    assert json.loads((tmp_path / "shapes.json").read_text())["rows"] == result["rows"]
+    plot_shapes(result, tmp_path / "shapes.svg")
+    drawn = (tmp_path / "shapes.svg").read_text()
+    assert drawn.startswith("<?xml")
+    assert "6 x 6 tokens" in shapes_text(result)
+    done: list[str] = []
+    study_shapes(tmp_path, archives, **asked, finished=done.append)
+    assert not done

@@ -1,0 +1,150 @@
+"""Collections of many kinds of pictures with copies planted in them: what calibration is fitted to and held against.
+
+Kinds are archives (docs/data.md), of which held-out pictures are taken where there are enough, and groups of documents
+that a program draws. Half of the copies are edited easily, half hard (`edits`).
+"""
+
+import csv
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from diptych_runtime.decoder import panel_pixels
+from diptych_runtime.questions import COPY
+from diptych_training.data.archives import CLASS, Photo, list_photos, read_photos
+from diptych_training.data.csv import read_table
+from diptych_training.data.documents import GROUPS, draw_documents
+from diptych_training.data.edits import REPERTOIRES, picture_names, write_queries
+from diptych_training.errors import DataError
+from diptych_training.whole import whole_folder
+
+ARCHIVES = (
+    *("clothing", "flowers", "trashnet", "openimages_doors", "goods", "screens", "cards_coins"),
+    *("lookalike_objects", "boofcv_views", "sfm_sets"),
+)
+KINDS = (*ARCHIVES, *GROUPS)
+PICTURES, COPIES = 300, 50  # of a kind at most, and how many of them are copied by either repertoire
+DRAWN = 160  # documents of a group
+SIDE = 640  # of a drawn document
+SEED = 31
+COLUMNS = ("path", "photo", "thing", "group")
+# The mean difference, 0 to 255, of two thumbnails of one photo that an archive has twice; screenshots may be nearer.
+THUMBNAIL, ONE_PHOTO, NEARLY_ALIKE = 64, 1.5, ("screens",)
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A prepared kind: `names` of its pictures below `folder`, and for each the number of the photo that it is or is a
+    copy of, `original` (n,), and of what it shows, `thing` (n,). `group` (n,) numbers those of which it is not known
+    whether they show the same thing; -1 elsewhere.
+    """
+
+    kind: str
+    folder: Path
+    names: list[str]
+    original: np.ndarray
+    thing: np.ndarray
+    group: np.ndarray
+
+    def matches(self, pairs: np.ndarray, question: str) -> np.ndarray:
+        """Which of the pairs int64 (P, 2) of places match, bool (P,): copies of one photo, or of one thing."""
+        copies, things = (known[pairs[:, 0]] == known[pairs[:, 1]] for known in (self.original, self.thing))
+        return copies if question == COPY else copies | things
+
+    def unknown(self, pairs: np.ndarray, question: str) -> np.ndarray:
+        """Of which pairs it is not known, bool (P,): two photos of one class may show the same thing."""
+        if question == COPY:
+            return np.zeros(len(pairs), bool)
+        a, b = self.group[pairs.T]
+        return (a == b) & (a >= 0) & ~self.matches(pairs, question)
+
+    def planted(self) -> int:
+        """How many pairs of copies there are."""
+        return sum(count * (count - 1) // 2 for count in Counter(self.original.tolist()).values())
+
+
+def open_kinds(kinds: Sequence[str], folder: Path, sets: Path) -> list[Planted]:
+    """`open_planted` of kinds that are measured with what is fitted to the others: `DataError` for fewer than two."""
+    if len(kinds) < 2:
+        raise DataError(f"a kind is measured with what the others say: name two kinds at least, got {', '.join(kinds)}")
+    return [open_planted(kind, folder, sets) for kind in kinds]
+
+
+def open_planted(kind: str, folder: Path, sets: Path) -> Planted:
+    """Prepare a kind from the archives in `folder`, unless it is there, and read it. Raises `DataError` for a kind that
+    is none.
+    """
+    if kind not in KINDS:
+        raise DataError(f"there is no kind {kind!r}: kinds are {', '.join(KINDS)}")
+    target = _prepare(kind, folder, sets)
+    rows = read_table(target / "originals.csv", COLUMNS)
+    names = [row["path"] for row in rows]
+    place = {name: number for number, name in enumerate(names)}
+    shown = list(range(len(names)))
+    for repertoire in REPERTOIRES:
+        for row in read_table(target / repertoire / "truth.csv", ["query", "reference"]):
+            names.append(f"{repertoire}/{row['query']}")
+            shown.append(place[f"originals/{row['reference']}"])
+    photos, things, groups = (np.unique([row[key] for row in rows], return_inverse=True)[1] for key in COLUMNS[1:])
+    groups[[row["group"] == "" for row in rows]] = -1
+    return Planted(kind, target, names, photos[shown], things[shown], groups[shown])
+
+
+def _prepare(kind: str, folder: Path, sets: Path) -> Path:
+    """Write a kind's pictures, what they show and the copies of some into `sets/KIND`, whole or not at all."""
+    target = sets / kind
+    if target.is_dir():
+        return target
+    with whole_folder(target) as fresh:
+        originals = fresh / "originals"
+        originals.mkdir()
+        rows = _draw(kind, originals) if kind in GROUPS else _write_photos(kind, folder, originals)
+        with (fresh / "originals.csv").open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([COLUMNS, *rows])
+        count = min(COPIES, len(picture_names(originals)) // 2)
+        for number, repertoire in enumerate(REPERTOIRES):
+            write_queries(originals, fresh / repertoire, count=count, seed=SEED + number, repertoire=repertoire)
+    return target
+
+
+def _draw(group: str, target: Path) -> list[tuple[str, str, str, str]]:
+    rows = []
+    for number, pixels in enumerate(draw_documents(DRAWN, SIDE, SEED, GROUPS[group])):
+        name = f"originals/{number:03d}.png"
+        Image.fromarray(pixels).save(target.parent / name)
+        rows.append((name, name, name, ""))
+    return rows
+
+
+def _write_photos(kind: str, folder: Path, target: Path) -> list[tuple[str, str, str, str]]:
+    """Pictures that training has not seen where there are enough, drawn with the seed; what each shows, and what class
+    it is of where that is all that is known.
+    """
+    photos = list_photos(folder, [kind])
+    held_out = [photo for photo in photos if photo.split != "train"]
+    chosen = held_out if len(held_out) >= PICTURES else photos
+    order = np.random.default_rng(SEED).permutation(len(chosen))[:PICTURES]
+    ordered = [chosen[place] for place in sorted(order)]
+    names = [f"originals/{number:03d}{Path(photo.name).suffix.lower()}" for number, photo in enumerate(ordered)]
+    for name, data in zip(names, read_photos(folder, ordered), strict=True):
+        (target.parent / name).write_bytes(data)
+    first = range(len(names)) if kind in NEARLY_ALIKE else _first_of([target.parent / name for name in names])
+    return [
+        (name, names[same], photo.subject, _class_of(photo))
+        for name, same, photo in zip(names, first, ordered, strict=True)
+    ]
+
+
+def _first_of(files: Sequence[Path]) -> list[int]:
+    """The place of the first of the files that shows the same photo as each."""
+    thumbnails = np.stack([panel_pixels(file, THUMBNAIL).ravel().astype(np.float32) for file in files])
+    return [int(np.argmax(np.abs(thumbnails - one).mean(1) < ONE_PHOTO)) for one in thumbnails]
+
+
+def _class_of(photo: Photo) -> str:
+    folder = photo.name.partition("/")[0]
+    return folder if folder.startswith(CLASS) else ""

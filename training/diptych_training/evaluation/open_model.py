@@ -1,0 +1,56 @@
+"""The models that `--model` and `--against` may name: a released one, an artifact, a checkpoint of training, or a
+control on the panel part of one of these.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from diptych_runtime.manifest import bundled_models, find_checkpoint
+from diptych_runtime.runtime import Runtime
+from diptych_training.errors import DataError
+
+# Of a checkpoint (diptych_model.checkpoint), whose module would import torch.
+_CHECKPOINT = ("config.json", "weights.safetensors")
+# What may stand before a model and a colon, and the relation that then takes the place of the model's pair part.
+CONTROLS = {"late": "late", "twin": "siamese"}
+
+
+@contextmanager
+def open_model(model: str, question: str | None = None, *, threads: int | None = None) -> Iterator[Runtime]:
+    """Open what is named; a checkpoint is exported first, so that what is measured is what is served.
+
+    It is asked the `question`, by default the one that models are asked unless somebody says otherwise. `threads` are
+    the runtime's, by default all that may be used. `late:MODEL` is late interaction over the tokens of a model whose
+    weights are there, and `twin:MODEL` the cosine of its embeddings: what its panel part is worth without its pair
+    part. What was exported is gone when the block ends. Raises `ArtifactError`, and `DataError` where a checkpoint
+    cannot be exported for want of torch.
+    """
+    control, colon, of = model.partition(":")
+    if not colon or control not in CONTROLS:
+        control, of = "", model
+    if not control and (model in bundled_models() or not is_checkpoint(Path(model))):
+        yield Runtime.open(model, threads=threads).asking(question)
+        return
+    try:
+        from diptych_export.artifact import export_artifact, export_checkpoint
+        from diptych_training.learning.relations import related_by
+    except ModuleNotFoundError as error:
+        raise DataError(
+            f"{model} is a checkpoint, which is exported before it is measured, and that needs {error.name}; "
+            "install it with `pip install 'diptych[train,cpu]'`, or name an artifact"
+        ) from None
+    with tempfile.TemporaryDirectory(prefix="diptych-") as temporary:
+        artifact = Path(temporary, "artifact")
+        # Pairs enough to see a fault; ten thousand are for what is to be kept.
+        if control:
+            export_artifact(related_by(CONTROLS[control], find_checkpoint(of)), artifact, name=model, pairs=400)
+        else:
+            export_checkpoint(model, artifact, name=Path(model).resolve().name, pairs=400)
+        yield Runtime.open(artifact, threads=threads).asking(question)
+
+
+def is_checkpoint(directory: Path) -> bool:
+    """Whether a directory is a checkpoint and no artifact."""
+    return all((directory / name).is_file() for name in _CHECKPOINT) and not (directory / "manifest.json").exists()

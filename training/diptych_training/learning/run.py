@@ -1,0 +1,334 @@
+"""The training run, on one page: draw, encode once, mine, relate in chunks, learn; validate, keep the best, resume."""
+
+import hashlib
+import json
+import math
+import platform
+import time
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+import torch
+
+from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
+from diptych_model.checkpoint import read_description
+from diptych_runtime.manifest import Question
+from diptych_runtime.questions import COPY
+from diptych_training.data.archives import Archives
+from diptych_training.errors import DataError
+from diptych_training.learning.batch import draw_step
+from diptych_training.learning.calibration import (
+    FALSE_POSITIVE_RATES,
+    fit_calibration,
+    fit_cohort,
+    fit_thresholds,
+    weights_of_parts,
+)
+from diptych_training.learning.distributed import Processes
+from diptych_training.learning.hard_negatives import embed, fill_bank
+from diptych_training.learning.metrics_log import Journal
+from diptych_training.learning.pretrained import IMAGENET, PICTURES, begin_from_imagenet
+from diptych_training.learning.retention import PHOTOS, remember
+from diptych_training.learning.tempering import temper
+from diptych_training.learning.trainer import Learner
+from diptych_training.learning.validation import Exam, look, rank, sit
+from diptych_training.metrics import Ranking
+from diptych_training.recipe import Recipe, Stage, read_recipe, start_of
+from diptych_training.tasks import OpenTask, Source
+
+LARGEST = 224  # the side that photos are kept in: the archives' own are hardly larger
+# One in a hundred of a query's hundred nearest is a false copy for every query: no threshold to throw pictures away by.
+COPY_RATES = FALSE_POSITIVE_RATES[1:]
+CROPS = 0.6  # of a query's sides, in which it is looked for as a copy: docs/measuring.md
+STATE, RECIPE, ENVIRONMENT, BEST, LAST = "state.pt", "recipe.toml", "environment.json", "best", "last"
+
+
+def train(
+    recipe: Recipe, directory: Path, *, data: Path | None = None, resume: bool = False, quiet: bool = False
+) -> dict[str, Any]:
+    """Train a pair network and its embedding together; return what validation found of the best checkpoint.
+
+    `directory` receives the resolved recipe, metrics, the best and the last checkpoint (averaged weights) and the
+    state from which `resume` goes on to the same numbers. `data` holds the archives, if a task needs them (default:
+    DIPTYCH_DATA). The device is CUDA where there is one; started by `torchrun`, all processes share the work.
+    """
+    if (directory / STATE).exists() != resume:
+        state = "has a run already: add --resume or name another" if not resume else "has no run to resume"
+        raise DataError(f"{directory} {state}")
+    torch.set_num_threads(recipe.threads)
+    torch.manual_seed(recipe.seed)
+    processes = Processes()
+    run = Run(recipe, directory, processes)
+    if resume:
+        _require_same(recipe, directory / RECIPE)
+        run.restore()
+    spans = [(stage, end) for stage, end in recipe.spans() if run.learner.step < end or end == recipe.steps]
+    # What is missing is missed before anything is written.
+    run.open(spans[0][0], data)
+    directory.mkdir(parents=True, exist_ok=True)
+    if processes.first and not resume:
+        (directory / RECIPE).write_text(tomli_w.dumps(recipe.to_dict()))
+        (directory / ENVIRONMENT).write_text(json.dumps(environment(), indent=2) + "\n")
+    journal = Journal(directory, step=run.learner.step, steps=recipe.steps, quiet=quiet, silent=not processes.first)
+    try:
+        run.through(spans, journal, data)
+    except KeyboardInterrupt:
+        journal.say(f"stopped after step {run.learner.step}; {run.kept()}")
+        raise
+    finally:
+        journal.say(run.account())
+        journal.close()
+        processes.end()
+    return read_description(directory / BEST)["metadata"]["metrics"]
+
+
+class Run:
+    """A run's learner, its tasks and what it keeps: the state, the last checkpoint and the best so far."""
+
+    def __init__(self, recipe: Recipe, directory: Path, processes: Processes) -> None:
+        self.recipe, self.directory, self.learner = recipe, directory, Learner(recipe, _begun(recipe), processes)
+        self.best, self.pairs = -math.inf, 0
+        self.seconds: dict[str, float] = defaultdict(float)
+        self._neighbours: list[np.ndarray | None] = [None] * len(recipe.tasks)
+        self._pictures, self._pixels = "", 0
+        self.bank = torch.empty(0)
+        self.tasks: list[OpenTask] = []
+        self.exams: list[Exam] = []
+
+    def through(self, spans: list[tuple[Stage, int]], journal: Journal, data: Path | None) -> None:
+        """Take all steps of the stages, each with the step at which it ends."""
+        recipe, learner, first = self.recipe, self.learner, self.learner.processes.first
+        for stage, end in spans:
+            self.open(stage, data)
+            while learner.step < end:
+                if learner.step % recipe.mine_every == 0:
+                    self.mine(stage)
+                self.advance(stage, journal)
+                validated = learner.step % recipe.validate_every == 0 or learner.step == recipe.steps
+                if validated and first:
+                    measured = self.validate(stage)
+                    journal.note(learner.step, measured, beneath="validation")
+                    figures = ", ".join(f"{name} {value:.3f}" for name, value in measured.items())
+                    journal.say(f"step {learner.step}: {figures}")
+                if (validated or learner.step % recipe.checkpoint_every == 0) and first:
+                    self.save()
+                learner.processes.wait()
+        if first:
+            temper_checkpoint(self.directory / BEST, self.exams, learner.device)
+            # Every picture there is: among few the nearest are not near, and thresholds found there are too low.
+            both = zip(self.tasks, recipe.tasks, strict=True)
+            asked = [task for task, settings in both if settings.calibrated] or self.tasks
+            calibrate(self.directory / BEST, [task.exam(whole=True) for task in asked], learner.device)
+        learner.processes.wait()
+
+    def open(self, stage: Stage, data: Path | None) -> None:
+        """Load every task's pictures for a stage, unless they are there in its size; a little larger than its panels,
+        so that a crop has pixels left.
+        """
+        if stage.pixels == self._pixels:
+            return
+        self.tasks, self.exams = [], []  # two sizes at once would not fit the memory
+        archives = Archives(min(round(stage.pixels * 1.375), LARGEST), data)
+        source = Source(archives, stage.pixels, self.recipe.seed, self.learner.device)
+        tasks = [settings.open(source) for settings in self.recipe.tasks]
+        for task, neighbours in zip(tasks, self._neighbours, strict=True):
+            task.neighbours = neighbours
+        pictures = hashlib.sha256("\n".join(name for task in tasks for name in task.names).encode()).hexdigest()
+        if self._pictures not in ("", pictures):
+            raise DataError(
+                f"the pictures are not those that {self.directory} was begun with: bring them back, or begin a new run "
+                f"in another directory, with start = '{self.directory / LAST}' if it is to go on from there"
+            )
+        self._pictures, self._pixels, self.tasks = pictures, stage.pixels, tasks
+        if self.recipe.start == IMAGENET and self.learner.step == 0:
+            self.learner.begin(torch.from_numpy(archives.sample(PICTURES)), stage.pixels)
+        if self.recipe.learning.retain:
+            sampled = torch.from_numpy(archives.sample(PHOTOS))
+            self.learner.memory = remember(self.learner.network, sampled, stage.pixels)
+        if self.recipe.network.bank:
+            self.bank = torch.from_numpy(archives.sample(self.recipe.network.bank))
+        self.exams = [task.exam() for task in tasks] if self.learner.processes.first else []
+
+    def mine(self, stage: Stage) -> None:
+        """Let every task look for its hard negatives under the averaged network, and embed the bank anew."""
+        began, mixed = time.perf_counter(), self.recipe.learning.bfloat16
+        for task in self.tasks:
+            task.mine(lambda photos: embed(self.learner.average, photos, stage.pixels, mixed=mixed)[1].cpu().numpy())
+            if task.neighbours is not None:
+                task.neighbours = self.learner.processes.as_first(task.neighbours)
+        self._neighbours = [task.neighbours for task in self.tasks]
+        for network in (self.learner.network, self.learner.average):
+            fill_bank(network, self.bank, stage.pixels)
+        self.seconds["mine"] += time.perf_counter() - began
+
+    def advance(self, stage: Stage, journal: Journal) -> None:
+        """Take one step and note it."""
+        learner, began = self.learner, time.perf_counter()
+        drawn = draw_step(self.tasks, learner.step, seed=self.recipe.seed, fill=stage.fill, device=learner.device)
+        ready = time.perf_counter()
+        try:
+            losses = learner.learn(drawn, stage)
+        except DataError as error:
+            raise DataError(f"{error}; {self.kept()}") from None
+        seconds = time.perf_counter() - began
+        self.seconds["draw"] += ready - began
+        pairs = len(drawn.match) * (1 + stage.negatives) if stage.relate else 0
+        self.pairs += pairs
+        journal.note(learner.step, {"rate": learner.rate, "seconds": seconds, "pairs": pairs} | losses)
+        shown = {name: f"{losses[name]:.3f}" for name in ("pair", "embedding") if name in losses}
+        unit, count = ("pairs/s", pairs) if pairs else ("pictures/s", len(drawn.pictures))
+        journal.advance(shown | {unit: f"{count / seconds:.0f}"})
+
+    def validate(self, stage: Stage) -> dict[str, float]:
+        """Measure the averaged network, and keep it if it is the best so far."""
+        began, measured, weighed = time.perf_counter(), {}, 0.0
+        fill_bank(self.learner.average, self.bank, stage.pixels)
+        for settings, exam in zip(self.recipe.tasks, self.exams, strict=True):
+            first, after = (ranking.summary() for ranking in sit(self.learner.average, exam, stage.pixels))
+            measured |= {f"{settings.kind}_{name}": value for name, value in first.items()}
+            measured |= {f"{settings.kind}_reranked_{name}": value for name, value in after.items()}
+            weighed += settings.weight * after[exam.headline]
+        measured["score"] = weighed / sum(settings.weight for settings in self.recipe.tasks)
+        self.seconds["validate"] += time.perf_counter() - began
+        # A smaller panel is another, easier-going yardstick: only the recipe's own size competes for the best.
+        if stage.pixels == self.recipe.network.pixels and measured["score"] > self.best:
+            self.best = measured["score"]
+            save_checkpoint(self.learner.average, self.directory / BEST, self._metadata(measured))
+        return measured
+
+    def save(self) -> None:
+        """Write the state to resume from, whole or not at all, and the averaged weights beside it."""
+        neighbours = [None if found is None else torch.from_numpy(found) for found in self._neighbours]
+        save_checkpoint(self.learner.average, self.directory / LAST, self._metadata({}))
+        written = self.directory / (STATE + ".new")
+        torch.save(
+            self.learner.state() | {"best": self.best, "neighbours": neighbours, "pictures": self._pictures}, written
+        )
+        written.replace(self.directory / STATE)
+
+    def kept(self) -> str:
+        """Say what a run that ends early can go on from."""
+        if not (self.directory / STATE).exists():
+            return "nothing was saved yet"
+        return f"the last good state is kept in {self.directory}, and --resume goes on from there"
+
+    def restore(self) -> None:
+        """Go on from the last saved state."""
+        state = torch.load(self.directory / STATE, map_location="cpu", weights_only=True)
+        self.learner.restore(state)
+        self.best, self._pictures = state["best"], state["pictures"]
+        self._neighbours = [None if found is None else found.numpy() for found in state["neighbours"]]
+
+    def account(self) -> str:
+        """Say how fast it went, and where the time went."""
+        seconds = dict(self.seconds) | dict(self.learner.seconds)
+        total = sum(seconds.values()) or 1.0
+        longest = sorted(seconds.items(), key=lambda item: -item[1])
+        parts = ", ".join(f"{part} {value / total:.0%}" for part, value in longest)
+        return f"{self.pairs:,} pairs in {total:.0f} s, {self.pairs / total:,.0f} a second ({parts})"
+
+    def _metadata(self, measured: dict[str, float]) -> dict[str, Any]:
+        recipe = self.recipe
+        return {"name": recipe.name, "step": self.learner.step, "metrics": measured, "recipe": recipe.to_dict()}
+
+
+def _begun(recipe: Recipe) -> PairNetwork:
+    """A new network, or the one it starts from, or a new trunk on that one's panel part.
+
+    Blocks that a residual encoder has behind that one's begin as their shortcuts: it begins with the same features.
+    """
+    network = PairNetwork(recipe.network)
+    if recipe.start == IMAGENET:
+        begin_from_imagenet(network)
+    if recipe.start in ("", IMAGENET):
+        return network
+    start = load_checkpoint(start_of(recipe.start))[0]
+    if start.config == recipe.network:
+        return start
+    mine, theirs = network.panel.state_dict(), start.panel.state_dict()
+    fitting = {name: value for name, value in theirs.items() if name in mine and mine[name].shape == value.shape}
+    if lost := [name for name in theirs if name.startswith("encoder.") and name not in fitting]:
+        settings = json.loads(json.dumps(start.config.to_dict()["encoder"]))
+        told = ", ".join(f"{name} = {value}" for name, value in settings.items())
+        raise DataError(
+            f"the encoder of {recipe.start!r} is another than [network.encoder] names ({lost[0]} differs first): give "
+            f"{told}; of a residual one the last of depths may be larger; or leave start out"
+        )
+    network.panel.load_state_dict(mine | fitting)
+    return network
+
+
+def temper_checkpoint(checkpoint: Path, exams: list[Exam], device: torch.device) -> None:
+    """`temper` a checkpoint's network and write it back; `shares` of its metadata says how much was kept."""
+    network, metadata = load_checkpoint(checkpoint)
+    metadata["shares"] = temper(network.to(device), exams, network.config.pixels)
+    save_checkpoint(network, checkpoint, metadata)
+
+
+def calibrate(checkpoint: Path, exams: list[Exam], device: torch.device) -> None:
+    """Fit calibration and thresholds of every question on validation pairs and write them into the checkpoint's
+    metadata, `questions`.
+
+    The pairs are every query's with its 100 nearest candidates, of the tasks that are to be calibrated; each task
+    weighs the same, and within it matches and others. To *copy* only the tasks of copies have matches, to *thing* all.
+    Scores of *copy* are held against their rivals first, as much as serves them best (`fit_cohort`), and its queries
+    are looked for in crops; of a thing any number may be in a list, and a part of it is often another thing.
+    """
+    network, metadata = load_checkpoint(checkpoint)
+    network.to(device)
+    rankings: dict[str, list[Ranking]] = {question: [] for question in network.config.questions}
+    some_copies = any(exam.question == COPY for exam in exams)
+    for exam in exams:
+        looked = look(network, exam, network.config.pixels)
+        for question, sat in rankings.items():
+            if question != COPY or exam.question == COPY or not some_copies:
+                sat.append(rank(network, replace(exam, question=question), looked, candidates=100)[1])
+    metadata["questions"] = {}
+    for question, sat in rankings.items():
+        search = {"crops": CROPS} | fit_cohort(sat) if question == COPY else {}
+        searched = replace(Question(), **search)
+        parts = [ranking.relevant.ravel() for ranking in sat]
+        logits = np.concatenate([searched.normalized(ranking.scores).ravel() for ranking in sat])
+        labels = np.concatenate(parts)
+        try:
+            fitted = fit_calibration(logits, labels, weights_of_parts(parts))
+        except ValueError as error:
+            # A network that has learnt nothing yet is still a checkpoint; it says itself that its scores are raw.
+            metadata["uncalibrated"] = str(error)
+            continue
+        probabilities = 1 / (1 + np.exp(-(fitted["scale"] * logits + fitted["offset"])))
+        rates = COPY_RATES if question == COPY else FALSE_POSITIVE_RATES
+        thresholds = fit_thresholds(probabilities, labels, rates)
+        metadata["questions"][question] = fitted | search | {"thresholds": thresholds}
+    save_checkpoint(network, checkpoint, metadata)
+
+
+def _require_same(recipe: Recipe, path: Path) -> None:
+    """Refuse to go on with another recipe than the run began with: its numbers would belong to neither.
+
+    How much is related at a time, and how often the state is saved, are no part of the numbers.
+    """
+    begun = read_recipe(path)
+    free = {"threads": begun.threads, "checkpoint_every": begun.checkpoint_every}
+    asked = replace(recipe, learning=replace(recipe.learning, chunk=begun.learning.chunk), **free)
+    changed = [name for name, value in asked.to_dict().items() if begun.to_dict()[name] != value]
+    if changed:
+        raise DataError(
+            f"{path.parent} was begun with another recipe ({', '.join(changed)} differ); resume with {path}, or begin "
+            f"a new run in another directory, with start = '{path.parent / LAST}' if it is to go on from there"
+        )
+
+
+def environment() -> dict[str, str]:
+    """Return what the numbers may depend on besides the recipe."""
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "machine": platform.machine(),
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+    }

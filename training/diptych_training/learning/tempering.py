@@ -1,0 +1,49 @@
+"""How much of what the trunk adds to a logit is kept: as much as helps on validation.
+
+A logit is what is known without the trunk plus what the trunk adds (`PairPart`), and a trunk that learnt the classes of
+its training by heart adds what misleads on others. Between none and all of it lies what generalises, as between the
+weights before and after fine-tuning (WiSE-FT: Wortsman et al. 2022).
+"""
+
+import copy
+from collections.abc import Sequence
+from functools import partial
+from typing import cast
+
+import torch
+from torch import nn
+
+from diptych_model import PairNetwork
+from diptych_model.network import PairPart
+from diptych_training.learning.validation import Exam, Looked, look, rank
+
+SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
+
+
+@torch.no_grad()
+def temper(network: PairNetwork, exams: Sequence[Exam], size: int) -> dict[str, float]:
+    """Keep of what the trunk adds to each question's logit the share, one of `SHARES`, with the highest sum of the
+    headlines of the exams that ask it; return the shares. Networks whose logits begin with nothing keep everything.
+    """
+    if not isinstance(network.pair, PairPart) or network.pair.correspondence is None:
+        return {}
+    kept = {}
+    for column, question in enumerate(network.config.questions):
+        asked = [(exam, look(network, exam, size)) for exam in exams if exam.question == question]
+        if asked:
+            trial = partial(_headlines, network, column, asked)
+            kept[question] = max(SHARES, key=trial)
+            _keep(network, column, kept[question])
+    return kept
+
+
+def _headlines(network: PairNetwork, column: int, asked: Sequence[tuple[Exam, Looked]], share: float) -> float:
+    trial = copy.deepcopy(network)
+    _keep(trial, column, share)
+    return sum(rank(trial, exam, looked)[1].summary()[exam.headline] for exam, looked in asked)
+
+
+def _keep(network: PairNetwork, column: int, share: float) -> None:
+    added = cast(nn.Linear, cast(PairPart, network.pair).head[-1])
+    added.weight[column] *= share
+    added.bias[column] *= share

@@ -1,0 +1,272 @@
+"""What learns: the network, its running average and the optimiser, one step at a time."""
+
+import copy
+import math
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from diptych_model import PairNetwork
+from diptych_model.embedding import asked, parted, weights_of_parts
+from diptych_training.errors import DataError
+from diptych_training.learning.batch import Step
+from diptych_training.learning.distributed import Processes
+from diptych_training.learning.losses import (
+    choose_pairs,
+    distillation_loss,
+    embedding_loss,
+    entropy_loss,
+    level_loss,
+    link_loss,
+    pair_loss,
+    split_questions,
+)
+from diptych_training.learning.pretrained import fit_projections
+from diptych_training.learning.retention import Memory, retention_loss
+from diptych_training.recipe import Recipe, Stage
+
+# What fits the cache of a core, or fills an accelerator: pairs related and pictures encoded at a time.
+CHUNK = {"cpu": 24, "cuda": 4096}
+ENCODED = {"cpu": 24, "cuda": 1024}
+
+
+class Learner:
+    """`learn` takes one step; `seconds` says where the time of all steps went."""
+
+    def __init__(self, recipe: Recipe, network: PairNetwork, processes: Processes) -> None:
+        self.recipe, self.processes, self.device = recipe, processes, processes.device
+        self.network = network.to(self.device).to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+        self.average = copy.deepcopy(self.network).requires_grad_(False)
+        self.optimiser = torch.optim.AdamW(_groups(self.network, recipe.learning.decay), lr=recipe.learning.rate)
+        self.rates = [group.pop("rate") for group in self.optimiser.param_groups]
+        # Pictures that share no statistics are encoded a few at a time.
+        shared = any(isinstance(module, nn.BatchNorm2d) for module in network.panel.encoder.modules())
+        self.encoded = 0 if shared else ENCODED[self.device.type]
+        self.step = 0
+        self.before: list[tuple[Tensor, Tensor]] = []  # logits of the last step, and which queries had a match
+        self.memory: Memory | None = None  # of the encoder before it was fine-tuned
+        self.seconds: dict[str, float] = defaultdict(float)
+
+    @property
+    def rate(self) -> float:
+        """The learning rate of the present step: warm-up, then half a cosine."""
+        learning, progress = self.recipe.learning, self.step / self.recipe.steps
+        warm = min(1.0, (self.step + 1) / learning.warmup)
+        return learning.rate * warm * (0.5 + 0.5 * math.cos(math.pi * progress)) + 1e-6
+
+    def begin(self, photos: Tensor, size: int) -> None:
+        """Fit the projections of a panel part whose encoder has learnt elsewhere: see `fit_projections`."""
+        fit_projections(self.network, photos, size)
+        self.average.load_state_dict(self.network.state_dict())
+
+    def learn(self, drawn: Step, stage: Stage) -> dict[str, float]:
+        """Take one step on what was drawn; return its losses.
+
+        Raises `DataError`, the weights as before, where the gradient is not finite or the memory does not suffice.
+        """
+        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
+            group["lr"] = self.rate * rate
+        self.network.train().panel.encoder.requires_grad_(not stage.frozen).train(not stage.frozen)
+        try:
+            losses = self._differentiate(drawn, stage)
+        except RuntimeError as error:
+            if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
+                raise
+            raise DataError(
+                f"the memory of {self.device} does not suffice for step {self.step}: resume with a smaller "
+                f"learning.chunk (now {self._chunk(stage)} pairs), or begin another run with a smaller fill"
+            ) from None
+        with self._timed("update"):
+            norm = nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.learning.clip)
+            if not torch.isfinite(norm):
+                raise DataError(
+                    f"the gradient of step {self.step} is not finite: begin another run with a lower learning.rate, "
+                    "or with learning.bfloat16 = false"
+                )
+            self.optimiser.step()
+            self.optimiser.zero_grad(set_to_none=True)
+            self._follow()
+        self.step += 1
+        return losses
+
+    def _differentiate(self, drawn: Step, stage: Stage) -> dict[str, float]:
+        learning = self.recipe.learning
+        with self._timed("encode"):
+            pictures = drawn.pictures.to(self.device, memory_format=torch.channels_last)
+            with self._mixed():
+                parts = [self.network.encode(part) for part in pictures.split(self.encoded or len(pictures))]
+            tokens, embeddings = (torch.cat(part) for part in zip(*parts, strict=True))
+        count, match, rival = len(drawn.match), drawn.match.to(self.device), drawn.rival.to(self.device)
+        copies = drawn.copies.to(self.device)
+        cosines = self._queries(embeddings[:count].float(), copies) @ embeddings[count:].float().T
+        matched = match.any(1)
+        contrast = embedding_loss(cosines[matched], match[matched], rival[matched], learning.temperature)
+        total, noted = contrast, {"embedding": contrast}
+        if learning.entropy:
+            # Of pictures that surely show other things: the references that a rival of one query matches.
+            apart = _apart(match, rival)[matched][:, matched]
+            noted["entropy"] = entropy_loss(embeddings[:count][matched].float(), apart)
+            total = total + learning.entropy * noted["entropy"]
+        roots, gradients = [], []
+        if stage.relate:
+            generator = torch.Generator().manual_seed(self.recipe.seed * 1_000_003 + self.step)
+            chosen = choose_pairs(
+                cosines, match, rival, negatives=stage.negatives, easy=stage.easy, generator=generator
+            )
+            # Tokens are cut from the graph here: pairs are related a few queries at a time, each chunk small enough for
+            # the cache, and the gradients that arrive at the tokens then flow once through the panel part.
+            with self._timed("relate"):
+                leaf = tokens.detach().float().requires_grad_()
+                teacher, arrived = self._relate(leaf, chosen, drawn, self._chunk(stage))
+                self.processes.add([teacher, arrived, *self._pair_gradients()])
+            roots, gradients = [tokens], [arrived.to(tokens.dtype)]
+            noted["pair"] = self._pair_loss(teacher, matched, copies)
+            self.before = split_questions(teacher, matched, copies)
+            answers = self._asked(teacher, copies)
+            noted["distillation"] = distillation_loss(
+                cosines.gather(1, chosen)[matched], answers[matched], learning.temperature
+            )
+            for name, rows in (("copy", copies), ("thing", ~copies)):
+                if (matched & rows).any():
+                    noted[f"{name}_first"] = (answers.argmax(1) == 0)[matched & rows].float().mean()
+            total = total + learning.distil * noted["distillation"]
+        if learning.link and drawn.linked.any():
+            noted["link"] = self._linked(drawn, tokens)
+            total = total + learning.link * noted["link"]
+        if learning.retain and self.memory is not None:
+            with self._timed("encode"):
+                noted["retain"] = self._retained(self.memory, stage.pixels)
+            total = total + learning.retain * noted["retain"]
+        with self._timed("encode"):
+            torch.autograd.backward([*roots, total], [*gradients, None])
+            self.processes.mean(p.grad for p in self.network.panel.parameters() if p.grad is not None)
+        return {name: float(value.detach()) for name, value in noted.items()}
+
+    def _relate(self, leaf: Tensor, chosen: Tensor, drawn: Step, chunk: int) -> tuple[Tensor, Tensor]:
+        """Logits (Q, 1 + K), of two questions (Q, 1 + K, 2), of this process's share, the others' zero, and the
+        gradient of the tokens `leaf`; the pair part gathers its own.
+        """
+        questions, (count, width) = len(self.network.config.questions), chosen.shape
+        matched, copies = drawn.match.any(1).to(leaf.device), drawn.copies.to(leaf.device)
+        shape = chosen.shape if questions == 1 else (*chosen.shape, questions)
+        teacher = torch.zeros(shape, device=leaf.device)
+        leaf.grad = arrived = torch.zeros_like(leaf)
+        for rows in self.processes.share(count).to(leaf.device).split(max(1, chunk // width)):
+            tokens_a = leaf[rows].repeat_interleave(width, 0)
+            with self._mixed():
+                logits = self.network.relate(tokens_a, leaf[count + chosen[rows].flatten()])
+            logits = logits.float().unflatten(0, (-1, width))
+            (self._pair_loss(logits, matched[rows], copies[rows]) * (len(rows) / count)).backward()
+            teacher[rows] = logits.detach()
+        return teacher, arrived
+
+    def _pair_loss(self, logits: Tensor, matched: Tensor, copies: Tensor) -> Tensor:
+        learning, total = self.recipe.learning, logits.new_zeros(())
+        for question, (answers, having) in enumerate(split_questions(logits, matched, copies)):
+            total = total + pair_loss(answers, learning.threshold, having)
+            if learning.level and self.before:
+                total = total + learning.level * level_loss(answers, having, *self.before[question])
+        return total
+
+    def _queries(self, embeddings: Tensor, copies: Tensor) -> Tensor:
+        """Embeddings (Q, e) of queries as they ask what each is about."""
+        questions = self.network.config.questions
+        if self.network.config.parts == 1:
+            return embeddings
+        about = [asked(embeddings, weights_of_parts(questions, question)) for question in questions]
+        return torch.where(copies[:, None], *about)
+
+    def _asked(self, logits: Tensor, copies: Tensor) -> Tensor:
+        """The logits (Q, 1 + K) of what each query is about: *copy* of the `copies`, *thing* of the others."""
+        return logits if logits.dim() == 2 else torch.where(copies[:, None], logits[..., 0], logits[..., 1])
+
+    def _retained(self, memory: Memory, size: int) -> Tensor:
+        generator = torch.Generator().manual_seed(self.recipe.seed * 1_000_003 + self.step)
+        pictures, known = memory.draw(size, generator)
+        with self._mixed():
+            embeddings = self.network.encode(pictures.contiguous(memory_format=torch.channels_last))[1]
+        thing = parted(embeddings.float(), self.network.config.parts)[:, -1]
+        return retention_loss(F.normalize(thing, dim=-1), known)
+
+    def _linked(self, drawn: Step, tokens: Tensor) -> Tensor:
+        count, (rows,) = len(drawn.match), torch.where((drawn.linked & drawn.match.any(1)).to(self.device))
+        matched = count + drawn.match.to(self.device)[rows].float().argmax(1)
+        content, places = self.network.panel.content(tokens), drawn.places.to(self.device)
+        return link_loss(content[rows], content[matched], places[rows], places[matched])
+
+    def _pair_gradients(self) -> Iterator[Tensor]:
+        for parameter in self.network.pair.parameters():
+            if parameter.requires_grad:
+                if parameter.grad is None:  # nothing fell to this process
+                    parameter.grad = torch.zeros_like(parameter)
+                yield parameter.grad
+
+    def _chunk(self, stage: Stage) -> int:
+        if self.recipe.learning.chunk:
+            return self.recipe.learning.chunk
+        # Attention costs the square of the tokens: smaller panels go through in larger chunks.
+        return int(CHUNK[self.device.type] * (self.recipe.network.pixels / stage.pixels) ** 3)
+
+    def _follow(self) -> None:
+        weight = min(self.recipe.learning.average, (1 + self.step) / (10 + self.step))
+        with torch.no_grad():
+            for mean, value in zip(self.average.state_dict().values(), self.network.state_dict().values(), strict=True):
+                mean.lerp_(value, 1 - weight) if mean.is_floating_point() else mean.copy_(value)
+
+    def _mixed(self) -> torch.autocast:
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.recipe.learning.bfloat16)
+
+    @contextmanager
+    def _timed(self, part: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+        self.seconds[part] += time.perf_counter() - began
+
+    def state(self) -> dict[str, Any]:
+        """What `restore` goes on from."""
+        return {
+            "network": self.network.state_dict(),
+            "average": self.average.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "step": self.step,
+            "before": self.before,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a state, to the same numbers."""
+        self.network.load_state_dict(state["network"])
+        self.average.load_state_dict(state["average"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.step, self.before = state["step"], state.get("before", [])  # runs of before have none
+
+
+def _apart(match: Tensor, rival: Tensor) -> Tensor:
+    """Queries (Q, Q) of which one's match is the other's rival: what they show is surely not the same."""
+    seen = match.float() @ rival.float().T > 0
+    return seen | seen.T
+
+
+def _groups(network: PairNetwork, decay: float) -> list[dict[str, Any]]:
+    """Weight decay for matrices and filters, none for norms, biases, tables and positions; the encoder's at its own
+    share of the `rate`.
+    """
+    encoder = {id(parameter) for parameter in network.panel.encoder.parameters()}
+    rates = (network.config.encoder.rate, 1.0)
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {(rate, d): [] for rate in rates for d in (decay, 0.0)}
+    for name, parameter in network.named_parameters():
+        heavy = parameter.dim() > 1 and "table" not in name and "position" not in name
+        rate = rates[id(parameter) not in encoder]
+        groups[rate, decay if heavy else 0.0].append(parameter)
+    return [
+        {"params": parameters, "weight_decay": weight, "rate": rate}
+        for (rate, weight), parameters in groups.items()
+        if parameters
+    ]

@@ -1,0 +1,88 @@
+"""Examinations: how a run measures its network on what is held out, both stages, and chooses its best checkpoint."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from diptych_model import PairNetwork
+from diptych_model.embedding import asked, weights_of_parts
+from diptych_training.learning.hard_negatives import embed
+from diptych_training.metrics import Ranking, two_stages
+
+CANDIDATES = 20
+PAIRS = 64  # related at a time
+
+
+@dataclass(frozen=True)
+class Exam:
+    """Queries to be found in a gallery, always the same ones.
+
+    `queries` (Q, H, H, 3) and `gallery` (R, H, H, 3) are uint8 pictures, `relevant` (Q, R) bool. `among` (Q, K) names
+    the candidates of each query, where they are not those that the embedding finds. `itself` (Q,) is each query's own
+    place in the gallery, where it is to be left out. `headline` is the figure, of `Ranking.summary`, by which the task
+    is judged, and `question` what a network with two logits is asked.
+    """
+
+    queries: Tensor
+    gallery: Tensor
+    relevant: np.ndarray
+    headline: str
+    among: np.ndarray | None = None
+    itself: np.ndarray | None = None
+    question: str = "thing"
+
+
+@dataclass(frozen=True)
+class Looked:
+    """An exam's pictures as a network sees them: tokens (n, N, M, d) and embeddings (n, e) of queries and gallery."""
+
+    query_tokens: Tensor
+    query_embeddings: Tensor
+    tokens: Tensor
+    embeddings: Tensor
+
+
+def look(network: PairNetwork, exam: Exam, size: int) -> Looked:
+    """Encode an exam's pictures at `size` pixels."""
+    return Looked(*embed(network, exam.queries, size), *embed(network, exam.gallery, size))
+
+
+def sit(network: PairNetwork, exam: Exam, size: int, candidates: int = CANDIDATES) -> tuple[Ranking, Ranking]:
+    """Rank by the embedding at `size` pixels, then permute the first `candidates` by the pair scorer."""
+    return rank(network, exam, look(network, exam, size), candidates)
+
+
+@torch.no_grad()
+def rank(network: PairNetwork, exam: Exam, looked: Looked, candidates: int = CANDIDATES) -> tuple[Ranking, Ranking]:
+    """`sit` with pictures that are encoded already."""
+    network.eval()
+    query_embeddings = looked.query_embeddings
+    if network.config.parts > 1:
+        query_embeddings = asked(query_embeddings, weights_of_parts(network.config.questions, exam.question))
+    cosines = query_embeddings @ looked.embeddings.T
+    if exam.itself is not None:
+        cosines[torch.arange(len(cosines)), torch.from_numpy(exam.itself)] = -torch.inf
+    if exam.among is not None:
+        among = torch.from_numpy(exam.among).to(cosines.device)
+        first = cosines.gather(1, among).argsort(dim=1, descending=True, stable=True)
+        best = among.gather(1, first)
+    else:
+        best = cosines.argsort(dim=1, descending=True, stable=True)
+        best = best[:, : min(candidates, best.shape[1] - (exam.itself is not None))]
+    rows_of = torch.arange(len(best), device=best.device).repeat_interleave(best.shape[1])
+    # In float32, as they are served: in bfloat16 many would be equal.
+    logits = [
+        answer(network, network.relate(looked.query_tokens[rows], looked.tokens[found]), exam.question)
+        for rows, found in zip(rows_of.split(PAIRS), best.flatten().split(PAIRS), strict=True)
+    ]
+    relevant = np.take_along_axis(exam.relevant, best.cpu().numpy(), 1)
+    positives = (relevant if exam.among is not None else exam.relevant).sum(1)
+    scores = cosines.gather(1, best).cpu().numpy()
+    return two_stages(scores, torch.cat(logits).view(best.shape).cpu().numpy(), relevant, positives)
+
+
+def answer(network: PairNetwork, logits: Tensor, question: str) -> Tensor:
+    """The logits (P,) of one question, of (P,) or (P, 2); a network of one logit has it for whatever is asked."""
+    return logits if logits.dim() == 1 else logits[:, network.config.questions.index(question)]

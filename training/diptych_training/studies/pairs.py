@@ -1,0 +1,210 @@
+"""What a part of the pair network buys: one small network in many variants, alike in all but that part.
+
+Every variant is trained on Omniglot's background alphabets with the same data, steps and seeds, and is measured on the
+same one-shot episodes of alphabets it has not seen. All have the same number of parameters: the width of the
+feed-forward part makes up for what an operator has more or less than another.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from diptych.console import table
+from diptych_model import PairConfig, PairNetwork
+from diptych_model.flops import flops, parameters
+from diptych_training.data.characters import archive_digest, draw_episodes, load_characters
+from diptych_training.errors import DataError
+from diptych_training.learning.run import environment
+from diptych_training.metrics import bootstrap, student_interval
+from diptych_training.studies.grid import run_grid
+from diptych_training.studies.one_shot import GROUPS, PROTOCOL, SIZE, WAYS, teach_panel, train_and_measure
+from diptych_training.studies.variants import BASE, STUDIES, Variant, equalised
+from diptych_training.whole import whole_file
+
+PANEL = {"steps": 1000, "rate": 3e-3}
+PANEL_SHAPE = {key: BASE.to_dict()[key] for key in ("pixels", "encoder", "width", "embedding")}
+
+Result = dict[str, Any]
+
+
+def study(
+    name: str,
+    directory: Path,
+    data: Path,
+    *,
+    steps: int = 450,
+    rates: Sequence[float] = (2e-3,),
+    seeds: int = 3,
+    episodes: int = 100,
+    only: Sequence[str] = (),
+    processes: int | None = None,
+    finished: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
+    """Train and measure every variant of a study with every seed; return one row a variant.
+
+    With one seed all variants begin with the same panel part, taught by contrast alone; what its embedding reaches is
+    the row to beat. Of several learning rates a variant stands with the one whose last training steps cost least,
+    averaged over the seeds. What `directory` has is not computed again, and `finished` is called with the name of each
+    run. Accuracy is the share of 20-way one-shot trials won. `only` some variants: those they differ from come too.
+
+    Each accuracy and each difference has two 95 % intervals: `over_seeds`, Student's t over the seeds (None for one):
+    another training, the same alphabets; `over_alphabets`, bootstrap over the alphabets with the seeds averaged: other
+    alphabets, the same training. Differences are paired.
+    """
+    if min(steps, seeds, episodes) < 1 or not rates:
+        raise DataError(
+            f"steps, seeds and episodes must be positive and a rate be given, got {steps}, {seeds}, {episodes}, {rates}"
+        )
+    variants = _wanted(name, only)
+    given = {"drawings": archive_digest(data), "protocol": PROTOCOL}
+    grid = partial(run_grid, directory, given=given, processes=processes, finished=finished)
+    places = (str(data), str(directory))
+
+    panels = {
+        f"panel-{seed}": {"config": PANEL_SHAPE, **PANEL, "episodes": episodes, "seed": seed} for seed in range(seeds)
+    }
+    for panel in panels:
+        if not (directory / f"{panel}.safetensors").exists():
+            (directory / f"{panel}.json").unlink(missing_ok=True)
+    taught = list(grid(panels, partial(teach_panel, *places)).values())
+    common = {"steps": steps, "episodes": episodes}
+    runs = {
+        (label, rate, seed): {"config": variant.config.to_dict(), **common, "rate": rate, "seed": seed}
+        for seed in range(seeds)
+        for rate in rates
+        for label, variant in variants.items()
+    }
+    named = {f"{name}-{_slug(label)}-rate-{rate:g}-seed-{seed}": runs[label, rate, seed] for label, rate, seed in runs}
+    results = dict(zip(runs, grid(named, partial(train_and_measure, *places)).values(), strict=True))
+
+    measured = load_characters(data, "validation", BASE.pixels)
+    alphabets = np.array([measured.alphabet[e.queries[0]] for e in draw_episodes(measured, episodes, ways=WAYS)])
+    result = {
+        "study": name,
+        "rows": _rows(variants, taught, results, alphabets),
+        "settings": {**common, "rates": list(rates), "seeds": seeds, "pairs": steps * GROUPS * SIZE**2, **given},
+        "alphabets": len(np.unique(alphabets)),
+        "environment": environment(),
+    }
+    with whole_file(directory / f"{name}.json") as unfinished:
+        unfinished.write_text(json.dumps(result, indent=1) + "\n")
+    return result
+
+
+def study_text(result: dict[str, Any]) -> str:
+    """The rows as a table for people."""
+    rows = [
+        (
+            row["variant"],
+            f"{row['parameters'] / 1e3:.1f}",
+            "-" if row["expansion"] is None else f"{row['expansion']:.1f}",
+            f"{row['mflops']:.1f}",
+            "-" if row["mflops_stored"] is None else f"{row['mflops_stored']:.1f}",
+            f"{row['accuracy']['mean']:.1%}",
+            *_between(row["accuracy"], ".1%"),
+            f"{row['difference']['mean']:+.1%}",
+            *_between(row["difference"], "+.1%"),
+            "" if row["against"] == row["variant"] else row["against"],
+        )
+        for row in result["rows"]
+    ]
+    settings = result["settings"]
+    intervals = ("over seeds", "over alphabets")
+    header = ("", "k params", "expansion", "MFLOP", "stored", "won", *intervals, "more", *intervals, "than")
+    return (
+        f"{table(header, rows)}\n"
+        "expansion: of the feed-forward part, which makes the parameters equal; MFLOP: of a pair from pixels, stored: "
+        "of one whose pictures' tokens are at hand.\n"
+        f"{settings['episodes'] * WAYS:,} within-alphabet {WAYS}-way one-shot trials of {result['alphabets']} "
+        f"alphabets not trained on; {settings['pairs']:,} training pairs; {settings['seeds']} seeds; "
+        f"rates {settings['rates']}.\n"
+        "95 % intervals: over seeds by Student's t, over alphabets by bootstrap; differences are paired."
+    )
+
+
+def _wanted(name: str, only: Sequence[str]) -> dict[str, Variant]:
+    """The variants of a study, all or some and those they differ from, at equal parameters."""
+    variants = STUDIES[name]()
+    if unknown := [label for label in only if label not in variants]:
+        raise DataError(f"the study {name!r} has no variant {unknown[0]!r}; it has {', '.join(variants)}")
+    wanted = set(only or variants)
+    while missing := {variants[label].against for label in wanted} - wanted:
+        wanted |= missing
+    target = max(parameters(PairNetwork(variant.config)) for variant in variants.values())
+    return {
+        label: replace(variant, config=equalised(variant.config, target))
+        for label, variant in variants.items()
+        if label in wanted
+    }
+
+
+def _rows(
+    variants: Mapping[str, Variant],
+    taught: Sequence[Result],
+    results: Mapping[tuple[str, float, int], Result],
+    alphabets: np.ndarray,
+) -> list[dict[str, Any]]:
+    """The embedding, then every variant at the rate that cost it least, each beside the one it differs from."""
+    chosen = {label: _best(label, results) for label in variants}
+    won = {label: np.array([one["won"] for one in found]) / WAYS for label, (_, found) in chosen.items()}
+    first = next(iter(variants))
+    row = {"variant": "embedding alone", "against": first, "rate": PANEL["rate"], "expansion": None}
+    row |= {"parameters": taught[0]["parameters"], "mflops": taught[0]["flops"] / 1e6, "mflops_stored": None}
+    rows = [row | _figures(np.array([one["won"] for one in taught]) / WAYS, won[first], alphabets)]
+    for label, (rate, found) in chosen.items():
+        config, against = variants[label].config, variants[label].against
+        row = {"variant": label, "against": against, "rate": rate, "expansion": config.expansion}
+        row |= {"parameters": found[0]["parameters"], "mflops": found[0]["flops"] / 1e6}
+        row |= {"mflops_stored": _flops_stored(config) / 1e6}
+        rows.append(row | _figures(won[label], won[against], alphabets))
+    return rows
+
+
+def _best(label: str, results: Mapping[tuple[str, float, int], Result]) -> tuple[float, list[Result]]:
+    """The rate at which a variant's last training steps cost least over the seeds, and its runs at that rate."""
+    by_rate: dict[float, list[Result]] = {}
+    for (owner, rate, _), one in results.items():
+        if owner == label:
+            by_rate.setdefault(rate, []).append(one)
+    return min(by_rate.items(), key=lambda found: float(np.mean([one["losses"][-1] for one in found[1]])))
+
+
+def _figures(won: np.ndarray, other: np.ndarray, alphabets: np.ndarray) -> dict[str, Any]:
+    """Accuracy and difference of shares (seeds, episodes), each with its intervals."""
+    return {"accuracy": _intervals(won, alphabets), "difference": _intervals(won - other, alphabets)}
+
+
+def _intervals(shares: np.ndarray, alphabets: np.ndarray) -> dict[str, Any]:
+    by_seed, by_episode = shares.mean(1), shares.mean(0)
+    parts = [by_episode[alphabets == alphabet] for alphabet in np.unique(alphabets)]
+    over = bootstrap(lambda chosen: float(np.concatenate([parts[i] for i in chosen]).mean()), len(parts))
+    return {
+        "mean": float(shares.mean()),
+        "by_seed": by_seed.tolist(),
+        "over_seeds": student_interval(by_seed),
+        "over_alphabets": list(over),
+    }
+
+
+def _between(measured: dict[str, Any], form: str) -> list[str]:
+    ends = (measured["over_seeds"], measured["over_alphabets"])
+    return ["-" if pair is None else f"{pair[0]:{form}} to {pair[1]:{form}}" for pair in ends]
+
+
+def _flops_stored(config: PairConfig) -> int:
+    """FLOPs of a pair whose pictures have been seen before: with an open seam in pixels all is done again."""
+    network = PairNetwork(config).eval()
+    if config.seam == "pixels":
+        return flops(network, *[torch.empty(1, 3, config.pixels, config.pixels)] * 2)
+    return flops(network.pair, *[torch.empty(1, config.grid, config.grid, config.width)] * 2)
+
+
+def _slug(variant: str) -> str:
+    return "-".join(re.findall(r"\w+", variant))

@@ -1,0 +1,104 @@
+"""`diptych study verification`: what a closer look makes of the pairs that a model takes for copies, kind by kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diptych.console import table
+from diptych_runtime.evidence import Verification
+from diptych_runtime.questions import COPY
+from diptych_runtime.runtime import Runtime
+from diptych_training.data.planted import KINDS, open_kinds
+from diptych_training.errors import DataError
+from diptych_training.learning.calibration import even_weights, expected_calibration_error
+from diptych_training.learning.verification import Pairs, fit_verification, look_closer
+
+
+def study_verification(
+    runtime: Runtime,
+    directory: Path,
+    folder: Path,
+    *,
+    kinds: Sequence[str] = KINDS,
+    begin: Callable[[str], Callable[[int], object]] = lambda kind: lambda n: None,
+) -> dict[str, Any]:
+    """Look closer in every kind, fit `verification` to all, and say of each what one fitted to the others finds.
+
+    Raises `DataError` for unknown kinds, and for fewer than two.
+    """
+    opened = open_kinds(kinds, folder, directory / "sets")
+    sets = [look_closer(runtime, planted, tick=begin(planted.kind)) for planted in opened]
+    fitted = fit_verification(sets)
+    rows = [row(fit_verification([other for other in sets if other is not one]), one) for one in sets]
+    return {
+        "model": runtime.name,
+        "revision": runtime.revision,
+        "verification": asdict(fitted),
+        "kinds": rows,
+    }
+
+
+def save_verification(result: Mapping[str, Any], checkpoint: Path) -> None:
+    """Write what was fitted into a checkpoint's metadata, from where its next export takes it. Raises `DataError` for
+    one that does not know of copies.
+    """
+    from diptych_model import load_checkpoint, save_checkpoint
+
+    network, metadata = load_checkpoint(checkpoint)
+    if COPY not in metadata.get("questions", {}):
+        raise DataError(f"{checkpoint} has no calibrated question {COPY!r} that a closer look could belong to")
+    metadata["questions"][COPY]["verification"] = result["verification"]
+    save_checkpoint(network, checkpoint, metadata)
+
+
+def row(verification: Verification, pairs: Pairs) -> dict[str, Any]:
+    """What a verification fitted to other kinds finds in this one at its thresholds: the share of the copies, and the
+    share of pictures that are taken for a copy of another.
+    """
+    relevance = verification.relevance(pairs.relevance, pairs.seen)
+    planted = int(pairs.copies.sum()) + pairs.missed
+    at = {}
+    for rate, bar in verification.thresholds.items():
+        passed = relevance >= bar
+        wrong = np.unique(pairs.found[passed & ~pairs.copies])
+        found = int((passed & pairs.copies).sum())
+        at[rate] = {"found": found / max(planted, 1), "wrong_pictures": len(wrong) / pairs.pictures}
+    both = [_error(values, pairs.copies) for values in (pairs.relevance, relevance)]
+    return {
+        "kind": pairs.kind,
+        "pictures": pairs.pictures,
+        "copies": planted,
+        "looked_at": len(pairs.copies),
+        "others_looked_at": int((~pairs.copies).sum()),
+        "ece_before": both[0],
+        "ece": both[1],
+        "at": at,
+    }
+
+
+def _error(relevance: np.ndarray, copies: np.ndarray) -> float | None:
+    """The expected calibration error, copies and others weighing the same; None where one is missing."""
+    if copies.all() or not copies.any():
+        return None
+    return expected_calibration_error(relevance, copies, even_weights(copies))
+
+
+def verification_text(result: Mapping[str, Any]) -> str:
+    """The kinds as a table, each with a closer look that was fitted to the others."""
+    rates = list(result["verification"]["thresholds"])
+    head = ["kind", "pictures", "copies", "looked at", "ECE before", "after"]
+    head += [f"{what} at {rate}" for rate in rates for what in ("found", "wrong pictures")]
+    lines = []
+    for one in result["kinds"]:
+        figures = [one["at"].get(rate) for rate in rates]
+        cells = [one["kind"], one["pictures"], one["copies"], one["looked_at"]]
+        cells += ["-" if one[key] is None else f"{one[key]:.3f}" for key in ("ece_before", "ece")]
+        for figure in figures:
+            cells += [f"{figure['found']:.3f}", f"{figure['wrong_pictures']:.3f}"] if figure else ["-", "-"]
+        lines.append(cells)
+    return f"{table(head, lines)}\nmodel {result['model']} {result['revision']}"
