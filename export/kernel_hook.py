@@ -11,7 +11,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 # By its path: what is being built is not installed yet.
-BUILD = runpy.run_path(str(Path(__file__).parent / "diptych_export" / "kernel" / "build.py"))
+BUILD = runpy.run_path(str(Path(__file__).parent / "diptych_runtime" / "kernel" / "build.py"))
 
 
 class KernelHook(BuildHookInterface):
@@ -29,7 +29,7 @@ class KernelHook(BuildHookInterface):
         except BUILD["KernelError"] as error:
             self.app.display_warning(f"the kernel is left out: {error}")
             return
-        build_data["force_include"][str(built)] = f"diptych_export/kernel/{library.name}"
+        build_data["force_include"][str(built)] = f"diptych_runtime/kernel/{library.name}"
         build_data["pure_python"] = False
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["tag"] = f"py3-none-{platform}"

@@ -137,3 +137,16 @@ def unchecked() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory):
+    """The kernel built from the sources that are there."""
+    from diptych_runtime.kernel import KernelError, Library
+    from diptych_runtime.kernel.build import build, compiler
+
+    try:
+        compiler()
+    except KernelError as error:
+        pytest.skip(str(error))
+    return Library(build(Path(tmp_path_factory.mktemp("kernel"), "kernel.so")))

@@ -16,29 +16,11 @@ PACKAGES = {
     "diptych_model": ROOT / "model/diptych_model",
     "diptych_training": ROOT / "training/diptych_training",
     "diptych_export": ROOT / "export/diptych_export",
+    "diptych_runtime": ROOT / "export/diptych_runtime",
     "diptych": ROOT / "service/diptych",
 }
-TORCH_FREE = {
-    f"diptych_export.{name}"
-    for name in (
-        "runtime",
-        "manifest",
-        "questions",
-        "pictures",
-        "crops",
-        "evidence",
-        "verdicts",
-        "verification",
-        "normalization",
-        "errors",
-        "commandline",
-        "threads",
-        "kernel",
-        "providers",
-        "links",
-        "yardsticks",
-    )
-}
+# Of the service the others see the command line that they add their own subcommands to.
+HOST = "diptych.console"
 HEAVY = {"torch", "safetensors", "onnx", "onnxscript", "torchvision", "timm", "kornia"}
 # What a distribution brings under another name than its own, or with another's installation.
 DISTRIBUTIONS = {
@@ -153,13 +135,17 @@ def test_the_model_knows_torch_and_nothing_above_it() -> None:
     ]
 
 
-def test_export_knows_the_model_and_neither_training_nor_service() -> None:
-    allowed = third_party() | {"diptych_model"}
+def test_the_runtime_knows_none_of_the_others_and_no_torch() -> None:
+    assert not [line for module in of("diptych_runtime") for line in strangers(module, third_party() - HEAVY)]
+
+
+def test_export_knows_the_model_the_runtime_and_of_the_service_its_command_line() -> None:
+    allowed = third_party() | {"diptych_model", "diptych_runtime", HOST}
     assert not [line for module in of("diptych_export") for line in strangers(module, allowed)]
 
 
-def test_training_knows_the_model_and_what_of_export_has_no_torch() -> None:
-    allowed = third_party() | {"diptych_model"} | TORCH_FREE
+def test_training_knows_the_model_the_runtime_and_of_the_service_its_command_line() -> None:
+    allowed = third_party() | {"diptych_model", "diptych_runtime", HOST}
     # A checkpoint is measured as the artifact it becomes.
     exports = {"diptych_training.evaluation.open_model": {"diptych_export.artifact"}}
     assert not [
@@ -181,19 +167,8 @@ def test_what_measures_artifacts_runs_without_torch_and_exports_a_checkpoint_onl
 
 
 def test_the_service_knows_the_runtime_and_never_torch() -> None:
-    allowed = (third_party() - HEAVY) | TORCH_FREE
+    allowed = (third_party() - HEAVY) | {"diptych_runtime"}
     assert not [line for module in of("diptych") for line in strangers(module, allowed)]
-
-
-def test_what_of_export_the_service_may_import_reaches_no_torch_by_any_way() -> None:
-    waiting, seen = sorted(TORCH_FREE), set()
-    while waiting:
-        name = waiting.pop()
-        seen.add(name)
-        module = modules()[name]
-        assert not {item.top for item in module.imports} & (HEAVY | {"diptych_model", "diptych_training"}), name
-        waiting += [item.name for item in module.imports if item.top == "diptych_export" and item.name not in seen]
-    assert seen >= TORCH_FREE
 
 
 def test_search_and_store_know_no_http() -> None:
@@ -245,7 +220,7 @@ def test_no_module_is_called_common_or_utils() -> None:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_module_that_does_something_is_held_by_a_test_of_its_own_folder(package: str) -> None:
     """By a file of its name or its parent's (http/routes/pairs: test_pairs, test_routes or test_http), or by import."""
-    folder = ROOT / "tests" / PACKAGES[package].parent.name
+    folder = ROOT / "tests" / ("runtime" if package == "diptych_runtime" else PACKAGES[package].parent.name)
     files = sorted(folder.rglob("test_*.py"))
     named = {path.stem.removeprefix("test_") for path in files}
     imported = {item.name for path in files for item in _imports(ast.parse(path.read_text()), found=PACKAGES)}

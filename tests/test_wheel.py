@@ -16,7 +16,7 @@ from diptych_runtime.kernel.build import KernelError, compiler, library_path
 from diptych_runtime.manifest import Manifest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("diptych_model", "diptych_training", "diptych_export", "diptych")
+PACKAGES = ("diptych_model", "diptych_training", "diptych_export", "diptych_runtime", "diptych")
 HOMES = dict(zip(PACKAGES, ("model", "training", "export", "service"), strict=True))
 
 
@@ -63,17 +63,17 @@ def test_the_wheel_has_the_page_and_the_bundled_models_with_all_their_files(cont
     models = sorted(path for path in (ROOT / "export/diptych_runtime/models").iterdir() if path.is_dir())
     assert "photo" in [model.name for model in models]
     for model in models:
-        assert {f"diptych_export/models/{model.name}/{name}" for name in Manifest.load(model).digests} <= content
+        assert {f"diptych_runtime/models/{model.name}/{name}" for name in Manifest.load(model).digests} <= content
 
 
 def test_the_wheel_has_the_kernel_and_says_so_where_there_is_a_compiler_and_its_sources_anywhere(
     wheel: Path, content: set[str]
 ) -> None:
-    kernel = {name for name in content if name.startswith("diptych_export/kernel/")}
+    kernel = {name for name in content if name.startswith("diptych_runtime/kernel/")}
     sources = [path for path in (ROOT / "export/diptych_runtime/kernel").iterdir() if path.suffix in (".cc", ".h")]
     assert len(sources) == 4
-    assert {f"diptych_export/kernel/{path.name}" for path in sources} < kernel
-    assert (f"diptych_export/kernel/{library_path().name}" in kernel) == _compiles()
+    assert {f"diptych_runtime/kernel/{path.name}" for path in sources} < kernel
+    assert (f"diptych_runtime/kernel/{library_path().name}" in kernel) == _compiles()
     assert wheel.name.endswith("-py3-none-any.whl") != _compiles()
 
 

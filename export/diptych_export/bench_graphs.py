@@ -1,4 +1,6 @@
-"""Writes the graphs of this folder: `python -m diptych_export.bench_graphs`. Needs onnx.
+"""Writes the graphs that `diptych bench` measures a machine by. Needs onnx.
+
+    python -m diptych_export.bench_graphs service/diptych/bench/graphs
 
 Weights are made when the graph is loaded, each of one number repeated: products cost the same, and a file is a few
 kilobytes. No two have the same number, or ONNX Runtime would keep one for both.
@@ -6,13 +8,14 @@ kilobytes. No two have the same number, or ONNX Runtime would keep one for both.
 
 from __future__ import annotations
 
+import sys
 import zlib
+from pathlib import Path
 
 import onnx
 import onnx.parser
 
-from diptych.bench.graphs import FOLDER, SGEMM_SIZE
-
+SGEMM_SIZE = 1024
 WIDTH, HEADS, LAYERS, PATCH, HEIGHT, COLUMNS = 384, 6, 12, 16, 224, 448
 TOKENS = 1 + (HEIGHT // PATCH) * (COLUMNS // PATCH)
 _HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'
@@ -108,6 +111,7 @@ def _shape(name: str, *sizes: int) -> list[str]:
 
 
 if __name__ == "__main__":
+    (folder,) = sys.argv[1:]
     for name, model in (("sgemm", sgemm()), ("vit_s16_pair", vit_s16_pair())):
         onnx.checker.check_model(model, full_check=True)
-        (FOLDER / f"{name}.onnx").write_bytes(model.SerializeToString(deterministic=True))
+        Path(folder, f"{name}.onnx").write_bytes(model.SerializeToString(deterministic=True))

@@ -1,22 +1,8 @@
-from pathlib import Path
-
 import onnx
 import pytest
 
 from diptych_export import artifact as module
 from diptych_export.graphs import Graphs
-from diptych_runtime.kernel import KernelError, Library
-from diptych_runtime.kernel.build import build, compiler
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
-    """The kernel built from the sources that are there."""
-    try:
-        compiler()
-    except KernelError as error:
-        pytest.skip(str(error))
-    return Library(build(Path(tmp_path_factory.mktemp("kernel"), "kernel.so")))
 
 
 @pytest.fixture

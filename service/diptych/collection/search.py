@@ -28,7 +28,7 @@ class Match:
 
     `similarity` is the cosine of the embeddings, as the question weighs their parts, of the query or of the crop of it
     that is nearest. `raw_score` is the pair's logit, of the better look where there were two, and `relevance_score` in
-    [0, 1] says what it means among the others that were found (see `diptych_runtime.normalization`); both are None for a
+    [0, 1] says what it means among the others that were found (`diptych_runtime.normalization`); both are None for a
     picture that the pair graph did not look at. `verdict` is what `Scorer.verdict` makes of it.
     """
 

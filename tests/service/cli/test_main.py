@@ -110,7 +110,7 @@ def test_a_broken_package_does_not_take_the_other_commands_away(monkeypatch, cap
             raise ImportError("no such thing")
 
     class Whole:
-        name, value = "service", "diptych.commands:register"
+        name, value = "service", "diptych.cli.commands:register"
 
         def load(self):
             return commands.register

@@ -1,5 +1,5 @@
 """Graphs to measure a machine and ourselves against: a plain matrix product, and a peer of ours with weights that say
-nothing. No torch, no onnx: `build` made the files.
+nothing. No torch, no onnx: `diptych_export.bench_graphs` made the files.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import sqlite3
 from typing import Any
 
 import pytest
-from test_filters import drawn_condition, drawn_metadata, selected
+from conditions import drawn_condition, drawn_metadata, selected
 
 from diptych import Collection
 from diptych.collection.ingest import Arrival
