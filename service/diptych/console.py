@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 T = TypeVar("T")
+_SHOWN = 20  # lines of a list, at most
 Subparsers = Any  # argparse keeps the class of `add_subparsers()` private
 
 
@@ -116,6 +117,12 @@ def table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
         ).rstrip()
         for line in lines
     )
+
+
+def shortened(lines: list[str]) -> list[str]:
+    """The first twenty, and how many more there are."""
+    more = len(lines) - _SHOWN
+    return lines if more <= 0 else [*lines[:_SHOWN], f"  and {more:,} more (--json lists all)"]
 
 
 def _numeric(cell: object) -> bool:

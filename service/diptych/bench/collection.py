@@ -20,14 +20,13 @@ from PIL import Image
 
 from diptych.bench.demo.collection import draw_scenes
 from diptych.bench.demo.drawing.edits import edited
-from diptych.bench.model import forget, peak, processor
+from diptych.bench.model import forget, peak, processor, run_command
 from diptych.collection.collection import Collection
-from diptych.console import emit, progress, remark, table
+from diptych.console import progress, table
 from diptych.errors import BenchError
 from diptych.scoring.scorer import Scorer
 from diptych.store.index.cache import CACHE, MANIFEST
 from diptych.store.sqlite.schema import DATABASE
-from diptych_runtime.manifest import find_artifact
 
 CANDIDATES, QUERIES = 100, 300
 SIDES = (96, 160)  # pixels, of a picture's longer side
@@ -36,18 +35,9 @@ _CUTS = 50  # pictures that are cut out of one drawn scene
 _CALL = """
 import json, sys
 from pathlib import Path
-from diptych import scale
-Path(sys.argv[1]).write_text(json.dumps(getattr(scale, sys.argv[2])(*sys.argv[3:])))
+from diptych.bench import collection
+Path(sys.argv[1]).write_text(json.dumps(getattr(collection, sys.argv[2])(*sys.argv[3:])))
 """
-
-
-def run(args: argparse.Namespace) -> int:
-    """Run `diptych bench collection`."""
-    find_artifact(args.model)  # or it would only be missed once all is drawn
-    with tempfile.TemporaryDirectory(dir=args.folder, prefix="diptych-bench-") as folder:
-        result = measure(Path(folder), args.count, args.model, lambda text: remark(args, text), args)
-    emit(args, result, text(result))
-    return 0
 
 
 def measure(
@@ -68,7 +58,7 @@ def measure(
             picture.save(place / f"{number % 1000:03d}.jpg", "JPEG", quality=85)
             bar.update()
     say("adding them ...")
-    result = {"count": count, "model": model, "processor": processor(), "add": _child("add", photos, store, model)}
+    result = {"count": count, "model": model, "processor": processor(), "add": add(photos, store, model)}
     say("opening and searching ...")
     result["sizes"] = {name: (store / name).stat().st_size for name in (DATABASE, CACHE)}
     result["search"] = _child("search", photos, store, model)
@@ -98,19 +88,11 @@ def cuts(count: int, seed: int) -> Iterator[Image.Image]:
             yield edited(picture, random)[0] if random.random() < 1 / 3 else picture
 
 
-def add(photos: str, store: str, model: str) -> dict[str, float]:
-    """Seconds and peak bytes of `diptych index add`, and the pictures it added."""
-    from contextlib import redirect_stdout
-    from io import StringIO
-
-    from diptych.cli.main import main
-
+def add(photos: Path, store: Path, model: str) -> dict[str, float]:
+    """Seconds and peak bytes of `diptych index add`, its start among them, and the pictures it added."""
     began = perf_counter()
-    with redirect_stdout(StringIO()) as told:
-        code = main(["index", "add", photos, "--store", store, "--model", model, "--json"])
-    if code:
-        raise BenchError(f"`diptych index add` ended with {code}: {told.getvalue()}")
-    return {"pictures": json.loads(told.getvalue())["total"], "seconds": perf_counter() - began, "peak_bytes": peak()}
+    told, most = run_command(["index", "add", photos, "--store", store, "--model", model, "--json"])
+    return {"pictures": json.loads(told)["total"], "seconds": perf_counter() - began, "peak_bytes": most}
 
 
 def start(store: str, model: str) -> dict[str, float]:

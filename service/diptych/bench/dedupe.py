@@ -6,13 +6,11 @@ Every run of a command is a process of its own, with the model loaded anew, as p
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
@@ -23,7 +21,7 @@ import numpy as np
 from diptych.bench import hashes
 from diptych.bench.dedupe_truth import figures
 from diptych.bench.model import processor
-from diptych.console import emit, remark, table
+from diptych.console import table
 from diptych.dedupe.pair_cache import LEDGER, Ledger
 from diptych.dedupe.scan import listed, resolved
 from diptych.errors import BenchError
@@ -34,14 +32,6 @@ EACH = 6  # pictures of one photo, itself among them
 THRESHOLDS = ("auto", "0.95", "0.9", "0.7")
 
 _MAIN = "import sys; from diptych.cli.main import main; sys.exit(main())"
-
-
-def run(args: argparse.Namespace) -> int:
-    """Run `diptych bench dedupe`."""
-    with tempfile.TemporaryDirectory(dir=args.folder, prefix="diptych-bench-") as folder:
-        result = measure(Path(folder), args.photos, args.count, args.model, lambda text: remark(args, text))
-    emit(args, result, text(result))
-    return 0
 
 
 def measure(

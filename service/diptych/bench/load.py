@@ -8,7 +8,6 @@ found out first: the better of two measurements would be too good. Of several ro
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import json
 import socket
@@ -28,9 +27,8 @@ import numpy as np
 
 from diptych.bench.demo.collection import draw_collection
 from diptych.bench.model import CANDIDATES, resized
-from diptych.cli.index import load
 from diptych.collection.collection import Collection
-from diptych.console import emit, progress, table
+from diptych.console import table
 from diptych.errors import BenchError
 from diptych.scoring.scorer import Scorer
 
@@ -70,16 +68,6 @@ class Tally:
             **{f"p{share}": round(float(value), 1) for share, value in zip((50, 95, 99), latencies, strict=True)},
             "refused": self.refused,
         }
-
-
-def bench(args: argparse.Namespace) -> int:
-    """Run `diptych bench load`."""
-    scorer = load(args)
-    total = 2 * len(args.clients) * (args.rounds + 1)
-    with progress((), args, total=total, unit="round") as bar:
-        result = measure(scorer, args.clients, args.seconds, args.model, bar.update, rounds=args.rounds)
-    emit(args, result, text(result))
-    return 0
 
 
 def measure(

@@ -5,7 +5,6 @@ Everything is measured in one run, in turns, so that what disturbs one disturbs 
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 import os
@@ -13,7 +12,7 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter, sleep
@@ -24,9 +23,8 @@ from PIL import Image
 
 from diptych.bench.demo.collection import draw_collection
 from diptych.bench.graphs import SGEMM_SIZE, open_yardstick
-from diptych.cli.index import load
 from diptych.collection.collection import Collection
-from diptych.console import emit, progress, remark, table
+from diptych.console import table
 from diptych.errors import BenchError
 from diptych.scoring.scorer import Scorer
 
@@ -46,18 +44,6 @@ sys.exit(code)
 """
 
 Work = Callable[[], object]  # a float is its own count of the seconds
-
-
-def bench(args: argparse.Namespace) -> int:
-    """Run `diptych bench`."""
-    scorer, peers = load(args), args.peer or list(PEERS)
-    with progress((), args, total=args.rounds, unit="round") as bar:
-        result = measure(scorer, rounds=args.rounds, peers=peers, tick=bar.update)
-    if args.memory:
-        remark(args, f"scoring {REQUESTS[0]:,} and {REQUESTS[1]:,} pairs in processes of their own ...")
-        result["memory"] = peak_memory(args.model)
-    emit(args, result, text(result))
-    return 0
 
 
 def measure(
@@ -94,13 +80,22 @@ def peak_memory(model: str) -> dict[str, int]:
             with pairs.open("w", newline="", encoding="utf-8") as file:
                 rows = ((photos[i % CANDIDATES], photos[i // CANDIDATES]) for i in range(count))
                 csv.writer(file).writerows([("image_a", "image_b"), *rows])
-            told = Path(folder, f"{count}.txt")
             options = ["score", pairs, "-o", pairs.with_suffix(".jsonl"), "--quiet", "--model", model]
-            done = subprocess.run([sys.executable, "-c", _MAIN, *map(str, [told, *options])], capture_output=True)
-            if done.returncode:
-                raise BenchError(f"scoring {count:,} pairs failed: {done.stderr.decode(errors='replace').strip()}")
-            peaks[str(count)] = int(told.read_text())
+            peaks[str(count)] = run_command(options)[1]
     return peaks
+
+
+def run_command(options: Sequence[str | Path]) -> tuple[str, int]:
+    """What `diptych` prints with these options in a process of its own, and the most bytes that held. Raises BenchError
+    if it fails.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder, "peak.txt")
+        done = subprocess.run([sys.executable, "-c", _MAIN, *map(str, [told, *options])], capture_output=True)
+        if done.returncode:
+            reason = done.stderr.decode(errors="replace").strip()
+            raise BenchError(f"`diptych {options[0]}` ended with {done.returncode}: {reason}")
+        return done.stdout.decode(), int(told.read_text())
 
 
 def peak() -> int:

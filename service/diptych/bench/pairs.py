@@ -9,8 +9,7 @@ import argparse
 import json
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import sleep
@@ -22,7 +21,7 @@ from diptych.batch.parts.folder import folder_of
 from diptych.batch.tables.read import digest
 from diptych.bench.collection import cuts
 from diptych.bench.model import processor
-from diptych.console import emit, progress, remark, table
+from diptych.console import progress, table
 from diptych.errors import BenchError
 
 _MAIN = "import sys; from diptych.cli.main import main; sys.exit(main())"
@@ -42,25 +41,34 @@ cluster.shutdown()
 """
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run `diptych bench score`."""
-    with tempfile.TemporaryDirectory(dir=args.folder, prefix="diptych-bench-") as name:
-        folder = Path(name)
-        remark(args, f"drawing {args.pictures:,} pictures ...")
-        pairs = draw(folder, args.pairs, args.pictures, args)
-        result: dict[str, Any] = {"processor": processor(), "model": args.model, "pairs": args.pairs, "runs": {}}
-        runs = result["runs"]
-        for label, options, nodes in _variants(args.workers, args.nodes):
-            remark(args, f"{label} ...")
-            with _cluster(nodes) as address:
-                rest = [*options, "--address", address] if address else options
-                runs[label] = _scored(pairs, folder / "out.csv", ["--model", args.model, *rest])
-            remark(args, f"... {runs[label]['seconds']:,.1f} s")
-        remark(args, "killed half-way, and resumed ...")
-        runs["killed and resumed"] = _killed(pairs, folder / "out.csv", ["--model", args.model])
+def measure(
+    folder: Path,
+    *,
+    pairs: int,
+    pictures: int,
+    workers: Sequence[int] = (),
+    nodes: Sequence[int] = (),
+    model: str = "photo",
+    say: Callable[[str], object] = lambda _: None,
+    args: argparse.Namespace | None = None,
+) -> dict[str, Any]:
+    """What is in `text`, of a table drawn into `folder`: in one process, with so many `workers` and Ray `nodes` each,
+    and killed half-way. Raises BenchError if a run fails.
+    """
+    say(f"drawing {pictures:,} pictures ...")
+    table_of_pairs = draw(folder, pairs, pictures, args)
+    result: dict[str, Any] = {"processor": processor(), "model": model, "pairs": pairs, "runs": {}}
+    runs = result["runs"]
+    for label, options, count in _variants(workers, nodes):
+        say(f"{label} ...")
+        with _cluster(count) as address:
+            rest = [*options, "--address", address] if address else options
+            runs[label] = _scored(table_of_pairs, folder / "out.csv", ["--model", model, *rest])
+        say(f"... {runs[label]['seconds']:,.1f} s")
+    say("killed half-way, and resumed ...")
+    runs["killed and resumed"] = _killed(table_of_pairs, folder / "out.csv", ["--model", model])
     result["same_bytes"] = len({each.pop("sha256") for each in runs.values()}) == 1
-    emit(args, result, text(result))
-    return 0 if result["same_bytes"] else 1
+    return result
 
 
 def draw(folder: Path, pairs: int, pictures: int, args: argparse.Namespace | None = None) -> Path:

@@ -5,7 +5,6 @@ Features are drawn, not computed: it is the place that is measured, and no model
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 from collections.abc import Callable, Iterator
 from time import perf_counter
@@ -15,28 +14,15 @@ import numpy as np
 
 from diptych.bench.model import processor
 from diptych.collection.ingest import BATCH
-from diptych.console import emit, progress, table
-from diptych.errors import BenchError
+from diptych.console import table
 from diptych.pictures.content import picture_id
-from diptych.store.backend import Backend, searchable
+from diptych.store.backend import Backend
 from diptych.store.records import NewPicture
 from diptych_runtime.runtime import Runtime
 
 CANDIDATES, QUERIES = 100, 200
 _CLUSTERS = 200  # that embeddings gather about, as photos of the same kinds do
 _KINDS = 10
-
-
-def run(args: argparse.Namespace) -> int:
-    """Run `diptych bench store`."""
-    runtime = Runtime.open(args.model)
-    with searchable(args.store, runtime, create=True, read_only=False) as backend:
-        if backend.count():
-            raise BenchError(f"{backend.name} holds {backend.count():,} pictures; name a new collection for the bench")
-        with progress((), args, total=args.count, unit="picture", desc="adding") as bar:
-            result = measure(backend, runtime, args.count, bar.update)
-    emit(args, result, text(result))
-    return 0
 
 
 def measure(

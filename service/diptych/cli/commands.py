@@ -7,7 +7,6 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from diptych.bench.demo import collection as demo
 from diptych.cli import options
 from diptych.console import Subparsers, command, group
 from diptych.store.index.layout import KINDS
@@ -29,12 +28,12 @@ def register(subparsers: Subparsers) -> None:
     _doctor(subparsers)
     _bench(subparsers)
     _estimate(subparsers)
-    demo.register(subparsers)
+    _demo(subparsers)
 
 
 def _serve(subparsers: Subparsers) -> None:
     parser = command(
-        subparsers, "serve", "serve scores, searches and the web page over HTTP", _later("http.server:serve")
+        subparsers, "serve", "serve scores, searches and the web page over HTTP", _later("cli.serve:serve")
     )
     options.stores(parser)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
@@ -53,7 +52,7 @@ def _serve(subparsers: Subparsers) -> None:
 
 
 def _key(subparsers: Subparsers) -> None:
-    parser = command(subparsers, "key", "make a key for the HTTP service", _later("http.server:key"))
+    parser = command(subparsers, "key", "make a key for the HTTP service", _later("cli.serve:key"))
     parser.add_argument("name", metavar="NAME", help="whose it is, for the log")
     parser.add_argument("--read-only", action="store_true", help="may not add or remove anything")
 
@@ -285,7 +284,7 @@ def _estimate(subparsers: Subparsers) -> None:
 
 def _bench(subparsers: Subparsers) -> None:
     parser, subjects = group(subparsers, "bench", "measure what things cost on this machine")
-    parser.set_defaults(run=_later("bench.model:bench"))
+    parser.set_defaults(run=_later("cli.bench:model"))
     parser.add_argument(
         "--peer", action="append", choices=("vit-s16",), help="a peer to measure beside (repeatable; default: all)"
     )
@@ -293,7 +292,7 @@ def _bench(subparsers: Subparsers) -> None:
     parser.add_argument("--memory", action="store_true", help="also the peak memory of small and large requests")
     options.model(parser)
     service = command(
-        subjects, "load", "the service under many clients, beside the bare engine", _later("bench.load:bench")
+        subjects, "load", "the service under many clients, beside the bare engine", _later("cli.bench:load")
     )
     service.add_argument(
         "--clients", nargs="+", type=options.number(1, 1000), default=[1, 8, 64], metavar="N", help="(default: 1 8 64)"
@@ -303,7 +302,7 @@ def _bench(subparsers: Subparsers) -> None:
     options.model(service)
 
     collection = command(
-        subjects, "collection", "fill, open and search a large collection", _later("bench.collection:run")
+        subjects, "collection", "fill, open and search a large collection", _later("cli.bench:collection")
     )
     collection.add_argument(
         "--count", type=options.number(100), default=100_000, help="small pictures to draw (default: %(default)s)"
@@ -311,12 +310,12 @@ def _bench(subparsers: Subparsers) -> None:
     collection.add_argument("--folder", metavar="DIR", type=Path, help="where to put them meanwhile: 12 KB a picture")
     collection.add_argument("--model", default="photo", help="a bundled model or an artifact (default: %(default)s)")
 
-    store = command(subjects, "store", "a folder or a Milvus server, with drawn features", _later("bench.store:run"))
+    store = command(subjects, "store", "a folder or a Milvus server, with drawn features", _later("cli.bench:store"))
     options.store(store)
     store.add_argument("--count", type=options.number(200), default=20_000, help="pictures (default: %(default)s)")
     store.add_argument("--model", default="photo", help="whose sizes they have (default: %(default)s)")
 
-    dedupe = command(subjects, "dedupe", "duplicates of known origin, beside hashes", _later("bench.dedupe:run"))
+    dedupe = command(subjects, "dedupe", "duplicates of known origin, beside hashes", _later("cli.bench:dedupe"))
     dedupe.add_argument("photos", metavar="DIR", type=Path, help="photos, of which edited copies are made")
     dedupe.add_argument(
         "--count", type=options.number(12), default=20_000, help="pictures in all (default: %(default)s)"
@@ -325,7 +324,7 @@ def _bench(subparsers: Subparsers) -> None:
     dedupe.add_argument("--model", default="photo", help="a bundled model or an artifact (default: %(default)s)")
 
     pairs = command(
-        subjects, "score", "a large table of pairs, in processes and on Ray nodes", _later("bench.pairs:run")
+        subjects, "score", "a large table of pairs, in processes and on Ray nodes", _later("cli.bench:pairs")
     )
     pairs.add_argument("--pairs", type=options.number(1000), default=1_000_000, help="(default: %(default)s)")
     pairs.add_argument("--pictures", type=options.number(2), default=5000, help="to draw (default: %(default)s)")
@@ -335,6 +334,15 @@ def _bench(subparsers: Subparsers) -> None:
     )
     pairs.add_argument("--folder", metavar="DIR", type=Path, help="where to put them meanwhile")
     pairs.add_argument("--model", default="photo", help="a bundled model or an artifact (default: %(default)s)")
+
+
+def _demo(subparsers: Subparsers) -> None:
+    parser = command(subparsers, "demo", "draw a demonstration collection to index and search", _later("cli.demo:run"))
+    parser.add_argument(
+        "folder", type=Path, help="where to draw it: a new or empty folder, or one it was drawn in before"
+    )
+    parser.add_argument("--count", type=int, default=240, help="pictures in the collection (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="another seed, other pictures (default: %(default)s)")
 
 
 def _later(target: str) -> Run:

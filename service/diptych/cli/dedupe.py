@@ -10,10 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from diptych.batch.workers.executor import check_choice
-from diptych.batch.workers.shared_folder import hired
-from diptych.cli.index import load
 from diptych.cli.outputs import check_output
+from diptych.cli.resources import check_engine, open_scorer, open_workers
 from diptych.collection.collection import Collection
 from diptych.console import emit, open_text, progress, remark
 from diptych.dedupe.actions import undo_log
@@ -47,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     files = listed(roots, _into(refused))
     for path in filter(None, (args.output, args.report)):
         check_output(path, [*(file.path for file in files), *filter(None, [args.selection])])
-    scorer = load(args)
+    scorer = open_scorer(args)
     try:
         found, seen = _find(args, roots, files, scorer, refused)
         if args.output:
@@ -76,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Refuse what would only fail after the work is done."""
-    check_choice(args)
+    check_engine(args)
     args.keep = checked_rules(args.keep)
     if args.dry_run and not (args.move_to or args.delete):
         args.usage_error("--dry-run says what --move-to or --delete would do; name one of them")
@@ -97,7 +95,7 @@ def _find(
     own = args.store is None
     store = store_of(roots, scorer) if own else args.store
     with (
-        hired(args) as crew,
+        open_workers(args) as crew,
         Collection.open(store, scorer, create=True) as collection,
         Ledger(collection.directory / LEDGER, scorer.runtime.revision) as ledger,
     ):

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from diptych.cli.index import laid_out, load
+from diptych.cli.index import laid_out
+from diptych.cli.resources import open_scorer
 from diptych.collection.root import collections_in
 from diptych.console import emit
 from diptych.scoring.scorer import Scorer
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         "threads": threads(),
         "limits": {**asdict(PictureLimits()), "formats": list(FORMATS)},
         "models": [_attempt(problems, lambda name=name: inspect_model(name)) for name in bundled_models()],
-        "runtime": _attempt(problems, lambda: measure(load(args))),
+        "runtime": _attempt(problems, lambda: measure(open_scorer(args))),
         "store": None if args.store is None else _attempt(problems, lambda: inspect_store(args.store, problems)),
         "collections": args.collections and _attempt(problems, lambda: inspect_root(args.collections, problems)),
     }

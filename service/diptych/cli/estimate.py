@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from diptych.bench.estimate.figures import Figures, measured
 from diptych.bench.estimate.plan import Load, Machine, Plan, planned
-from diptych.cli.index import load
+from diptych.cli.resources import open_scorer
 from diptych.console import emit, remark, table
 from diptych.errors import EstimateError
 
@@ -15,7 +15,7 @@ from diptych.errors import EstimateError
 def run(args: argparse.Namespace) -> int:
     """Run `diptych estimate`."""
     remark(args, "measuring what one picture, one pair and one vector cost here ...")
-    figures = measured(load(args))
+    figures = measured(open_scorer(args))
     machine = Machine(args.cores, args.memory, args.price, args.disk_price, args.free_reads, args.read_price)
     loads = [Load(count, args.queries, args.candidates, args.seconds, args.tokens) for count in args.pictures]
     try:

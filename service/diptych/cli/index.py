@@ -14,16 +14,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from diptych.batch.ingest import add_files
-from diptych.batch.workers.executor import check_choice
-from diptych.batch.workers.shared_folder import hired
 from diptych.cli.outputs import check_output
+from diptych.cli.resources import check_engine, open_scorer, open_workers
 from diptych.collection.collection import Collection
 from diptych.collection.ingest import Added, can_be_kept, full_path
 from diptych.collection.rebuild import Rebuilt, rebuild
 from diptych.collection.root import listed, strangers
-from diptych.console import emit, progress, read_bytes, remark
+from diptych.console import emit, progress, read_bytes, remark, shortened
 from diptych.errors import StoreError, UnknownPictureError
-from diptych.pictures.sources import decoder
 from diptych.pictures.walk import picture_files
 from diptych.scoring.scorer import Scorer
 from diptych.store.backend import Backend, Place, opened
@@ -34,17 +32,8 @@ from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE
 from diptych_runtime.atomic import replacing
 from diptych_runtime.errors import PictureError
-from diptych_runtime.runtime import Runtime
 
-_SHOWN = 20
 _ID = re.compile(r"[0-9a-f]{32}")
-
-
-def load(args: argparse.Namespace) -> Scorer:
-    """The scorer that `--model`, `--provider`, `--threads` and `--question` name, fit for strangers' with `--urls`."""
-    runtime = Runtime.open(args.model, provider=args.provider, threads=args.threads)
-    runtime = runtime.asking(getattr(args, "question", None))
-    return Scorer(runtime, decoder=decoder(args.urls, runtime.threads) if "urls" in args else None)
 
 
 def pictures_in(paths: Iterable[Path], unlisted: Callable[[OSError], object]) -> Iterator[Path]:
@@ -58,7 +47,7 @@ def pictures_in(paths: Iterable[Path], unlisted: Callable[[OSError], object]) ->
 
 def add(args: argparse.Namespace) -> int:
     """Run `diptych index add`: 0 if every file is in the collection now, 1 if some were refused."""
-    check_choice(args)
+    check_engine(args)
     if args.engine == "ray" and args.dry_run:
         args.usage_error("--dry-run looks at the pictures here; leave --engine ray out")
     if args.engine == "ray" and isinstance(args.store, Address):
@@ -66,7 +55,7 @@ def add(args: argparse.Namespace) -> int:
             "on Milvus every machine may write: run the command on each, with its share of the pictures and without "
             "--engine ray"
         )
-    scorer = load(args)
+    scorer = open_scorer(args)
     counts = {"added": 0, "already": 0}
     refused: list[dict[str, str]] = []
     interrupted = False
@@ -86,7 +75,7 @@ def add(args: argparse.Namespace) -> int:
         reason = f"{error.filename} cannot be listed: {error.strerror}"
         refused.append({"path": str(error.filename), "reason": reason})
 
-    with hired(args) as crew, to_add_to(args, scorer) as collection:
+    with open_workers(args) as crew, to_add_to(args, scorer) as collection:
         files = list(pictures_in((path for path in args.paths if str(path) != "-"), unlisted))
         if isinstance(args.store, Path) and (others := strangers(args.store)):
             remark(
@@ -231,7 +220,7 @@ def renew(args: argparse.Namespace) -> int:
     def fail(record: Record, error: Exception) -> None:
         failed.append({"id": record.id, "path": record.path, "reason": str(error)})
 
-    scorer = load(args)
+    scorer = open_scorer(args)
     with progress((), args, unit="picture", desc="embedding") as bar:
         report = _rebuilding(args.store)(
             args.store,
@@ -284,9 +273,3 @@ def _added_text(counts: dict[str, int], refused: list[dict[str, str]], total: in
     lines = [f"{counts['added']:,} {would}added, {counts['already']:,} already there, {len(refused):,} {would}refused"]
     lines += shortened([f"  {entry['reason']}" for entry in refused])
     return "\n".join([*lines, f"{total:,} pictures in {where}"])
-
-
-def shortened(lines: list[str]) -> list[str]:
-    """The first twenty, and how many more there are."""
-    more = len(lines) - _SHOWN
-    return lines if more <= 0 else [*lines[:_SHOWN], f"  and {more:,} more (--json lists all)"]

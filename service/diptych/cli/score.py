@@ -15,12 +15,11 @@ from diptych.batch.stream import score_stream
 from diptych.batch.tables.arrow import import_arrow
 from diptych.batch.tables.read import kind_of
 from diptych.batch.tables.write import standard_output
-from diptych.batch.workers.executor import check_choice, chosen
-from diptych.cli.index import load
 from diptych.cli.outputs import check_output
+from diptych.cli.resources import check_engine, engine_of, open_scorer, read_pictures
 from diptych.console import emit, progress, remark
 from diptych.errors import BatchError
-from diptych.pictures.sources import fetcher, pictures
+from diptych.pictures.sources import fetcher
 from diptych_runtime.atomic import replacing
 from diptych_runtime.questions import THING
 
@@ -60,8 +59,8 @@ def score(args: argparse.Namespace) -> int:
 
 def _score_pair(args: argparse.Namespace) -> int:
     a, b = args.inputs
-    scorer = load(args)
-    first, second = pictures(args, [a, b])
+    scorer = open_scorer(args)
+    first, second = read_pictures(args, [a, b])
     tokens = scorer.encode([first, second]).tokens
     asked = scorer.runtime.question
     answers = {
@@ -100,7 +99,7 @@ def _score_table(args: argparse.Namespace, table: str, format: str) -> int:
             "--resume, --workers and --engine ray need a table in a file and an output file; standard input and output "
             "cannot be resumed or shared out"
         )
-    check_choice(args)
+    check_engine(args)
     if format == "parquet":
         import_arrow()
         if args.output == "-":
@@ -134,13 +133,13 @@ def _stream(args: argparse.Namespace, table: str, format: str) -> dict[str, Any]
             output = stack.enter_context(replacing(Path(args.output)))
         bar = stack.enter_context(progress((), args, unit="pair", desc="scoring"))
         pairs, errors = score_stream(
-            load(args), table, output, format, bar.update, fetch=fetcher(args.urls), sides=tuple(args.columns)
+            open_scorer(args), table, output, format, bar.update, fetch=fetcher(args.urls), sides=tuple(args.columns)
         )
     return {"output": args.output, "pairs": pairs, "errors": errors, "scored": pairs}
 
 
 def _job(args: argparse.Namespace, table: Path, format: str) -> dict[str, Any]:
-    engine, means = chosen(args)
+    engine, means = engine_of(args)
 
     @contextmanager
     def bar(unit: str, count: int | None, done: int) -> Iterator[Callable[[int], object]]:

@@ -7,12 +7,11 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from diptych.cli.index import load
 from diptych.cli.outputs import check_output
+from diptych.cli.resources import open_scorer, read_pictures
 from diptych.collection.collection import Collection
 from diptych.collection.search import Match
 from diptych.console import emit, remark, table
-from diptych.pictures.sources import pictures
 from diptych.scoring import explanation
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.atomic import write_durably
@@ -21,8 +20,8 @@ from diptych_runtime.decoder import open_picture
 
 def search(args: argparse.Namespace) -> int:
     """Run `diptych search`; works beside a running writer."""
-    scorer = load(args)
-    (query,) = pictures(args, [args.query])
+    scorer = open_scorer(args)
+    (query,) = read_pictures(args, [args.query])
     with Collection.open(args.store, scorer, read_only=True) as collection:
         result = collection.search(
             query, top=args.top, candidates=args.candidates, enough=args.enough, filter=args.filter
@@ -52,8 +51,8 @@ def search(args: argparse.Namespace) -> int:
 
 def rerank(args: argparse.Namespace) -> int:
     """Run `diptych rerank`."""
-    scorer = load(args)
-    query, *candidates = pictures(args, [args.query, *args.candidates])
+    scorer = open_scorer(args)
+    query, *candidates = read_pictures(args, [args.query, *args.candidates])
     ranking = scorer.rank(query, candidates, args.top)
     results = [
         {
@@ -81,8 +80,8 @@ def explain(args: argparse.Namespace) -> int:
     """Run `diptych explain`."""
     if args.output:
         check_output(args.output, (args.a, args.b))
-    scorer = load(args)
-    sides = pictures(args, [args.a, args.b])
+    scorer = open_scorer(args)
+    sides = read_pictures(args, [args.a, args.b])
     found = explanation.explain(scorer, *scorer.encode(sides).tokens, links=args.links)
     if args.output:
         opened = (scorer.decoder.run(partial(open_picture, side, scorer.limits)) for side in sides)

@@ -11,14 +11,15 @@ from contextlib import contextmanager
 from threading import Event
 from typing import Any
 
-from diptych.cli.index import load, shortened, to_add_to
+from diptych.cli.index import to_add_to
+from diptych.cli.resources import open_scorer
 from diptych.collection.collection import Collection
 from diptych.collection.sync.follow import follow
 from diptych.collection.sync.run import Outcome, Run
 from diptych.collection.sync.seen_files import Ledger
 from diptych.collection.sync.summary import data, line, text
 from diptych.collection.sync.tree import checked
-from diptych.console import emit, progress, remark
+from diptych.console import emit, progress, remark, shortened
 from diptych.errors import StoreInUseError
 
 
@@ -51,7 +52,7 @@ def sync(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _opened(args: argparse.Namespace) -> Iterator[tuple[Collection, Ledger]]:
-    scorer = load(args)
+    scorer = open_scorer(args)
     try:
         with (
             to_add_to(args, scorer) as collection,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 import numpy as np
@@ -18,7 +19,8 @@ from diptych.dedupe.pair_cache import Ledger
 from diptych.dedupe.pair_scores import PairScores
 from diptych.dedupe.threshold import automatic_of, most_lenient, stated
 from diptych.errors import UnknownPictureError
-from diptych.pictures.file_info import Picture, of_record
+from diptych.pictures.file_info import Picture
+from diptych.store.records import Record
 from diptych_runtime.questions import COPY
 from diptych_runtime.verdicts import Verdict, least_of, verdict
 
@@ -186,3 +188,10 @@ def _embeddings(collection: Collection, ids: Sequence[str]) -> np.ndarray:
 def _everything(collection: Collection) -> Iterator[Picture]:
     for page in collection.backend.pages(_STEP):
         yield from map(of_record, page)
+
+
+def of_record(record: Record) -> Picture:
+    """A stored picture. The collection does not know how many bytes its file has; `modified` is when it was added."""
+    added = round(datetime.fromisoformat(record.added).timestamp() * 1e9)
+    kind = record.media_type.rpartition("/")[2].upper()
+    return Picture(record.id, record.path or record.id, 0, added, record.width, record.height, kind)

@@ -1,32 +1,25 @@
-"""What a deployment may set about the HTTP face: in the environment, in a file, or both.
-
-Each field is the variable `DIPTYCH_<NAME>` and the key `name` of a TOML file; the environment wins.
-"""
+"""What a deployment may set about the HTTP face, in the ways of `diptych.pictures.settings`."""
 
 from __future__ import annotations
 
 import difflib
 import os
-import tomllib
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import Field, field_validator
+from pydantic_settings import NoDecode
 
 from diptych.errors import SettingsError
 from diptych.http.middleware.auth import Key, parse_key
-from diptych.pictures.url_guard import RemoteLimits, is_host
+from diptych.pictures.settings import PREFIX, FetchSettings, configured, read_toml, words
+from diptych.pictures.url_guard import is_host
 
-PREFIX = "DIPTYCH_"
 # Read elsewhere: by the kernel, the runtime, the trainer, the store, and below.
 _OTHERS = frozenset({"KERNEL", "GPU_MEMORY", "DATA", "MILVUS_TOKEN", "CONFIG"})
 
 
-class Settings(BaseSettings):
+class Settings(FetchSettings):
     """Limits, keys and logs of the HTTP face; those that a request can meet are shown under `limits` of `/info`."""
-
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, env_ignore_empty=True)
 
     keys: Annotated[tuple[Key, ...], NoDecode] = Field(
         default=(), description="who may ask, as lines of `diptych key`; with none, whoever reaches the port"
@@ -53,16 +46,6 @@ class Settings(BaseSettings):
     waiting: int = Field(default=32, ge=0, description="requests that may wait for a worker before 429 is answered")
     pairs: int = Field(default=50_000, gt=0, description="pairs that may wait to be scored before 429 is answered")
     seconds: float = Field(default=60.0, gt=0, description="how long a request may take before 504 is answered")
-    decode_seconds: float = Field(default=10.0, gt=0, description="how long decoding a picture may take")
-    decode_memory: int = Field(default=2 * 1024**3, gt=0, description="bytes of memory that decoding one may take")
-    urls: bool = Field(default=False, description="fetch pictures that a request names by web address")
-    url_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
-        default=(),
-        description="hosts to fetch from (`.example.org`: and all below); with none, any public one",
-    )
-    url_bytes: int = Field(default=32 * 1024 * 1024, gt=0, description="bytes of a fetched picture")
-    url_seconds: float = Field(default=10.0, gt=0, description="how long fetching one may take, redirects and all")
-    url_private: bool = Field(default=False, description="fetch from addresses that are not public too")
     stuck_seconds: float = Field(
         default=300.0,
         gt=0,
@@ -79,10 +62,10 @@ class Settings(BaseSettings):
         lines = value.split() if isinstance(value, str) else value
         return [parse_key(line) if isinstance(line, str) else line for line in lines]
 
-    @field_validator("hosts", "url_hosts", mode="before")
+    @field_validator("hosts", mode="before")
     @classmethod
-    def _words(cls, value: Any) -> Any:
-        return tuple(value.split() if isinstance(value, str) else value)
+    def _host_words(cls, value: Any) -> Any:
+        return words(value)
 
     @field_validator("hosts")
     @classmethod
@@ -93,53 +76,21 @@ class Settings(BaseSettings):
                 raise ValueError(f"expected names like pictures.example.org, with spaces between, and not {name[:200]}")
         return names
 
-    @field_validator("url_hosts")
     @classmethod
-    def _hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        RemoteLimits(hosts=value)
-        return value
-
-    @property
-    def remote(self) -> RemoteLimits | None:
-        """What may be fetched by web address; None for nothing."""
-        return self.remote_limits if self.urls else None
-
-    @property
-    def remote_limits(self) -> RemoteLimits:
-        """What bounds the fetching, where it is allowed."""
-        return RemoteLimits(self.url_bytes, self.url_seconds, hosts=self.url_hosts, private=self.url_private)
-
-    @classmethod
-    def load(cls, file: str | os.PathLike[str] | None = None) -> Settings:
-        """The settings of the environment and of a TOML file, by default the one that DIPTYCH_CONFIG names.
-
-        Raises SettingsError for what cannot be read, for a value out of its range and for a name that nobody knows,
-        in the environment too: a key that is misspelt must not leave a service open.
+    def load(cls, file: str | os.PathLike[str] | None = None) -> Self:
+        """As `FetchSettings.load`, and raises SettingsError for a name that nobody knows, in the environment too: a key
+        that is misspelt must not leave a service open.
         """
         names = set(cls.model_fields)
         for variable in os.environ:
             name = variable.removeprefix(PREFIX)
             if variable.startswith(PREFIX) and name not in _OTHERS and name.lower() not in names:
                 raise _unknown(f"the variable {variable}", variable, [PREFIX + n.upper() for n in names])
-        path = file or os.environ.get(PREFIX + "CONFIG")
-        values = _read(Path(path)) if path else {}
-        for name in values:
+        path = configured(file)
+        for name in read_toml(path) if path else ():
             if name not in names:
                 raise _unknown(f"{name!r} in {path}", name, sorted(names))
-        try:
-            return cls(**{name: value for name, value in values.items() if not os.environ.get(PREFIX + name.upper())})
-        except ValidationError as error:
-            first = error.errors()[0]
-            name = str(first["loc"][0])
-            got = "" if name == "keys" else f", got {first['input']!r}"  # it may be a secret
-            raise SettingsError(f"{name} ({PREFIX}{name.upper()}): {first['msg']}{got}") from None
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(f"the settings {path} cannot be read: {error}") from None
+        return super().load(file)
 
 
 def _unknown(what: str, name: str, known: list[str]) -> SettingsError:

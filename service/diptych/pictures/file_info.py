@@ -6,16 +6,13 @@ import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from PIL import ExifTags, Image
 
 from diptych.pictures.content import read_bytes, upright
 from diptych_runtime.decoder import PictureLimits, read_header
 from diptych_runtime.errors import PictureError
-
-if TYPE_CHECKING:
-    from diptych.store.records import Record
 
 _PARTS = (ExifTags.IFD.Exif, ExifTags.IFD.GPSInfo)
 
@@ -76,13 +73,6 @@ def read_file(path: Path, limits: PictureLimits) -> tuple[os.stat_result, bytes]
 def picture_of(id: str, path: Path, status: os.stat_result, data: bytes) -> Picture:
     """What `read_file` gave as a picture. Raises PictureError if there is no header to be read."""
     return Picture(id, str(path), status.st_size, status.st_mtime_ns, *read_facts(data, str(path)))
-
-
-def of_record(record: Record) -> Picture:
-    """A stored picture. The collection does not know how many bytes its file has; `modified` is when it was added."""
-    added = round(datetime.fromisoformat(record.added).timestamp() * 1e9)
-    kind = record.media_type.rpartition("/")[2].upper()
-    return Picture(record.id, record.path or record.id, 0, added, record.width, record.height, kind)
 
 
 def _exif(header: Image.Image) -> tuple[int, int, float | None]:

@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from diptych.errors import DecoderEndedError, DecodingMemoryError, DecodingTimeError
+from diptych.pictures.sources import fetching
 from diptych.scoring.deadline import patience
 from diptych.scoring.threads import each
 from diptych_runtime.errors import PictureError
@@ -279,3 +280,13 @@ def _confine(memory: int) -> None:
 def named(status: int | None) -> str:
     """An exit status for people, by the name of the signal if it was one."""
     return f"exit status {status}" if status is None or status >= 0 else signal.Signals(-status).name
+
+
+def decoder(urls: bool, threads: int) -> Decoder:
+    """What decodes pictures: where some may be fetched, which are strangers', processes with the bounds of the service
+    (DIPTYCH_DECODE_*), else threads. A batch's worker is such a process already, which may have no others.
+    """
+    settings = None if multiprocessing.current_process().daemon else fetching(urls)
+    if settings is None:
+        return Threads(threads)
+    return Workers(threads, seconds=settings.decode_seconds, memory=settings.decode_memory)

@@ -7,7 +7,6 @@ the next run takes over first what it finds.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -17,11 +16,10 @@ from pathlib import Path
 
 from diptych.batch.parts.disk import explained
 from diptych.batch.parts.manifest import Step, new_id
-from diptych.batch.workers.executor import Engine, chosen
+from diptych.batch.workers.executor import Engine
 from diptych.batch.workers.retries import Attempts, Describe, Say
 from diptych.batch.workers.tasks import Means, PartWork
 from diptych.collection.collection import Collection
-from diptych.console import remark
 
 
 @dataclass(frozen=True)
@@ -36,17 +34,6 @@ class Crew:
         """Say that this process could read so many files which no worker could."""
         if count:
             self.say(f"{count:,} pictures could be read here and not by workers; does each of these see the folders?")
-
-
-@contextmanager
-def hired(args: argparse.Namespace) -> Iterator[Crew | None]:
-    """The crew that `--engine` asks for; None where this process does everything. Raises BatchError."""
-    if args.engine == "local":
-        yield None
-        return
-    engine, means = chosen(args)
-    with engine as working:
-        yield Crew(working, means, lambda text: remark(args, text))
 
 
 @dataclass(frozen=True)

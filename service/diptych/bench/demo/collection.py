@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diptych.console import command, emit, progress, remark
+from diptych.console import progress
 from diptych_runtime.errors import DiptychError
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Iterator
 
     from PIL import Image
-
-    from diptych.console import Subparsers
 
 SERIES = 5  # pictures that share palette and composition
 SIZES = [(480, 360), (480, 320), (360, 480), (400, 400), (448, 336)]
@@ -96,29 +93,6 @@ def draw_scenes(count: int, seed: int = 0) -> Iterator[Image.Image]:
     kinds = list(_scenes())
     for number in range(count):
         yield _draw(Picture(Path(), number, 0, kinds[number % len(kinds)]), seed)
-
-
-def register(subparsers: Subparsers) -> None:
-    """Add `diptych demo`."""
-    parser = command(subparsers, "demo", "draw a demonstration collection to index and search", run)
-    parser.add_argument(
-        "folder", type=Path, help="where to draw it: a new or empty folder, or one it was drawn in before"
-    )
-    parser.add_argument("--count", type=int, default=240, help="pictures in the collection (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="another seed, other pictures (default: %(default)s)")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Draw the collection and name what lies where."""
-    photos = draw_collection(args.folder, count=args.count, seed=args.seed, quiet=args.quiet or args.json)
-    places = {"photos": args.folder / "photos", "queries": args.folder / "queries", "truth": args.folder / "truth.csv"}
-    remark(args, f"Next: diptych index add {places['photos']} --store {args.folder / 'store'}")
-    emit(
-        args,
-        {"count": len(photos), **places},
-        f"{len(photos)} pictures in {places['photos']}, to find with {places['queries']}",
-    )
-    return 0
 
 
 def _scenes() -> dict:

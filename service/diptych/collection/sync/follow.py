@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event, Thread
 
-from diptych.cli.index import shortened
 from diptych.collection.collection import Collection
 from diptych.collection.sync.run import Outcome, Run
 from diptych.collection.sync.seen_files import Ledger
 from diptych.collection.sync.summary import changes, line
 from diptych.collection.sync.tree import checked
+from diptych.console import shortened
 from diptych_runtime.errors import DiptychError
 
 _PATIENCE = 10.0  # seconds; a network disk that is away may let a read hang for ever

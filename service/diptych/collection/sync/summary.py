@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from diptych.cli.index import shortened
 from diptych.collection.sync.run import Outcome
+from diptych.console import shortened
 
 _NAMES = ("new", "changed", "moved", "removed")
 
