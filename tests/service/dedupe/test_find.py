@@ -1,15 +1,16 @@
 import json
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
 from diptych import Collection, Scorer, find_duplicates
 from diptych.bench.demo.collection import draw_collection
+from diptych.dedupe.find import of_record
 from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.pair_cache import Ledger
 from diptych.dedupe.threshold import automatic
 from diptych.errors import DedupeError, UnknownPictureError
-from diptych.pictures.file_info import of_record
 
 
 @pytest.fixture(scope="module")
@@ -143,3 +144,11 @@ def test_copies_are_asked_for_and_the_ledger_serves_no_question_the_scores_of_an
         unasked = find_duplicates(collection_of_two, ledger=ledger, bound=1e-6)
         assert (unasked.pairs, unasked.computed) == (found.pairs, 0)
     assert unasked.threshold == automatic(copy.runtime.thresholds, 12)
+
+
+def test_a_stored_record_is_a_picture_too(collection):
+    record = collection.list(1)[0]
+    made = of_record(record)
+    assert (made.id, made.path, made.width, made.height) == (record.id, record.path, record.width, record.height)
+    assert made.format == "JPEG"
+    assert abs(made.time - datetime.now(UTC).timestamp()) < 600

@@ -4,7 +4,7 @@ from io import BytesIO
 import pytest
 from PIL import ExifTags, Image
 
-from diptych.pictures.file_info import of_record, read_facts
+from diptych.pictures.file_info import read_facts
 from diptych_runtime.errors import PictureError
 
 
@@ -49,11 +49,3 @@ def test_what_has_no_header_is_refused_by_name():
 def test_the_time_is_when_it_was_taken_and_else_when_the_file_changed(picture):
     assert picture(modified=5 * 10**9).time == 5
     assert picture(modified=5 * 10**9, taken=3.0).time == 3
-
-
-def test_a_stored_record_is_a_picture_too(collection):
-    record = collection.list(1)[0]
-    made = of_record(record)
-    assert (made.id, made.path, made.width, made.height) == (record.id, record.path, record.width, record.height)
-    assert made.format == "JPEG"
-    assert abs(made.time - datetime.now(UTC).timestamp()) < 600

@@ -1,16 +1,7 @@
-import argparse
 import csv
-import io
-import multiprocessing
-import sys
-from types import SimpleNamespace
 
 import pytest
 from answering import PUBLIC, whole
-
-from diptych.cli.index import load
-from diptych.pictures.sources import decoder, pictures
-from diptych.scoring.decode_pool import Threads, Workers
 
 ADDRESS = f"http://{PUBLIC}/photo.jpg"
 
@@ -22,12 +13,6 @@ def photo(serve, routed, photo_bytes, tmp_path):
     path.write_bytes(photo_bytes(0, (96, 64), "JPEG"))
     routed[PUBLIC] = serve(whole(path.read_bytes()))
     return path
-
-
-def test_only_a_single_dash_is_standard_input(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"piped")))
-    names = ["-", "./-", "--", "a-b.jpg", "http/photo.jpg"]
-    assert pictures(argparse.Namespace(urls=False), names) == [b"piped", *names[1:]]
 
 
 def test_a_web_address_stands_for_its_picture_where_that_is_asked_for(photo, artifact, diptych):
@@ -70,23 +55,6 @@ def test_pictures_of_strangers_are_decoded_within_the_bounds_of_the_service(
     assert diptych("score", table, "-o", out, "--urls", "--model", artifact).code == 1
     assert "took more than 1e-06 s to decode" in out.read_text()
     assert diptych("score", photo, photo, "--model", artifact).code == 0, "one's own are not bounded"
-
-
-def test_a_command_that_fetches_nothing_starts_no_processes_for_strangers(artifact, monkeypatch):
-    monkeypatch.setenv("DIPTYCH_URLS", "1")
-    args = argparse.Namespace(model=str(artifact), provider="cpu", threads=1)
-    assert isinstance(load(args).decoder, Threads)
-    guarded = load(argparse.Namespace(**vars(args), urls=False)).decoder
-    assert isinstance(guarded, Workers)
-    guarded.close()
-
-
-def test_a_worker_of_a_batch_which_may_start_no_process_decodes_itself(monkeypatch):
-    assert isinstance(decoder(False, 3), Threads)
-    monkeypatch.setattr(multiprocessing, "current_process", lambda: SimpleNamespace(daemon=True))
-    alone = decoder(True, 3)
-    assert isinstance(alone, Threads)
-    assert alone.threads == 3
 
 
 def test_a_table_may_name_web_addresses_and_one_that_fails_costs_its_row(photo, artifact, diptych, tmp_path):

@@ -21,7 +21,8 @@ from diptych.batch.parts.scores import Scores
 from diptych.batch.parts.tokens import Tokens
 from diptych.batch.workers.encoder import Encoder, pair_errors, score_pairs
 from diptych.errors import BatchError
-from diptych.pictures.sources import decoder, fetcher
+from diptych.pictures.sources import fetcher
+from diptych.scoring.decode_pool import decoder
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.runtime import Runtime
 

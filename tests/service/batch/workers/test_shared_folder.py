@@ -1,12 +1,10 @@
 import errno
-import sys
-from argparse import Namespace
 
 import pytest
 
 from diptych.batch.parts.manifest import Step
 from diptych.batch.workers.executor import Serial
-from diptych.batch.workers.shared_folder import Crew, Exchange, hired
+from diptych.batch.workers.shared_folder import Crew, Exchange
 from diptych.errors import BatchError
 
 STEP = Step("items", 5, 2)
@@ -80,13 +78,3 @@ def test_a_lost_worker_is_said_with_what_it_was_at(collection, means):
         pass
     assert len(list(exchange.parts(job, STEP, leave, crew, STEP.describe))) == 3
     assert said == ["a worker was lost (SIGKILL); the items 1 to 2 are done again"]
-
-
-def test_nobody_is_hired_unless_asked_for(monkeypatch):
-    local = Namespace(engine="local", address=None)
-    with hired(local) as crew:
-        assert crew is None
-    monkeypatch.setitem(sys.modules, "ray", None)
-    ray = Namespace(engine="ray", address=None, threads=None, model="photo", provider="auto")
-    with pytest.raises(BatchError, match="needs Ray"), hired(ray):
-        pytest.fail("it was hired")

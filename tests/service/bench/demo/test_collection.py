@@ -1,15 +1,14 @@
 import csv
 import hashlib
 import json
-from argparse import ArgumentParser
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from diptych.bench.demo import collection
 from diptych.bench.demo.collection import draw_collection
+from diptych.cli.main import main
 from diptych_runtime.errors import DiptychError
 
 COUNT = 40
@@ -123,10 +122,7 @@ def test_drawing_again_into_its_own_folder_goes_on_where_it_was_interrupted(tmp_
 
 
 def test_the_command_draws_and_names_the_places(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    parser = ArgumentParser()
-    collection.register(parser.add_subparsers())
-    args = parser.parse_args(["demo", str(tmp_path / "demo"), "--count", "2", "--json"])
-    assert args.run(args) == 0
+    assert main(["demo", str(tmp_path / "demo"), "--count", "2", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["count"] == 2
     assert len(list(Path(printed["photos"]).iterdir())) == 2
