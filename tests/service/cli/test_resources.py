@@ -1,6 +1,7 @@
 """What the options of a command ask for."""
 
 import io
+import multiprocessing
 import sys
 from argparse import Namespace
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ from diptych.batch.workers.executor import Serial
 from diptych.batch.workers.pool import Pool
 from diptych.cli.resources import check_engine, engine_of, open_scorer, open_workers, read_pictures
 from diptych.errors import BatchError
-from diptych.scoring.decode_pool import Threads, Workers
+from diptych.scoring.decode_pool import Threads, Workers, decoder
 from diptych_runtime.threads import thread_count
 
 
@@ -73,3 +74,11 @@ def test_nobody_is_hired_unless_asked_for(monkeypatch):
     ray = Namespace(engine="ray", address=None, threads=None, model="photo", provider="auto")
     with pytest.raises(BatchError, match="needs Ray"), open_workers(ray):
         pytest.fail("it was hired")
+
+
+def test_a_worker_of_a_batch_which_may_start_no_process_decodes_itself(monkeypatch):
+    assert isinstance(decoder(False, 3), Threads)
+    monkeypatch.setattr(multiprocessing, "current_process", lambda: SimpleNamespace(daemon=True))
+    alone = decoder(True, 3)
+    assert isinstance(alone, Threads)
+    assert alone.threads == 3

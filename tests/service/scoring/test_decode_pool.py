@@ -12,7 +12,6 @@ from dataclasses import astuple
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,7 +22,7 @@ from diptych.collection.collection import Collection
 from diptych.errors import DecoderEndedError, DecodingMemoryError, DecodingTimeError
 from diptych.pictures.content import describe, thumbnail
 from diptych.scoring import decode_pool
-from diptych.scoring.decode_pool import Threads, Workers, decoder
+from diptych.scoring.decode_pool import Threads, Workers
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.decoder import FORMATS, PictureLimits, open_picture, panel_pixels
 from diptych_runtime.errors import PictureError
@@ -396,11 +395,3 @@ def test_whatever_a_scorer_and_a_collection_decode_they_decode_where_they_are_to
         assert collection.thumbnail(ids[1], 20).startswith(b"\xff\xd8\xff")
         assert {match.id for match in collection.search(pictures[2]).matches} == set(ids)
         assert collection.rebuild(everything=True).embedded == 3
-
-
-def test_a_worker_of_a_batch_which_may_start_no_process_decodes_itself(monkeypatch):
-    assert isinstance(decoder(False, 3), Threads)
-    monkeypatch.setattr(multiprocessing, "current_process", lambda: SimpleNamespace(daemon=True))
-    alone = decoder(True, 3)
-    assert isinstance(alone, Threads)
-    assert alone.threads == 3
