@@ -14,8 +14,9 @@ from diptych_model.config import PairConfig
 from diptych_model.settings import known_settings
 from diptych_runtime.manifest import bundled_models, find_checkpoint
 from diptych_training.errors import DataError
-from diptych_training.learning.pretrained import IMAGENET
 from diptych_training.tasks import TASKS, Task, task_from
+
+IMAGENET = "imagenet"  # what a recipe may start from: weights that have seen it
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from typing import IO
 
 import numpy as np
 
-from diptych.batch.parts.scores import Scores
 from diptych.batch.tables.arrow import texts
 from diptych.batch.tables.read import SIDES, columns_of, kind_of, open_table, schema_of
+from diptych.batch.tables.scores import Scores
 from diptych.batch.tables.write import make_writer
 from diptych.batch.workers.encoder import Encoder, pair_errors, score_pairs
 from diptych.pictures.sources import Fetch, refused

@@ -10,10 +10,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from diptych.batch.job import Job
-from diptych.batch.parts.scores import shortest
 from diptych.batch.stream import score_stream
 from diptych.batch.tables.arrow import import_arrow
 from diptych.batch.tables.read import kind_of
+from diptych.batch.tables.scores import shortest
 from diptych.batch.tables.write import standard_output
 from diptych.cli.outputs import check_output
 from diptych.cli.resources import check_engine, engine_of, open_scorer, read_pictures

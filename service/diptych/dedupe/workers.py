@@ -11,8 +11,8 @@ import numpy as np
 from diptych.batch.parts.disk import check_room
 from diptych.batch.parts.manifest import NAMES, PAIRS, Manifest, new_id, part_sizes
 from diptych.batch.parts.picture_names import Names, names_between
-from diptych.batch.parts.scores import Scores
 from diptych.batch.parts.tokens import Tokens
+from diptych.batch.tables.scores import Scores
 from diptych.batch.workers.shared_folder import Crew, Exchange
 from diptych.batch.workers.tasks import score
 from diptych.collection.collection import Collection

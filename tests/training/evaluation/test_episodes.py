@@ -7,15 +7,9 @@ import numpy as np
 import pytest
 
 from diptych.cli.main import main
+from diptych_training.data.episodes import DrawingFiles, draw_episodes, list_drawings, read_drawings
 from diptych_training.errors import DataError
-from diptych_training.evaluation.episodes import (
-    DrawingFiles,
-    draw_episodes,
-    evaluate_episodes,
-    list_drawings,
-    open_drawings,
-    read_drawings,
-)
+from diptych_training.evaluation.episodes import evaluate_episodes, open_drawings
 from diptych_training.evaluation.stages import Entrants
 
 

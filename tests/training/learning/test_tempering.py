@@ -9,7 +9,7 @@ from torch import nn
 from diptych_model import PairNetwork
 from diptych_model.network import PairPart
 from diptych_training.learning.tempering import SHARES, temper
-from diptych_training.learning.validation import Exam, sit
+from diptych_training.tasks.validation import Exam, sit
 
 
 def network_of_two() -> PairNetwork:

@@ -14,12 +14,11 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Generator, Tensor
 
-from diptych_training.errors import DataError
-
 # Episodes are drawn where models are measured, without torch; who trains finds them here.
-from diptych_training.evaluation.episodes import Episode as Episode
-from diptych_training.evaluation.episodes import draw_episodes as draw_episodes
-from diptych_training.evaluation.episodes import numbered
+from diptych_training.data.episodes import Episode as Episode
+from diptych_training.data.episodes import draw_episodes as draw_episodes
+from diptych_training.data.episodes import numbered
+from diptych_training.errors import DataError
 
 ARCHIVE = "omniglot.zip"
 SPLITS = ("background", "validation")

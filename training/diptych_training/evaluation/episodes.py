@@ -2,112 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import reduce
-from pathlib import Path, PurePosixPath
-from typing import Protocol
+from pathlib import Path
 
 import numpy as np
 
-from diptych_runtime.decoder import SUFFIXES
+from diptych_training.data.episodes import draw_episodes, read_drawings, split_of
 from diptych_training.errors import DataError
 from diptych_training.evaluation.estimates import Resampling
 from diptych_training.evaluation.files import as_folder
 from diptych_training.evaluation.series import Evidence
 from diptych_training.evaluation.stages import Entrants
 from diptych_training.evaluation.trials import Trials, evidence, measure
-
-LAYOUT = "<alphabet>/<character>/<id>_<drawer>.png"
-_TRIES = 1000
-
-
-class Drawings(Protocol):
-    """Of every drawing its character, alphabet and drawer, as numbers (n,)."""
-
-    @property
-    def character(self) -> np.ndarray: ...  # noqa: D102
-    @property
-    def alphabet(self) -> np.ndarray: ...  # noqa: D102
-    @property
-    def drawer(self) -> np.ndarray: ...  # noqa: D102
-
-
-@dataclass(frozen=True)
-class DrawingFiles:
-    """Drawings as files, with `character`, `alphabet` and `drawer` int64 (n,), numbered in the order of their names."""
-
-    files: tuple[Path, ...]
-    character: np.ndarray
-    alphabet: np.ndarray
-    drawer: np.ndarray
-
-
-@dataclass(frozen=True)
-class Episode:
-    """A within-alphabet one-shot test: `queries` and `candidates` (W,) index the same W characters in the same order,
-    each side drawn by one hand.
-    """
-
-    queries: np.ndarray
-    candidates: np.ndarray
-
-
-def draw_episodes(drawings: Drawings, count: int, *, ways: int = 20, seed: int = 0) -> list[Episode]:
-    """Draw episodes of `ways` trials each, as Lake's runs are made: one alphabet, one hand asks, another answers."""
-    rng = np.random.default_rng(seed)
-    character, alphabet, drawer = drawings.character, drawings.alphabet, drawings.drawer
-    sizes = {a: np.unique(character[alphabet == a]) for a in np.unique(alphabet)}
-    large = [a for a, known in sizes.items() if len(known) >= ways]
-    if not large:
-        raise DataError(f"no alphabet has {ways} characters: the largest has {max(map(len, sizes.values()))}")
-    place = {(c, d): i for i, (c, d) in enumerate(zip(character, drawer, strict=True))}
-    hands = {c: np.unique(drawer[character == c]) for c in np.unique(character)}
-
-    def draw(alphabet: int) -> Episode | None:
-        chosen = rng.choice(sizes[alphabet], ways, replace=False)
-        able = reduce(np.intersect1d, [hands[c] for c in chosen])
-        if len(able) < 2:
-            return None
-        asks, answers = rng.choice(able, 2, replace=False)
-        return Episode(*(np.array([place[c, hand] for c in chosen]) for hand in (asks, answers)))
-
-    episodes = []
-    for alphabet in rng.choice(large, count):
-        episode = next((drawn for _ in range(_TRIES) if (drawn := draw(alphabet))), None)
-        if episode is None:
-            raise DataError(
-                f"{_TRIES} times no two hands had drawn the same {ways} characters of one alphabet; ask for fewer ways"
-            )
-        episodes.append(episode)
-    return episodes
-
-
-def list_drawings(names: Sequence[PurePosixPath], split: str | None = None) -> list[PurePosixPath]:
-    """The drawings among some paths that end in the layout, in a fixed order, of one split: the folder above alphabets.
-
-    Without `split` there must be one only.
-    """
-    drawings = sorted(n for n in names if n.suffix.lower() in SUFFIXES and len(n.parts) >= 3 and "_" in n.stem)
-    splits = sorted({_split(name) for name in drawings})
-    if not drawings:
-        raise DataError(f"no drawing was found; expected {LAYOUT}")
-    if split is not None and split not in splits:
-        raise DataError(f"no split is called {split!r}; there are {', '.join(splits)}")
-    if split is None and len(splits) > 1:
-        raise DataError(f"there are several splits, {', '.join(splits)}: name one with --split")
-    return [name for name in drawings if split in (None, _split(name))]
-
-
-def read_drawings(folder: Path, split: str | None = None) -> DrawingFiles:
-    """Find the drawings below a folder; the drawer is what follows the last underscore of the name."""
-    names = list_drawings([PurePosixPath(f.relative_to(folder).as_posix()) for f in folder.rglob("*")], split)
-    return DrawingFiles(
-        tuple(folder / name for name in names),
-        numbered([str(name.parent) for name in names]),
-        numbered([str(name.parent.parent) for name in names]),
-        numbered([name.stem.rpartition("_")[2] for name in names]),
-    )
 
 
 def evaluate_episodes(
@@ -142,13 +47,4 @@ def evaluate_episodes(
 
 def open_drawings(source: Path, split: str | None = None):
     """The drawings as a folder, one split of them unpacked where they are a zip archive; a context manager."""
-    return as_folder(source, lambda name: split is None or (len(name.parts) > 3 and _split(name) == split))
-
-
-def numbered(names: Sequence[str]) -> np.ndarray:
-    """Names as int64 numbers in their order."""
-    return np.unique(names, return_inverse=True)[1].astype(np.int64)
-
-
-def _split(name: PurePosixPath) -> str:
-    return name.parts[-4] if len(name.parts) > 3 else "."
+    return as_folder(source, lambda name: split is None or (len(name.parts) > 3 and split_of(name) == split))

@@ -14,7 +14,6 @@ from diptych_model.network import PairPart
 from diptych_training.data.augment import plain
 from diptych_training.errors import DataError
 
-IMAGENET = "imagenet"
 PICTURES = 2048  # that the projections are fitted on
 STRANGERS = 256  # pictures, each beside another one, and the logit that such a pair begins with
 STRANGE = -4.0

@@ -29,16 +29,16 @@ from diptych_training.learning.calibration import (
     weights_of_parts,
 )
 from diptych_training.learning.distributed import Processes
-from diptych_training.learning.hard_negatives import embed, fill_bank
 from diptych_training.learning.metrics_log import Journal
-from diptych_training.learning.pretrained import IMAGENET, PICTURES, begin_from_imagenet
+from diptych_training.learning.pretrained import PICTURES, begin_from_imagenet
 from diptych_training.learning.retention import PHOTOS, remember
 from diptych_training.learning.tempering import temper
 from diptych_training.learning.trainer import Learner
-from diptych_training.learning.validation import Exam, look, rank, sit
 from diptych_training.metrics import Ranking
-from diptych_training.recipe import Recipe, Stage, read_recipe, start_of
+from diptych_training.recipe import IMAGENET, Recipe, Stage, read_recipe, start_of
 from diptych_training.tasks import OpenTask, Source
+from diptych_training.tasks.hard_negatives import embed, fill_bank
+from diptych_training.tasks.validation import Exam, look, rank, sit
 
 LARGEST = 224  # the side that photos are kept in: the archives' own are hardly larger
 # One in a hundred of a query's hundred nearest is a false copy for every query: no threshold to throw pictures away by.

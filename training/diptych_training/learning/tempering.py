@@ -15,7 +15,7 @@ from torch import nn
 
 from diptych_model import PairNetwork
 from diptych_model.network import PairPart
-from diptych_training.learning.validation import Exam, Looked, look, rank
+from diptych_training.tasks.validation import Exam, Looked, look, rank
 
 SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
 

@@ -115,7 +115,7 @@ def _references(source: Source, sets: Path, folder: Path) -> None:
     """Held-out pictures and as many others as there is room for; near-duplicates once, so that none is a second right
     answer. Those that distractors are made from are put aside: they are in `held-out.csv`, and not in the folder.
     """
-    from diptych_training.learning.hard_negatives import without_duplicates  # it imports torch
+    from diptych_training.tasks.hard_negatives import without_duplicates  # it imports torch
 
     settings = source.settings
     validation, train = (source.draw(source.photos(COPIED, split), 10**9) for split in ("validation", "train"))

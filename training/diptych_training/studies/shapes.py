@@ -25,11 +25,11 @@ from diptych_training.data.archives import Archives
 from diptych_training.errors import DataError
 from diptych_training.evaluation.open_model import open_model
 from diptych_training.learning.run import LAST, environment, train
-from diptych_training.learning.validation import sit
 from diptych_training.metrics import Pool, bootstrap
 from diptych_training.recipe import recipe_from, start_of
 from diptych_training.studies.grid import run_grid
 from diptych_training.tasks import Source, task_from
+from diptych_training.tasks.validation import sit
 from diptych_training.whole import whole_file
 
 START, STEPS, PAIRS, ROUNDS, CANDIDATES = "photo-small", 500, 64, 15, 20

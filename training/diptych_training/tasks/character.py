@@ -8,8 +8,8 @@ from torch import Generator
 
 from diptych_training.data.augment import Views, unmoved
 from diptych_training.data.characters import Groups, draw_episodes, load_characters, pictures
-from diptych_training.learning.validation import Exam
 from diptych_training.tasks.task import Embed, Part, Source
+from diptych_training.tasks.validation import Exam
 
 EPISODES = 50
 

@@ -11,9 +11,9 @@ from diptych_runtime.decoder import panel_pixels
 from diptych_training.data.archives import DOCUMENTS, Photos, subjects_of
 from diptych_training.data.augment import HARD, HEAVY, MILD, Views, draw_sprites, edit, plain, unmoved
 from diptych_training.data.edits import Props, edit_hard
-from diptych_training.learning.hard_negatives import nearest, without_duplicates
-from diptych_training.learning.validation import Exam
+from diptych_training.tasks.hard_negatives import nearest, without_duplicates
 from diptych_training.tasks.task import Embed, Part, Source
+from diptych_training.tasks.validation import Exam
 
 FAMILY = 8  # photos that look alike and come together in a step
 STRENGTHS = {"heavy": HEAVY, "hard": HARD}

@@ -9,8 +9,8 @@ from torch import Generator
 from diptych_training.data.archives import subjects_of
 from diptych_training.data.augment import MILD, SHOT, draw_sprites, edit
 from diptych_training.errors import DataError
-from diptych_training.learning.validation import Exam
 from diptych_training.tasks.task import Embed, Part, Source
+from diptych_training.tasks.validation import Exam
 
 
 @dataclass(frozen=True)

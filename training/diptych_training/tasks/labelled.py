@@ -15,9 +15,9 @@ from diptych_training.data.archives import split_of
 from diptych_training.data.augment import MILD, SHOT, draw_sprites, edit
 from diptych_training.data.csv import LABELS, read_table
 from diptych_training.errors import DataError
-from diptych_training.learning.hard_negatives import nearest
-from diptych_training.learning.validation import Exam
+from diptych_training.tasks.hard_negatives import nearest
 from diptych_training.tasks.task import Embed, Part, Source
+from diptych_training.tasks.validation import Exam
 
 HELD_OUT = 0.2
 HOLD_OUT = ("classes", "pictures")

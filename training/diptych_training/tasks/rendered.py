@@ -10,8 +10,8 @@ from diptych_training.data.archives import subjects_of
 from diptych_training.data.augment import MILD, SHOT, Strength, Views, draw_sprites, edit, plain
 from diptych_training.data.render import Things, draw_things, join_things, render, texture_side, vary
 from diptych_training.errors import DataError
-from diptych_training.learning.validation import Exam
 from diptych_training.tasks.task import Embed, Part, Source
+from diptych_training.tasks.validation import Exam
 
 EXAMINED, EXAMINED_WHOLE = 150, 400
 EXAMINER = 1_000_033  # the seed of an exam's things and scenes

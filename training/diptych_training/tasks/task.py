@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from diptych_training.data.archives import Archives
 from diptych_training.data.augment import Views
-from diptych_training.learning.validation import Exam
+from diptych_training.tasks.validation import Exam
 
 
 @dataclass(frozen=True)

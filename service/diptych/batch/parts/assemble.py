@@ -10,8 +10,8 @@ from typing import Any
 
 from diptych.batch.parts.folder import folder_of
 from diptych.batch.parts.manifest import Manifest
-from diptych.batch.parts.scores import Scores
 from diptych.batch.tables.read import digest, open_table
+from diptych.batch.tables.scores import Scores
 from diptych.batch.tables.write import make_writer
 from diptych.errors import BatchError
 from diptych_runtime.atomic import replacing, write_durably

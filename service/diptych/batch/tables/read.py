@@ -13,8 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
-from diptych.batch.parts.scores import RESULTS
 from diptych.batch.tables import arrow
+from diptych.batch.tables.scores import RESULTS
 from diptych.console import open_text
 from diptych.errors import BatchError
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 from typing import IO, Any, Protocol
 
-from diptych.batch.parts.scores import RESULTS, Scores
 from diptych.batch.tables.arrow import import_arrow
 from diptych.batch.tables.read import Batch
+from diptych.batch.tables.scores import RESULTS, Scores
 
 ROW_GROUP = 64 * 1024
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from diptych.batch.parts.scores import Scores
+from diptych.batch.tables.scores import Scores
 from diptych.errors import RemoteError
 from diptych.pictures.sources import Fetch, is_address, refused
 from diptych.scoring.scorer import ENCODE_BATCH, Scorer

@@ -17,8 +17,8 @@ import numpy as np
 
 from diptych.batch.parts.manifest import MANIFEST, NAMES, PAIRS, Manifest, write_part
 from diptych.batch.parts.picture_names import names_between
-from diptych.batch.parts.scores import Scores
 from diptych.batch.parts.tokens import Tokens
+from diptych.batch.tables.scores import Scores
 from diptych.batch.workers.encoder import Encoder, pair_errors, score_pairs
 from diptych.errors import BatchError
 from diptych.pictures.sources import fetcher

@@ -8,7 +8,7 @@ import pytest
 from diptych.batch.parts import assemble
 from diptych.batch.parts.folder import Order, folder_of, opened
 from diptych.batch.parts.manifest import write_part
-from diptych.batch.parts.scores import Scores
+from diptych.batch.tables.scores import Scores
 from diptych.errors import BatchError
 
 

@@ -6,8 +6,8 @@ from io import BytesIO
 import numpy as np
 import pytest
 
-from diptych.batch.parts.scores import Scores
 from diptych.batch.tables.read import Rows, open_table, schema_of
+from diptych.batch.tables.scores import Scores
 from diptych.batch.tables.write import ROW_GROUP, make_writer
 
 COLUMNS = ["image_a", "image_b", "note"]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from diptych.batch.parts.folder import Order, folder_of, opened
-from diptych.batch.parts.scores import Scores
+from diptych.batch.tables.scores import Scores
 from diptych.batch.workers.tasks import encode, let_go, score
 from diptych.errors import BatchError
 

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from diptych_model import PairNetwork
 from diptych_model.embedding import asked, weights_of_parts
-from diptych_training.learning.hard_negatives import embed
 from diptych_training.metrics import Ranking, two_stages
+from diptych_training.tasks.hard_negatives import embed
 
 CANDIDATES = 20
 PAIRS = 64  # related at a time

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from diptych_training.learning.validation import Exam, sit
+from diptych_training.tasks.validation import Exam, sit
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 import numpy as np
 import torch
 
-from diptych_training.learning.hard_negatives import embed, nearest, without_duplicates
+from diptych_training.tasks.hard_negatives import embed, nearest, without_duplicates
 
 
 def test_mined_neighbours_are_the_nearest_of_other_subjects(tiny_network) -> None:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from diptych.batch.parts.scores import Scores, shortest
+from diptych.batch.tables.scores import Scores, shortest
 from diptych.errors import BatchError
 
 ONE = Scores(np.array([0.1, np.nan, 0.3], np.float32), np.array([1, np.nan, 3], np.float32), {1: "image_a: gone"})
