@@ -129,6 +129,25 @@ def artifact_of_two(tmp_path_factory: pytest.TempPathFactory, tiny_network_of_tw
     return directory
 
 
+@pytest.fixture(scope="session")
+def artifact_that_looks(tmp_path_factory: pytest.TempPathFactory, artifact_of_two: Path) -> Path:
+    """The small artifact of two questions, which takes a closer look at all pairs before it speaks of copies, and calls
+    *same* what can be laid over each other; treat it as read-only.
+    """
+    import json
+    import shutil
+
+    from diptych_runtime.evidence import FEATURES
+
+    directory = shutil.copytree(artifact_of_two, tmp_path_factory.mktemp("artifact") / "looks")
+    manifest = json.loads((directory / "manifest.json").read_text())
+    weights = dict.fromkeys(FEATURES, 0.0) | {"bias": -4.0, "registered": 4.0, "agreement_60": 12.0}
+    look = {"above": 1e-7, "weights": weights, "thresholds": {"0.01": 0.5, "0.001": 0.9}}
+    manifest["questions"]["copy"]["verification"] = look
+    (directory / "manifest.json").write_text(json.dumps(manifest))
+    return directory
+
+
 @pytest.fixture
 def unchecked() -> Iterator[None]:
     """Shapes are not enforced at every call: what a user without that switch is told can be tested."""

@@ -10,8 +10,11 @@ import numpy as np
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
+from diptych_runtime.verdicts import least_of
+
 FEWEST = 8  # matches that one homography explains: four always are
 _SURE = 1e-6  # from 0 and 1, so far the network's own word counts
+_DECIMALS = 7  # of a probability, as many as a float32 has below 1
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -120,10 +123,33 @@ class Verification:
 
     @property
     def least(self) -> float:
-        """What pairs reach at the utmost that are not looked at or cannot be laid over each other: just less than the
-        most lenient threshold.
+        """What pairs reach at the utmost that do not deserve a look or cannot be laid over each other: just less than
+        the most lenient threshold.
         """
-        return float(np.nextafter(min(self.thresholds.values(), default=1.0), 0))
+        return _below(min(self.thresholds.values(), default=least_of(self.thresholds)["likely"]))
+
+    @property
+    def unseen(self) -> float:
+        """What pairs reach at the utmost that deserve a look and did not get one: just less than *same*."""
+        return _below(least_of(self.thresholds)["same"])
+
+    def worth(self, relevance: np.ndarray) -> np.ndarray:
+        """Which pairs of a relevance (P,) by the network alone deserve a look, bool (P,)."""
+        return _rounded(relevance) >= self.above
+
+    def judged(self, relevance: np.ndarray, seen: Sequence[Evidence | None]) -> np.ndarray:
+        """Probabilities float64 (P,) as they are shown, of 7 decimals, of pairs that have those by the network alone,
+        and the evidence of each, or None where there is none.
+
+        What deserves no look stays below all thresholds, what deserved one and did not get it below the strictest.
+        """
+        known = _rounded(relevance)
+        worth = self.worth(known)
+        found = np.minimum(known, np.where(worth, self.unseen, self.least))
+        looked = [place for place in np.flatnonzero(worth).tolist() if seen[place] is not None]
+        evidence = [one for place in looked if (one := seen[place]) is not None]
+        found[looked] = _rounded(self.relevance(known[looked], evidence))
+        return found
 
     def relevance(self, relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
         """Probabilities float64 (P,) of pairs that have those by the network alone, from the evidence of each."""
@@ -131,6 +157,15 @@ class Verification:
         found = 0.5 + 0.5 * np.tanh(0.5 * odds)
         registered = np.array([evidence.registered for evidence in seen], bool)
         return np.where(registered, found, np.minimum(found, self.least))
+
+
+def _rounded(relevance: np.ndarray) -> np.ndarray:
+    return np.round(np.asarray(relevance, np.float64), _DECIMALS)
+
+
+def _below(threshold: float) -> float:
+    """A probability of 7 decimals that is less than a threshold even as float32."""
+    return max(0.0, math.floor(threshold * 10**_DECIMALS - 1) / 10**_DECIMALS)
 
 
 def features(relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError, field_validator
 from pydantic.dataclasses import dataclass
 
 from diptych_runtime.errors import ArtifactError
-from diptych_runtime.evidence import FEATURES, Verification
+from diptych_runtime.evidence import FEATURES, Evidence, Verification
 from diptych_runtime.normalization import normalized, shifts_of_pairs
 from diptych_runtime.questions import MATCH, default_question, lifted
 from diptych_runtime.verdicts import Verdict, verdict
@@ -73,11 +73,21 @@ class Question:
         known = self.scale * np.asarray(logits, np.float64) + self.offset
         return (0.5 + 0.5 * np.tanh(0.5 * known)).astype(np.float32)
 
-    def verdict(self, relevance: float, *, verified: bool = False) -> Verdict:
-        """What a relevance comes to (see `verdicts`), of a pair that was `verified` by a closer look or was not."""
-        if verified and self.verification:
-            return verdict(relevance, self.verification.thresholds)
-        return verdict(relevance, self.thresholds, sure=self.verification is None)
+    @property
+    def stated(self) -> dict[str, float]:
+        """The thresholds by which pairs are told: after a closer look, if there is one."""
+        return self.verification.thresholds if self.verification else self.thresholds
+
+    def judged(self, logits: np.ndarray, seen: Sequence[Evidence | None]) -> np.ndarray:
+        """Probabilities float64 (P,) as they are shown, of the logits (P,) of pairs and of what was `seen` of each by a
+        closer look, where there is one (`Verification.judged`).
+        """
+        known = self.relevance(logits).astype(np.float64)
+        return self.verification.judged(known, seen) if self.verification else known
+
+    def verdict(self, relevance: float) -> Verdict:
+        """What a probability comes to that was `judged` (see `verdicts`)."""
+        return verdict(relevance, self.stated)
 
     def normalized(self, logits: np.ndarray) -> np.ndarray:
         """Logits (..., K) of lists of K candidates, held against their rivals."""

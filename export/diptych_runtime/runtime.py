@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from diptych_runtime.errors import ArtifactError
-from diptych_runtime.evidence import Verification
+from diptych_runtime.evidence import Evidence, Verification
+from diptych_runtime.judgement import Judgement, deserving, judge, probabilities
 from diptych_runtime.kernel import NAME, KernelError, Library, kernel, kernel_mode
 from diptych_runtime.manifest import EXPLAIN_GRAPH, PAIR_GRAPH, PANEL_GRAPH, Manifest, find_artifact
 from diptych_runtime.providers import CPU, GPU, PROVIDERS, gpu_providers, obstacle, took
@@ -216,6 +217,22 @@ class Runtime:
         """Probabilities float32 in [0, 1] of its question: sigmoid(scale * logit + offset), computed in float64."""
         return self._asked.relevance(logits)
 
+    def deserving(self, logits: np.ndarray, asked: str | None = None) -> np.ndarray:
+        """Which pairs with the logits (P, Q) of all questions deserve a closer look (`judgement.deserving`)."""
+        return deserving(self.manifest.questions, logits, asked)
+
+    def judge(
+        self, logits: np.ndarray, seen: Sequence[Evidence | None] | None = None, *, held: np.ndarray | None = None
+    ) -> dict[str, list[Judgement]]:
+        """Probability and verdict of pairs with the logits (P, Q) of all questions, by question (`judgement.judge`)."""
+        return judge(self.manifest.questions, logits, seen, held=held)
+
+    def probabilities(self, logits: np.ndarray) -> np.ndarray:
+        """Probabilities float64 (P,) of its question as `judge` gives them without a closer look, of the logits (P, Q)
+        of all.
+        """
+        return probabilities(self.manifest.questions, logits)[self.question]
+
     def normalized(self, logits: np.ndarray) -> np.ndarray:
         """Logits (..., K) of lists of candidates, each list held against its own rivals (see `normalization`).
 
@@ -223,9 +240,16 @@ class Runtime:
         """
         return self._asked.normalized(logits)
 
-    def verdict(self, relevance: float, *, verified: bool = False) -> Verdict:
-        """*same*, *likely*, *unsure* or *different*, to its question (see `verdicts`)."""
-        return self._asked.verdict(relevance, verified=verified)
+    def verdict(self, relevance: float) -> Verdict:
+        """*same*, *likely*, *unsure* or *different*, to its question, of a probability that is shown (`judgement`)."""
+        return self._asked.verdict(relevance)
+
+    @property
+    def stated(self) -> dict[str, float]:
+        """The thresholds {false-positive rate: relevance} of its question by which pairs are told: after a closer look,
+        if the model takes one.
+        """
+        return self._asked.stated
 
     @property
     def verification(self) -> Verification | None:

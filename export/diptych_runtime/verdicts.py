@@ -12,18 +12,22 @@ _UNSTATED = (0.9, 0.99)  # of a model that states no rates
 _EVEN = 0.5
 
 
-def verdict(relevance: float, thresholds: Mapping[str, float], *, sure: bool = True) -> Verdict:
+def verdict(relevance: float, thresholds: Mapping[str, float]) -> Verdict:
     """What a probability comes to, by {false-positive rate: relevance}: *same* from the strictest threshold on,
-    *likely* from the one before it, *unsure* from even odds on. What is not `sure`, for want of a closer look, is
-    *likely* at most.
+    *likely* from the one before it, *unsure* from even odds on.
 
     >>> verdict(0.97, {"0.01": 0.8, "0.001": 0.95, "0.0001": 0.99})
     'likely'
     """
     for name, least in least_of(thresholds).items():
-        if relevance >= least and (sure or name != "same"):
+        if relevance >= least:
             return name
     return "different"
+
+
+def stronger(one: Verdict, other: Verdict) -> Verdict:
+    """The one of two verdicts that says more for a match."""
+    return min(one, other, key=VERDICTS.index)
 
 
 def least_of(thresholds: Mapping[str, float]) -> dict[Verdict, float]:

@@ -2,7 +2,7 @@ import pytest
 
 from diptych_runtime.evidence import FEATURES, Verification
 from diptych_runtime.manifest import Question
-from diptych_runtime.verdicts import VERDICTS, least_of, verdict
+from diptych_runtime.verdicts import VERDICTS, least_of, stronger, verdict
 
 THRESHOLDS = {"0.01": 0.8, "0.001": 0.95, "0.0001": 0.99}
 
@@ -39,9 +39,12 @@ def test_the_lowest_probability_of_each_verdict_has_it_and_what_is_just_below_ha
         assert verdict(least["unsure"], thresholds) == "unsure"
 
 
-def test_without_the_closer_look_that_there_is_nothing_is_the_same():
+def test_where_there_is_a_closer_look_its_thresholds_make_the_verdict():
     closer = Verification(0.9, dict.fromkeys(FEATURES, 0.0), {"0.001": 0.6, "0.0001": 0.7})
-    question = Question(thresholds=THRESHOLDS, verification=closer)
-    assert question.verdict(0.999) == "likely"
-    assert question.verdict(0.999, verified=True) == question.verdict(0.75, verified=True) == "same"
-    assert Question(thresholds=THRESHOLDS).verdict(0.999) == "same"
+    assert Question(thresholds=THRESHOLDS, verification=closer).verdict(0.75) == "same"
+    assert Question(thresholds=THRESHOLDS).verdict(0.75) == "unsure"
+
+
+def test_the_stronger_of_two_verdicts_says_more_for_a_match():
+    assert [stronger(one, "likely") for one in VERDICTS] == ["same", "likely", "likely", "likely"]
+    assert [stronger("likely", one) for one in VERDICTS] == ["same", "likely", "likely", "likely"]

@@ -16,9 +16,9 @@ class GatedScorer(Scorer):
         self.gate = threading.Event()
         self.gate.set()
 
-    def logits(self, tokens_a, tokens_b):
+    def all_logits(self, tokens_a, tokens_b):
         assert self.gate.wait(30)
-        return super().logits(tokens_a, tokens_b)
+        return super().all_logits(tokens_a, tokens_b)
 
 
 class BrokenScorer(Scorer):
@@ -26,10 +26,10 @@ class BrokenScorer(Scorer):
 
     broken = True
 
-    def logits(self, tokens_a, tokens_b):
+    def all_logits(self, tokens_a, tokens_b):
         if self.broken:
             raise ZeroDivisionError("the secret of the house")
-        return super().logits(tokens_a, tokens_b)
+        return super().all_logits(tokens_a, tokens_b)
 
 
 class WrongScorer(Scorer):
@@ -37,9 +37,9 @@ class WrongScorer(Scorer):
 
     asked = 0
 
-    def logits(self, tokens_a, tokens_b):
+    def all_logits(self, tokens_a, tokens_b):
         self.asked += 1
-        return -super().logits(tokens_a, tokens_b)
+        return -super().all_logits(tokens_a, tokens_b)
 
 
 def wait_until(condition) -> None:

@@ -196,6 +196,7 @@ def _explain(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--links", type=options.number(0), default=24, help="how many of the strongest (default: %(default)s)"
     )
+    options.question(parser, THING)
     options.urls(parser)
     options.model(parser)
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from diptych.batch.job import Job
 from diptych.batch.stream import score_stream
@@ -24,10 +27,7 @@ from diptych_runtime.atomic import replacing
 from diptych_runtime.questions import THING
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from diptych.scoring.scorer import Scorer
-    from diptych_runtime.decoder import PictureSource
+    from diptych_runtime.judgement import Judgement
 
 _STEPS = {
     ("row", True): "reading",
@@ -63,8 +63,14 @@ def _score_pair(args: argparse.Namespace) -> int:
     first, second = read_pictures(args, [a, b])
     tokens = scorer.encode([first, second]).tokens
     asked = scorer.runtime.question
+    judged = scorer.judged(
+        scorer.all_logits(tokens[:1], tokens[1:]),
+        np.array([[0, 1]]),
+        (first, second).__getitem__,
+        asked=args.question and asked,
+    )
     answers = {
-        question: _answer(scorer.asking(question), (first, second), tokens)
+        question: _answer(judged[question][0])
         for question in (scorer.runtime.questions if args.question is None else (asked,))
     }
     data = {
@@ -84,12 +90,9 @@ def _score_pair(args: argparse.Namespace) -> int:
     return 0
 
 
-def _answer(scorer: Scorer, pair: tuple[PictureSource, PictureSource], tokens: np.ndarray) -> dict[str, Any]:
-    logits = scorer.logits(tokens[:1], tokens[1:])
-    scores, looked = scorer.look_closer([pair], scorer.relevance(logits))
-    relevance = shortest(scores[0])
-    verdict = scorer.verdict(relevance, verified=bool(looked[0]))
-    return {"relevance_score": relevance, "raw_score": shortest(logits[0]), "verdict": verdict}
+def _answer(judgement: Judgement) -> dict[str, Any]:
+    numbers = {name: shortest(np.float32(getattr(judgement, name))) for name in ("relevance_score", "raw_score")}
+    return asdict(judgement) | numbers
 
 
 def _score_table(args: argparse.Namespace, table: str, format: str) -> int:

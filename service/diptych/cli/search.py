@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from diptych.scoring import explanation
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.atomic import write_durably
 from diptych_runtime.decoder import open_picture
+from diptych_runtime.judgement import NOT_TAKEN, CloserLook
 
 
 def search(args: argparse.Namespace) -> int:
@@ -46,6 +48,7 @@ def search(args: argparse.Namespace) -> int:
     )
     times = ", ".join(f"{stage} {1000 * seconds:.0f} ms" for stage, seconds in result.timings.items())
     remark(args, f"{total:,} pictures, {result.looked_at} of them looked at; {times}")
+    _remark_looks(args, [match.closer_look for match in result.matches])
     return 0
 
 
@@ -59,8 +62,7 @@ def rerank(args: argparse.Namespace) -> int:
             "index": entry["corpus_id"],
             "path": args.candidates[entry["corpus_id"]],
             "relevance_score": entry["score"],
-            "raw_score": entry["raw_score"],
-            "verdict": scorer.verdict(entry["score"]),
+            **{key: entry[key] for key in ("raw_score", "verdict", "closer_look")},
         }
         for entry in ranking
     ]
@@ -73,6 +75,7 @@ def rerank(args: argparse.Namespace) -> int:
         {"query": args.query, **_asked(scorer), "results": results},
         table(("rank", "score", "verdict", "raw score", "path"), rows),
     )
+    _remark_looks(args, [entry["closer_look"] for entry in results])
     return 0
 
 
@@ -82,16 +85,17 @@ def explain(args: argparse.Namespace) -> int:
         check_output(args.output, (args.a, args.b))
     scorer = open_scorer(args)
     sides = read_pictures(args, [args.a, args.b])
-    found = explanation.explain(scorer, *scorer.encode(sides).tokens, links=args.links)
+    tokens = scorer.encode(sides).tokens
+    found = explanation.explain(scorer, *tokens, links=args.links, original=sides.__getitem__)
     if args.output:
         opened = (scorer.decoder.run(partial(open_picture, side, scorer.limits)) for side in sides)
         write_durably(Path(args.output), explanation.overlay(found, *opened))
-    verdict = scorer.verdict(found.relevance_score)
+    answer = found.answer
     links = [(found.place(link.first), found.place(link.second), link.share) for link in found.links]
     rows = [("{},{}".format(*a), "{},{}".format(*b), f"{share:.4f}") for a, b, share in links]
     rows_and_columns = "{} x {}".format(*found.grid)
     lines = [
-        f"score {found.relevance_score:.4f}, {verdict}, raw score {found.raw_score:.4f}; "
+        f"score {answer.relevance_score:.4f}, {answer.verdict}, raw score {answer.raw_score:.4f}; "
         f"{found.crossing:.0%} of the attention crosses, over {rows_and_columns} patches each",
         *([table(("A row,column", "B row,column", "share"), rows)] if rows else []),
         *([f"drawn: {args.output}"] if args.output else []),
@@ -101,10 +105,9 @@ def explain(args: argparse.Namespace) -> int:
         {
             "a": args.a,
             "b": args.b,
-            "model": scorer.runtime.name,
-            "relevance_score": found.relevance_score,
-            "raw_score": found.raw_score,
-            "verdict": verdict,
+            **_asked(scorer),
+            **asdict(answer),
+            "answers": {question: asdict(one) for question, one in found.answers.items()},
             "grid": found.grid,
             "crossing": found.crossing,
             "links": [{"a": a, "b": b, "share": share} for a, b, share in links],
@@ -117,6 +120,12 @@ def explain(args: argparse.Namespace) -> int:
 
 def _asked(scorer: Scorer) -> dict[str, str]:
     return {"model": scorer.runtime.name, "question": scorer.runtime.question}
+
+
+def _remark_looks(args: argparse.Namespace, looks: Sequence[CloserLook | None]) -> None:
+    """Say how many matches were not looked at more closely that deserved it."""
+    if missing := looks.count("not taken"):
+        remark(args, f"{missing} not looked at more closely, as a file is not at hand: {NOT_TAKEN}")
 
 
 def _moved(match: Match) -> str:

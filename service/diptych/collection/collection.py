@@ -181,17 +181,18 @@ class Collection:
         candidates: int = 100,
         enough: float | None = None,
         filter: dict[str, Any] | None = None,
+        question: str | None = None,
     ) -> SearchResult:
         """The `top` best of the collection: `candidates` by embedding, then re-ranked by the pair graph.
 
         With `enough` in (0, 1], an approximation: once `top` candidates, which are looked at in their first order, have
         that relevance, the others are not looked at. `filter` is a condition on metadata (see `filters`): there is
-        nothing but the pictures that meet it. Raises PictureError for the query, ValueError for numbers out of their
-        range and for what is no condition.
+        nothing but the pictures that meet it. `question` is asked in place of the scorer's own. Raises PictureError for
+        the query, ValueError for numbers out of their range and for what is no condition, and what `asking` does.
         """
         return stages.search(
             self.backend,
-            self.scorer,
+            self.scorer.asking(question),
             query,
             top=top,
             candidates=candidates,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from diptych.errors import UnknownPictureError
 from diptych.scoring.scorer import Scorer, best_first
 from diptych.scoring.tracing import span
 from diptych.store.backend import Backend
 from diptych.store.filters import Filter
+from diptych.store.originals import original
 from diptych.store.records import Record
 from diptych_runtime.crops import nearest_of_all, second_looks
 from diptych_runtime.decoder import PictureSource
+from diptych_runtime.judgement import CloserLook, Judgement
 from diptych_runtime.verdicts import Verdict
 
 PAIR_BATCH = 64
@@ -29,7 +32,7 @@ class Match:
     `similarity` is the cosine of the embeddings, as the question weighs their parts, of the query or of the crop of it
     that is nearest. `raw_score` is the pair's logit, of the better look where there were two, and `relevance_score` in
     [0, 1] says what it means among the others that were found (`diptych_runtime.normalization`); both are None for a
-    picture that the pair graph did not look at. `verdict` is what `Scorer.verdict` makes of it.
+    picture that the pair graph did not look at, and so are `verdict` and `closer_look` (`Judgement`).
     """
 
     id: str
@@ -41,12 +44,13 @@ class Match:
     rank: int
     first_rank: int
     verdict: Verdict | None = None
+    closer_look: CloserLook | None = None
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """`matches`: the best after re-ranking; `candidates`: the best by the first stage alone; `looked_at`: how many of
-    these the network looked at; `timings` in seconds.
+    """`matches`: the best after re-ranking, by their probability; `candidates`: the best by the first stage alone;
+    `looked_at`: how many of these the network looked at; `timings` in seconds.
     """
 
     matches: list[Match]
@@ -101,6 +105,7 @@ def search(
     if enough is not None and not 0 < enough <= 1:
         raise ValueError(f"enough is a relevance above 0 and at most 1, got {enough}")
     watch = Stopwatch({"decode": 0.0, "panel": 0.0, "retrieve": 0.0, "pair": 0.0})
+    column = scorer.runtime.column
     with watch("decode"):
         pixels = scorer.query_pixels(query)
     with watch("panel"):
@@ -116,15 +121,45 @@ def search(
         keys, cosines, view = keys[kept], cosines[kept], view[kept]
     if enough is None:
         logits = look.again(keys, logits, view)
-    relevance = scorer.relevance(scorer.runtime.normalized(logits) if enough is None else logits)
-    order = permuted(logits, len(keys))
+    held = logits.copy()
+    if enough is None:
+        held[:, column] = scorer.runtime.normalized(logits[:, column])
+    order = permuted(logits[:, column], len(keys))
+    shown = np.union1d(order[:top], np.arange(len(keys))[:top])
     with watch("retrieve"):
-        records = backend.records([*{*keys[order[:top]].tolist(), *keys[:top].tolist()}])
+        records = backend.records(keys[shown].tolist())
+    scored = shown[shown < len(logits)]
+    with watch("pair"):
+        originals = _Originals(backend, scorer, query, [records.get(key) for key in keys[scored].tolist()])
+        pairs = np.stack([np.zeros(len(scored), np.int64), np.arange(len(scored)) + 1], 1)
+        judged = scorer.judged(logits[scored], pairs, originals, held=held[scored], asked=scorer.runtime.question)
+    said = dict(zip(scored.tolist(), judged[scorer.runtime.question], strict=True))
+    best = [place for place in order[:top].tolist() if place in said]
+    order[: len(best)] = sorted(best, key=lambda place: -said[place].relevance_score)
     ranks = np.empty(len(keys), np.int64)
     ranks[order] = np.arange(len(keys))
-    listed = _Found(scorer, keys, cosines, logits, relevance, ranks, records)
+    listed = _Found(keys, cosines, said, ranks, records)
     first = listed.matches(np.arange(len(keys))[:top])
     return SearchResult(listed.matches(order[:top]), first, len(logits), watch.seconds)
+
+
+@dataclass(frozen=True)
+class _Originals:
+    """The files of a query, 0, and of stored pictures, from 1 on, where they are to be had."""
+
+    backend: Backend
+    scorer: Scorer
+    query: PictureSource
+    records: Sequence[Record | None]
+
+    def __call__(self, number: int) -> PictureSource | None:
+        if not number:
+            return self.query
+        record = self.records[number - 1]
+        try:
+            return None if record is None else original(self.backend, record, self.scorer.limits)
+        except UnknownPictureError:
+            return None
 
 
 @dataclass(frozen=True)
@@ -137,11 +172,12 @@ class _Look:
     watch: Stopwatch
 
     def at(self, keys: np.ndarray, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Logits float32 of the keys still there, and a mask bool (K,) of those that are gone; memory for one batch.
+        """Logits float32 (K, Q) of the keys still there, of all questions, and a mask bool (K,) of those that are gone;
+        memory for one batch.
 
         They are of the whole query, or of the tokens `queries` (K, N, M, d), one for each key.
         """
-        parts, gone = [np.empty(0, np.float32)], np.zeros(len(keys), bool)
+        parts, gone = [self._none()], np.zeros(len(keys), bool)
         for rows, logits, lost in self._batches(keys, PAIR_BATCH, queries):
             parts.append(logits)
             gone[rows] = lost
@@ -149,17 +185,17 @@ class _Look:
 
     def until(self, keys: np.ndarray, enough: float, wanted: int) -> tuple[np.ndarray, np.ndarray]:
         """`at`, but only up to the key that is the `wanted`th to have the relevance `enough`."""
-        logits, gone = np.empty(0, np.float32), np.zeros(len(keys), bool)
+        logits, gone = self._none(), np.zeros(len(keys), bool)
         for rows, more, lost in self._batches(keys, self.scorer.runtime.workers * self.scorer.runtime.pair_chunk):
             logits, gone[rows] = np.concatenate([logits, more]), lost
-            reached = np.flatnonzero(self.scorer.relevance(logits) >= enough)
+            reached = np.flatnonzero(self.scorer.relevance(logits[:, self.scorer.runtime.column]) >= enough)
             if len(reached) >= wanted:
                 return logits[: reached[wanted - 1] + 1], gone
         return logits, gone
 
     def again(self, keys: np.ndarray, logits: np.ndarray, view: np.ndarray) -> np.ndarray:
-        """The logits (K,) of the first K keys after a second look at some of them in the view that found them."""
-        places = second_looks(logits, view[: len(logits)])
+        """The logits (K, Q) of the first K keys after a second look at some of them in the view that found them."""
+        places = second_looks(logits[:, self.scorer.runtime.column], view[: len(logits)])
         seen, gone = self.at(keys[places], self.views[view[places]])
         better, kept = logits.copy(), places[~gone]
         better[kept] = np.maximum(logits[kept], seen)
@@ -175,24 +211,25 @@ class _Look:
             with self.watch("retrieve"):
                 blobs = self.backend.tokens(batch)
             here = np.array([key in blobs for key in batch])
-            logits = np.empty(0, np.float32)
+            logits = self._none()
             if here.any():
                 query = self.views[:1] if queries is None else queries[rows][here]
                 stored = [np.frombuffer(blobs[key], "<f2").reshape(query.shape[1:]) for key in batch if key in blobs]
                 with self.watch("pair"):
-                    logits = self.scorer.logits(query, np.stack(stored))
+                    logits = self.scorer.all_logits(query, np.stack(stored))
             yield rows, logits, ~here
+
+    def _none(self) -> np.ndarray:
+        return np.empty((0, len(self.scorer.runtime.questions)), np.float32)
 
 
 @dataclass(frozen=True)
 class _Found:
-    """A first-stage list as arrays, turned into matches where it is asked for."""
+    """A first-stage list, turned into matches where it is asked for; `said` is of what the network looked at."""
 
-    scorer: Scorer
     keys: np.ndarray
     cosines: np.ndarray
-    logits: np.ndarray
-    relevance: np.ndarray
+    said: Mapping[int, Judgement]
     ranks: np.ndarray
     records: Mapping[Any, Record]
 
@@ -202,19 +239,19 @@ class _Found:
             record = self.records.get(self.keys[place].item())
             if record is None:
                 continue
-            scored = place < len(self.logits)
-            relevance = float(self.relevance[place]) if scored else None
+            said = self.said.get(place)
             made.append(
                 Match(
                     id=record.id,
                     path=record.path,
                     metadata=record.metadata,
-                    relevance_score=relevance,
-                    raw_score=float(self.logits[place]) if scored else None,
+                    relevance_score=None if said is None else said.relevance_score,
+                    raw_score=None if said is None else said.raw_score,
                     similarity=float(self.cosines[place]),
                     rank=int(self.ranks[place]),
                     first_rank=place,
-                    verdict=None if relevance is None else self.scorer.verdict(relevance),
+                    verdict=None if said is None else said.verdict,
+                    closer_look=None if said is None else said.closer_look,
                 )
             )
         return made

@@ -27,7 +27,7 @@ class CloserLook:
     """Scores of pairs of the pictures `ids` of a collection after a closer look at their files, which lie at `paths`
     or where the collection has them.
 
-    A pair of which a file is not to be had keeps the score that the network gave it, as far as nothing is sure.
+    A pair of which a file is not to be had is judged without (`Verification.judged`).
     """
 
     def __init__(
@@ -50,15 +50,11 @@ class CloserLook:
         """
         if self.verification is None:
             return scores
-        above = np.flatnonzero(scores >= self.verification.above)
-        seen = self._seen([(a, b) for a, b in pairs[above].tolist()])
-        known = [evidence for evidence in seen if evidence is not None]
-        looked = above[[evidence is not None for evidence in seen]]
-        # What was not worth a look passes no threshold that was found for what was.
-        found = np.where(scores < self.verification.above, np.minimum(scores, self.verification.least), scores)
-        found[above] = np.minimum(scores[above], np.nextafter(max(self.verification.thresholds.values(), default=1), 0))
-        found[looked] = np.round(self.verification.relevance(scores[looked], known), 7)
-        return found
+        seen: list[Evidence | None] = [None] * len(pairs)
+        worth = np.flatnonzero(self.verification.worth(scores))
+        for place, evidence in zip(worth.tolist(), self._seen([(a, b) for a, b in pairs[worth].tolist()]), strict=True):
+            seen[place] = evidence
+        return self.verification.judged(scores, seen)
 
     def _seen(self, pairs: list[tuple[int, int]]) -> list[Evidence | None]:
         named = [(self.ids[a], self.ids[b]) for a, b in pairs]

@@ -23,20 +23,13 @@ LOOK_ALIKES = 1 / 500  # for each picture, after a closer look
 _RANDOM = 1 / 1000  # how often a random pair passes, for once that a near look-alike does
 
 
-def stated(runtime: Runtime) -> Mapping[str, float]:
-    """The thresholds {false-positive rate: relevance score} by which pairs are told: after a closer look, if the model
-    takes one.
-    """
-    return runtime.verification.thresholds if runtime.verification else runtime.thresholds
-
-
 def automatic_of(runtime: Runtime, pictures: int) -> float:
     """The threshold of a model for so many pictures: see `automatic`.
 
     What passes a closer look by mistake is no chance any more but a look-alike, and a picture has about one however
     many others there are.
     """
-    return automatic(stated(runtime), pictures, LOOK_ALIKES if runtime.verification else 1.0)
+    return automatic(runtime.stated, pictures, LOOK_ALIKES if runtime.verification else 1.0)
 
 
 def automatic(thresholds: Mapping[str, float], pictures: int, most: float = 1.0) -> float:

@@ -22,13 +22,14 @@ from diptych.http.middleware.errors import RequestError
 from diptych.http.pair_caches import Ledgers
 from diptych.http.request_pool import Work
 from diptych.http.schemas.images import Fetch, Picture, Upload, reference
+from diptych.http.schemas.requests import Asking
 from diptych.http.schemas.requests import Request as Asked
 from diptych.http.settings import Settings
 from diptych.http.warmup import WarmUp
 from diptych.pictures.content import thumbnail
-from diptych.scoring.scorer import Scorer
+from diptych.scoring.scorer import Original, Scorer
 from diptych_runtime.decoder import open_picture
-from diptych_runtime.errors import PictureError
+from diptych_runtime.errors import ArtifactError, PictureError
 from diptych_runtime.runtime import Panels
 
 _FETCHES = 8  # at once for one request
@@ -70,8 +71,19 @@ class Context:
         """The served model's name."""
         return self.scorer.runtime.name
 
+    def asking(self, question: str | None) -> Scorer:
+        """The scorer asked what a request asks; 422 for a question that the model does not answer."""
+        try:
+            return self.scorer.asking(question)
+        except ArtifactError as error:
+            raise RequestError(422, "unknown_question", f"{error}.", param="question") from None
+
     def check(self, body: Asked) -> None:
-        """Refuse a request that names another model than the one served, or a collection that is not here."""
+        """Refuse a request that names another model than the one served, a question that it does not answer, or a
+        collection that is not here.
+        """
+        if isinstance(body, Asking):
+            self.asking(body.question)
         if body.model not in (None, self.model):
             message = f'The model "{body.model}" is not served here; "{self.model}" is.'
             raise RequestError(404, "model_not_found", message, param="model")
@@ -100,7 +112,25 @@ class Context:
 
         A picture that cannot be read, or is not stored, is 422 with its position.
         """
+        return self.panels_and_originals(pictures, collection)[0]
+
+    def panels_and_originals(
+        self, pictures: Sequence[tuple[str, Picture | Upload]], collection: str | None
+    ) -> tuple[Panels, Original]:
+        """`panels`, and what gives the file of a picture by its place: None where it is stored and not to be had."""
         found = self._found(pictures)
+        return self._panels(found, collection), lambda place: self._original(found[place][1], collection)
+
+    def _original(self, found: bytes | str, collection: str | None) -> bytes | None:
+        if isinstance(found, bytes):
+            return found
+        try:
+            with self.using(collection) as holder:
+                return holder.content(found)[0]
+        except UnknownPictureError:
+            return None
+
+    def _panels(self, found: Sequence[tuple[str, bytes | str]], collection: str | None) -> Panels:
         sent = [(place, position, data) for place, (position, data) in enumerate(found) if isinstance(data, bytes)]
         stored = [(place, position, id) for place, (position, id) in enumerate(found) if isinstance(id, str)]
         runtime = self.scorer.runtime
@@ -124,9 +154,9 @@ class Context:
         return Panels(tokens, embeddings)
 
     def logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
-        """What `Scorer.logits` says, timed and counted."""
+        """What `Scorer.all_logits` says, timed and counted."""
         with self.metrics.timed("pair"):
-            logits = self.scorer.logits(tokens_a, tokens_b)
+            logits = self.scorer.all_logits(tokens_a, tokens_b)
         self.metrics.done("pairs", len(logits))
         return logits
 

@@ -8,8 +8,9 @@ from io import BytesIO
 import numpy as np
 from PIL import Image, ImageColor, ImageDraw
 
-from diptych.scoring.scorer import Scorer
+from diptych.scoring.scorer import Original, Scorer
 from diptych_runtime.attention_links import Link, strongest_links
+from diptych_runtime.judgement import Judgement
 
 SIDE = 480  # pixels, of a picture in an overlay
 _GAP, _SCALE = 24, 2  # drawn twice as large, so that lines are smooth
@@ -20,33 +21,48 @@ _WHITE = _HALO = (255, 255, 255)
 class Explanation:
     """Why two pictures have their score.
 
-    `attention` float32 (T, T), T = N M patches, as `Runtime.attention`; `grid` is (N, M); `crossing` in [0, 1] is the
-    share of attention that crosses the seam; `links` are the strongest entries.
+    `answers` are to all questions, of which `question` was asked. `attention` float32 (T, T), T = N M patches, as
+    `Runtime.attention`; `grid` is (N, M); `crossing` in [0, 1] is the share of attention that crosses the seam; `links`
+    are the strongest entries.
     """
 
-    relevance_score: float
-    raw_score: float
+    question: str
+    answers: dict[str, Judgement]
     grid: tuple[int, int]
     crossing: float
     links: list[Link]
     attention: np.ndarray
+
+    @property
+    def answer(self) -> Judgement:
+        """The one to the question that was asked."""
+        return self.answers[self.question]
 
     def place(self, patch: int) -> tuple[int, int]:
         """The row and column of a patch by its number."""
         return divmod(patch, self.grid[1])
 
 
-def explain(scorer: Scorer, tokens_a: np.ndarray, tokens_b: np.ndarray, *, links: int = 24) -> Explanation:
-    """What the network looks at in two pictures, of which the tokens float16 (N, M, d) are given.
+def explain(
+    scorer: Scorer,
+    tokens_a: np.ndarray,
+    tokens_b: np.ndarray,
+    *,
+    links: int = 24,
+    original: Original = lambda number: None,
+) -> Explanation:
+    """What the network looks at in two pictures, of which the tokens float16 (N, M, d) are given; for a closer look
+    `original` gives the files of the first, 0, and the second, 1.
 
     Raises ArtifactError where the model cannot show it.
     """
     (attention,) = scorer.runtime.attention(tokens_a[None], tokens_b[None])
-    logits = scorer.logits(tokens_a[None], tokens_b[None])
+    logits = scorer.all_logits(tokens_a[None], tokens_b[None])
+    judged = scorer.judged(logits, np.array([[0, 1]]), original)
     rows, columns, _ = scorer.runtime.token_shape
     return Explanation(
-        float(scorer.relevance(logits)[0]),
-        float(logits[0]),
+        scorer.runtime.question,
+        {question: one for question, (one,) in judged.items()},
         (rows, columns),
         float(attention.sum() / len(attention)),
         strongest_links(attention, links),

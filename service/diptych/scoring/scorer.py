@@ -9,15 +9,21 @@ from typing import Any, Self
 
 import numpy as np
 
+from diptych.scoring.deadline import patience
 from diptych.scoring.decode_pool import Decoder, Threads
 from diptych.scoring.scheduler import Engine
+from diptych.scoring.threads import each
 from diptych_runtime.decoder import PictureLimits, PictureSource, panel_pixels, query_pixels
 from diptych_runtime.errors import ArtifactError, PictureError
+from diptych_runtime.evidence import Evidence
+from diptych_runtime.judgement import Judgement
 from diptych_runtime.runtime import Panels, Runtime
 from diptych_runtime.verdicts import Verdict
 from diptych_runtime.verification import View, describe, verify
 
 ENCODE_BATCH = 64
+
+Original = Callable[[int], PictureSource | None]  # the file of a picture by its number, if it is to be had
 
 
 class Scorer:
@@ -112,45 +118,76 @@ class Scorer:
         The order of the two pictures makes no difference, to the last bit. Raises ArtifactError like `encode_pixels`,
         and what `Engine.logits` does.
         """
-        logits = np.ascontiguousarray(self.engine.logits(tokens_a, tokens_b)[:, self.runtime.column])
+        return np.ascontiguousarray(self.all_logits(tokens_a, tokens_b)[:, self.runtime.column])
+
+    def all_logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
+        """`logits` of all questions float32 (P, Q), in the order of `Runtime.questions`, by the same look."""
+        logits = self.engine.logits(tokens_a, tokens_b)
         self._check_finite("a pair", logits)
         return logits
 
     def relevance(self, logits: np.ndarray) -> np.ndarray:
-        """Calibrated probabilities float32 in [0, 1] that the answer to its question is yes."""
+        """Calibrated probabilities float32 in [0, 1] that the answer to its question is yes, by the network alone."""
         return self.runtime.relevance(logits)
 
-    def verdict(self, relevance: float, *, verified: bool = False) -> Verdict:
-        """What a probability of its question comes to: *same*, *likely*, *unsure* or *different*.
+    def verdict(self, relevance: float) -> Verdict:
+        """What a probability of its question, as `judge` and `predict` give it, comes to: *same*, *likely*, *unsure* or
+        *different*.
 
-        *same* is said of one in 10,000 pairs that are no match but each other's nearest, if that is the strictest rate
-        that the model states, and *likely* of those at the rate before it; *unsure* from even odds on. Of a pair that a
-        closer look could change and that was not `verified` by one, *same* is never said.
+        *same* is said from the strictest threshold on that the model states, *likely* from the one before it, *unsure*
+        from even odds on.
         """
-        return self.runtime.verdict(relevance, verified=verified)
+        return self.runtime.verdict(relevance)
 
-    def look_closer(
-        self, pairs: Sequence[tuple[PictureSource, PictureSource]], relevance: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Scores float32 (P,) of pairs that the network gave a `relevance`, after a closer look at those that deserve
-        one (`diptych_runtime.verification`), and which of them these are, bool (P,).
+    def judge(self, pairs: Sequence[tuple[PictureSource, PictureSource]]) -> list[dict[str, Judgement]]:
+        """The answers to all questions of the model, by question, of each pair.
 
-        Raises PictureError for a picture that cannot be read.
+        >>> scorer.judge([("cat.jpg", "cat-cropped.jpg")])[0]["copy"].verdict
+
+        Copies are looked at more closely where the model says so. Raises PictureError for the first picture that cannot
+        be read.
         """
-        verification = self.runtime.verification
-        looked = np.zeros(len(pairs), bool)
-        if verification is None:
-            return relevance, looked
-        looked = relevance >= verification.above
-        places = np.flatnonzero(looked).tolist()
-        views: dict[Hashable, View] = {}
-        for source in (source for place in places for source in pairs[place]):
-            if _key(source) not in views:
-                views[_key(source)] = self.decoder.run(partial(describe, source, self.limits))
-        seen = [verify(*(views[_key(source)] for source in pairs[place])) for place in places]
-        found = relevance.copy()
-        found[looked] = verification.relevance(relevance[looked], seen)
-        return found, looked
+        sources, sides = _distinct(pairs)
+        tokens = self.encode(sources).tokens
+        logits = self.all_logits(tokens[sides[:, 0]], tokens[sides[:, 1]])
+        judged = self.judged(logits, sides, sources.__getitem__)
+        return [dict(zip(judged, answers, strict=True)) for answers in zip(*judged.values(), strict=True)]
+
+    def judged(
+        self,
+        logits: np.ndarray,
+        pairs: np.ndarray,
+        original: Original,
+        *,
+        held: np.ndarray | None = None,
+        asked: str | None = None,
+    ) -> dict[str, list[Judgement]]:
+        """Judgements by question of pairs int64 (P, 2) of pictures by number, with `all_logits` (P, Q), which may be
+        `held` (P, Q) against their rivals (`diptych_runtime.judgement`).
+
+        What deserves it for the question that is `asked`, or for any, is looked at more closely: the `original` of a
+        picture is asked for once, and where there is none, or it cannot be read, the pair is judged without.
+        """
+        known = logits if held is None else held
+        worth = self.runtime.deserving(known, asked)
+        return self.runtime.judge(logits, self._look_closer(pairs, worth, original), held=held)
+
+    def _look_closer(self, pairs: np.ndarray, worth: np.ndarray, original: Original) -> list[Evidence | None]:
+        """What closer looks see of the pairs that are `worth` one, bool (P,)."""
+        seen: list[Evidence | None] = [None] * len(pairs)
+        looked = {place: pairs[place].tolist() for place in np.flatnonzero(worth).tolist()}
+        found = {number: original(number) for number in sorted({number for pair in looked.values() for number in pair})}
+        had = {number: source for number, source in found.items() if source is not None}
+        described = self.decoder.each([partial(describe, source, self.limits) for source in had.values()])
+        views = {number: view for number, view in zip(had, described, strict=True) if isinstance(view, View)}
+
+        def look(pair: list[int]) -> Evidence | None:
+            patience().check("a closer look")
+            return verify(*(views[number] for number in pair)) if views.keys() >= set(pair) else None
+
+        for place, evidence in zip(looked, each(look, list(looked.values()), self.runtime.threads), strict=True):
+            seen[place] = evidence if isinstance(evidence, Evidence) else None
+        return seen
 
     def predict(
         self,
@@ -164,34 +201,27 @@ class Scorer:
         """Relevance scores float32 (P,) in [0, 1] of P pairs, or the raw logits with `activation=False`.
 
         `question` is asked in place of its own. Each distinct picture is encoded once. Copies are looked at more
-        closely where the model says so (`look_closer`); a logit is what the network alone says. Raises PictureError for
-        the first picture that cannot be read, and what `asking` does.
+        closely where the model says so (`judge`); a logit is what the network alone says. Raises PictureError for the
+        first picture that cannot be read, and what `asking` does.
         """
         from tqdm import tqdm
 
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         asked = self.asking(question)
-        places: dict[Hashable, int] = {}
-        sources: list[PictureSource] = []
-        sides = np.empty((len(pairs), 2), np.int64)
-        for row, pair in enumerate(pairs):
-            for side, source in enumerate(_two(pair, row)):
-                key = _key(source)
-                if key not in places:
-                    places[key] = len(sources)
-                    sources.append(source)
-                sides[row, side] = places[key]
+        sources, sides = _distinct(pairs)
         tokens = self.encode(sources).tokens
-        logits = np.empty(len(pairs), np.float32)
+        logits = np.empty((len(pairs), len(asked.runtime.questions)), np.float32)
         with tqdm(total=len(pairs), unit="pair", disable=not show_progress_bar) as bar:
             for start in range(0, len(pairs), batch_size):
                 chosen = sides[start : start + batch_size]
-                logits[start : start + batch_size] = asked.logits(tokens[chosen[:, 0]], tokens[chosen[:, 1]])
+                logits[start : start + batch_size] = asked.all_logits(tokens[chosen[:, 0]], tokens[chosen[:, 1]])
                 bar.update(len(chosen))
+        name = asked.runtime.question
         if not activation:
-            return logits
-        return asked.look_closer([_two(pair, row) for row, pair in enumerate(pairs)], asked.relevance(logits))[0]
+            return logits[:, asked.runtime.column].copy()
+        judged = asked.judged(logits, sides, sources.__getitem__, asked=name)[name]
+        return np.array([one.relevance_score for one in judged], np.float32)
 
     def rank(
         self,
@@ -202,27 +232,37 @@ class Scorer:
         *,
         question: str | None = None,
     ) -> list[dict[str, Any]]:
-        """The documents by falling likeness to the query: `[{"corpus_id", "score", "raw_score"}, ...]`.
+        """The documents by falling likeness to the query: `[{"corpus_id", "score", "raw_score", "verdict",
+        "closer_look"}, ...]`.
 
         `corpus_id` is the place in `documents`; equal scores keep that order. `return_documents` adds "document".
-        `question` is asked in place of its own.
+        `question` is asked in place of its own. Copies among the `top_k` are looked at more closely (`ranked`).
         """
         if top_k is not None and top_k < 1:
             raise ValueError(f"top_k must be at least 1, got {top_k}")
         asked = self.asking(question)
-        logits = asked.predict([(query, document) for document in documents], activation=False)
-        scores = asked.relevance(logits)
-        ranking = []
-        for place in best_first(logits)[:top_k].tolist():
-            entry: dict[str, Any] = {
-                "corpus_id": place,
-                "score": float(scores[place]),
-                "raw_score": float(logits[place]),
-            }
-            if return_documents:
-                entry["document"] = documents[place]
-            ranking.append(entry)
-        return ranking
+        sources, sides = _distinct([(query, document) for document in documents])
+        tokens = self.encode(sources).tokens
+        logits = asked.all_logits(tokens[sides[:, 0]], tokens[sides[:, 1]])
+        return [
+            {"corpus_id": place, "score": one.relevance_score, "raw_score": one.raw_score}
+            | {"verdict": one.verdict, "closer_look": one.closer_look}
+            | ({"document": documents[place]} if return_documents else {})
+            for place, one in asked.ranked(logits, sides, sources.__getitem__, top_k)
+        ]
+
+    def ranked(
+        self, logits: np.ndarray, pairs: np.ndarray, original: Original, top: int | None = None
+    ) -> list[tuple[int, Judgement]]:
+        """The places and judgements of the `top` best of pairs with `all_logits` (P, Q) to its question (see `judged`).
+
+        The network says which these are, and the probability in what order; equals stay in the order of the network.
+        """
+        best = best_first(logits[:, self.runtime.column])[:top]
+        name = self.runtime.question
+        judged = self.judged(logits[best], pairs[best], original, asked=name)[name]
+        order = best_first(np.array([one.relevance_score for one in judged]))
+        return [(int(best[place]), judged[place]) for place in order.tolist()]
 
     def _decoding(self, source: PictureSource, name: str | None) -> Callable[[], np.ndarray]:
         return partial(panel_pixels, source, self.runtime.panel_size, self.limits, name=name)
@@ -250,6 +290,21 @@ def _two(pair: Sequence[PictureSource], row: int) -> tuple[PictureSource, Pictur
     if not isinstance(pair, list | tuple) or len(pair) != 2:
         raise ValueError(f"pair {row} must be a tuple of two pictures, got {type(pair).__name__}")
     return pair[0], pair[1]
+
+
+def _distinct(pairs: Sequence[tuple[PictureSource, PictureSource]]) -> tuple[list[PictureSource], np.ndarray]:
+    """The distinct pictures of pairs, and the pairs int64 (P, 2) of places among them."""
+    places: dict[Hashable, int] = {}
+    sources: list[PictureSource] = []
+    sides = np.empty((len(pairs), 2), np.int64)
+    for row, pair in enumerate(pairs):
+        for side, source in enumerate(_two(pair, row)):
+            key = _key(source)
+            if key not in places:
+                places[key] = len(sources)
+                sources.append(source)
+            sides[row, side] = places[key]
+    return sources, sides
 
 
 def _key(source: PictureSource) -> Hashable:

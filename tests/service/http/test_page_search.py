@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from diptych import Scorer
+
 pytestmark = pytest.mark.browser
 REFUSAL = {"error": {"message": "Not now.", "type": "x", "code": "deadline", "param": None, "request_id": "r-17"}}
 
@@ -178,6 +180,7 @@ def test_two_pictures_are_compared_in_the_words_of_the_services_verdict(
     verdict, visit, reader, photo_bytes, data_uri, upload, drop, says
 ):
     answer = explained(reader, data_uri(photo_bytes(1)), data_uri(photo_bytes(2))) | {"verdict": verdict}
+    answer["answers"]["match"]["verdict"] = verdict
     page = visit(reader, "#/compare")
     page.route("**/v1/explain", lambda route: route.fulfill(json=answer))
     drop(page, "#slot-b label", ("second.jpg", photo_bytes(2)))
@@ -187,6 +190,24 @@ def test_two_pictures_are_compared_in_the_words_of_the_services_verdict(
     assert f"Probability {answer['relevance_score']:.3f}" in page.inner_text("#compare-verdict")
     assert verdict in page.inner_text("#compare-why .facts-line")
     assert page.locator("#compare-why .link").count() == len(answer["links"])
+
+
+def test_both_questions_are_answered_the_one_that_was_asked_first(
+    visit, running, artifact_that_looks, photo_bytes, data_uri, upload, says
+):
+    scorer = Scorer.load(str(artifact_that_looks), provider="cpu", threads=1)
+    first, second = photo_bytes(1), photo_bytes(2)
+    with running(None, scorer) as client:
+        answer = explained(client, data_uri(first), data_uri(second))
+        assert (answer["question"], answer["answers"]["copy"]["verdict"]) == ("thing", "different")
+        page = visit(client, "#/compare")
+        page.set_input_files("#file-a", upload("first.jpg", first))
+        page.set_input_files("#file-b", upload("second.jpg", second))
+        says(page, "#compare-verdict", "Not a copy")
+        shown = page.locator("#compare-verdict > span").all_inner_texts()
+        for text, name in zip(shown, ("thing", "copy"), strict=True):
+            assert f"{answer['answers'][name]['relevance_score']:.3f}" in text
+        page.context.close()
 
 
 def test_a_file_that_cannot_be_compared_is_named_and_can_be_taken_away(visit, reader, photo_bytes, upload, says):

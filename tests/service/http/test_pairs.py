@@ -121,7 +121,7 @@ def test_a_stored_picture_is_scored_from_its_tokens_even_when_its_file_is_gone(
 def test_a_ranking_is_sorted_and_agrees_with_the_scores(reader, uris):
     scores = [item["raw_score"] for item in scored(reader, queries=uris[0], documents=uris)]
     answer = reader.post("/v1/rerank", json={"query": uris[0], "documents": uris}).json()
-    assert set(answer) == {"id", "model", "results", "usage"}
+    assert set(answer) == {"id", "model", "question", "results", "usage"}
     order = [item["index"] for item in answer["results"]]
     assert order == sorted(range(4), key=lambda index: -scores[index])
     assert [item["raw_score"] for item in answer["results"]] == pytest.approx(sorted(scores, reverse=True))

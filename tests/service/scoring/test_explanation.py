@@ -21,7 +21,8 @@ def test_it_says_what_the_scorer_and_the_runtime_say(scorer, tokens):
     found = explain(scorer, *tokens, links=5)
     (attention,) = scorer.runtime.attention(tokens[:1], tokens[1:])
     assert np.array_equal(found.attention, attention)
-    assert found.raw_score == scorer.logits(tokens[:1], tokens[1:])[0]
+    assert found.answer.raw_score == scorer.logits(tokens[:1], tokens[1:])[0]
+    assert found.answer.relevance_score == scorer.relevance(scorer.logits(tokens[:1], tokens[1:]))[0]
     assert found.crossing == pytest.approx(attention.sum(1).mean())
     assert len(found.links) == 5
     assert found.links[0].share == attention.max()
@@ -31,12 +32,12 @@ def test_it_says_what_the_scorer_and_the_runtime_say(scorer, tokens):
 def test_swapping_the_pictures_swaps_the_ends_and_nothing_else(scorer, tokens):
     a, b = explain(scorer, *tokens), explain(scorer, *tokens[::-1])
     assert [(link.second, link.first, link.share) for link in a.links] == b.links
-    assert (a.raw_score, a.crossing) == (b.raw_score, pytest.approx(b.crossing))
+    assert (a.answer, a.crossing) == (b.answer, pytest.approx(b.crossing))
 
 
 def drawn(links: list[Link]) -> np.ndarray:
     """The overlay of a black landscape and a black portrait, of 2 x 2 patches."""
-    found = Explanation(0.5, 0.0, (2, 2), 0.4, links, np.zeros((4, 4), np.float32))
+    found = Explanation("match", {}, (2, 2), 0.4, links, np.zeros((4, 4), np.float32))
     data = overlay(found, Image.new("RGB", (200, 100)), Image.new("RGB", (50, 100)), side=100)
     with Image.open(BytesIO(data)) as picture:
         assert picture.format == "PNG"

@@ -69,7 +69,8 @@ def test_rank_is_predict_sorted(scorer, pictures):
     assert [entry["raw_score"] for entry in ranking] == sorted(raw.tolist(), reverse=True)
     places = [entry["corpus_id"] for entry in ranking]
     assert places.index(4) < places.index(5), "equal scores keep the order of the documents"
-    assert set(ranking[0]) == {"corpus_id", "score", "raw_score"}
+    assert set(ranking[0]) == {"corpus_id", "score", "raw_score", "verdict", "closer_look"}
+    assert [entry["verdict"] for entry in ranking] == [scorer.verdict(entry["score"]) for entry in ranking]
 
 
 def test_rank_cuts_at_top_k_and_returns_documents_on_request(scorer, pictures):
@@ -205,11 +206,10 @@ def test_a_closer_look_decides_what_predict_says_and_no_raw_score(looking, score
     assert alike > 0.9 > 0.1 > different
     raw = looking.predict(pairs, activation=False)
     assert raw.tolist() == scorer.predict(pairs, activation=False).tolist()
-    found, looked = looking.look_closer(pairs, scorer.relevance(raw))
-    assert looked.all()
-    assert found.tolist() == [alike, different]
-    assert looking.verdict(alike, verified=True) == "same"
-    assert looking.verdict(alike) != "same"
+    (copy,), (other,) = ([*answers.values()] for answers in looking.judge(pairs))
+    assert (copy.verdict, other.verdict, copy.closer_look) == ("same", "different", "taken")
+    assert [copy.relevance_score, other.relevance_score] == pytest.approx([alike, different], abs=1e-7)
+    assert [copy.raw_score, other.raw_score] == raw.tolist()
 
 
 def test_each_picture_is_described_once_and_none_without_a_closer_look(looking, scorer, monkeypatch):
@@ -222,3 +222,31 @@ def test_each_picture_is_described_once_and_none_without_a_closer_look(looking, 
     assert len(described) == 2
     scorer.predict([(scene, other)])
     assert len(described) == 2
+
+
+def test_both_questions_are_answered_in_one_call_and_a_copy_is_the_same_thing(artifact_that_looks):
+    scorer = Scorer.load(str(artifact_that_looks), provider="cpu", threads=1)
+    scene, other = draw_scenes(2)
+    copied, different = scorer.judge([(scene, scene.resize((300, 220))), (scene, other)])
+    assert set(copied) == {"copy", "thing"}
+    assert (copied["copy"].verdict, different["copy"].verdict) == ("same", "different")
+    assert copied["thing"].verdict == "same"
+    for answers in (copied, different):
+        assert answers["copy"].relevance_score <= answers["thing"].relevance_score
+    for question in ("copy", "thing"):
+        raw = scorer.predict([(scene, other)], activation=False, question=question)
+        assert different[question].raw_score == raw[0]
+        said = scorer.predict([(scene, other)], question=question)[0]
+        assert said == pytest.approx(different[question].relevance_score, abs=1e-6)
+    assert scorer.judge([]) == []
+
+
+def test_what_rank_says_of_copies_it_has_looked_at(artifact_that_looks):
+    scorer = Scorer.load(str(artifact_that_looks), "copy", provider="cpu", threads=1)
+    scene, other = draw_scenes(2)
+    ranking = scorer.rank(scene, [other, scene.resize((300, 220)), other.resize((200, 150))])
+    assert ranking[0]["corpus_id"] == 1
+    assert [entry["verdict"] for entry in ranking] == ["same", "different", "different"]
+    assert {entry["closer_look"] for entry in ranking} == {"taken"}
+    (answer,) = scorer.judge([(scene, other)])
+    assert answer["copy"].relevance_score in [entry["score"] for entry in ranking]

@@ -62,11 +62,14 @@ def pair_errors(sides: tuple[str, str], errors: Sequence[tuple[str | None, str |
 
 
 def score_pairs(scorer: Scorer, tokens_a: np.ndarray, tokens_b: np.ndarray, errors: dict[int, str]) -> Scores:
-    """Scores of pairs of tokens float16 (P, N, M, d), but for those with an error."""
+    """Scores of pairs of tokens float16 (P, N, M, d), but for those with an error; none is looked at more closely."""
     scores = Scores.empty(len(tokens_a), errors)
     good = np.setdiff1d(np.arange(len(tokens_a)), list(errors))
     if len(good):
         whole = len(good) == len(tokens_a)
-        logits = scorer.logits(tokens_a if whole else tokens_a[good], tokens_b if whole else tokens_b[good])
-        scores.raw[good], scores.relevance[good] = logits, scorer.relevance(logits)
+        logits = scorer.all_logits(tokens_a if whole else tokens_a[good], tokens_b if whole else tokens_b[good])
+        scores.raw[good], scores.relevance[good] = (
+            logits[:, scorer.runtime.column],
+            scorer.runtime.probabilities(logits),
+        )
     return scores

@@ -1,4 +1,4 @@
-// Compare: two pictures, the probability that they show the same thing, and the verdict.
+// Compare: two pictures, and to every question that the model answers the probability and the verdict.
 
 import { ofFile, release } from "./api.js";
 import { $, el, probability, thumbnail } from "./dom.js";
@@ -50,16 +50,16 @@ function compare() {
 }
 
 function judge() {
-  const node = $("compare-verdict");
-  node.className = "big-verdict";
-  if (!answer) {
-    node.textContent = "";
-    return;
-  }
-  node.classList.add(isMatch(answer) ? "same" : "other");
-  node.replaceChildren(
-    el("b", { textContent: words(answer.verdict) }),
-    el("span", { textContent: `Probability ${probability(answer.relevance_score)}.` }));
+  const asked = answer ? [answer.question, ...Object.keys(answer.answers)] : [];
+  $("compare-verdict").replaceChildren(...[...new Set(asked)].map((question) => said(question, answer.answers[question])));
+}
+
+/** The answer to one question, in words and as a number. */
+function said(question, one) {
+  const unseen = one.closer_look === "not taken" ? ", without the closer look that it deserves" : "";
+  return el("span", { className: isMatch(one) ? "same" : "other" },
+    el("b", { textContent: words(one.verdict, question) }),
+    el("span", { textContent: `Probability ${probability(one.relevance_score)}${unseen}.` }));
 }
 
 for (const slot of SLOTS) {

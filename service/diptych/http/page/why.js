@@ -60,8 +60,8 @@ async function explained(pair, signal) {
     return await post("/v1/explain", { ...pair, matrix: true }, signal);
   } catch (error) {
     if (error.code !== "invalid_artifact") throw error;
-    const { data } = await post("/v1/score", { queries: pair.query, documents: pair.document }, signal);
-    return { relevance_score: data[0].score, raw_score: data[0].raw_score, verdict: data[0].verdict };
+    const { data, question } = await post("/v1/score", { queries: pair.query, documents: pair.document }, signal);
+    return { ...data[0], question, relevance_score: data[0].score };
   }
 }
 

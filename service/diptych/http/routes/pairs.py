@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import time
+from dataclasses import asdict
 from functools import partial
 
 import numpy as np
@@ -25,6 +26,7 @@ from diptych.http.schemas.requests import (
     ScoreRequest,
 )
 from diptych.http.schemas.responses import (
+    AnswerItem,
     EmbeddingAnswer,
     EmbeddingItem,
     ExplainAnswer,
@@ -36,7 +38,6 @@ from diptych.http.schemas.responses import (
     Usage,
 )
 from diptych.scoring import explanation
-from diptych.scoring.scorer import best_first
 
 router = APIRouter(
     tags=["pictures in the request"],
@@ -47,7 +48,8 @@ router = APIRouter(
 
 @router.post("/v1/score", summary="Score pairs", openapi_extra=body_schema(ScoreRequest, ScoreForm))
 async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAnswer:
-    """The score of each pair of a query and a document, in vLLM's form.
+    """The score of each pair of a query and a document, in vLLM's form: to the `question` that is asked, and in
+    `answers` to every question that the model answers.
 
     One query meets every document; as many queries as documents are paired in order. The order of the two pictures of
     a pair does not change its score. With files: `curl -F queries=@a.jpg -F documents=@b.jpg .../v1/score`.
@@ -55,6 +57,7 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
     limit = here.settings.pictures
     body = await read_body(request, ScoreRequest, ScoreForm, files=limit)
     here.check(body)
+    scorer = here.asking(body.question)
     queries, documents = listed(body.queries, "queries", limit), listed(body.documents, "documents", limit)
     check_count(len(queries) + len(documents), "queries and documents together", limit)
     if len(queries) not in (1, len(documents)):
@@ -65,17 +68,19 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
         raise RequestError(422, "pairing_mismatch", message, param="queries")
 
     def work() -> list[ScoreItem]:
-        tokens = here.panels([*queries, *documents], body.collection).tokens
-        raw = here.logits(tokens[: len(queries)], tokens[len(queries) :])
-        relevance = here.scorer.relevance(raw)
+        (tokens, _), original = here.panels_and_originals([*queries, *documents], body.collection)
+        logits = here.logits(tokens[: len(queries)], tokens[len(queries) :])
+        judged = scorer.judged(logits, _sides(len(queries), len(documents)), original)
         return [
             ScoreItem(
                 index=index,
-                score=float(probability),
-                raw_score=float(logit),
-                verdict=here.scorer.verdict(float(probability)),
+                score=asked.relevance_score,
+                raw_score=asked.raw_score,
+                verdict=asked.verdict,
+                closer_look=asked.closer_look,
+                answers={question: AnswerItem(**asdict(made[index])) for question, made in judged.items()},
             )
-            for index, (probability, logit) in enumerate(zip(relevance, raw, strict=True))
+            for index, asked in enumerate(judged[scorer.runtime.question])
         ]
 
     data = await here.work.run(work, request)
@@ -83,6 +88,7 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
         id=f"score-{request_id}",
         created=int(time.time()),
         model=here.model,
+        question=scorer.runtime.question,
         data=data,
         usage=_usage(here, len(queries) + len(documents), len(documents)),
     )
@@ -100,29 +106,24 @@ async def rerank(here: Here, request_id: RequestId, request: Request) -> RerankA
     """
     body = await read_body(request, RerankRequest, RerankForm, files=here.settings.pictures)
     here.check(body)
+    scorer = here.asking(body.question)
     back = isinstance(body, RerankRequest) and body.return_documents
     documents = listed(body.documents, "documents", here.settings.pictures - 1)
     query = listed(body.query, "query", 1)
 
     def work() -> list[RerankItem]:
-        tokens = here.panels([*query, *documents], body.collection).tokens
-        raw = here.logits(tokens[:1], tokens[1:])
-        relevance = here.scorer.relevance(raw)
+        (tokens, _), original = here.panels_and_originals([*query, *documents], body.collection)
+        logits = here.logits(tokens[:1], tokens[1:])
         return [
-            RerankItem(
-                index=place,
-                relevance_score=float(relevance[place]),
-                raw_score=float(raw[place]),
-                verdict=here.scorer.verdict(float(relevance[place])),
-                document=documents[place][1] if back else None,
-            )
-            for place in best_first(raw)[: body.top_n].tolist()
+            RerankItem(index=place, document=documents[place][1] if back else None, **asdict(judgement))
+            for place, judgement in scorer.ranked(logits, _sides(1, len(documents)), original, body.top_n)
         ]
 
     results = await here.work.run(work, request)
     return RerankAnswer(
         id=f"rerank-{request_id}",
         model=here.model,
+        question=scorer.runtime.question,
         results=results,
         usage=_usage(here, 1 + len(documents), len(documents)),
     )
@@ -141,12 +142,13 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
     """
     body = await read_body(request, ExplainRequest, ExplainForm, files=2)
     here.check(body)
+    scorer = here.asking(body.question)
     pair = [("query", body.query), ("document", body.document)]
 
     def work() -> ExplainAnswer:
-        tokens = here.panels(pair, body.collection).tokens
+        (tokens, _), original = here.panels_and_originals(pair, body.collection)
         with here.metrics.timed("pair"):
-            found = explanation.explain(here.scorer, *tokens, links=body.links)
+            found = explanation.explain(scorer, *tokens, links=body.links, original=original)
         here.metrics.done("pairs", 1)
         drawn = None
         if body.overlay:
@@ -157,9 +159,9 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
         return ExplainAnswer(
             id=f"explain-{request_id}",
             model=here.model,
-            relevance_score=found.relevance_score,
-            raw_score=found.raw_score,
-            verdict=here.scorer.verdict(found.relevance_score),
+            question=found.question,
+            **asdict(found.answer),
+            answers={question: AnswerItem(**asdict(one)) for question, one in found.answers.items()},
             grid=found.grid,
             crossing=found.crossing,
             links=[
@@ -190,6 +192,12 @@ async def embeddings(here: Here, request: Request) -> EmbeddingAnswer:
 
     data = await here.work.run(work, request)
     return EmbeddingAnswer(data=data, model=here.model, usage=_usage(here, len(pictures), 0))
+
+
+def _sides(queries: int, documents: int) -> np.ndarray:
+    """The pairs int64 (P, 2) of places of queries and documents in one list, one query or as many as documents."""
+    second = np.arange(queries, queries + documents)
+    return np.stack([np.zeros(documents, int) if queries == 1 else np.arange(queries), second], 1)
 
 
 def _written(vector: np.ndarray, encoding: str) -> list[float] | str:

@@ -40,7 +40,12 @@ async def search(request: Request, here: Here, request_id: RequestId) -> SearchA
         query = here.picture_bytes(body.image, "image", body.collection)
         with positioned("image"):
             return collection.search(
-                query, top=body.top, candidates=body.candidates, enough=body.enough, filter=body.filter
+                query,
+                top=body.top,
+                candidates=body.candidates,
+                enough=body.enough,
+                filter=body.filter,
+                question=body.question,
             )
 
     def listed(matches: list[Match]) -> list[MatchItem]:
@@ -54,6 +59,7 @@ async def search(request: Request, here: Here, request_id: RequestId) -> SearchA
     return SearchAnswer(
         id=f"search-{request_id}",
         model=here.model,
+        question=here.asking(body.question).runtime.question,
         matches=listed(found.matches),
         candidates=listed(found.candidates),
         looked_at=found.looked_at,

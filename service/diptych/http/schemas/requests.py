@@ -79,6 +79,17 @@ class Request(Strict):
     user: str | None = Field(None, description="Taken for compatibility and ignored.")
 
 
+class Asking(Request):
+    """What every request that scores may say."""
+
+    question: str | None = Field(
+        None,
+        description="`copy`: was one picture made from the other, or both from a third? `thing`, the default: do both "
+        "show the same thing? A model of one question answers either by that.",
+        examples=["copy"],
+    )
+
+
 class Form(Strict):
     """What comes as a form, all of which but the files is text."""
 
@@ -88,7 +99,7 @@ class Form(Strict):
 _IGNORED = Field(None, description="Taken for compatibility and ignored: every picture is seen whole.")
 
 
-class PairOptions(Request):
+class PairOptions(Asking):
     """What the clients of vLLM, Cohere and Jina may say of texts."""
 
     truncate_prompt_tokens: int | None = _IGNORED
@@ -136,7 +147,7 @@ Matrix = Field(False, description="Answer the whole attention too, patch by patc
 Overlay = Field(False, description="Answer both pictures with the links drawn over them, as a PNG.")
 
 
-class ExplainOptions(Request):
+class ExplainOptions(Asking):
     """How to explain."""
 
     links: Count = Field(24, le=1024, description="How many of the strongest links to answer.")
@@ -210,7 +221,7 @@ def read_filter(text: str) -> dict[str, Any]:
         raise RequestError(422, "invalid_request", message, param="filter") from None
 
 
-class SearchOptions(Request):
+class SearchOptions(Asking):
     """How to search."""
 
     top: Positive = Field(10, description="How many matches to answer.")

@@ -7,7 +7,16 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from diptych.http.schemas.images import Picture
+from diptych_runtime.judgement import NOT_TAKEN, CloserLook
 from diptych_runtime.verdicts import Verdict
+
+_PROBABILITY = "The calibrated probability, 0 to 1, that the answer to the question is yes."
+_LOOK = (
+    "Whether the closer look that such a pair deserves was `taken` or, as a file is not at hand, `not taken`: "
+    f"{NOT_TAKEN}. null where it deserves none."
+)
+_ANSWERS = "What is said to every question that the model answers, by name."
+_QUESTION = "The question that was asked: `copy` or `thing`, or the only one that the model answers."
 
 
 class Usage(BaseModel):
@@ -19,14 +28,27 @@ class Usage(BaseModel):
     total_tokens: int
 
 
-class ScoreItem(BaseModel):
+class Judged(BaseModel):
+    """What is said of a pair beside its probability."""
+
+    raw_score: float = Field(description="The network's logit.")
+    verdict: Verdict = Field(description="same, likely, unsure or different: what the probability comes to.")
+    closer_look: CloserLook | None = Field(None, description=_LOOK)
+
+
+class AnswerItem(Judged):
+    """The answer to one question about a pair."""
+
+    relevance_score: float = Field(description=_PROBABILITY)
+
+
+class ScoreItem(Judged):
     """The score of one pair."""
 
     index: int
     object: Literal["score"] = "score"
-    score: float = Field(description="The calibrated probability, 0 to 1, that both show the same thing.")
-    raw_score: float = Field(description="The network's logit.")
-    verdict: Verdict = Field(description="same, likely, unsure or different: what the probability comes to.")
+    score: float = Field(description=_PROBABILITY)
+    answers: dict[str, AnswerItem] = Field(description=_ANSWERS)
 
 
 class ScoreAnswer(BaseModel):
@@ -36,17 +58,15 @@ class ScoreAnswer(BaseModel):
     object: Literal["list"] = "list"
     created: int = Field(description="Seconds since 1970.")
     model: str
+    question: str = Field(description=_QUESTION)
     data: list[ScoreItem]
     usage: Usage
 
 
-class RerankItem(BaseModel):
+class RerankItem(AnswerItem):
     """One document's place."""
 
     index: int = Field(description="The document's place in the request.")
-    relevance_score: float = Field(description="The calibrated probability, 0 to 1, that both show the same thing.")
-    raw_score: float = Field(description="The network's logit.")
-    verdict: Verdict = Field(description="same, likely, unsure or different: what the probability comes to.")
     document: Picture | None = Field(None, description="As sent, with `return_documents`.")
 
 
@@ -55,6 +75,7 @@ class RerankAnswer(BaseModel):
 
     id: str
     model: str
+    question: str = Field(description=_QUESTION)
     results: list[RerankItem]
     usage: Usage
 
@@ -67,15 +88,14 @@ class LinkItem(BaseModel):
     share: float = Field(description="Share of a patch's attention that the other one gets, 0 to 1.")
 
 
-class ExplainAnswer(BaseModel):
+class ExplainAnswer(AnswerItem):
     """Why two pictures have their score."""
 
     id: str
     object: Literal["explanation"] = "explanation"
     model: str
-    relevance_score: float = Field(description="The calibrated probability, 0 to 1, that both show the same thing.")
-    raw_score: float = Field(description="The network's logit.")
-    verdict: Verdict = Field(description="same, likely, unsure or different: what the probability comes to.")
+    question: str = Field(description=_QUESTION)
+    answers: dict[str, AnswerItem] = Field(description=_ANSWERS)
     grid: tuple[int, int] = Field(description="Rows and columns of patches that each picture is cut into.")
     crossing: float = Field(description="Share of all attention that goes to the other picture, 0 to 1.")
     links: list[LinkItem] = Field(description="Strongest first; each patch in one at most.")
@@ -112,6 +132,7 @@ class MatchItem(BaseModel):
     relevance_score: float | None = Field(description="Calibrated probability; null where the network did not look.")
     raw_score: float | None
     verdict: Verdict | None = Field(description="What the probability comes to; null where there is none.")
+    closer_look: CloserLook | None = Field(None, description=_LOOK)
     similarity: float = Field(description="Cosine of the two embeddings, weighted for the question, -1 to 1.")
     rank: int = Field(description="Place after re-ranking, from 0.")
     first_rank: int = Field(description="Place by the embedding alone, from 0.")
@@ -124,6 +145,7 @@ class SearchAnswer(BaseModel):
     id: str
     object: Literal["search"] = "search"
     model: str
+    question: str = Field(description=_QUESTION)
     matches: list[MatchItem]
     candidates: list[MatchItem]
     looked_at: int = Field(description="How many of the candidates the network looked at together with the query.")

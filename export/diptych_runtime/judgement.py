@@ -1,0 +1,111 @@
+"""What is said of pairs of pictures: to every question a probability and a verdict, made of the network's logits and of
+what a closer look saw. All faces say what is made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from diptych_runtime.evidence import Evidence
+from diptych_runtime.manifest import Question
+from diptych_runtime.questions import COPY, THING
+from diptych_runtime.verdicts import Verdict, least_of, stronger
+
+CloserLook = Literal["taken", "not taken"]
+NOT_TAKEN = "a copy is likely at most without a closer look"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is said of a pair to one question: the probability in [0, 1], the logit that the network gave, and the
+    verdict. `closer_look` says whether the closer look that the pair deserves was *taken* or, for want of a file, *not
+    taken*; None where it deserves none.
+    """
+
+    relevance_score: float
+    raw_score: float
+    verdict: Verdict
+    closer_look: CloserLook | None = None
+
+
+def probabilities(
+    questions: Mapping[str, Question], logits: np.ndarray, seen: Sequence[Evidence | None] | None = None
+) -> dict[str, np.ndarray]:
+    """Probabilities float64 (P,) by question, of the logits (P, Q) of pairs and of what a closer look saw of each, if
+    there was one.
+
+    A copy shows the same thing: P(copy) <= P(thing).
+    """
+    seen = [None] * len(logits) if seen is None else seen
+    found = {name: one.judged(logits[:, place], seen) for place, (name, one) in enumerate(questions.items())}
+    if COPY in found and THING in found:
+        found[THING] = np.maximum(found[THING], found[COPY])
+    return found
+
+
+def deserving(questions: Mapping[str, Question], logits: np.ndarray, asked: str | None = None) -> np.ndarray:
+    """Which pairs with logits (P, Q) deserve a closer look, bool (P,), for the answer to the question that is `asked`,
+    or to all of them.
+
+    For *copy* it is what the network takes for copies, for *thing* as much of it as the network alone does not call the
+    same.
+    """
+    worth = np.zeros(len(logits), bool)
+    for place, (name, one) in enumerate(questions.items()):
+        if one.verification is None or (asked is not None and name not in (asked, COPY)):
+            continue
+        above = one.verification.worth(one.relevance(logits[:, place]))
+        if asked not in (None, name):
+            above &= _open(questions, logits, asked)
+        worth |= above
+    return worth
+
+
+def judge(
+    questions: Mapping[str, Question],
+    logits: np.ndarray,
+    seen: Sequence[Evidence | None] | None = None,
+    *,
+    held: np.ndarray | None = None,
+) -> dict[str, list[Judgement]]:
+    """Judgements by question of pairs with logits (P, Q), which go as they are `held` (P, Q) against their rivals, if
+    they are, and of what a closer look saw of each.
+
+    What is called a copy after a closer look is called the same thing too.
+    """
+    held = logits if held is None else held
+    seen = [None] * len(logits) if seen is None else seen
+    shown = probabilities(questions, held, seen)
+    made: dict[str, list[Judgement]] = {}
+    for place, (name, one) in enumerate(questions.items()):
+        worth = deserving(questions, held, name)
+        made[name] = [
+            Judgement(float(relevance), float(raw), one.verdict(relevance), _look(deserved, evidence))
+            for relevance, raw, deserved, evidence in zip(shown[name], logits[:, place], worth, seen, strict=True)
+        ]
+    if COPY in made and THING in made:
+        made[THING] = [_raised(*both) for both in zip(made[THING], made[COPY], strict=True)]
+    return made
+
+
+def _open(questions: Mapping[str, Question], logits: np.ndarray, name: str) -> np.ndarray:
+    """Which pairs the network alone does not call the same, to this question."""
+    one, place = questions[name], list(questions).index(name)
+    return one.relevance(logits[:, place]) < least_of(one.stated)["same"]
+
+
+def _look(deserved: bool, evidence: Evidence | None) -> CloserLook | None:
+    if not deserved:
+        return None
+    return "not taken" if evidence is None else "taken"
+
+
+def _raised(thing: Judgement, copy: Judgement) -> Judgement:
+    if copy.closer_look == "not taken":
+        return thing
+    verdict = stronger(thing.verdict, copy.verdict)
+    return Judgement(thing.relevance_score, thing.raw_score, verdict, thing.closer_look)

@@ -1,0 +1,108 @@
+"""What is said of a pair: laws over random logits and evidence, with the manifests of the released models."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from diptych_runtime.evidence import FEATURES, Evidence, Verification
+from diptych_runtime.judgement import deserving, judge, probabilities
+from diptych_runtime.manifest import Manifest, Question, bundled_models, find_artifact
+from diptych_runtime.verdicts import VERDICTS
+
+PAIRS = 2003
+LOOK = Verification(0.9, dict.fromkeys(FEATURES, 0.0) | {"odds": 4.0}, {"0.01": 0.6, "0.001": 0.97})
+QUESTIONS = {
+    "copy": Question(1.3, 0.4, {"0.001": 0.9}, verification=LOOK),
+    "thing": Question(0.7, -0.9, {"0.01": 0.8, "0.001": 0.99}),
+}
+
+
+def released(name: str) -> dict[str, Question]:
+    return Manifest.load(find_artifact(name)).questions
+
+
+def drawn(questions, seed: int = 0, count: int = PAIRS) -> np.ndarray:
+    """Logits of every size, in which the questions contradict each other as often as not."""
+    return np.random.default_rng(seed).normal(0, 8, (count, len(questions))).astype(np.float32)
+
+
+def evidence(count: int = PAIRS, seed: int = 1) -> list[Evidence | None]:
+    """Of every third pair nothing, of every other third what copies look like, of the rest anything."""
+    rng = np.random.default_rng(seed)
+    shares = ("coverage", "containment", "agreement", "worst", "detail", "detail_both", "detail_worst", "explained")
+    seen: list[Evidence | None] = []
+    for number in range(count):
+        high = number % 3 == 1
+        found = Evidence(300, 60, 50 if high else int(rng.integers(0, 60)), blocks=90, scale=1.0)
+        values = {name: float(rng.uniform(0.99, 1) if high else rng.uniform()) for name in shares}
+        seen.append(None if number % 3 == 0 else replace(found, **values))
+    return seen
+
+
+@pytest.mark.parametrize("questions", [QUESTIONS, *map(released, bundled_models())], ids=["made", *bundled_models()])
+@pytest.mark.parametrize("seen", [None, evidence()], ids=["not looked", "looked"])
+def test_a_copy_is_never_surer_than_the_thing(questions, seen):
+    logits = drawn(questions)
+    shown = probabilities(questions, logits, seen)
+    assert set(shown) == set(questions)
+    for found in shown.values():
+        assert ((found >= 0) & (found <= 1)).all()
+    if len(questions) == 2:
+        assert (shown["copy"] <= shown["thing"]).all()
+        alone = questions["thing"].relevance(logits[:, [*questions].index("thing")])
+        assert (shown["thing"] > alone).any(), "where the network contradicts itself, the copy counts"
+
+
+@pytest.mark.parametrize("questions", [QUESTIONS, *map(released, bundled_models())], ids=["made", *bundled_models()])
+def test_a_judgement_is_the_probability_and_its_verdict_and_leaves_raw_scores_alone(questions):
+    logits, seen = drawn(questions), evidence()
+    shown, judged = probabilities(questions, logits, seen), judge(questions, logits, seen)
+    for place, (name, question) in enumerate(questions.items()):
+        assert [one.relevance_score for one in judged[name]] == shown[name].tolist()
+        assert [one.raw_score for one in judged[name]] == logits[:, place].tolist()
+        verdicts = [
+            (VERDICTS.index(one.verdict), VERDICTS.index(question.verdict(one.relevance_score))) for one in judged[name]
+        ]
+        assert all(said <= own if name == "thing" else said == own for said, own in verdicts)
+
+
+def test_what_is_called_a_copy_after_a_closer_look_is_called_the_same_thing():
+    judged = judge(QUESTIONS, drawn(QUESTIONS), evidence())
+    both = list(zip(judged["copy"], judged["thing"], strict=True))
+    raised = [
+        (copy, thing) for copy, thing in both if QUESTIONS["thing"].verdict(thing.relevance_score) != thing.verdict
+    ]
+    assert raised
+    assert {copy.closer_look for copy, _ in raised} == {"taken"}
+    looked = [(copy.verdict, thing.verdict) for copy, thing in both if copy.closer_look != "not taken"]
+    assert all(VERDICTS.index(thing) <= VERDICTS.index(copy) for copy, thing in looked)
+
+
+def test_without_the_closer_look_that_it_deserves_a_copy_is_likely_at_most():
+    judged = judge(QUESTIONS, drawn(QUESTIONS))["copy"]
+    deserved = deserving(QUESTIONS, drawn(QUESTIONS), "copy")
+    assert [one.closer_look for one in judged] == ["not taken" if worth else None for worth in deserved]
+    assert {one.verdict for one, worth in zip(judged, deserved, strict=True) if worth} == {"likely"}
+    assert {one.verdict for one, worth in zip(judged, deserved, strict=True) if not worth} <= {"unsure", "different"}
+
+
+def test_a_closer_look_is_deserved_by_copies_and_for_the_thing_by_those_that_are_not_the_same_anyway():
+    odds = np.array([[-3.0, 9.0], [4.0, 9.0], [4.0, 1.0]], np.float32)
+    assert deserving(QUESTIONS, odds, "copy").tolist() == deserving(QUESTIONS, odds).tolist() == [False, True, True]
+    assert deserving(QUESTIONS, odds, "thing").tolist() == [False, False, True]
+    plain = {name: replace(one, verification=None) for name, one in QUESTIONS.items()}
+    assert not deserving(plain, odds).any()
+
+
+def test_scores_that_were_held_against_their_rivals_decide_and_the_raw_ones_are_told():
+    logits = drawn(QUESTIONS, count=50)
+    held = logits - np.float32(3)
+    judged = judge(QUESTIONS, logits, held=held)
+    assert [one.raw_score for one in judged["copy"]] == logits[:, 0].tolist()
+    expected = [one.relevance_score for one in judge(QUESTIONS, held)["copy"]]
+    assert [one.relevance_score for one in judged["copy"]] == expected
+
+
+def test_of_no_pairs_nothing_is_said():
+    assert judge(QUESTIONS, drawn(QUESTIONS, count=0)) == {"copy": [], "thing": []}
