@@ -1,6 +1,7 @@
 import pytest
 
-from diptych import Collection
+from diptych import Collection, Scorer
+from diptych.bench.demo.collection import draw_scenes
 from diptych_runtime.verdicts import VERDICTS
 
 
@@ -78,3 +79,47 @@ def test_rerank_prints_the_names_as_they_were_given_best_first(diptych, gallery,
     assert same["01.jpg"] == same["more/../01.jpg"]
     top = cells(diptych("rerank", "01.jpg", *names, "--top", 2, *model).out)
     assert top == rows[:2]
+
+
+@pytest.fixture
+def looking(artifact_that_looks, tmp_path):
+    """A scene, a smaller copy of it and another scene as files, a collection of the two, and what names the model."""
+    scene, other = draw_scenes(2)
+    paths = [tmp_path / name for name in ("scene.png", "copy.png", "other.png")]
+    for path, picture in zip(paths, (scene, scene.resize((300, 220)), other), strict=True):
+        picture.save(path)
+    scorer = Scorer.load(str(artifact_that_looks), provider="cpu", threads=1)
+    with Collection.open(tmp_path / "looking", scorer, create=True) as collection:
+        list(collection.add_files(paths[1:]))
+    return paths, ("--store", tmp_path / "looking"), ("--model", artifact_that_looks, "--threads", 1)
+
+
+def test_every_command_says_the_same_of_a_copy_as_score_does(diptych, looking):
+    (scene, copied, other), store, model = looking
+    scored = {path: diptych("score", scene, path, *model, "--json").json["answers"]["copy"] for path in (copied, other)}
+    assert [one["verdict"] for one in scored.values()] == ["same", "different"]
+    asked = ("--question", "copy", *model, "--json")
+    listed = diptych("search", scene, *store, *asked).json["matches"]
+    ordered = diptych("rerank", scene, other, copied, *asked).json["results"]
+    (alone,) = diptych("rerank", scene, copied, "--top", 1, *asked).json["results"]
+    why = diptych("explain", scene, copied, *asked).json
+    for found in (listed, ordered):
+        assert [one["path"] for one in found] == [str(copied), str(other)]
+        for one, expected in zip(found, scored.values(), strict=True):
+            assert {key: one[key] for key in ("verdict", "closer_look")} == {
+                key: expected[key] for key in ("verdict", "closer_look")
+            }
+            assert one["relevance_score"] == pytest.approx(expected["relevance_score"], abs=1e-6)
+    for one in (alone, why, why["answers"]["copy"]):
+        assert (one["verdict"], one["closer_look"]) == ("same", "taken")
+    assert why["question"] == "copy"
+
+
+def test_a_search_says_what_it_could_not_look_at_and_calls_none_of_it_the_same(diptych, looking):
+    (scene, copied, _), store, model = looking
+    copied.unlink()
+    said = diptych("search", scene, *store, "--question", "copy", *model)
+    assert "same" not in said.out
+    assert "1 not looked at more closely, as a file is not at hand: a copy is likely at most" in said.err
+    matches = diptych("search", scene, *store, "--question", "copy", *model, "--json").json["matches"]
+    assert {match["path"]: match["closer_look"] for match in matches}[str(copied)] == "not taken"
