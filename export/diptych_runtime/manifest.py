@@ -19,7 +19,8 @@ from diptych_runtime.errors import ArtifactError
 from diptych_runtime.evidence import FEATURES, Evidence, Verification
 from diptych_runtime.normalization import normalized, shifts_of_pairs
 from diptych_runtime.questions import MATCH, default_question, lifted
-from diptych_runtime.verdicts import Verdict, verdict
+from diptych_runtime.thresholds import Negatives, alarm_rate
+from diptych_runtime.verdicts import Verdict, least_of, verdict
 
 FORMAT = 2
 MANIFEST = "manifest.json"
@@ -37,7 +38,8 @@ class Question:
     share of its picture's (see `crops`); 0 for none. `cohort` is what the cohort of a list of candidates counts, whose
     mean logit is at the `level` for most queries (see `normalization`); 0 leaves scores as they are. `verification` is
     what a closer look makes of a score, and from which score on there is one; that of a version that saw other things
-    (`evidence.FEATURES`) is left out.
+    (`evidence.FEATURES`) is left out. `negatives` are thresholds of what is shown, after the closer look, for pairs
+    that do not match and are drawn at `random`, or are the first stage's ten `nearest`.
     """
 
     scale: float = 1.0
@@ -48,6 +50,7 @@ class Question:
     cohort: float = 0.0
     level: float = 0.0
     verification: Verification | None = None
+    negatives: dict[Negatives, dict[str, float]] = field(default_factory=dict)
 
     @field_validator("verification", mode="before")
     @classmethod
@@ -88,6 +91,13 @@ class Question:
     def verdict(self, relevance: float) -> Verdict:
         """What a probability comes to that was `judged` (see `verdicts`)."""
         return verdict(relevance, self.stated)
+
+    def alarm_rate(self, pictures: int, threshold: float | None = None) -> float | None:
+        """How often a search without a match among so many pictures says *same*, or finds one that passes another
+        threshold (see `thresholds.alarm_rate`); None where random negatives were not measured.
+        """
+        least = least_of(self.stated)["same"] if threshold is None else threshold
+        return alarm_rate(self.negatives.get("random", {}), least, pictures)
 
     def normalized(self, logits: np.ndarray) -> np.ndarray:
         """Logits (..., K) of lists of K candidates, held against their rivals."""

@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from diptych_runtime.errors import ArtifactError
-from diptych_runtime.evidence import Evidence, Verification
-from diptych_runtime.judgement import Judgement, deserving, judge, probabilities
+from diptych_runtime.evidence import Verification
 from diptych_runtime.kernel import NAME, KernelError, Library, kernel, kernel_mode
-from diptych_runtime.manifest import EXPLAIN_GRAPH, PAIR_GRAPH, PANEL_GRAPH, Manifest, find_artifact
+from diptych_runtime.manifest import EXPLAIN_GRAPH, PAIR_GRAPH, PANEL_GRAPH, Manifest, Question, find_artifact
 from diptych_runtime.providers import CPU, GPU, PROVIDERS, gpu_providers, obstacle, took
 from diptych_runtime.questions import answered, default_question
 from diptych_runtime.threads import thread_count
@@ -170,15 +169,19 @@ class Runtime:
         Their inner products with embeddings of `encode` are the cosines by which candidates are found, -1 to 1; another
         question weighs other parts of the embedding.
         """
-        return self._asked.queries(embeddings)
+        return self.asked.queries(embeddings)
 
     def pair_logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
         """Logits float32 (P,) of its question, of pairs of tokens (P, N, M, d); one of a side may stand for P."""
+        return np.ascontiguousarray(self.all_logits(tokens_a, tokens_b)[:, self.column])
+
+    def all_logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
+        """`pair_logits` of all `questions` float32 (P, Q), by the same look."""
         tokens_a, tokens_b = self.paired(tokens_a, tokens_b)
-        logits = np.empty(len(tokens_a), np.float32)
+        logits = np.empty((len(tokens_a), len(self.questions)), np.float32)
 
         def run(rows: slice) -> None:
-            logits[rows] = self.logits_here(tokens_a[rows], tokens_b[rows])[:, self.column]
+            logits[rows] = self.logits_here(tokens_a[rows], tokens_b[rows])
 
         self._in_chunks(run, len(logits), self.pair_chunk)
         return logits
@@ -215,50 +218,39 @@ class Runtime:
 
     def relevance(self, logits: np.ndarray) -> np.ndarray:
         """Probabilities float32 in [0, 1] of its question: sigmoid(scale * logit + offset), computed in float64."""
-        return self._asked.relevance(logits)
-
-    def deserving(self, logits: np.ndarray, asked: str | None = None) -> np.ndarray:
-        """Which pairs with the logits (P, Q) of all questions deserve a closer look (`judgement.deserving`)."""
-        return deserving(self.manifest.questions, logits, asked)
-
-    def judge(
-        self, logits: np.ndarray, seen: Sequence[Evidence | None] | None = None, *, held: np.ndarray | None = None
-    ) -> dict[str, list[Judgement]]:
-        """Probability and verdict of pairs with the logits (P, Q) of all questions, by question (`judgement.judge`)."""
-        return judge(self.manifest.questions, logits, seen, held=held)
-
-    def probabilities(self, logits: np.ndarray) -> np.ndarray:
-        """Probabilities float64 (P,) of its question as `judge` gives them without a closer look, of the logits (P, Q)
-        of all.
-        """
-        return probabilities(self.manifest.questions, logits)[self.question]
+        return self.asked.relevance(logits)
 
     def normalized(self, logits: np.ndarray) -> np.ndarray:
         """Logits (..., K) of lists of candidates, each list held against its own rivals (see `normalization`).
 
         A pair has its score wherever it is asked about; what is said of one in a list depends on the list.
         """
-        return self._asked.normalized(logits)
+        return self.asked.normalized(logits)
 
     def verdict(self, relevance: float) -> Verdict:
         """*same*, *likely*, *unsure* or *different*, to its question, of a probability that is shown (`judgement`)."""
-        return self._asked.verdict(relevance)
+        return self.asked.verdict(relevance)
+
+    @property
+    def asked(self) -> Question:
+        """Its question, as the manifest describes it."""
+        return self.manifest.questions[self.question]
 
     @property
     def stated(self) -> dict[str, float]:
         """The thresholds {false-positive rate: relevance} of its question by which pairs are told: after a closer look,
         if the model takes one.
         """
-        return self._asked.stated
+        return self.verification.thresholds if self.verification else self.thresholds
 
     @property
     def verification(self) -> Verification | None:
         """What a closer look makes of its question's scores, if the model says so."""
-        return self._asked.verification
+        return self.asked.verification
 
     def shifts(self, pairs: np.ndarray, logits: np.ndarray, count: int) -> np.ndarray:
         """By how much float32 (count,) each of `count` pictures lowers the logits (P,) of its pairs int64 (P, 2)."""
-        return self._asked.shifts(pairs, logits, count)
+        return self.asked.shifts(pairs, logits, count)
 
     def paired(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Both sides in float16 with as many rows; one row stands for the other's many, without a copy.
@@ -279,8 +271,7 @@ class Runtime:
     def _answer(self, question: str) -> None:
         """Give the scores of this question from now on."""
         self.question, self.column = question, self.questions.index(question)
-        self._asked = self.manifest.questions[question]
-        self.thresholds, self.crops = dict(self._asked.thresholds), self._asked.crops
+        self.thresholds, self.crops = dict(self.asked.thresholds), self.asked.crops
 
     def _check_columns(self) -> None:
         _, *columns = self._pair.get_outputs()[0].shape

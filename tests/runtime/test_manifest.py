@@ -30,6 +30,16 @@ def test_what_was_saved_is_what_is_loaded(artifact, tmp_path):
         manifest.name = "other"  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def test_thresholds_of_defined_negatives_are_kept_and_an_artifact_without_them_has_none(copied):
+    assert Manifest.load(copied).questions["match"].negatives == {}
+    measured = {"random": {"0.001": 0.5}, "nearest": {"0.01": 0.75}}
+    rewrite(copied, questions={"match": {"negatives": measured}})
+    manifest = Manifest.load(copied)
+    assert manifest.questions["match"].negatives == measured
+    manifest.save(copied)
+    assert Manifest.load(copied) == manifest
+
+
 def test_a_directory_without_a_manifest_is_no_artifact_and_the_error_names_the_command(tmp_path):
     with pytest.raises(ArtifactError, match=r"no model artifact.*diptych export CHECKPOINT"):
         Manifest.load(tmp_path)
@@ -55,6 +65,7 @@ def test_an_unknown_format_version_is_refused_with_the_way_out(version, copied):
             "questions.match: .*calibration must be a positive 'scale' and an 'off",
         ),
         ({"questions": {"match": {"thresholds": 0.9}}}, "questions.match.thresholds: Input should be a valid dict"),
+        ({"questions": {"match": {"negatives": {"far": {}}}}}, "questions.match.negatives.far.*'random' or 'nearest'"),
         ({"questions": {}}, "answers at least one question"),
         ({"calibration": {"scale": 1.0, "offset": 0.0}}, "calibration: Unexpected keyword argument"),
         ({"digests": {}}, "digests lack pair.onnx, panel.onnx"),

@@ -202,6 +202,8 @@ def _found_text(found: Duplicates, seen: Survey, refused: Refused) -> list[str]:
         f"{data['groups']:,} groups; {data['could_go']:,} pictures could go ({data['exact']:,} exact copies), "
         f"{data['bytes'] / 1e6:,.1f} MB",
     ]
+    if found.alarm_rate is not None:
+        lines.insert(2, f"of pictures without a copy {found.alarm_rate:.2g} are taken for one by chance")
     if refused:
         lines += [f"{len(refused):,} could not be read:", *_some([f"  {entry['reason']}" for entry in refused])]
     return lines

@@ -25,6 +25,7 @@ from diptych_runtime.decoder import FORMATS, PictureLimits
 from diptych_runtime.errors import ArtifactError, DiptychError
 from diptych_runtime.manifest import Manifest, bundled_models, find_artifact
 from diptych_runtime.threads import cgroup_quota, thread_count
+from diptych_runtime.verdicts import least_of
 
 _PACKAGES = (
     "diptych",
@@ -163,6 +164,16 @@ def _milliseconds(work: Callable[[], object]) -> float:
     return round(1000 * min(times), 3)
 
 
+def _thresholds(question: dict[str, Any]) -> list[str]:
+    """From which probability on a question's verdicts are, and how much of each sort of negatives reaches what."""
+    stated = (question["verification"] or question)["thresholds"]
+    lines = [", ".join(f"{name} from {least:.5f}" for name, least in least_of(stated).items())]
+    for sort, known in question["negatives"].items():
+        shares = ", ".join(f"{float(rate):.2%} reach {bar:.5f}" for rate, bar in known.items())
+        lines.append(f"{sort} negatives: {shares or 'too few were measured'}")
+    return lines
+
+
 def _text(report: dict[str, Any]) -> str:
     limits, counted, runtime = report["limits"], report["threads"], report["runtime"]
     lines = [
@@ -178,6 +189,9 @@ def _text(report: dict[str, Any]) -> str:
     )
     models = [f"{model['name']} ({model['revision']}, digests right)" for model in report["models"] if model]
     lines.append("models     " + (", ".join(models) or "none bundled"))
+    for model in filter(None, report["models"]):
+        for name, question in model["questions"].items():
+            lines += [f"           {model['name']}, {name}: {text}" for text in _thresholds(question)]
     if runtime:
         lines.append(f"provider   {runtime['provider']} ({runtime['provider_reason']})")
         lines.append(f"attention  {runtime['attention_path']}")

@@ -18,6 +18,7 @@ from diptych.scoring.scorer import Scorer
 from diptych_runtime.atomic import write_durably
 from diptych_runtime.decoder import open_picture
 from diptych_runtime.judgement import NOT_TAKEN, CloserLook
+from diptych_runtime.verdicts import least_of
 
 
 def search(args: argparse.Namespace) -> int:
@@ -29,6 +30,7 @@ def search(args: argparse.Namespace) -> int:
             query, top=args.top, candidates=args.candidates, enough=args.enough, filter=args.filter
         )
         total = len(collection)
+    alarms = scorer.runtime.asked.alarm_rate(total)
     rows = [
         (
             match.rank + 1,
@@ -43,11 +45,16 @@ def search(args: argparse.Namespace) -> int:
     nothing = "no picture meets the filter" if total else "the collection is empty"
     emit(
         args,
-        {"query": args.query, **_asked(scorer), **asdict(result)},
+        {"query": args.query, **_asked(scorer), **asdict(result), "alarm_rate": alarms},
         table(("rank", "moved", "score", "verdict", "cosine", "path"), rows) if rows else nothing,
     )
     times = ", ".join(f"{stage} {1000 * seconds:.0f} ms" for stage, seconds in result.timings.items())
     remark(args, f"{total:,} pictures, {result.looked_at} of them looked at; {times}")
+    if alarms is not None:
+        least = least_of(scorer.runtime.stated)["same"]
+        remark(
+            args, f"same from {least:.5f} on, as {alarms:.2g} of searches without a match among so many say by chance"
+        )
     _remark_looks(args, [match.closer_look for match in result.matches])
     return 0
 

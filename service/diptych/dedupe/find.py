@@ -52,7 +52,8 @@ class Duplicates:
 
     `order` has the places of the pictures, the ones to keep first. `pairs` are (id, id, score) of all that were looked
     at and reach `bound`, which is at most the `threshold`; `looked_at` counts all pairs, `computed` those not known.
-    `verdicts` are the lowest scores of each.
+    `verdicts` are the lowest scores of each. `alarm_rate` is how often a picture without a copy is taken for one of
+    another (`diptych_runtime.thresholds`); None where the model does not say.
     """
 
     groups: list[Group]
@@ -64,6 +65,7 @@ class Duplicates:
     looked_at: int
     computed: int
     verdicts: dict[Verdict, float]
+    alarm_rate: float | None = None
 
 
 def find_duplicates(
@@ -142,6 +144,7 @@ def find_duplicates(
         looked_at=scores.looked_at,
         computed=scores.computed,
         verdicts=least_of(thresholds),
+        alarm_rate=asked.asked.alarm_rate(max(len(ids) - 1, 0), limit),
     )
 
 

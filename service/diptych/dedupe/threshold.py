@@ -8,12 +8,11 @@ the near look-alikes that the model's rates are of.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from diptych.errors import DedupeError
+from diptych_runtime.thresholds import threshold_at
 
 if TYPE_CHECKING:
     from diptych_runtime.runtime import Runtime
@@ -27,30 +26,29 @@ def automatic_of(runtime: Runtime, pictures: int) -> float:
     """The threshold of a model for so many pictures: see `automatic`.
 
     What passes a closer look by mistake is no chance any more but a look-alike, and a picture has about one however
-    many others there are.
+    many others there are. Where the model states thresholds for random pairs, theirs is held too.
     """
-    return automatic(runtime.stated, pictures, LOOK_ALIKES if runtime.verification else 1.0)
+    found = automatic(runtime.stated, pictures, LOOK_ALIKES if runtime.verification else 1.0)
+    return max(found, threshold_at(runtime.asked.negatives.get("random", {}), _random_rate(pictures)) or 0.0)
 
 
 def automatic(thresholds: Mapping[str, float], pictures: int, most: float = 1.0) -> float:
     """The threshold in (0, 1) for so many pictures, from the model's {false-positive rate: relevance score}.
 
-    Between stated rates, and beyond the lowest one, its log-odds are on a line over the logarithm of the rate; it is
-    never more lenient than the highest one, or than at a rate of `most`. Raises DedupeError for a model with fewer than
-    two rates.
+    It is never more lenient than the highest rate stated (see `threshold_at`), or than at a rate of `most`. Raises
+    DedupeError for a model with fewer than two rates.
     """
-    known = sorted(
-        (math.log(float(rate)), math.log(score / (1 - score))) for rate, score in thresholds.items() if 0 < score < 1
-    )
-    if len(known) < 2:
+    found = threshold_at(thresholds, min(_random_rate(pictures) / _RANDOM, most))
+    if found is None:
         raise DedupeError(
             "the model has no calibrated thresholds for `--threshold auto`; give a number between 0 and 1"
         )
-    # Of n pictures each is in (n - 1) pairs, and a pair is one for two.
-    wanted = math.log(2 * FALSE_PAIRS / (max(pictures - 1, 1) * _RANDOM))
-    wanted = min(wanted, known[-1][0], math.log(most))
-    (low, odds), (high, other) = next(pair for pair in pairwise(known) if wanted <= pair[1][0])
-    return 1 / (1 + math.exp(-(odds + (other - odds) * (wanted - low) / (high - low))))
+    return found
+
+
+def _random_rate(pictures: int) -> float:
+    """Which share of random pairs may pass: of n pictures each is in (n - 1) pairs, and a pair is one for two."""
+    return 2 * FALSE_PAIRS / max(pictures - 1, 1)
 
 
 def most_lenient(thresholds: Mapping[str, float]) -> float:

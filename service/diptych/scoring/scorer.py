@@ -16,7 +16,7 @@ from diptych.scoring.threads import each
 from diptych_runtime.decoder import PictureLimits, PictureSource, panel_pixels, query_pixels
 from diptych_runtime.errors import ArtifactError, PictureError
 from diptych_runtime.evidence import Evidence
-from diptych_runtime.judgement import Judgement
+from diptych_runtime.judgement import Judgement, deserving, judge
 from diptych_runtime.runtime import Panels, Runtime
 from diptych_runtime.verdicts import Verdict
 from diptych_runtime.verification import View, describe, verify
@@ -169,8 +169,9 @@ class Scorer:
         picture is asked for once, and where there is none, or it cannot be read, the pair is judged without.
         """
         known = logits if held is None else held
-        worth = self.runtime.deserving(known, asked)
-        return self.runtime.judge(logits, self._look_closer(pairs, worth, original), held=held)
+        questions = self.runtime.manifest.questions
+        seen = self._look_closer(pairs, deserving(questions, known, asked), original)
+        return judge(questions, logits, seen, held=held)
 
     def _look_closer(self, pairs: np.ndarray, worth: np.ndarray, original: Original) -> list[Evidence | None]:
         """What closer looks see of the pairs that are `worth` one, bool (P,)."""

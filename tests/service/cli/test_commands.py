@@ -96,7 +96,7 @@ def test_search_as_json_has_both_orders(diptych, store, gallery, model):
     found = diptych(*arguments).json
     assert set(found) == {"query", "model", "question", "matches", "candidates", "looked_at", "timings"}
     assert len(found["matches"]) == len(found["candidates"]) == 4
-    assert SCORES | {"verdict", "id", "path", "metadata", "similarity", "rank", "first_rank"} == set(
+    assert SCORES | {"verdict", "closer_look", "id", "path", "metadata", "similarity", "rank", "first_rank"} == set(
         found["matches"][0]
     )
     assert found["matches"][3]["relevance_score"] is found["matches"][3]["verdict"] is None
@@ -153,7 +153,9 @@ def test_verify_exits_with_1_on_damage(diptych, store):
 def test_the_score_of_a_pair_does_not_depend_on_its_order(diptych, gallery, model):
     a, b = gallery / "01.jpg", gallery / "02.jpg"
     forward, turned = (diptych("score", *pair, *model, "--json").json for pair in ((a, b), (b, a)))
-    assert SCORES | {"verdict", "image_a", "image_b", "model", "revision", "question", "answers"} == set(forward)
+    assert SCORES | {"verdict", "closer_look", "image_a", "image_b", "model", "revision", "question", "answers"} == set(
+        forward
+    )
     assert {key: forward[key] for key in SCORES} == {key: turned[key] for key in SCORES}
     assert diptych("score", a, b, *model).out == diptych("score", b, a, *model).out
 
@@ -216,7 +218,7 @@ def test_rerank_orders_like_the_scorer(diptych, gallery, model, scorer):
     assert [entry["index"] for entry in result["results"]] == [
         entry["corpus_id"] for entry in scorer.rank(query, documents, 4)
     ]
-    assert SCORES | {"verdict", "index", "path"} == set(result["results"][0])
+    assert SCORES | {"verdict", "closer_look", "index", "path"} == set(result["results"][0])
     assert diptych("rerank", query, *documents, *model).out.splitlines()[0].split()[:2] == ["rank", "score"]
 
 

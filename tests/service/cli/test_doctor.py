@@ -1,8 +1,12 @@
 import shutil
+from dataclasses import asdict, replace
 
 import pytest
 
+from diptych.cli import doctor
 from diptych.store.sqlite.schema import DATABASE
+from diptych_runtime.manifest import Manifest, find_artifact
+from diptych_runtime.verdicts import least_of
 
 
 @pytest.fixture
@@ -21,6 +25,19 @@ def test_doctor_says_what_runs_and_how_fast(diptych, model):
     assert runtime["provider"] == "CPUExecutionProvider"
     assert runtime["panel_ms"] > 0
     assert runtime["pair_ms"] > 0
+
+
+def test_doctor_says_from_where_on_each_verdict_is_and_which_negatives_reach_what(diptych, model):
+    said = diptych("doctor", *model).out
+    photo = Manifest.load(find_artifact("photo")).questions["copy"]
+    least = least_of(photo.stated)
+    assert f"photo, copy: same from {least['same']:.5f}, likely from {least['likely']:.5f}, unsure from 0.50000" in said
+    assert "omniglot, match: same from" in said
+    measured = replace(photo, negatives={"random": {"0.001": 0.25}, "nearest": {"0.01": 0.5, "0.001": 0.9}})
+    assert doctor._thresholds(asdict(measured))[1:] == [
+        "random negatives: 0.10% reach 0.25000",
+        "nearest negatives: 1.00% reach 0.50000, 0.10% reach 0.90000",
+    ]
 
 
 def test_doctor_looks_into_a_collection(diptych, model, collection):

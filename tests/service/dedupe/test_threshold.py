@@ -53,3 +53,15 @@ def test_after_a_closer_look_a_picture_has_its_near_look_alikes_however_many_oth
     few, some, many = (automatic_of(runtime, count) for count in (10, 5_001, 200_000))
     assert few == pytest.approx(some) == pytest.approx(automatic(STATED, 5_001))
     assert some < many == automatic(STATED, 200_000)
+
+
+def test_where_random_pairs_were_measured_a_picture_alarms_once_in_a_hundred_at_most(artifact):
+    runtime = Runtime.open(artifact, threads=1)
+    (name,) = runtime.questions
+    plain = automatic_of(runtime, 2_000)
+    for random, stricter in (({"0.01": 0.2, "0.0001": 0.3}, False), ({"0.01": 0.9, "0.0001": 0.9999}, True)):
+        question = replace(runtime.manifest.questions[name], negatives={"random": random})
+        runtime.manifest = replace(runtime.manifest, questions={name: question})
+        found = automatic_of(runtime, 2_000)
+        assert (found > plain) == stricter
+        assert (runtime.asked.alarm_rate(1_999, found) or 1) < 0.0101

@@ -17,6 +17,7 @@ from starlette.routing import Route
 from diptych.http.app import create_app
 from diptych.http.request_pool import Work
 from diptych.http.settings import Settings
+from diptych_runtime.verdicts import least_of
 
 ROUTES = {
     "/v1/score": {"post"},
@@ -99,7 +100,9 @@ def test_info_and_models_tell_what_really_runs(reader, scorer):
     assert (info["model"], info["revision"]) == (runtime.name, runtime.revision)
     assert (info["provider"], info["threads"]) == (runtime.provider, runtime.threads)
     assert info["thresholds"] == runtime.thresholds
-    assert info["questions"] == {"match": {"thresholds": runtime.thresholds}}
+    assert info["questions"] == {
+        "match": {"thresholds": runtime.thresholds, "verdicts": least_of(runtime.thresholds), "negatives": {}}
+    }
     # What is missing bounds no request.
     bounds = Settings().model_dump(
         exclude={"keys", "hosts", "url_hosts", "url_private", "stuck_seconds", "drain_seconds", "log"}

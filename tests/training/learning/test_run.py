@@ -53,6 +53,7 @@ def test_a_run_leaves_its_recipe_metrics_environment_and_a_calibrated_checkpoint
     assert network.config.pixels == 32
     fitted = metadata["questions"].get("match")
     assert fitted["scale"] > 0 if fitted else "matches" in metadata["uncalibrated"]
+    assert fitted is None or set(fitted["negatives"]) == {"random", "nearest"}
     assert metadata["metrics"]["score"] == notes(finished)[-1]["validation"]["score"]
 
 

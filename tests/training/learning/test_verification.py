@@ -87,10 +87,16 @@ def test_the_drawn_documents_are_not_those_of_training():
 
 
 def test_what_was_fitted_is_saved_for_the_next_export(tmp_path, tiny_network):
-    result = {"verification": {"above": 0.9, "weights": {}, "thresholds": {}}}
+    negatives = {"copy": {"random": {"0.001": 0.5}, "nearest": {"0.01": 0.7}}, "thing": {"random": {}}}
+    result = {"verification": {"above": 0.9, "weights": {}, "thresholds": {}}, "negatives": negatives}
     save_checkpoint(tiny_network, tmp_path / "model", {"questions": {"copy": {"scale": 1.0, "offset": 0.0}}})
     save_verification(result, tmp_path / "model")
-    assert load_checkpoint(tmp_path / "model")[1]["questions"]["copy"]["verification"] == result["verification"]
+    assert load_checkpoint(tmp_path / "model")[1]["questions"]["copy"] == {
+        "scale": 1.0,
+        "offset": 0.0,
+        "verification": result["verification"],
+        "negatives": negatives["copy"],
+    }
     save_checkpoint(tiny_network, tmp_path / "other", {"questions": {"match": {"scale": 1.0, "offset": 0.0}}})
     with pytest.raises(DataError, match="has no calibrated question 'copy'"):
         save_verification(result, tmp_path / "other")
@@ -103,8 +109,10 @@ def test_the_table_has_a_row_for_every_kind():
         "model": "m",
         "revision": "r",
         "verification": {"thresholds": fitted.thresholds},
+        "negatives": {"copy": {"random": {"0.01": 0.25}, "nearest": {}}},
         "kinds": [row(fitted, one) for one in sets],
     }
     lines = verification_text(result).splitlines()
-    assert [line.split()[0] for line in lines[-3:]] == ["one", "two", "model"]
+    assert [line.split()[0] for line in lines[-5:]] == ["one", "two", "copy,", "copy,", "model"]
+    assert lines[-3:-1] == ["copy, random negatives: 0.2500000 at 0.01", "copy, nearest negatives: -"]
     assert "found at 0.001" in lines[0]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from diptych_training.tasks.validation import Exam, sit
+from diptych_training.tasks.validation import Exam, drawn_at_random, sit
 
 
 @pytest.fixture(scope="module")
@@ -35,3 +35,15 @@ def test_named_candidates_are_the_only_ones(tiny_network, pictures: torch.Tensor
     assert first.scores.shape == (4, 3)
     assert not after.relevant.any()
     assert (np.diff(first.scores) <= 0).all()
+
+
+def test_candidates_drawn_at_random_are_others_than_the_query_and_always_the_same(pictures: torch.Tensor) -> None:
+    exam = Exam(pictures[:4], pictures, np.eye(4, 9, dtype=bool), "recall@1", itself=np.arange(4))
+    drawn = drawn_at_random(exam, 200).among
+    assert drawn is not None
+    assert (drawn == drawn_at_random(exam, 200).among).all()
+    for query, row in enumerate(drawn):
+        assert set(row.tolist()) == set(range(9)) - {query}
+    whole = drawn_at_random(Exam(pictures[:4], pictures, exam.relevant, "recall@1"), 200).among
+    assert whole is not None
+    assert set(whole[0].tolist()) == set(range(9))

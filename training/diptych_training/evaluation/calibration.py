@@ -18,6 +18,7 @@ from diptych_runtime.evidence import Evidence
 from diptych_runtime.manifest import Question
 from diptych_runtime.questions import COPY
 from diptych_runtime.runtime import Panels, Runtime
+from diptych_runtime.thresholds import NEGATIVES
 from diptych_training.data.planted import KINDS, Planted, open_kinds
 from diptych_training.errors import DataError
 from diptych_training.learning.calibration import (
@@ -28,17 +29,14 @@ from diptych_training.learning.calibration import (
     reliability,
     weights_of_parts,
 )
+from diptych_training.learning.negatives import NEAREST, random_pairs
 from diptych_training.learning.verification import ABOVE, Pairs, candidate_pairs, encode, evidence_of, fit_verification
 from diptych_training.whole import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-NEGATIVES = ("nearest", "random")
-NEAREST = 10  # of each picture
-RANDOM = 4000  # pairs of a kind
 RATES = (0.01, 0.001)
-SEED = 5
 
 
 @dataclass(frozen=True)
@@ -116,8 +114,7 @@ def measure_calibration(
 def _pairs(runtime: Runtime, planted: Planted, panels: Panels, tick: Callable[[int], object]) -> Kind | None:
     question, count = runtime.question, len(planted.names)
     near = candidate_pairs(runtime, panels.embeddings, NEAREST)
-    drawn = np.sort(np.random.default_rng(SEED).integers(0, count, (2 * RANDOM, 2)), axis=1)
-    drawn = np.unique(drawn[drawn[:, 0] < drawn[:, 1]], axis=0)[:RANDOM]
+    drawn = random_pairs(planted)
     drawn = drawn[~planted.matches(drawn, question)]
     shifts = np.zeros(count, np.float32)
     if runtime.manifest.questions[question].cohort:

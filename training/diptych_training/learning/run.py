@@ -6,6 +6,7 @@ import math
 import platform
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
 from diptych_model.checkpoint import read_description
 from diptych_runtime.manifest import Question
 from diptych_runtime.questions import COPY
+from diptych_runtime.thresholds import NEGATIVES, Negatives
 from diptych_training.data.archives import Archives
 from diptych_training.errors import DataError
 from diptych_training.learning.batch import draw_step
@@ -30,6 +32,7 @@ from diptych_training.learning.calibration import (
 )
 from diptych_training.learning.distributed import Processes
 from diptych_training.learning.metrics_log import Journal
+from diptych_training.learning.negatives import NEAREST
 from diptych_training.learning.pretrained import PICTURES, begin_from_imagenet
 from diptych_training.learning.retention import PHOTOS, remember
 from diptych_training.learning.tempering import temper
@@ -38,7 +41,7 @@ from diptych_training.metrics import Ranking
 from diptych_training.recipe import IMAGENET, Recipe, Stage, read_recipe, start_of
 from diptych_training.tasks import OpenTask, Source
 from diptych_training.tasks.hard_negatives import embed, fill_bank
-from diptych_training.tasks.validation import Exam, look, rank, sit
+from diptych_training.tasks.validation import Exam, drawn_at_random, look, rank, sit
 
 LARGEST = 224  # the side that photos are kept in: the archives' own are hardly larger
 # One in a hundred of a query's hundred nearest is a false copy for every query: no threshold to throw pictures away by.
@@ -274,19 +277,24 @@ def calibrate(checkpoint: Path, exams: list[Exam], device: torch.device) -> None
     metadata, `questions`.
 
     The pairs are every query's with its 100 nearest candidates, of the tasks that are to be calibrated; each task
-    weighs the same, and within it matches and others. To *copy* only the tasks of copies have matches, to *thing* all.
+    weighs the same, and within it matches and others. `negatives` are thresholds for the ten nearest and for as many
+    pairs drawn at random. To *copy* only the tasks of copies have matches, to *thing* all.
     Scores of *copy* are held against their rivals first, as much as serves them best (`fit_cohort`), and its queries
     are looked for in crops; of a thing any number may be in a list, and a part of it is often another thing.
     """
     network, metadata = load_checkpoint(checkpoint)
     network.to(device)
     rankings: dict[str, list[Ranking]] = {question: [] for question in network.config.questions}
+    others: dict[str, list[dict[Negatives, Ranking]]] = {question: [] for question in network.config.questions}
     some_copies = any(exam.question == COPY for exam in exams)
     for exam in exams:
         looked = look(network, exam, network.config.pixels)
         for question, sat in rankings.items():
             if question != COPY or exam.question == COPY or not some_copies:
-                sat.append(rank(network, replace(exam, question=question), looked, candidates=100)[1])
+                asked = replace(exam, question=question)
+                sat.append(rank(network, asked, looked, candidates=100)[1])
+                drawn, near = drawn_at_random(asked, NEAREST), rank(network, asked, looked, candidates=NEAREST)[1]
+                others[question].append({"random": rank(network, drawn, looked)[1], "nearest": near})
     metadata["questions"] = {}
     for question, sat in rankings.items():
         search = {"crops": CROPS} | fit_cohort(sat) if question == COPY else {}
@@ -303,8 +311,22 @@ def calibrate(checkpoint: Path, exams: list[Exam], device: torch.device) -> None
         probabilities = 1 / (1 + np.exp(-(fitted["scale"] * logits + fitted["offset"])))
         rates = COPY_RATES if question == COPY else FALSE_POSITIVE_RATES
         thresholds = fit_thresholds(probabilities, labels, rates)
-        metadata["questions"][question] = fitted | search | {"thresholds": thresholds}
+        asked = replace(searched, **fitted)
+        negatives = {
+            sort: _negative_thresholds(asked, sat, [one[sort] for one in others[question]]) for sort in NEGATIVES
+        }
+        metadata["questions"][question] = fitted | search | {"thresholds": thresholds, "negatives": negatives}
     save_checkpoint(network, checkpoint, metadata)
+
+
+def _negative_thresholds(question: Question, sat: Sequence[Ranking], others: Sequence[Ranking]) -> dict[str, float]:
+    """Thresholds for pairs of the same queries as in `sat`, whose rivals they are held against."""
+    held = [
+        found.scores - (ranking.scores - question.normalized(ranking.scores))[:, :1]
+        for ranking, found in zip(sat, others, strict=True)
+    ]
+    probabilities = question.relevance(np.concatenate([scores.ravel() for scores in held]))
+    return fit_thresholds(probabilities, np.concatenate([found.relevant.ravel() for found in others]))
 
 
 def _require_same(recipe: Recipe, path: Path) -> None:

@@ -72,15 +72,22 @@ def evidence_of(
         return seen
 
     with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(look, pairs.tolist()))
+        return list(pool.map(look, np.asarray(pairs).tolist()))
 
 
 def look_closer(
-    runtime: Runtime, planted: Planted, *, above: float = ABOVE, tick: Callable[[int], object] = lambda n: None
+    runtime: Runtime,
+    planted: Planted,
+    panels: Panels | None = None,
+    *,
+    above: float = ABOVE,
+    tick: Callable[[int], object] = lambda n: None,
 ) -> Pairs:
-    """Find the candidates of every picture of a kind, and look again at those whose relevance is `above`."""
+    """Find the candidates of every picture of a kind, of which there may be `panels` already, and look again at those
+    whose relevance is `above`.
+    """
     runtime = runtime.asking(COPY)
-    panels = encode(runtime, planted)
+    panels = encode(runtime, planted) if panels is None else panels
     pairs = candidate_pairs(runtime, panels.embeddings)
     logits = runtime.pair_logits(panels.tokens[pairs[:, 0]], panels.tokens[pairs[:, 1]])
     lowered = runtime.shifts(pairs, logits, len(planted.names))[pairs].mean(1)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from diptych.console import table
-from diptych_runtime.evidence import Verification
+from diptych_runtime.evidence import Evidence, Verification
 from diptych_runtime.questions import COPY
 from diptych_runtime.runtime import Runtime
 from diptych_training.data.planted import KINDS, open_kinds
 from diptych_training.errors import DataError
 from diptych_training.learning.calibration import even_weights, expected_calibration_error
-from diptych_training.learning.verification import Pairs, fit_verification, look_closer
+from diptych_training.learning.negatives import fit_negatives, others_of
+from diptych_training.learning.verification import Pairs, encode, fit_verification, look_closer
 
 
 def study_verification(
@@ -27,18 +28,29 @@ def study_verification(
     kinds: Sequence[str] = KINDS,
     begin: Callable[[str], Callable[[int], object]] = lambda kind: lambda n: None,
 ) -> dict[str, Any]:
-    """Look closer in every kind, fit `verification` to all, and say of each what one fitted to the others finds.
+    """Look closer in every kind, fit `verification` to all, and say of each what one fitted to the others finds, and
+    with which thresholds the `negatives` of all kinds pass.
 
     Raises `DataError` for unknown kinds, and for fewer than two.
     """
     opened = open_kinds(kinds, folder, directory / "sets")
-    sets = [look_closer(runtime, planted, tick=begin(planted.kind)) for planted in opened]
+    ticks = [begin(planted.kind) for planted in opened]
+    panels = [encode(runtime, planted) for planted in opened]
+    sets = [look_closer(runtime, *one, tick=tick) for *one, tick in zip(opened, panels, ticks, strict=True)]
     fitted = fit_verification(sets)
+    copy = runtime.asking(COPY).question
+    questions = dict(runtime.manifest.questions)
+    questions[copy] = replace(questions[copy], verification=fitted)
+    others = [
+        others_of(runtime, questions, planted, made, _known(pairs), tick)
+        for planted, made, pairs, tick in zip(opened, panels, sets, ticks, strict=True)
+    ]
     rows = [row(fit_verification([other for other in sets if other is not one]), one) for one in sets]
     return {
         "model": runtime.name,
         "revision": runtime.revision,
         "verification": asdict(fitted),
+        "negatives": fit_negatives(questions, others),
         "kinds": rows,
     }
 
@@ -53,7 +65,13 @@ def save_verification(result: Mapping[str, Any], checkpoint: Path) -> None:
     if COPY not in metadata.get("questions", {}):
         raise DataError(f"{checkpoint} has no calibrated question {COPY!r} that a closer look could belong to")
     metadata["questions"][COPY]["verification"] = result["verification"]
+    for question, known in metadata["questions"].items():
+        known["negatives"] = result["negatives"].get(question, {})
     save_checkpoint(network, checkpoint, metadata)
+
+
+def _known(pairs: Pairs) -> dict[tuple[int, int], Evidence]:
+    return {(a, b): seen for (a, b), seen in zip(pairs.found.tolist(), pairs.seen, strict=True)}
 
 
 def row(verification: Verification, pairs: Pairs) -> dict[str, Any]:
@@ -101,4 +119,13 @@ def verification_text(result: Mapping[str, Any]) -> str:
         for figure in figures:
             cells += [f"{figure['found']:.3f}", f"{figure['wrong_pictures']:.3f}"] if figure else ["-", "-"]
         lines.append(cells)
-    return f"{table(head, lines)}\nmodel {result['model']} {result['revision']}"
+    return f"{table(head, lines)}\n{negatives_text(result['negatives'])}\nmodel {result['model']} {result['revision']}"
+
+
+def negatives_text(negatives: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
+    """Thresholds by question and sort of negatives, a line each."""
+    return "\n".join(
+        f"{question}, {sort} negatives: " + (", ".join(f"{bar:.7f} at {rate}" for rate, bar in stated.items()) or "-")
+        for question, sorts in negatives.items()
+        for sort, stated in sorts.items()
+    )

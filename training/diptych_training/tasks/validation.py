@@ -1,6 +1,6 @@
 """Examinations: how a run measures its network on what is held out, both stages, and chooses its best checkpoint."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -81,6 +81,15 @@ def rank(network: PairNetwork, exam: Exam, looked: Looked, candidates: int = CAN
     positives = (relevant if exam.among is not None else exam.relevant).sum(1)
     scores = cosines.gather(1, best).cpu().numpy()
     return two_stages(scores, torch.cat(logits).view(best.shape).cpu().numpy(), relevant, positives)
+
+
+def drawn_at_random(exam: Exam, count: int) -> Exam:
+    """The exam with `count` candidates of each query drawn at random from its gallery, always the same ones."""
+    rng, others = np.random.default_rng(0), len(exam.gallery) - (exam.itself is not None)
+    among = rng.integers(0, others, (len(exam.queries), count))
+    if exam.itself is not None:
+        among += among >= exam.itself[:, None]
+    return replace(exam, among=among)
 
 
 def answer(network: PairNetwork, logits: Tensor, question: str) -> Tensor:

@@ -14,6 +14,7 @@ from diptych.pictures.sources import Fetch, is_address, refused
 from diptych.scoring.scorer import ENCODE_BATCH, Scorer
 from diptych.scoring.threads import each
 from diptych_runtime.errors import PictureError
+from diptych_runtime.judgement import probabilities
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,6 @@ def score_pairs(scorer: Scorer, tokens_a: np.ndarray, tokens_b: np.ndarray, erro
     if len(good):
         whole = len(good) == len(tokens_a)
         logits = scorer.all_logits(tokens_a if whole else tokens_a[good], tokens_b if whole else tokens_b[good])
-        scores.raw[good], scores.relevance[good] = (
-            logits[:, scorer.runtime.column],
-            scorer.runtime.probabilities(logits),
-        )
+        shown = probabilities(scorer.runtime.manifest.questions, logits)
+        scores.raw[good], scores.relevance[good] = logits[:, scorer.runtime.column], shown[scorer.runtime.question]
     return scores

@@ -50,6 +50,7 @@ def summary(found: Duplicates, refused: Sequence[Mapping[str, str]]) -> dict[str
         "exact": sum(member.exact for member in others),
         "bytes": sum(member.picture.bytes for member in others),
         "threshold": found.threshold,
+        "alarm_rate": found.alarm_rate,
         "pairs": found.looked_at,
         "pairs_scored": found.computed,
         "refused": list(refused),

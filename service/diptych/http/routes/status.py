@@ -19,6 +19,7 @@ from diptych.http.routes import duplicates
 from diptych.http.routes.collections import summaries
 from diptych.http.schemas.responses import Health, Info, Limits, ModelItem, ModelList, QuestionItem, Ready
 from diptych_runtime.decoder import PictureLimits
+from diptych_runtime.verdicts import least_of
 
 router = APIRouter(tags=["service"], responses=documented(500))
 
@@ -49,7 +50,10 @@ async def info(
         panel_size=runtime.panel_size,
         embedding_dim=runtime.embedding_dim,
         thresholds=runtime.thresholds,
-        questions={name: QuestionItem(thresholds=runtime.asking(name).thresholds) for name in runtime.questions},
+        questions={
+            name: QuestionItem(thresholds=one.thresholds, verdicts=least_of(one.stated), negatives=one.negatives)
+            for name, one in runtime.manifest.questions.items()
+        },
         limits=Limits(
             **{name: value for name, value in settings if name in Limits.model_fields},
             duplicates_pictures=duplicates.PICTURES,

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from diptych.http.schemas.images import Picture
 from diptych_runtime.judgement import NOT_TAKEN, CloserLook
+from diptych_runtime.thresholds import Negatives
 from diptych_runtime.verdicts import Verdict
 
 _PROBABILITY = "The calibrated probability, 0 to 1, that the answer to the question is yes."
@@ -343,6 +344,11 @@ class QuestionItem(BaseModel):
     """A question that the model answers."""
 
     thresholds: dict[str, float] = Field(description="relevance_score at stated false-positive rates.")
+    verdicts: dict[Verdict, float] = Field(description="The lowest relevance_score of each verdict but `different`.")
+    negatives: dict[Negatives, dict[str, float]] = Field(
+        description="relevance_score at the rates at which pairs that do not match reach it, drawn at `random` or as "
+        "the first stage's ten `nearest`; what is not measured is missing."
+    )
 
 
 class Info(BaseModel):

@@ -1,0 +1,65 @@
+"""Thresholds and their false-positive rates: the threshold for a rate, the rate of a threshold, and how often a search
+gives a false alarm.
+
+Thresholds are stated for a few rates. Their log-odds are taken to be on a line over the logarithm of the rate, between
+two stated ones and beyond the last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Literal
+
+Negatives = Literal["random", "nearest"]
+
+# Pairs that do not match: drawn at random, and the first stage's ten nearest of each picture.
+NEGATIVES: tuple[Negatives, ...] = ("random", "nearest")
+
+
+def threshold_at(stated: Mapping[str, float], rate: float) -> float | None:
+    """The threshold in (0, 1) that a share `rate` of pairs passes, from {false-positive rate: threshold}; never more
+    lenient than that of the highest rate stated. None where fewer than two are stated.
+    """
+    known = _line(stated)
+    if len(known) < 2:
+        return None
+    wanted = min(math.log(rate), known[-1][0])
+    (low, odds), (high, other) = next(pair for pair in pairwise(known) if wanted <= pair[1][0])
+    return 1 / (1 + math.exp(-(odds + (other - odds) * (wanted - low) / (high - low))))
+
+
+def rate_at(stated: Mapping[str, float], threshold: float) -> float | None:
+    """The share of pairs that pass a threshold in (0, 1), from {false-positive rate: threshold}.
+
+    Above the strictest threshold stated it goes on falling along the line; below the most lenient one it is the highest
+    rate stated. None where fewer than two different thresholds are stated.
+    """
+    known = _line(stated)
+    if len(known) < 2 or known[0][1] <= known[-1][1] or not 0 < threshold < 1:
+        return None
+    wanted = max(math.log(threshold / (1 - threshold)), known[-1][1])
+    (low, odds), (high, other) = next(
+        pair for pair in pairwise(known) if wanted >= pair[1][1] and pair[0][1] > pair[1][1]
+    )
+    return math.exp(low + (high - low) * (wanted - odds) / (other - odds))
+
+
+def alarm_rate(stated: Mapping[str, float], threshold: float, pictures: int) -> float | None:
+    """How often a search without a match among N `pictures` finds one that passes a threshold, if it looks at all:
+
+        1 - (1 - r)^N
+
+    with r the share of random pairs that pass it, by {false-positive rate: threshold} of such pairs. None where that is
+    not stated.
+    """
+    rate = rate_at(stated, threshold)
+    return None if rate is None else -math.expm1(pictures * math.log1p(-min(rate, 1 - 1e-12)))
+
+
+def _line(stated: Mapping[str, float]) -> list[tuple[float, float]]:
+    """Logarithms of the rates, ascending, and the log-odds of their thresholds."""
+    return sorted(
+        (math.log(float(rate)), math.log(score / (1 - score))) for rate, score in stated.items() if 0 < score < 1
+    )
