@@ -68,6 +68,7 @@ ROWS = (
     Row("index verify --store {out}/store", "diptych.store.sqlite.backend:verify", **_COLLECTION),
     Row("index export --store {out}/store -o {out}/list.jsonl", "diptych.store.sqlite.database:Store.pages", writes=("list.jsonl",), often=True, **_COLLECTION),
     Row("index backup --store {out}/store {out}/copy", "diptych.store.sqlite.backup:backup", writes=("copy",), **_COLLECTION),
+    Row("index restore {in}/copy --store {out}/new", "diptych.store.sqlite.backup:restore", "{in}/copy", ("new",), model=False, threads=False),
     Row("index rebuild --store {out}/store --all", "diptych.rebuild:features", writes=("store",), store=True),
     Row("search {in}/photos/0.jpg --store {out}/store", "diptych.scoring.scorer:Scorer.encode_pixels", store=True),
     Row("score {in}/photos/0.jpg {in}/photos/1.jpg", "diptych.scoring.scorer:Scorer.logits"),

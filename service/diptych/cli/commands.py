@@ -108,6 +108,13 @@ def _index(subparsers: Subparsers) -> None:
     options.store(backup)
     backup.add_argument("target", type=Path, metavar="DIR", help="a new folder")
 
+    restore = command(actions, "restore", "give a collection the state of a backup", _later("cli.index:restore"))
+    restore.add_argument("backup", type=Path, metavar="COPY", help="the folder that `diptych index backup` made")
+    restore.add_argument(
+        "--store", metavar="DIR", type=options.a_folder, required=True, help="the folder of the collection"
+    )
+    restore.add_argument("--replace", action="store_true", help="also where pictures are lost that the backup has not")
+
     rebuild = command(
         actions, "rebuild", "embed pictures for another model and write the index", _later("cli.index:renew")
     )

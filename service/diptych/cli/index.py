@@ -28,6 +28,7 @@ from diptych.store.backend import Backend, Place, opened
 from diptych.store.location import Address
 from diptych.store.records import Record
 from diptych.store.sqlite import backup as archive
+from diptych.store.sqlite.backend import Local
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE
 from diptych_runtime.atomic import replacing
@@ -202,14 +203,21 @@ def backup(args: argparse.Namespace) -> int:
     if isinstance(args.store, Address):
         raise StoreError(f"{args.store} is backed up by Milvus's own tool; `diptych index export` writes the records")
     with Store.open(args.store, read_only=True) as store, progress((), args, unit="page", desc="copying") as bar:
-
-        def tell(done: int, total: int) -> None:
-            bar.total = total
-            bar.update(done - bar.n)
-
-        size = archive.backup(store, args.target, tell)
+        size = archive.backup(store, args.target, _told(bar))
     text = f"{args.target}: {size / 1e6:,.1f} MB; open it like any collection"
     emit(args, {"target": str(args.target), "bytes": size}, text)
+    return 0
+
+
+def restore(args: argparse.Namespace) -> int:
+    """Run `diptych index restore`; no other process may write to the collection meanwhile."""
+    with Local.open(args.backup, read_only=True) as copy, progress((), args, unit="page", desc="copying") as bar:
+        pictures = archive.restore(copy, args.store, replace=args.replace, progress=_told(bar))
+    emit(
+        args,
+        {"store": str(args.store), "pictures": pictures},
+        f"{args.store}: {pictures:,} pictures, as in {args.backup}",
+    )
     return 0
 
 
@@ -241,6 +249,16 @@ def renew(args: argparse.Namespace) -> int:
         ]
     emit(args, {**asdict(report), "failures": failed, "dropped": args.drop_missing}, "\n".join(lines))
     return 1 if failed and not args.drop_missing else 0
+
+
+def _told(bar: Any) -> Callable[[int, int], None]:
+    """A progress bar's way to be told (done, total)."""
+
+    def tell(done: int, total: int) -> None:
+        bar.total = total
+        bar.update(done - bar.n)
+
+    return tell
 
 
 def _rebuilding(where: Path | Address) -> Callable[..., Rebuilt]:

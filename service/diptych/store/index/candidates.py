@@ -6,7 +6,7 @@ The database is the truth. The cache only saves time at the start, so whatever i
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -61,10 +61,7 @@ class CandidateIndex:
         reason = index._load(store.directory, store.sequence())
         if reason is None:
             index.catch_up(store)
-            count = store.count()
-            # A change in between, by the writer beside this reader, would make the two counts differ for no fault.
-            if len(index) != count and store.sequence() == index.generation:
-                reason = f"it has {len(index)} entries after the replay and the database {count}"
+            reason = index._difference(store)
         if reason is not None:
             index.renew(store, exact=True)
             if len(index):
@@ -133,6 +130,18 @@ class CandidateIndex:
                 # A row that changed several times is in its present state in every one of its changes.
                 present = {change.row: change.embedding for change in changes}
                 self._update(present, changes[-1].sequence, store.directory)
+
+    def _difference(self, store: Store) -> str | None:
+        """Says where it is not what the database holds; None beside a writer, who has compared it and is further on."""
+        count = store.count()
+        sequence, stored = store.embedding_checksums()
+        if sequence != self.generation:
+            return None
+        if len(self) != count:
+            return f"it has {len(self)} entries after the replay and the database {count}"
+        with self._lock:
+            others = different(self._vectors.checksums(), stored)
+        return foreign(others) if others else None
 
     def _update(self, present: Mapping[int, bytes | None], generation: int, directory: Path) -> None:
         usable = _usable(present, self.dimension)
@@ -214,6 +223,16 @@ class CandidateIndex:
         """What a cache must be made for to be ours."""
         facts = {"format": FORMAT, "dimension": self.dimension, "metric": METRIC}
         return {**facts, "revision": self.revision, "identity": self.identity}
+
+
+def different(one: Mapping[int, int], other: Mapping[int, int]) -> set[int]:
+    """The rows that two collections of checksums by row do not have alike."""
+    return {row for row, _ in one.items() ^ other.items()}
+
+
+def foreign(rows: Set[int]) -> str:
+    """In words, that an index differs from the database in these rows."""
+    return f"{len(rows)} of its entries are not the database's, the first of row {min(rows)}"
 
 
 def _usable(present: Mapping[int, bytes | None], dimension: int) -> dict[int, np.ndarray]:

@@ -7,6 +7,7 @@ are kept whole, so a cosine is always the exact one, and removing one does not d
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO
@@ -56,6 +57,22 @@ class Vectors:
         inverted = self._index.invlists
         parts = [faiss.rev_swig_ptr(inverted.get_ids(i), inverted.list_size(i)) for i in range(self.lists)]
         return np.sort(np.concatenate(parts)).astype(np.int64)
+
+    def checksums(self) -> dict[int, int]:
+        """The CRC-32 of every vector's little-endian bytes, by label."""
+        inverted, size, found = self._index.invlists, self._index.code_size, {}
+        for place in range(self.lists):
+            count = inverted.list_size(place)
+            labels = faiss.rev_swig_ptr(inverted.get_ids(place), count)
+            codes = memoryview(faiss.rev_swig_ptr(inverted.get_codes(place), count * size))
+            found.update(
+                zip(
+                    labels.tolist(),
+                    (zlib.crc32(codes[at : at + size]) for at in range(0, count * size, size)),
+                    strict=True,
+                )
+            )
+        return found
 
     def vector(self, label: int) -> np.ndarray:
         """The vector float32 (e,) under a label. Raises RuntimeError if there is none."""

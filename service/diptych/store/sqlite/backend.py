@@ -135,8 +135,30 @@ class Local(Store):
     def nearest(self, embedding: np.ndarray, count: int, where: Filter | None) -> tuple[np.ndarray, np.ndarray]:
         """Rows int64 (n,) and cosines float32 (n,) of the n <= `count` nearest that meet a condition, nearest first."""
         if self.read_only:
+            self._keep_up()
+        found = self.index.search(embedding, count, None if where is None else self.rows(where))
+        if self._strays(found[0]):
+            logger.warning("%s: the index has pictures that the database has not; it is made anew", self.directory)
+            self.index.renew(self)
+            found = self.index.search(embedding, count, None if where is None else self.rows(where))
+        return found
+
+    def _keep_up(self) -> None:
+        """Take up what the writer did, who may have restored another state."""
+        identity = self.present_identity()
+        if identity == self.identity:
             self.index.catch_up(self)
-        return self.index.search(embedding, count, None if where is None else self.rows(where))
+        else:
+            self.identity = self.index.identity = identity
+            self.index.renew(self)
+
+    def _strays(self, rows: np.ndarray) -> bool:
+        """Whether some of the rows are in the index and not in the database, and nothing in the journal explains it."""
+        query = "SELECT row FROM pictures WHERE row IN (SELECT value FROM json_each(?))"
+        missing = set(rows.tolist()).difference(row for (row,) in self._all(query, (json.dumps(rows.tolist()),)))
+        if missing:  # as a rule removed since the search
+            self.index.catch_up(self)
+        return bool(missing) and not missing.isdisjoint(self.index.rows().tolist())
 
     def indexed(self) -> tuple[int, int]:
         """How many pictures are in the index, and how many changes it has taken up."""

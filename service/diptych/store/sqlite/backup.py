@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import uuid
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -13,6 +14,8 @@ from typing import Any
 from diptych.errors import StoreError
 from diptych.store.backend import Backend
 from diptych.store.filters import Filter
+from diptych.store.index import cache
+from diptych.store.sqlite.backend import Local
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE
 from diptych_runtime.atomic import sync_folder
@@ -54,7 +57,7 @@ def backup(store: Store, target: Path, progress: Callable[[int, int], None] = la
     try:
         with store.reading() as source, closing(sqlite3.connect(growing)) as copy:
             copy.execute("PRAGMA synchronous=FULL")
-            source.backup(copy, pages=_PAGES, progress=lambda _, left, total: progress(total - left, total))
+            _copy(source, copy, progress)
         growing.replace(final)
         sync_folder(target)
     except (OSError, sqlite3.Error) as error:
@@ -64,3 +67,42 @@ def backup(store: Store, target: Path, progress: Callable[[int, int], None] = la
         growing.unlink(missing_ok=True)
         raise
     return final.stat().st_size
+
+
+def restore(
+    copy: Local, target: Path, *, replace: bool = False, progress: Callable[[int, int], None] = lambda done, total: None
+) -> int:
+    """Give the collection in a folder, or a new one there, the state of a backup; return how many pictures that has.
+
+    Until all is written the old state stays, also for readers, who then see the new one. Raises StoreError for a
+    damaged backup, where another process writes to the folder, and if pictures would be lost that the backup has not,
+    unless `replace` is set.
+    """
+    if (target / DATABASE).exists() and (target / DATABASE).samefile(copy.path):
+        raise StoreError(f"{target} is the backup itself; name the folder of the collection with --store")
+    if damage := copy.damage():
+        raise StoreError(f"the backup {copy.directory} is damaged ({damage[0]}); nothing was changed")
+    with Local.open(target, create=True) as store:
+        if not replace and (lost := len(set(store.ids()).difference(copy.ids()))):
+            raise StoreError(
+                f"{target} holds {lost:,} pictures that the backup {copy.directory} has not; nothing was changed. Make "
+                "a backup of them with `diptych index backup`, and then use --replace"
+            )
+        try:
+            with copy.reading() as source, store.reading() as connection:
+                try:
+                    source.backup(
+                        connection, pages=_PAGES, progress=lambda _, left, total: progress(total - left, total)
+                    )
+                finally:
+                    # Whoever knows the old state, as a reader with its index does, is to see that this is another.
+                    connection.execute("UPDATE facts SET value=? WHERE key='identity'", (uuid.uuid4().hex,))
+            for name in (cache.MANIFEST, cache.CACHE):
+                (target / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"{target} cannot be written: {error.strerror}; restore it again") from None
+        return store.count()
+
+
+def _copy(source: sqlite3.Connection, target: sqlite3.Connection, progress: Callable[[int, int], None]) -> None:
+    source.backup(target, pages=_PAGES, progress=lambda _, left, total: progress(total - left, total))

@@ -21,6 +21,7 @@ from diptych.store.records import COLUMNS, FEATURES, JOINED, Change, NewPicture,
 from diptych.store.sqlite.schema import DATABASE, DIGESTS, checksum, connect, missing, prepare
 from diptych_runtime.atomic import disk_bytes, sync_folder
 
+_LAST = "SELECT coalesce(max(sequence), 0) AS last FROM changes"
 MEND = "`diptych index rebuild` embeds it anew"
 
 logger = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ class Store:
         self.path = directory / DATABASE
         self.read_only = read_only
         self.identity = ""
+        self._file: tuple[int, int] | None = None
         self._lock = lock
         self._writing = Lock()
         self._idle: deque[sqlite3.Connection] = deque()
@@ -65,7 +67,8 @@ class Store:
         try:
             with store._connection() as connection:
                 prepare(connection, path, create=create and not read_only, read_only=read_only)
-                store.identity = connection.execute("SELECT value FROM facts WHERE key='identity'").fetchone()[0]
+            store._file = _file(path)
+            store.identity = store.present_identity()
         except BaseException:
             store.close()
             raise
@@ -274,9 +277,23 @@ class Store:
         query = f"SELECT row, p.embedding, d.embedding FROM {JOINED} WHERE row > ? ORDER BY row LIMIT ?"
         return {row: checked(*both) or b"" for row, *both in self._all(query, (after, limit))}
 
+    def present_identity(self) -> str:
+        """The name the database got when it was made or restored; `identity` is what it was when this was opened."""
+        return self._all("SELECT value FROM facts WHERE key='identity'")[0]["value"]
+
+    def embedding_checksums(self) -> tuple[int, dict[int, int]]:
+        """The number of the last change, and the CRC-32 of every embedding by row, both of one moment."""
+        with self._connection() as connection:
+            connection.execute("BEGIN")
+            try:
+                sequence = connection.execute(_LAST).fetchone()[0]
+                return sequence, dict(connection.execute("SELECT row, embedding FROM digests"))
+            finally:
+                connection.execute("COMMIT")
+
     def sequence(self) -> int:
         """The number of the last change; it only ever grows."""
-        return self._all("SELECT coalesce(max(sequence), 0) AS last FROM changes")[0]["last"]
+        return self._all(_LAST)[0]["last"]
 
     def count(self) -> int:
         """How many pictures there are."""
@@ -367,16 +384,26 @@ class Store:
             return self._idle.pop()
         except IndexError:
             pass
+        self._check_file()
         try:
             return connect(self.path, read_only=self.read_only)
         except sqlite3.Error as error:
             raise StoreError(f"{self.path} cannot be opened: {error}") from error
+
+    def _check_file(self) -> None:
+        """Raise StoreError if another file has the database's name by now: what goes into the old one would be lost."""
+        if self._file is not None and _file(self.path) != self._file:
+            raise StoreError(
+                f"{self.path} was taken away or replaced by another file while it was in use; nothing was written. "
+                "Stop what uses it, and start that again"
+            )
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         if self.read_only:
             raise StoreError(f"the collection {self.directory} was opened for reading only")
         with self._writing, self._connection() as connection:
+            self._check_file()
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -385,6 +412,15 @@ class Store:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
+
+
+def _file(path: Path) -> tuple[int, int] | None:
+    """Which file has this name: its device and its number there; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _fill_in(connection: sqlite3.Connection, id: str, path: str | None, data: bytes | None) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from diptych.errors import StoreError
 from diptych.pictures.content import picture_id
 from diptych.store.index import cache
+from diptych.store.index.candidates import different, foreign
 from diptych.store.index.vectors import RECALL
 from diptych.store.sqlite.database import Store
 
@@ -40,10 +41,9 @@ class Verdict:
 def verify(store: Store) -> Verdict:
     """Check a collection without a model and without changing anything; reads the whole database."""
     problems: list[str] = []
-    pictures = missing = began = 0
+    pictures = missing = 0
     sizes: Counter[tuple[int, int]] = Counter()
     try:
-        began = store.sequence()
         problems += [f"database: {text}" for text in store.damage()]
         after = 0
         while rows := store.features(after, _STEP):
@@ -62,23 +62,33 @@ def verify(store: Store) -> Verdict:
         remarks.append(f"{missing} pictures have neither kept bytes nor a file any more and cannot be embedded anew")
     manifest, fault = cache.read_manifest(store.directory)
     recall = None
+    others: set[int] = set()
+    now, stored = store.embedding_checksums()
     if fault is None:
-        fault = cache.fault(store.directory, manifest)
-    if fault is None and manifest.get("lists", 1) > 1:
         vectors, fault = cache.load(store.directory, manifest)
-        recall = None if vectors is None else vectors.recall()
-    now = store.sequence()
+        if vectors is not None:
+            recall = vectors.recall() if vectors.lists > 1 else None
+            others = different(vectors.checksums(), stored) - _replayed(store, manifest["generation"])
     if fault is None and (manifest.get("identity") != store.identity or manifest["generation"] > now):
         fault = "it belongs to another state of the database"
     if fault is not None:
         remarks.append(f"index cache: {fault}; the next writer makes it again")
+    elif others:
+        problems.append(f"index cache: {foreign(others)}; the next search or writer makes it again")
     elif manifest["generation"] < now:
         remarks.append(f"index cache: {now - manifest['generation']} changes behind; they are replayed")
-    elif manifest["count"] != pictures and now == began:  # or else a writer beside us changed both meanwhile
-        problems.append(f"index cache: {manifest['count']} entries for {pictures} pictures")
     elif recall is not None and recall < _LOW:
         remarks.append(f"index: finds {recall:.1%} of the exact candidates; `diptych index rebuild` lays it out anew")
     return Verdict(pictures, problems, remarks, recall)
+
+
+def _replayed(store: Store, generation: int) -> set[int]:
+    """The rows that a cache of this generation takes up anew."""
+    rows: set[int] = set()
+    while changes := store.changes(generation, _STEP):
+        generation = changes[-1].sequence
+        rows.update(change.row for change in changes)
+    return rows
 
 
 def _faults(row) -> list[str]:

@@ -188,3 +188,25 @@ def test_an_embedding_that_is_not_finite_is_left_out_and_named(store, caplog):
         index = CandidateIndex.rebuilt(store, SIZE, "r")
     assert rows(index) == [1, 2, 4, 5, 6, 7]
     assert "1 embeddings are damaged" in caplog.text
+
+
+def test_a_cache_of_other_pictures_is_found_out_though_number_and_count_are_right(store, caplog):
+    saved(store)
+    with store._transaction() as connection:
+        connection.execute("UPDATE pictures SET embedding=? WHERE row=3", (unit(30).tobytes(),))
+        connection.execute("UPDATE digests SET embedding=crc32(?) WHERE row=3", (unit(30).tobytes(),))
+    with caplog.at_level(logging.WARNING):
+        index = opened(store)
+    assert index.embedding(3).tobytes() == unit(30).tobytes()
+    assert "1 of its entries are not the database's, the first of row 3; rebuilt" in caplog.text
+
+
+def test_a_damaged_journal_with_one_picture_too_many_and_one_too_few_is_found_out(store, caplog):
+    saved(store)
+    store.insert([new(8)])
+    store.remove([new(2).id])
+    with store._transaction() as connection:
+        connection.execute("UPDATE changes SET row=99 WHERE sequence > 7")
+    with caplog.at_level(logging.WARNING):
+        assert rows(opened(store)) == [1, 3, 4, 5, 6, 7, 8]
+    assert "2 of its entries are not the database's, the first of row 2" in caplog.text

@@ -1,4 +1,5 @@
 import io
+import zlib
 
 import faiss
 import numpy as np
@@ -152,3 +153,14 @@ def test_threads_of_others_are_left_alone():
     before = faiss.omp_get_max_threads()
     filled(clustered(100), 4).search(clustered(1)[0], 3)
     assert faiss.omp_get_max_threads() == before
+
+
+@pytest.mark.parametrize("lists", [1, 3])
+def test_checksums_are_those_of_the_vectors_under_their_labels(lists):
+    drawn = np.random.default_rng(5).normal(size=(11, 7)).astype(np.float32)
+    vectors = Vectors(7, drawn[:lists] if lists > 1 else None)
+    vectors.add(range(20, 31), drawn)
+    vectors.remove([22, 29])
+    assert vectors.checksums() == {
+        20 + place: zlib.crc32(vector.tobytes()) for place, vector in enumerate(drawn) if place not in (2, 9)
+    }

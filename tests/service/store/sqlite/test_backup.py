@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
+import shutil
 import threading
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from diptych import Collection
 from diptych.errors import StoreError
-from diptych.store.sqlite.backup import backup, lines
+from diptych.store.backend import opened
+from diptych.store.records import NewPicture
+from diptych.store.sqlite import backup as archive
+from diptych.store.sqlite.backend import Local
+from diptych.store.sqlite.backup import backup, lines, restore
+from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.schema import DATABASE
 
 
 def test_lines_are_the_records_in_their_order_with_their_embeddings_if_asked(collection):
@@ -83,3 +93,119 @@ def test_the_commands_write_lines_and_a_copy(diptych, collection, tmp_path):
     assert diptych("index", "verify", "--store", tmp_path / "copy").code == 0
     refused = diptych("index", "backup", "--store", store, tmp_path / "copy")
     assert (refused.code, refused.out) == (1, "")
+
+
+@pytest.fixture
+def older(collection, photo_bytes):
+    """A collection that went on after a backup was made: one picture of the twelve was removed and two were added."""
+    backup(collection.store, collection.directory.parent / "older")
+    gone = collection.list(1)[0].id
+    collection.remove(gone)
+    fresh = [collection.add(photo_bytes(seed), keep_bytes=True).id for seed in (100, 101)]
+    return SimpleNamespace(folder=collection.directory.parent / "older", gone=gone, fresh=fresh)
+
+
+def found_by_itself(collection: Collection, id: str) -> bool:
+    return collection.search(collection.content(id)[0], top=1, candidates=0).matches[0].id == id
+
+
+def meet_again(store: Store, sequence: int) -> None:
+    """Change a collection without its index until it is where another was; the pictures are others."""
+    step = store.page(100)[-1]
+    while store.sequence() < sequence:
+        number = store.sequence()
+        store.insert([replace(_row(store, step.id), id=f"{number:032x}", sha256=f"{number:032x}" * 2)])
+
+
+def _row(store: Store, id: str) -> NewPicture:
+    record = store.get(id)
+    tokens, embedding = store.panels([id])[id]
+    turned = np.roll(np.frombuffer(embedding, "<f4"), 1).tobytes()
+    facts = {name: getattr(record, name) for name in ("media_type", "width", "height", "metadata", "revision")}
+    return NewPicture(id=id, sha256=record.sha256, path=None, embedding=turned, tokens=tokens, data=None, **facts)
+
+
+def test_an_older_database_copied_beside_a_newer_index_is_told_apart_when_number_and_count_meet_again(
+    collection, older, scorer, photo_bytes, caplog
+):
+    collection.remove(older.fresh[0])  # as many changes as below, and as many pictures
+    generation, count = collection.index.generation, len(collection)
+    collection.close()
+    shutil.copy(older.folder / DATABASE, collection.directory / DATABASE)
+    with opened(collection.directory) as store:
+        store.remove([store.page(2)[1].id])
+        store.remove([store.page(2)[1].id])
+        meet_again(store, generation)
+        assert (store.sequence(), store.count()) == (generation, count)
+        (problem,) = store.verify().problems
+        assert "of its entries are not the database's, the first of row" in problem
+    with caplog.at_level(logging.WARNING), Collection.open(collection.directory, scorer) as restored:
+        assert "entries are not the database's" in caplog.text
+        assert {match.id for match in restored.search(photo_bytes(0), top=99, candidates=0).matches} == {
+            record.id for record in restored.list(99)
+        }
+        assert found_by_itself(restored, older.gone)
+    with Store.open(collection.directory, read_only=True) as store:
+        assert store.count() == count
+
+
+def test_a_restored_collection_is_the_backup_for_who_opens_it_and_for_who_reads_it_already(
+    collection, older, scorer, photo_bytes
+):
+    collection.close()
+    with Collection.open(collection.directory, scorer, read_only=True) as reader:
+        assert found_by_itself(reader, older.fresh[1])
+        with Local.open(older.folder, read_only=True) as copy:
+            with pytest.raises(StoreError, match=r"holds 2 pictures that the backup .* has not; nothing was changed"):
+                restore(copy, collection.directory)
+            assert len(reader) == 13
+            assert restore(copy, collection.directory, replace=True) == 12
+            wanted = set(copy.ids())
+        for seen in (reader, Collection.open(collection.directory, scorer)):
+            found = seen.search(photo_bytes(0), top=99, candidates=3).matches
+            assert {match.id for match in found} == {record.id for record in seen.list(99)} == wanted
+            assert found_by_itself(seen, older.gone)
+            assert seen.verify().healthy
+            seen.close()
+
+
+def test_a_backup_is_restored_into_a_new_folder_and_never_over_itself_nor_under_a_writer(collection, older, tmp_path):
+    with Local.open(older.folder, read_only=True) as copy:
+        assert restore(copy, tmp_path / "new") == 12
+        with pytest.raises(StoreError, match="is the backup itself"):
+            restore(copy, older.folder)
+        with pytest.raises(StoreError, match="is being written by process"):
+            restore(copy, collection.directory, replace=True)
+    with opened(tmp_path / "new", read_only=True) as store, opened(older.folder, read_only=True) as copy:
+        assert store.page(99) == copy.page(99)
+        assert store.identity != copy.identity
+
+
+def test_a_damaged_backup_and_a_restore_that_is_broken_off_leave_the_collection_as_it_was(
+    collection, older, tmp_path, monkeypatch
+):
+    collection.close()
+    before = [record.id for record in opened(collection.directory, read_only=True).page(99)]
+
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(archive, "_PAGES", 1)
+    with Local.open(older.folder, read_only=True) as copy:
+        with pytest.raises(KeyboardInterrupt):
+            restore(copy, collection.directory, replace=True, progress=interrupt)
+        monkeypatch.setattr(Store, "damage", lambda store: ["page 7 is torn"])
+        with pytest.raises(StoreError, match=r"is damaged \(page 7 is torn\); nothing was changed"):
+            restore(copy, collection.directory, replace=True)
+    with opened(collection.directory, read_only=True) as store:
+        assert [record.id for record in store.page(99)] == before
+
+
+def test_the_command_restores_a_backup(diptych, collection, older):
+    collection.close()
+    command = ["index", "restore", older.folder, "--store", collection.directory]
+    refused = diptych(*command)
+    assert (refused.code, refused.out) == (1, "")
+    assert "use --replace" in refused.err
+    assert diptych(*command, "--replace", "--json").json == {"store": str(collection.directory), "pictures": 12}
+    assert diptych("index", "verify", "--store", collection.directory).code == 0

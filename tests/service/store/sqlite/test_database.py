@@ -9,6 +9,7 @@ import pytest
 from diptych.errors import StoreError, UnknownPictureError
 from diptych.store.records import NewPicture
 from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.schema import checksum
 
 
 def new(number: int, **changes) -> NewPicture:
@@ -298,3 +299,24 @@ def test_a_closed_store_says_so(tmp_path):
     store.close()
     with pytest.raises(StoreError, match="is closed"):
         store.count()
+
+
+@pytest.mark.parametrize("replace", [True, False])
+def test_a_database_that_was_replaced_or_taken_away_in_use_takes_nothing_more(store, replace, tmp_path):
+    store.insert([new(1)])
+    if replace:
+        with Store.open(tmp_path / "other", create=True) as other:
+            other.insert([new(2)])
+        (tmp_path / "other" / "collection.sqlite").replace(store.path)
+    else:
+        store.path.unlink()
+    with pytest.raises(
+        StoreError, match="was taken away or replaced by another file while it was in use; nothing was wr"
+    ):
+        store.insert([new(3)])
+
+
+def test_the_checksums_of_all_embeddings_are_those_of_one_moment(store):
+    store.insert([new(1), new(2)])
+    store.remove([new(1).id])
+    assert store.embedding_checksums() == (3, {2: checksum(new(2).embedding)})

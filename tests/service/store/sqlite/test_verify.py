@@ -8,6 +8,7 @@ import pytest
 from diptych.store.index.cache import MANIFEST, digest
 from diptych.store.index.vectors import Vectors
 from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.schema import checksum
 from diptych.store.sqlite.verify import Verdict, verify
 
 
@@ -107,6 +108,7 @@ def test_a_cache_that_is_behind_or_of_another_state_or_damaged_is_a_remark(store
         ({"generation": sequence + 1}, "it belongs to another state of the database; the next writer makes it again"),
         ({"generation": sequence, "identity": "x"}, "it belongs to another state of the database; the next"),
         ({"identity": store.identity, "count": None}, "its manifest is damaged; the next writer makes it again"),
+        ({"count": 11}, "it has 12 entries and 12 labels, expected 11; the next writer makes it again"),
         ({"count": 12, "sha256": "0" * 64}, "its checksum is wrong"),
     ]:
         change_manifest(store, **values)
@@ -115,9 +117,18 @@ def test_a_cache_that_is_behind_or_of_another_state_or_damaged_is_a_remark(store
         assert [remark in text for text in verdict.remarks] == [True], verdict.remarks
 
 
-def test_a_cache_that_claims_to_be_current_and_counts_otherwise_is_a_problem(store):
-    change_manifest(store, count=11)
-    assert verify(store).problems == ["index cache: 11 entries for 12 pictures"]
+def test_a_cache_whose_entries_are_not_the_databases_is_a_problem_unless_they_are_replayed(store):
+    for row in (3, 7):
+        other = np.roll(np.frombuffer(store.embeddings(row - 1, 1)[row], "<f4"), 1).tobytes()
+        change(store, "UPDATE pictures SET embedding=? WHERE row=?", other, row)
+        change(store, "UPDATE digests SET embedding=? WHERE row=?", checksum(other), row)
+    fault = "of its entries are not the database's, the first of row"
+    assert verify(store).problems == [f"index cache: 2 {fault} 3; the next search or writer makes it again"]
+    change(store, "INSERT INTO changes (row) VALUES (3)")
+    assert verify(store).problems == [f"index cache: 1 {fault} 7; the next search or writer makes it again"]
+    change(store, "INSERT INTO changes (row) VALUES (7)")
+    verdict = verify(store)
+    assert (verdict.problems, verdict.remarks) == ([], ["index cache: 2 changes behind; they are replayed"])
 
 
 def test_a_writer_who_adds_meanwhile_causes_no_false_alarm(collection, photo_bytes):
