@@ -1,0 +1,211 @@
+"""Kills dedupe while it moves, undoes and empties: `python tests/service/torture_moving.py --cycles 1000 --seed 1`.
+
+A child carries out a plan and is killed at a moment drawn from the seed. Then every picture has to be somewhere, whole;
+another child undoes or empties and is killed too, as often as the seed says; and in the end all is as it was before, or
+of each group the one that was kept is there. `--table` prints the rows of docs/faults.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import random
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from diptych.dedupe.actions import undo_log
+from diptych.dedupe.actions.plan import Plan, Step, carry_out
+from diptych.errors import DedupeError
+from diptych.pictures.content import picture_id
+from diptych.pictures.file_info import Picture
+from diptych.pictures.walk import TRASH
+
+GROUPS = 12
+_HELD = re.compile(r"\.(.+)\.[0-9a-f]{32}\.diptych-moving")
+CANNOT = 3  # the exit code where a fault cannot be made
+
+
+@dataclass
+class Tally:
+    """What came of a fault: `moved` files were at their new place when the child was killed."""
+
+    cycles: int = 0
+    moved: int = 0
+    lost: list[str] = field(default_factory=list)
+    false: list[str] = field(default_factory=list)
+
+
+class Cycle:
+    """Pictures in groups of two, and a plan by which the second of each goes."""
+
+    def __init__(self, folder: Path, away: Path | None, draw: random.Random, tally: Tally) -> None:
+        self.folder, self.away, self.draw, self.tally = folder, away, draw, tally
+        self.before: dict[str, bytes] = {}
+        self.steps = []
+        target = away or folder / TRASH / "now"
+        for number in range(GROUPS):
+            data = draw.randbytes(draw.choice((10, 5_000, 300_000)))
+            pictures = []
+            for name in (f"{number:02d}.jpg", f"{number:02d} again.jpg"):
+                (folder / name).write_bytes(data)
+                self.before[name] = data
+                id = picture_id(hashlib.sha256(data).hexdigest())
+                pictures.append(Picture(id, str(folder / name), len(data), 0, 1, 1, "JPEG"))
+            self.steps.append(Step(pictures[1], pictures[0], target / Path(pictures[1].path).name))
+        self.journal = target / "journal.jsonl"
+        act = "move" if away else "delete"
+        self.plan = Plan(act, self.steps, [away or folder / TRASH], [folder], self.journal)
+
+    def go(self, act: Callable[[], object], longest: float) -> None:
+        """Do it in a child that is killed after a while."""
+        child = os.fork()
+        if not child:
+            try:
+                act()
+            except BaseException as error:
+                print(f"the child: {error!r}", file=sys.stderr)
+                os._exit(1)
+            os._exit(0)
+        time.sleep(self.draw.uniform(0, longest))
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        if not os.WIFSIGNALED(status) and os.WEXITSTATUS(status):
+            self.tally.false.append("the child ended with an error")
+
+    def reckon(self, each: int) -> None:
+        """Of each content at least so many files are whole somewhere; nothing else has its name."""
+        files = {(found.stat().st_dev, found.stat().st_ino): found for found in self._files()}
+        whole = Counter(path.read_bytes() for path in files.values() if not path.name.endswith(".diptych-part"))
+        for name, data in self.before.items():
+            if whole[data] < each:
+                self.tally.lost.append(f"{name}: {whole[data]} of {each}")
+        for path in files.values():
+            name = (_HELD.fullmatch(path.name) or [path.name, path.name])[1]
+            if name in self.before and path.read_bytes() != self.before[name]:
+                self.tally.false.append(f"{path} has other bytes")
+
+    def moved(self) -> int:
+        """How many are at their new place."""
+        return sum(step.target.exists() for step in self.steps)
+
+    def undo(self) -> undo_log.Outcome:
+        """Undo what the journal says, if it was begun."""
+        try:
+            return undo_log.undo(undo_log.read(self.journal))
+        except DedupeError:
+            if self.moved():
+                self.tally.false.append("pictures were moved and there is no journal")
+            return undo_log.Outcome()
+
+    def settle(self, left: list[dict[str, str]], wanted: dict[str, bytes]) -> None:
+        """All is as it should be at the end, and nothing else is there."""
+        self.tally.false += [f"left: {one}" for one in left]
+        found = {path.name: path.read_bytes() for path in self._files()}
+        if found != wanted:
+            self.tally.false.append(f"at the end {sorted(set(found) ^ set(wanted))[:4]} are too many or missing")
+
+    def _files(self) -> list[Path]:
+        places = [self.folder, *([self.away] if self.away else [])]
+        return [path for place in places for path in place.rglob("*") if path.is_file() and path != self.journal]
+
+
+def kill_moving(cycle: Cycle, seconds: float) -> None:
+    """kill -9 while pictures are moved, then while they are put back, until they are."""
+    cycle.go(lambda: carry_out(cycle.plan), seconds)
+    cycle.tally.moved += cycle.moved()
+    cycle.reckon(2)
+    while cycle.draw.random() < 0.6:
+        cycle.go(cycle.undo, seconds)
+        cycle.reckon(2)
+    cycle.settle(cycle.undo().left, cycle.before)
+
+
+def kill_emptying(cycle: Cycle, seconds: float) -> None:
+    """kill -9 while a trash folder is emptied, which some pictures that were kept are gone from meanwhile."""
+    carry_out(cycle.plan)
+    cycle.tally.moved += cycle.moved()
+    gone = cycle.draw.sample(cycle.steps, 2)
+    for step in gone:
+        Path(step.keeper.path).unlink()
+    past = undo_log.read(cycle.journal)
+    cycle.go(lambda: undo_log.empty(past), seconds)
+    cycle.reckon(1)
+    left = undo_log.empty(past).left
+    if sorted(one["path"] for one in left) != sorted(str(step.target) for step in gone):
+        cycle.tally.false.append(f"left {left}")
+    last = {step.target.name: cycle.before[step.target.name] for step in gone}
+    kept = {name: cycle.before[name] for name in cycle.before if "again" not in name}
+    cycle.settle([], {name: data for name, data in kept.items() if (cycle.folder / name).exists()} | last)
+
+
+FAULTS = {
+    "kill-moves": ("kill -9 while moving and undoing", True, kill_moving),
+    "kill-copies": ("kill -9 while moving to another file system and undoing", True, kill_moving),
+    "kill-trash": ("kill -9 while putting into the trash and undoing", False, kill_moving),
+    "kill-emptying": ("kill -9 while emptying the trash", False, kill_emptying),
+}
+
+
+def torture(fault: str, cycles: int, seed: int, elsewhere: Path) -> Tally | None:
+    """Put fresh folders through a fault so many times; None where there is no other file system."""
+    tally, draw = Tally(), random.Random(seed)
+    seconds = 0.0
+    for number in range(-1, cycles):
+        with tempfile.TemporaryDirectory() as here, tempfile.TemporaryDirectory(dir=elsewhere) as there:
+            _, moves, meet = FAULTS[fault]
+            folder = Path(here, "photos")
+            folder.mkdir()
+            away = Path(there if fault == "kill-copies" else here, "away") if moves else None
+            if fault == "kill-copies" and Path(there).stat().st_dev == folder.stat().st_dev:
+                return None
+            if number < 0:  # one that nothing happens to, to see how long it takes
+                began = time.monotonic()
+                carry_out(Cycle(folder, away, draw, Tally()).plan)
+                seconds = time.monotonic() - began
+                continue
+            meet(Cycle(folder, away, draw, tally), 1.1 * seconds)
+            tally.cycles += 1
+        if tally.lost or tally.false:
+            break
+    return tally
+
+
+def main() -> int:
+    """Run what the command line asks for: 0 if nothing was lost, 1 if something was, 3 if a fault cannot be made."""
+    parser = argparse.ArgumentParser(description="Kill dedupe while it moves files.")
+    parser.add_argument("faults", nargs="*", metavar="FAULT", help=f"of {', '.join(FAULTS)} (default: all)")
+    parser.add_argument("--cycles", type=int, default=20, help="per fault (default: 20)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--elsewhere", type=Path, default=Path("/dev/shm"), help="a folder of another file system")
+    parser.add_argument("--table", action="store_true", help="print the result as markdown")
+    args = parser.parse_args()
+    if unknown := set(args.faults) - set(FAULTS):
+        parser.error(f"no such fault: {', '.join(sorted(unknown))}; there are {', '.join(FAULTS)}")
+    code = 0
+    for fault in args.faults or FAULTS:
+        tally = torture(fault, args.cycles, args.seed, args.elsewhere)
+        if tally is None:
+            print(f"{fault}: {args.elsewhere} is no other file system; name one with --elsewhere", file=sys.stderr)
+            code = code or CANNOT
+            continue
+        values = (tally.cycles, tally.moved, len(tally.lost), len(tally.false))
+        if args.table:
+            print(f"| {FAULTS[fault][0]} | {' | '.join(f'{value:,}' for value in values)} |", flush=True)
+        else:
+            print(fault, *values, flush=True)
+        for text in (*tally.lost, *tally.false):
+            print(f"{fault}: {text}", file=sys.stderr)
+            code = 1
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
