@@ -218,26 +218,33 @@ def _put_back(entry: Entry, source: Path, target: Path, outcome: Outcome) -> Non
     """What a kill left half moved is whole at two places at the utmost, and gets its name back first."""
     for part in (*parts_of(source), *parts_of(target)):
         part.unlink(missing_ok=True)
-    interrupted = False
-    for path in (target, source):
+    for path, other in ((target, source), (source, target)):
         for held in held_of(path):
-            if not give_back(held, path):
+            if _copied(held, other, entry.id):
+                (other if path == source else held).unlink()
+            if held.exists() and not give_back(held, path):
                 outcome.leave(str(held), f"there is another file at {path} by now; move that away first")
                 return
-            interrupted = True
     there, moved = os.path.lexists(source), os.path.lexists(target)
     if moved and not there:
         move(target, source, entry.id)
         outcome.done += 1
     elif there and moved:
-        _part(entry, source, target, outcome, interrupted=interrupted)
+        _part(entry, source, target, outcome)
     elif there:
         outcome.already += 1
     else:
         outcome.leave(str(source), f"it is neither there nor at {target}")
 
 
-def _part(entry: Entry, source: Path, target: Path, outcome: Outcome, *, interrupted: bool) -> None:
+def _copied(held: Path, other: Path, id: str) -> bool:
+    """Whether a move across file systems was killed when both were whole: then one of them may go."""
+    if not os.path.lexists(other) or other.is_symlink() or other.samefile(held):
+        return False
+    return change_of(held, id) is None and change_of(other, id) is None
+
+
+def _part(entry: Entry, source: Path, target: Path, outcome: Outcome) -> None:
     """Take the second of two names or copies away, if it is one: nothing that is the last."""
     if source.is_symlink() or target.is_symlink():
         link = source if source.is_symlink() else target
@@ -246,9 +253,6 @@ def _part(entry: Entry, source: Path, target: Path, outcome: Outcome, *, interru
         same = source.name == target.name and source.parent.samefile(target.parent)
         if not same and source.lstat().st_nlink > 1:
             target.unlink()
-        outcome.already += 1
-    elif interrupted and change_of(source, entry.id) is None and change_of(target, entry.id) is None:
-        target.unlink()  # a move across file systems was killed when both were whole
         outcome.already += 1
     elif change_of(source, entry.id) is None:
         outcome.leave(str(target), f"the same picture is at {source}; delete this one if you want to")

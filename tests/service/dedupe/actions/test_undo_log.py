@@ -1,12 +1,14 @@
 import hashlib
 import json
 import os
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from diptych.dedupe.actions.move_file import HELD, PART, held_of, parts_of
+from diptych.dedupe.actions import undo_log as journal
+from diptych.dedupe.actions.move_file import HELD, PART, give_back, held_of, parts_of
 from diptych.dedupe.actions.undo_log import Entry, Journal, Outcome, Past, empty, read, undo
 from diptych.errors import DedupeError
 from diptych.pictures.content import picture_id
@@ -281,3 +283,24 @@ def test_only_what_delete_put_aside_can_be_emptied(moved, tmp_path):
     inside = replace(moved, entries=[replace(moved.entries[0], target=str(photo))])
     assert empty(inside).left[0]["reason"].startswith("it is not in a folder .diptych-trash any more")
     assert photo.exists()
+
+
+@pytest.mark.parametrize("undoing", [True, False])
+def test_an_undo_that_is_killed_while_it_takes_up_another_leaves_no_second_copy(moved, monkeypatch, undoing):
+    entry = moved.entries[0]
+    source, target = Path(entry.source), Path(entry.target)
+    source.write_bytes(target.read_bytes())  # across file systems
+    of = target if undoing else source
+    of.rename(left(of, HELD))
+
+    def killed(held: Path, path: Path) -> bool:
+        give_back(held, path)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+        patch.setattr(journal, "give_back", killed)
+        undo(moved)
+    assert undo(moved).left == []
+    assert source.read_bytes() == b"a.jpg"
+    assert not target.exists()
+    assert not held_of(source) + held_of(target)
