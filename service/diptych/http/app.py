@@ -58,7 +58,9 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
     # too much memory.
     reads = Work(workers=4, waiting=1024, seconds=settings.seconds)
     remote = None if settings.remote is None else Remote(settings.remote)
-    context = Context(scorer, kept, settings, work, reads, metrics, fetch=remote and remote.fetch)
+    # Python reads one body at a time, whatever it is given; two, so that small ones need not wait for a large one.
+    parsing = Work(workers=2, waiting=1024, seconds=settings.seconds)
+    context = Context(scorer, kept, settings, work, reads, metrics, fetch=remote and remote.fetch, parsing=parsing)
     inlet = Inlet(settings.body_bytes, settings.bodies_bytes, settings.body_seconds)
     metrics.live("diptych_ready", "1 if the service can answer, as /readyz says, else 0.", lambda: is_ready(context))
     metrics.live("diptych_body_bytes", "Bytes of the bodies of requests being answered.", lambda: inlet.held)

@@ -49,6 +49,7 @@ class Context:
     warm_up: WarmUp | None = None
     ledgers: Ledgers = field(default_factory=Ledgers)
     fetch: Fetch | None = None  # pictures behind web addresses, where that is allowed
+    parsing: Work = field(default_factory=lambda: Work(workers=2, waiting=1024))
 
     def using(self, name: str | None) -> AbstractContextManager[Collection]:
         """The collection that a request means, for as long as it needs it; 501 if the service has none at all."""
@@ -85,7 +86,7 @@ class Context:
         if isinstance(body, Asking):
             self.asking(body.question)
         if body.model not in (None, self.model):
-            message = f'The model "{body.model}" is not served here; "{self.model}" is.'
+            message = f'The model "{str(body.model)[:64]}" is not served here; "{self.model}" is.'
             raise RequestError(404, "model_not_found", message, param="model")
         if body.collection is not None:
             with self.using(body.collection):

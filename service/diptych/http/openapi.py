@@ -10,8 +10,10 @@ from pydantic.json_schema import models_json_schema
 from diptych.http.middleware.outer import OPEN
 from diptych.http.schemas.requests import (
     AddRequest,
+    DuplicatesRequest,
     EmbeddingRequest,
     ExplainRequest,
+    NewCollection,
     RerankRequest,
     ScoreRequest,
     SearchRequest,
@@ -19,7 +21,16 @@ from diptych.http.schemas.requests import (
 from diptych.http.settings import Settings
 from diptych.store.filters import SCHEMA as FILTER
 
-_BODIES = (AddRequest, EmbeddingRequest, ExplainRequest, RerankRequest, ScoreRequest, SearchRequest)
+_BODIES = (
+    AddRequest,
+    DuplicatesRequest,
+    EmbeddingRequest,
+    ExplainRequest,
+    NewCollection,
+    RerankRequest,
+    ScoreRequest,
+    SearchRequest,
+)
 _WAYS = {
     "bearer": {"type": "http", "scheme": "bearer"},
     "basic": {"type": "http", "scheme": "basic", "description": "Any user; the key is the password."},

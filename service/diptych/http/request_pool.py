@@ -48,8 +48,8 @@ class Work:
     ) -> T:
         """The function's value, computed in a thread; a `request` whose body is read is watched for its caller.
 
-        It has `seconds`, if they are given, in place of those of all. Raises RequestError, 429, when the queue is full,
-        and DeadlineError.
+        It has `seconds`, if they are given, in place of those of all; all that is run for one request has them
+        together. Raises RequestError, 429, when the queue is full, and DeadlineError.
         """
         if self._admitted >= self.workers + self.waiting:
             pause = min(60, math.ceil(self._mean * self._admitted / self.workers))
@@ -60,12 +60,15 @@ class Work:
                 headers={"Retry-After": str(pause)},
             )
         asked, seconds = time.monotonic(), self.seconds if seconds is None else seconds
-        patience = Patience(asked + seconds)
+        deadline = asked + seconds
+        if request is not None:
+            deadline = request.scope.setdefault("state", {}).setdefault("deadline", deadline)
+        patience = Patience(deadline)
         watching = None if request is None else asyncio.create_task(_watch(request, patience))
         self._admitted += 1
         try:
             # Only waiting for a thread is broken off here: what runs looks at its patience itself.
-            with anyio.fail_after(None if math.isinf(seconds) else seconds):
+            with anyio.fail_after(None if math.isinf(deadline) else max(0.0, deadline - asked)):
                 return await anyio.to_thread.run_sync(self._timed, function, patience, asked, limiter=self._limiter)
         except TimeoutError:
             raise DeadlineError(

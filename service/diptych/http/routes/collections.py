@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
 
 from diptych.collection.registry import Summary
 from diptych.http.context import Context, Here, MayChange
 from diptych.http.middleware.errors import RequestError, documented
-from diptych.http.schemas.bodies import require_json
+from diptych.http.schemas.bodies import json_schema, read_json, require_json
 from diptych.http.schemas.requests import NewCollection
 from diptych.http.schemas.responses import CollectionItem, CollectionList, DeletedCollection
 
@@ -29,15 +30,21 @@ async def listing(here: Here) -> CollectionList:
     summary="Make a collection",
     responses={
         201: {"model": CollectionItem, "description": "It is new"},
-        **documented(400, 403, 408, 413, 415, 422, 429, 501, 503),
+        **documented(400, 403, 408, 413, 415, 422, 429, 501, 503, 504),
     },
+    openapi_extra=json_schema(NewCollection),
     dependencies=[MayChange, Depends(require_json)],
 )
-def create(body: NewCollection, here: Here, response: Response) -> CollectionItem:
+async def create(request: Request, here: Here, response: Response) -> CollectionItem:
     """Make an empty collection; 201, or 200 if it was there. One that was damaged and has been mended is opened."""
+    body = await read_json(request, NewCollection, 0, here.parsing)
     _check_changeable(here)
-    response.status_code = 201 if here.collections.create(body.name) else 200
-    return _item(here, here.collections.summary(body.name))
+
+    def make() -> CollectionItem:
+        response.status_code = 201 if here.collections.create(body.name) else 200
+        return _item(here, here.collections.summary(body.name))
+
+    return await run_in_threadpool(make)
 
 
 @router.get("/{name}", summary="One collection", responses=documented(404, 422, 429, 504))

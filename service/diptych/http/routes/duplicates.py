@@ -17,7 +17,7 @@ from diptych.http.context import Context, Here, RequestId
 from diptych.http.health import Proven
 from diptych.http.middleware.errors import RequestError, documented
 from diptych.http.routes.images import described
-from diptych.http.schemas.bodies import require_json
+from diptych.http.schemas.bodies import json_schema, read_json, require_json
 from diptych.http.schemas.requests import DuplicatesRequest
 from diptych.http.schemas.responses import DuplicateGroup, DuplicateItem, Duplicates, DuplicatesBegun, ImageItem
 from diptych_runtime.questions import COPY
@@ -69,15 +69,14 @@ class _Stint:
             raise _TimeIsUp
 
 
-@router.post("/duplicates", summary="Find duplicates in the collection")
-async def duplicates(
-    body: DuplicatesRequest, here: Here, request_id: RequestId, request: Request
-) -> DuplicatesBegun | Duplicates:
+@router.post("/duplicates", summary="Find duplicates in the collection", openapi_extra=json_schema(DuplicatesRequest))
+async def duplicates(request: Request, here: Here, request_id: RequestId) -> DuplicatesBegun | Duplicates:
     """Groups of pictures that show the same photo, each with the one to keep; nothing is removed.
 
     Scoring all pairs of a large collection takes minutes: a request works for some seconds, and as long as `complete`
     is false, the same request once more goes on. No pair is scored twice.
     """
+    body = await read_json(request, DuplicatesRequest, 0, here.parsing)
     here.check(body)
 
     def work() -> DuplicatesBegun | Duplicates:

@@ -76,7 +76,7 @@ async def add(request: Request, response: Response, here: Here) -> AddAnswer | D
     201 if at least one is new, 200 if all were there already: the same file has the same id. All are added, or, if one
     cannot be read, none. With `dry_run` it is 200, nothing is written, and every picture that cannot be read is named.
     """
-    body = await read_body(request, AddRequest, AddForm, files=here.settings.pictures)
+    body = await read_body(request, AddRequest, AddForm, here.settings.pictures, here.parsing)
 
     def work() -> AddAnswer | DryRunAnswer:
         if isinstance(body, AddRequest):

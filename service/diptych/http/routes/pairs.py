@@ -55,7 +55,7 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
     a pair does not change its score. With files: `curl -F queries=@a.jpg -F documents=@b.jpg .../v1/score`.
     """
     limit = here.settings.pictures
-    body = await read_body(request, ScoreRequest, ScoreForm, files=limit)
+    body = await read_body(request, ScoreRequest, ScoreForm, limit, here.parsing)
     here.check(body)
     scorer = here.asking(body.question)
     queries, documents = listed(body.queries, "queries", limit), listed(body.documents, "documents", limit)
@@ -104,7 +104,7 @@ async def rerank(here: Here, request_id: RequestId, request: Request) -> RerankA
 
     With files: `curl -F query=@a.jpg -F documents=@b.jpg -F documents=@c.jpg .../v1/rerank`.
     """
-    body = await read_body(request, RerankRequest, RerankForm, files=here.settings.pictures)
+    body = await read_body(request, RerankRequest, RerankForm, here.settings.pictures, here.parsing)
     here.check(body)
     scorer = here.asking(body.question)
     back = isinstance(body, RerankRequest) and body.return_documents
@@ -140,7 +140,7 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
 
     Swapping the two pictures swaps the ends of the links and changes nothing else.
     """
-    body = await read_body(request, ExplainRequest, ExplainForm, files=2)
+    body = await read_body(request, ExplainRequest, ExplainForm, 2, here.parsing)
     here.check(body)
     scorer = here.asking(body.question)
     pair = [("query", body.query), ("document", body.document)]
@@ -179,7 +179,7 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
 @router.post("/v1/embeddings", summary="Embed pictures", openapi_extra=body_schema(EmbeddingRequest, EmbeddingForm))
 async def embeddings(here: Here, request: Request) -> EmbeddingAnswer:
     """The unit vectors that find candidates, in OpenAI's form; their dot product is the cosine of two pictures."""
-    body = await read_body(request, EmbeddingRequest, EmbeddingForm, files=here.settings.pictures)
+    body = await read_body(request, EmbeddingRequest, EmbeddingForm, here.settings.pictures, here.parsing)
     here.check(body)
     pictures = listed(body.input, "input", here.settings.pictures)
 

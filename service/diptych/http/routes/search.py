@@ -33,7 +33,7 @@ async def search(request: Request, here: Here, request_id: RequestId) -> SearchA
     `candidates` pictures are found by their embeddings; the network then looks at each of them together with the query
     and orders them anew. Both orders are answered.
     """
-    body = await read_body(request, SearchRequest, SearchForm, files=1)
+    body = await read_body(request, SearchRequest, SearchForm, 1, here.parsing)
     _check(body, here)
 
     def work() -> SearchResult:

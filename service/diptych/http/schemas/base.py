@@ -25,13 +25,13 @@ class Strict(BaseModel):
         known = _keys(cls)
         for key in value:
             if key not in known:
-                close = difflib.get_close_matches(str(key), known)
+                name = str(key)[:64]  # comparing takes time by its length
+                close = difflib.get_close_matches(name, known)
                 # Of the close ones that which begins alike: "query" is as near to "user" as to "queries".
-                meant = max(close, key=lambda name: _alike_from_the_start(name, str(key)), default=None)
+                meant = max(close, key=lambda known: _alike_from_the_start(known, name), default=None)
                 hint = f'did you mean "{meant}"?' if meant else f"known are {', '.join(sorted(known))}"
                 # JSON can carry half a surrogate pair, which the answer in UTF-8 cannot.
-                name = str(key)[:64].encode("utf-8", "replace").decode()
-                said = {"key": name, "hint": hint}
+                said = {"key": name.encode("utf-8", "replace").decode(), "hint": hint}
                 raise PydanticCustomError("unknown_key", 'unknown key "{key}"; {hint}', said)
             if isinstance(value[key], str) and not _is_unicode(value[key]):
                 said = {"key": key}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -11,13 +12,17 @@ from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 
+from diptych.collection.ingest import METADATA_BYTES
 from diptych.http.middleware.errors import RequestError
-from diptych.http.schemas.images import Upload
+from diptych.http.request_pool import Work
+from diptych.http.schemas.images import PICTURES, Upload
 
 JsonModel = TypeVar("JsonModel", bound=BaseModel)
 FormModel = TypeVar("FormModel", bound=BaseModel)
 
 _JSON, _FORM = "application/json", "multipart/form-data"
+# Lists, objects and commas that a picture may come with; 8 is the most that any of its forms has.
+_MARKS = 16
 
 
 async def require_json(request: Request) -> None:
@@ -26,19 +31,26 @@ async def require_json(request: Request) -> None:
 
 
 async def read_body(
-    request: Request, from_json: type[JsonModel], from_form: type[FormModel], files: int
+    request: Request, from_json: type[JsonModel], from_form: type[FormModel], pictures: int, parsing: Work
 ) -> JsonModel | FormModel:
-    """The checked body: a `from_json`, or a `from_form` of the fields and at most `files` files of a form.
+    """The checked body: a `from_json`, or a `from_form` of the fields and at most `pictures` files of a form.
 
-    What a form must have are its files.
+    What a form must have are its files. It is checked where `parsing` has a thread for it.
     """
     if _declared(request, _JSON, _FORM) == _JSON:
-        try:
-            value = json.loads(await request.body())
-        except (ValueError, RecursionError) as error:  # also a number or a nesting that Python refuses to read
-            raise RequestError(400, "invalid_json", f"The body is not JSON: {error}.") from None
-        return _checked(from_json, value)
-    pictures = [name for name, field in from_form.model_fields.items() if field.is_required()]
+        return await read_json(request, from_json, pictures, parsing)
+    fields = await _form(request, from_form, pictures)
+    return await parsing.run(partial(_checked_form, from_form, fields, pictures), request)
+
+
+async def read_json(request: Request, model: type[JsonModel], pictures: int, parsing: Work) -> JsonModel:
+    """The checked body of a request that brings JSON, with at most `pictures` pictures in a list."""
+    return await parsing.run(partial(_checked_json, model, await request.body(), pictures), request)
+
+
+async def _form(request: Request, model: type[BaseModel], files: int) -> dict[str, str | list[Upload]]:
+    """The text and the files of a form, as they came."""
+    pictures = [name for name, field in model.model_fields.items() if field.is_required()]
     fields: dict[str, str | list[Upload]] = {}
     try:
         async with request.form(max_files=files, max_fields=16) as form:
@@ -59,7 +71,7 @@ async def read_body(
     for name in pictures:
         if name not in fields:
             raise _misnamed(pictures, name, f'none is called "{name}"')
-    return _checked(from_form, fields)
+    return fields
 
 
 def body_schema(from_json: type[BaseModel], from_form: type[BaseModel]) -> dict[str, object]:
@@ -72,8 +84,20 @@ def body_schema(from_json: type[BaseModel], from_form: type[BaseModel]) -> dict[
         "required": written["required"],
         "additionalProperties": False,
     }
-    reference = {"$ref": f"#/components/schemas/{from_json.__name__}"}
-    return {"requestBody": {"required": True, "content": {_JSON: {"schema": reference}, _FORM: {"schema": form}}}}
+    return _body({_JSON: {"schema": _reference(from_json)}, _FORM: {"schema": form}})
+
+
+def json_schema(model: type[BaseModel]) -> dict[str, object]:
+    """The `openapi_extra` of a route that uses `read_json`."""
+    return _body({_JSON: {"schema": _reference(model)}})
+
+
+def _body(content: dict[str, object]) -> dict[str, object]:
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def _reference(model: type[BaseModel]) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{model.__name__}"}
 
 
 def _named(field: dict[str, Any]) -> dict[str, Any]:
@@ -102,9 +126,36 @@ def _declared(request: Request, *expected: str) -> str:
     return kind
 
 
-def _checked(model: type[JsonModel], value: object) -> JsonModel:
+def _checked_json(model: type[JsonModel], body: bytes, pictures: int) -> JsonModel:
+    _check_marks(body, pictures)
     try:
-        return model.model_validate(value)
+        value = json.loads(body)
+    except (ValueError, RecursionError) as error:  # also a number or a nesting that Python refuses to read
+        raise RequestError(400, "invalid_json", f"The body is not JSON: {error}.") from None
+    return _checked(model, value, pictures)
+
+
+def _checked_form(model: type[FormModel], fields: dict[str, str | list[Upload]], pictures: int) -> FormModel:
+    _check_marks("".join(text for text in fields.values() if isinstance(text, str)).encode(), pictures)
+    return _checked(model, fields, pictures)
+
+
+def _check_marks(text: bytes, pictures: int) -> None:
+    """Refuse, unread, JSON with more values than any right request has: they may take 30 times its bytes."""
+    # What is in base64 may be escaped: each "/" of it, one of 64 letters, by PHP.
+    escapes = max(0, text.count(b"\\") - len(text) // 16)
+    count, most = sum(text.count(mark) for mark in (b",", b"[", b"{")) + escapes, METADATA_BYTES + _MARKS * pictures
+    if count > most:
+        message = (
+            f"The body has {count:,} lists, objects, commas and escapes; at most {most:,} are allowed. Send fewer "
+            "pictures at once, or shorter metadata."
+        )
+        raise RequestError(422, "too_many_values", message)
+
+
+def _checked(model: type[JsonModel], value: object, pictures: int) -> JsonModel:
+    try:
+        return model.model_validate(value, context={PICTURES: pictures})
     except ValidationError as error:
         faults = [{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors(include_url=False)]
         raise RequestValidationError(faults) from None

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo
 from pydantic.config import JsonDict
 
 from diptych.errors import RemoteError
@@ -20,6 +20,8 @@ from diptych.http.middleware.errors import RequestError
 from diptych.http.schemas.base import Strict
 
 Fetch = Callable[[str], bytes]
+
+PICTURES = "pictures"  # of a validation's context: how many a list of them may have
 
 _EXPECTED = (
     'expected a picture: a data URI, base64, {"type": "image_url", "image_url": {"url": "data:..."}}, '
@@ -83,7 +85,7 @@ class Content(Strict):
 class Contents(Strict):
     """Content parts in vLLM's form, each of them a picture."""
 
-    content: list[ImagePart] = Field(min_length=1)
+    content: list[ImagePart] = Field(min_length=1, fail_fast=True)
 
 
 def _form(value: Any) -> str | None:
@@ -94,6 +96,14 @@ def _form(value: Any) -> str | None:
         return next((tag for key, tag in forms.items() if key in value), None)
     named = {ImagePart: "@part", InlineImage: "@inline", StoredImage: "@stored", Content: "@content"}
     return named.get(type(value))
+
+
+def _few(value: Any, info: ValidationInfo) -> Any:
+    """What may be a list of pictures, unless it has more than are allowed: none of them is looked at then."""
+    inside = value.get("content") if isinstance(value, dict) else value
+    if isinstance(inside, list) and info.context is not None:
+        check_count(len(inside), str(info.field_name), info.context[PICTURES])
+    return value
 
 
 def _forms(value: Any) -> str | None:
@@ -111,8 +121,11 @@ _Alone = (
 )
 Picture = Annotated[_Alone | Annotated[Content, Tag("@content")], _one_of(_form)]
 Pictures = Annotated[
-    Annotated[list[Picture], Field(min_length=1), Tag("@many")] | _Alone | Annotated[Contents, Tag("@content")],
+    Annotated[list[Picture], Field(min_length=1, fail_fast=True), Tag("@many")]
+    | _Alone
+    | Annotated[Contents, Tag("@content")],
     _one_of(_forms),
+    BeforeValidator(_few),
 ]
 
 

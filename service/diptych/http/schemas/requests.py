@@ -260,7 +260,7 @@ class DuplicatesRequest(Request):
     threshold: Annotated[float, Field(gt=0, le=1)] | Literal["auto"] = Field(
         "auto", description="The relevance from which two pictures are the same; `auto` by how many pictures there are."
     )
-    keep: Annotated[list[Rule], Field(min_length=1)] = Field(
+    keep: Annotated[list[Rule], Field(min_length=1, fail_fast=True)] = Field(
         ["resolution", "format", "oldest"],
         description="Rules for the picture to keep, in order: a later one only parts what earlier ones tie. A "
         "collection knows neither the bytes of a file nor its EXIF entries; when a picture was added is its age.",

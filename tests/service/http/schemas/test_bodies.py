@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
+import threading
 from typing import Any
 
 import httpx
@@ -12,6 +15,8 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from diptych.http.middleware.errors import RequestError
+from diptych.http.request_pool import Work
+from diptych.http.schemas import bodies
 from diptych.http.schemas.bodies import body_schema, read_body, require_json
 from diptych.http.schemas.images import Upload
 from diptych.http.schemas.requests import AddForm, AddRequest, RerankForm, RerankRequest, SearchForm, SearchRequest
@@ -26,7 +31,7 @@ def request(body: bytes, kind: str | None) -> Request:
     )
 
     async def receive():
-        return next(messages)
+        return next(messages, None) or await asyncio.Event().wait()  # the caller stays
 
     return Request(
         {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers, "app": None}, receive
@@ -34,13 +39,13 @@ def request(body: bytes, kind: str | None) -> Request:
 
 
 def read(body: bytes, kind: str | None = "application/json", files: int = 3) -> Any:
-    return asyncio.run(read_body(request(body, kind), SearchRequest, SearchForm, files))
+    return asyncio.run(read_body(request(body, kind), SearchRequest, SearchForm, files, Work(1, 1)))
 
 
 def form(fields: dict[str, str], files: list, model: type = SearchForm, most: int = 3) -> Any:
     sent = httpx.Request("POST", "http://x", data=fields, files=files)
     asked = request(sent.read(), sent.headers["content-type"])
-    return asyncio.run(read_body(asked, SearchRequest, model, most))
+    return asyncio.run(read_body(asked, SearchRequest, model, most, Work(1, 1)))
 
 
 def image(data: bytes, name: str = "a.jpg") -> tuple:
@@ -84,13 +89,56 @@ def test_more_fields_or_longer_ones_than_any_form_has_are_refused(part):
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"{", b"\xff\xfe\xfa", b"'image'", b"[" * 100_000, b'{"top": ' + b"9" * 5000 + b"}"],
+    [b"", b"{", b"\xff\xfe\xfa", b"'image'", b"[" * 50_000, b'{"top": ' + b"9" * 5000 + b"}"],
     ids=["empty", "open", "bytes", "quotes", "deep", "digits"],
 )
 def test_whatever_python_cannot_read_as_json_is_the_callers_fault_and_not_ours(body):
     with pytest.raises(RequestError, match=r"^The body is not JSON: ") as caught:
         read(body)
     assert (caught.value.status, caught.value.code) == (400, "invalid_json")
+
+
+@pytest.mark.parametrize("value", ["0", "[]", "{}", '"a"', '"' + 3 * r"\n" + '"'])
+def test_more_values_than_any_right_request_has_are_refused_before_they_are_read(value):
+    body = f'{{"image": "A", "filter": {{"a": [{",".join([value] * 70_000)}]}}}}'.encode()
+    with pytest.raises(RequestError, match="at most 65,584 are allowed") as caught:
+        read(body)
+    assert (caught.value.status, caught.value.code) == (422, "too_many_values")
+    with pytest.raises(RequestError, match="at most 65,584 are allowed"):
+        form({"filter": body.decode()}, [image(b"1")])
+
+
+def test_as_many_values_as_metadata_may_have_and_the_slashes_that_php_escapes_are_read():
+    metadata = "[" + ",".join(["0"] * 21_840) + "]"
+    data = base64.b64encode(bytes(range(256)) * 8000).decode().replace("/", "\\/")
+    body = f'{{"image": "data:image/jpeg;base64,{data}", "metadata": {{"a": {metadata}}}}}'.encode()
+    added = asyncio.run(read_body(request(body, "application/json"), AddRequest, AddForm, 1, Work(1, 1)))
+    assert len(added.metadata["a"]) == 21_840
+
+
+def test_more_pictures_than_a_request_may_bring_are_refused_before_any_is_looked_at():
+    for value in (["A"] * 4, [0] * 4, {"content": [0] * 4}):
+        body = json.dumps({"query": "A", "documents": value}).encode()
+        with pytest.raises(RequestError, match=r"^documents has 4 pictures; at most 3 fit") as caught:
+            asyncio.run(read_body(request(body, "application/json"), RerankRequest, RerankForm, 3, Work(1, 1)))
+        assert (caught.value.code, caught.value.param) == ("too_many_pictures", "documents")
+
+
+def test_the_first_wrong_picture_of_a_list_is_said_and_no_other_is_looked_at():
+    for wrong in ([0] * 100, {"content": [0] * 100}):
+        body = json.dumps({"query": "A", "documents": wrong}).encode()
+        with pytest.raises(RequestValidationError) as caught:
+            asyncio.run(read_body(request(body, "application/json"), RerankRequest, RerankForm, 100, Work(1, 1)))
+        assert len(caught.value.errors()) == 1
+
+
+@pytest.mark.parametrize("kind", ["application/json", "multipart/form-data; boundary=x"])
+def test_a_body_is_read_and_checked_beside_the_event_loop(kind, monkeypatch):
+    checked = []
+    monkeypatch.setattr(bodies, "_checked", lambda *_: checked.append(threading.current_thread()))
+    body = b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\nA\r\n--x--\r\n'
+    read(b"{}" if kind == "application/json" else body, kind)
+    assert checked[0] is not threading.main_thread()
 
 
 @pytest.mark.parametrize(
