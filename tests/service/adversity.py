@@ -57,8 +57,8 @@ _COLLECTION: dict[str, Any] = {"store": True, "model": False, "reads": "{out}/st
 _COMPUTED: dict[str, Any] = {"reads": "{in}/model"}
 
 ROWS = (
-    Row("serve --store {out}/new --port 0", "diptych.http.server:run", "{in}/model", ("new",), again=False),
-    Row("key --read-only alice", "diptych.http.middleware.auth:new_key", None, model=False),
+    Row("serve --store {out}/new --port 0", "diptych.cli.serve:run", "{in}/model", ("new",), again=False),
+    Row("key --read-only alice", "diptych.cli.serve:new_key", None, model=False),
     Row("index add {in}/photos --store {out}/new", "diptych.collection.ingest:features", writes=("new",), often=True),
     Row("index add {in}/photos --store {out}/new --engine ray", "diptych.batch.workers.ray:Cluster.run", writes=("new",), reports=("does not exist",)),
     Row("index sync {in}/photos --store {out}/new", "diptych.collection.ingest:features", writes=("new",), often=True),
@@ -69,7 +69,7 @@ ROWS = (
     Row("index export --store {out}/store -o {out}/list.jsonl", "diptych.store.sqlite.database:Store.pages", writes=("list.jsonl",), often=True, **_COLLECTION),
     Row("index backup --store {out}/store {out}/copy", "diptych.store.sqlite.backup:backup", writes=("copy",), **_COLLECTION),
     Row("index restore {in}/copy --store {out}/new", "diptych.store.sqlite.backup:restore", "{in}/copy", ("new",), model=False, threads=False),
-    Row("index rebuild --store {out}/store --all", "diptych.rebuild:features", writes=("store",), store=True),
+    Row("index rebuild --store {out}/store --all", "diptych.collection.rebuild:features", writes=("store",), store=True),
     Row("search {in}/photos/0.jpg --store {out}/store", "diptych.scoring.scorer:Scorer.encode_pixels", store=True),
     Row("score {in}/photos/0.jpg {in}/photos/1.jpg", "diptych.scoring.scorer:Scorer.logits"),
     Row("score {in}/pairs.csv -o {out}/scores.csv --resume", "diptych.batch.workers.tasks:_score", "{in}/pairs.csv", writes=("scores.csv",), often=True),

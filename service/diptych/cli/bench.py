@@ -18,7 +18,7 @@ from diptych.bench import store as stores
 from diptych.cli.resources import open_scorer
 from diptych.console import emit, progress, remark
 from diptych.errors import BenchError
-from diptych.store.backend import searchable
+from diptych.store.open import open_searchable
 from diptych_runtime.manifest import find_artifact
 from diptych_runtime.runtime import Runtime
 
@@ -58,7 +58,7 @@ def collection(args: argparse.Namespace) -> int:
 def store(args: argparse.Namespace) -> int:
     """Run `diptych bench store`."""
     runtime = Runtime.open(args.model)
-    with searchable(args.store, runtime, create=True, read_only=False) as backend:
+    with open_searchable(args.store, runtime, create=True, read_only=False) as backend:
         if backend.count():
             raise BenchError(f"{backend.name} holds {backend.count():,} pictures; name a new collection for the bench")
         with progress((), args, total=args.count, unit="picture", desc="adding") as bar:

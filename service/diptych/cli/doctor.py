@@ -20,7 +20,8 @@ from diptych.cli.resources import open_scorer
 from diptych.collection.root import collections_in
 from diptych.console import emit
 from diptych.scoring.scorer import Scorer
-from diptych.store.backend import Place, opened
+from diptych.store.location import Place
+from diptych.store.open import open_store
 from diptych_runtime.decoder import FORMATS, PictureLimits
 from diptych_runtime.errors import ArtifactError, DiptychError
 from diptych_runtime.manifest import Manifest, bundled_models, find_artifact
@@ -130,7 +131,7 @@ def measure(scorer: Scorer) -> dict[str, Any]:
 
 def inspect_store(where: Place, problems: list[str]) -> dict[str, Any]:
     """Counts and health of a collection; what is wrong is added to `problems`. Raises StoreError."""
-    with opened(where, read_only=True) as store:
+    with open_store(where, read_only=True) as store:
         verdict = store.verify()
         index = {**store.index_facts(), "measured_recall": verdict.recall}
         found = {**store.stats(), "index": index, "healthy": verdict.healthy, "remarks": verdict.remarks}

@@ -18,14 +18,15 @@ from diptych.cli.outputs import check_output
 from diptych.cli.resources import check_engine, open_scorer, open_workers
 from diptych.collection.collection import Collection
 from diptych.collection.ingest import Added, can_be_kept, full_path
-from diptych.collection.rebuild import Rebuilt, rebuild
+from diptych.collection.rebuild import rebuild
 from diptych.collection.root import listed, strangers
 from diptych.console import emit, progress, read_bytes, remark, shortened
 from diptych.errors import StoreError, UnknownPictureError
 from diptych.pictures.walk import picture_files
 from diptych.scoring.scorer import Scorer
-from diptych.store.backend import Backend, Place, opened
-from diptych.store.location import Address
+from diptych.store.backend import Backend
+from diptych.store.location import Address, Place
+from diptych.store.open import open_store
 from diptych.store.records import Record
 from diptych.store.sqlite import backup as archive
 from diptych.store.sqlite.backend import Local
@@ -119,7 +120,7 @@ def add(args: argparse.Namespace) -> int:
 
 def remove(args: argparse.Namespace) -> int:
     """Run `diptych index remove`: 0 if everything named was there, 1 otherwise."""
-    with opened(args.store) as store:
+    with open_store(args.store) as store:
         # All are looked up before any is removed: a folder and a file in it may be named together.
         named = {name: _named(store, name) for name in args.paths}
         removed = sum(store.remove([id for ids in named.values() for id in ids]))
@@ -133,7 +134,7 @@ def remove(args: argparse.Namespace) -> int:
 
 def stats(args: argparse.Namespace) -> int:
     """Run `diptych index stats`; works beside a running writer and needs no model."""
-    with opened(args.store, read_only=True) as store:
+    with open_store(args.store, read_only=True) as store:
         found = {**store.stats(), "index": store.index_facts()}
     revisions = ", ".join(f"{revision} ({count:,})" for revision, count in found["revisions"].items()) or "none yet"
     lines = [
@@ -163,7 +164,7 @@ def laid_out(index: Mapping[str, Any]) -> str:
 
 def check(args: argparse.Namespace) -> int:
     """Run `diptych index verify`: 0 if all is well, 1 if something is damaged."""
-    with opened(args.store, read_only=True) as store:
+    with open_store(args.store, read_only=True) as store:
         verdict = store.verify()
     lines = [f"{len(verdict.problems)} problems in {verdict.pictures:,} pictures"] if verdict.problems else []
     lines += shortened([f"  {text}" for text in verdict.problems])
@@ -181,7 +182,7 @@ def export(args: argparse.Namespace) -> int:
     """Run `diptych index export`: a line of JSON for every picture."""
     if args.output != "-":
         check_output(args.output)
-    with opened(args.store, read_only=True) as store:
+    with open_store(args.store, read_only=True) as store:
         found = progress(
             archive.lines(store, args.filter, embeddings=args.embeddings), args, total=store.count(), unit="picture"
         )
@@ -230,7 +231,7 @@ def renew(args: argparse.Namespace) -> int:
 
     scorer = open_scorer(args)
     with progress((), args, unit="picture", desc="embedding") as bar:
-        report = _rebuilding(args.store)(
+        report = rebuild(
             args.store,
             scorer,
             everything=args.all,
@@ -259,14 +260,6 @@ def _told(bar: Any) -> Callable[[int, int], None]:
         bar.update(done - bar.n)
 
     return tell
-
-
-def _rebuilding(where: Path | Address) -> Callable[..., Rebuilt]:
-    if isinstance(where, Address):
-        from diptych.store.milvus import rebuild as milvus
-
-        return milvus.rebuild
-    return rebuild
 
 
 def _named(store: Backend, name: str) -> list[str]:

@@ -24,19 +24,22 @@ from diptych.collection.ingest import (
     receive,
     rows,
 )
-from diptych.collection.rebuild import Failure, Rebuilt
+from diptych.collection.rebuild import ScorerEmbedder
 from diptych.collection.search import SearchResult
 from diptych.errors import StoreError, UnknownPictureError
 from diptych.pictures.content import Content, thumbnail
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import each
-from diptych.store.backend import Backend, Place, searchable
+from diptych.store.backend import Backend
+from diptych.store.embedder import OnFailure, OnProgress
 from diptych.store.index.candidates import CandidateIndex
 from diptych.store.index.layout import Kind
+from diptych.store.location import Place
+from diptych.store.open import open_searchable
 from diptych.store.originals import original
 from diptych.store.records import Record
+from diptych.store.reports import RebuildReport, VerifyReport
 from diptych.store.sqlite.backend import Local
-from diptych.store.sqlite.verify import Verdict
 from diptych_runtime.decoder import PictureSource
 from diptych_runtime.errors import PictureError
 
@@ -69,7 +72,7 @@ class Collection:
         index cache is repaired on the way. On Milvus all may write. Raises StoreError, ModelMismatchError if its
         pictures were embedded by another model, and ValueError for an address that is none.
         """
-        return cls(searchable(where, scorer.runtime, create=create, read_only=read_only), scorer)
+        return cls(open_searchable(where, scorer.runtime, create=create, read_only=read_only), scorer)
 
     @property
     def name(self) -> str:
@@ -262,7 +265,7 @@ class Collection:
             "index": self.backend.index_facts(),
         }
 
-    def verify(self) -> Verdict:
+    def verify(self) -> VerifyReport:
         """Check every record, every stored feature and the index; slow on purpose, and changes nothing."""
         return self.backend.verify()
 
@@ -271,15 +274,15 @@ class Collection:
         *,
         everything: bool = False,
         index: Kind | None = None,
-        on_error: Failure | None = None,
-        on_progress: Callable[[int], None] | None = None,
-    ) -> Rebuilt:
+        on_error: OnFailure | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> RebuildReport:
         """Embed damaged pictures anew (with `everything`: all of them) and make the index from what is stored alone.
 
         `index` is its kind from now on: "exact", "ivf" (approximate), or "auto", by the number of pictures.
         """
         return self.backend.rebuild(
-            self.scorer, everything=everything, index=index, on_error=on_error, on_progress=on_progress
+            ScorerEmbedder(self.scorer), everything=everything, index=index, on_error=on_error, on_progress=on_progress
         )
 
     def commit(self, arrivals: Sequence[Arrival]) -> Acknowledged:

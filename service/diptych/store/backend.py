@@ -1,26 +1,18 @@
-"""What a collection needs of the place where its pictures are, and which place a name means."""
+"""What a collection needs of the place where its pictures are."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
+from diptych.store.embedder import Embedder, OnFailure, OnProgress
 from diptych.store.filters import Filter
 from diptych.store.index.layout import Kind
-from diptych.store.location import Address, place
 from diptych.store.records import NewPicture, Record
-
-if TYPE_CHECKING:
-    from diptych.collection.rebuild import Failure, Rebuilt
-    from diptych.scoring.scorer import Scorer
-    from diptych.store.sqlite.verify import Verdict
-    from diptych_runtime.runtime import Runtime
-
-Place = str | os.PathLike[str] | Address
+from diptych.store.reports import RebuildReport, VerifyReport
 
 
 class Backend(Protocol):
@@ -136,42 +128,18 @@ class Backend(Protocol):
         """Records by key; those that are gone are left out, and so, with a warning, are damaged ones."""
         ...
 
-    def verify(self) -> Verdict:
+    def verify(self) -> VerifyReport:
         """Check everything, slowly, and change nothing."""
         ...
 
     def rebuild(
         self,
-        scorer: Scorer,
+        embedder: Embedder,
         *,
         everything: bool = False,
         index: Kind | None = None,
-        on_error: Failure | None = None,
-        on_progress: Callable[[int], None] | None = None,
-    ) -> Rebuilt:
+        on_error: OnFailure | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> RebuildReport:
         """Embed damaged pictures (with `everything`: all of them) anew, and make the index from the pictures alone."""
         ...
-
-
-def searchable(where: Place, runtime: Runtime, *, create: bool, read_only: bool) -> Backend:
-    """Open a place to be searched by this model. Raises StoreError, and ModelMismatchError if another one made it."""
-    found = place(where)
-    if isinstance(found, Address):
-        from diptych.store.milvus.database import MilvusStore
-
-        return MilvusStore.searchable(found, runtime, create=create, read_only=read_only)
-    from diptych.store.sqlite.backend import Local
-
-    return Local.searchable(found, runtime, create=create, read_only=read_only)
-
-
-def opened(where: Place, *, read_only: bool = False) -> Backend:
-    """Open a place to look after its pictures, whatever model embedded them. Raises StoreError."""
-    found = place(where)
-    if isinstance(found, Address):
-        from diptych.store.milvus.database import MilvusStore
-
-        return MilvusStore.open(found, read_only=read_only)
-    from diptych.store.sqlite.backend import Local
-
-    return Local.open(found, read_only=read_only)

@@ -35,7 +35,10 @@ class Address:
         return self.text
 
 
-def place(where: str | os.PathLike[str] | Address) -> Path | Address:
+Place = str | os.PathLike[str] | Address
+
+
+def place(where: Place) -> Path | Address:
     """The Milvus collection or the folder that is meant. Raises ValueError for an address that is none."""
     if isinstance(where, Address):
         return where

@@ -15,8 +15,8 @@ import numpy as np
 
 from diptych.store.index import cache
 from diptych.store.index.layout import Kind, lists_for, outgrown
+from diptych.store.index.source import Source
 from diptych.store.index.vectors import Vectors, centroids
-from diptych.store.sqlite.database import Store
 
 METRIC = "inner product"
 FORMAT = 2
@@ -51,7 +51,7 @@ class CandidateIndex:
         return len(self._vectors)
 
     @classmethod
-    def open(cls, store: Store, dimension: int, revision: str) -> CandidateIndex:
+    def open(cls, store: Source, dimension: int, revision: str) -> CandidateIndex:
         """The index of a collection: its cache with the newer changes replayed, or rebuilt, which is logged once.
 
         A rebuilt one is exact at first, which takes the least time; see `outgrown`.
@@ -70,7 +70,7 @@ class CandidateIndex:
         return index
 
     @classmethod
-    def rebuilt(cls, store: Store, dimension: int, revision: str) -> CandidateIndex:
+    def rebuilt(cls, store: Source, dimension: int, revision: str) -> CandidateIndex:
         """The index made from the database alone: the same one for the same pictures and the same kind asked for."""
         index = cls(dimension, revision, store.identity)
         index.renew(store)
@@ -85,7 +85,7 @@ class CandidateIndex:
         """Whether `renew` would lay it out otherwise: it has become large or small, or another kind is asked for."""
         return outgrown(len(self), self.kind, self.lists, self.made_for)
 
-    def renew(self, store: Store, *, exact: bool = False) -> None:
+    def renew(self, store: Source, *, exact: bool = False) -> None:
         """Make it from the pictures in the database, laid out for as many as there are, or in one list with `exact`.
 
         Searches and changes go on with what there was until the new one takes its place; both are in memory for that
@@ -108,7 +108,7 @@ class CandidateIndex:
                 self._vectors, self.generation = fresh._vectors, fresh.generation
                 self.made_for, self.recall = len(fresh), recall
 
-    def _empty(self, store: Store) -> Vectors:
+    def _empty(self, store: Source) -> Vectors:
         """Where the pictures in the database are to go: one list, or lists learnt from a sample of them."""
         count = store.count()
         wanted = lists_for(count, self.kind, self.lists)
@@ -123,7 +123,7 @@ class CandidateIndex:
             ]
         return Vectors(self.dimension, centroids(np.stack(sample), wanted) if len(sample) > 1 else None)
 
-    def catch_up(self, store: Store) -> None:
+    def catch_up(self, store: Source) -> None:
         """Replay what changed in the database since `generation`; doing it twice does no harm."""
         with self._changing:
             while changes := store.changes(self.generation, _STEP):
@@ -131,7 +131,7 @@ class CandidateIndex:
                 present = {change.row: change.embedding for change in changes}
                 self._update(present, changes[-1].sequence, store.directory)
 
-    def _difference(self, store: Store) -> str | None:
+    def _difference(self, store: Source) -> str | None:
         """Says where it is not what the database holds; None beside a writer, who has compared it and is further on."""
         count = store.count()
         sequence, stored = store.embedding_checksums()

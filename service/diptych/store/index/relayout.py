@@ -7,7 +7,7 @@ from collections.abc import Callable
 from threading import Lock, Thread
 
 from diptych.store.index.candidates import CandidateIndex
-from diptych.store.sqlite.database import Store
+from diptych.store.index.source import Source
 
 logger = logging.getLogger(__name__)
 
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 class Renewal:
     """A thread that renews an index and calls `save` behind it: `consider` after every change, `close` at the end."""
 
-    def __init__(self, index: CandidateIndex, store: Store, save: Callable[[], None]) -> None:
+    def __init__(self, index: CandidateIndex, store: Source, save: Callable[[], None]) -> None:
         self.index, self.store, self.save = index, store, save
         self._thread: Thread | None = None
         self._over = False

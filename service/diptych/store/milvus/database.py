@@ -12,13 +12,12 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from diptych.errors import ModelMismatchError, NoOriginalsError, StoreError
 from diptych.store.filters import Filter, compiled
-from diptych.store.index.layout import Kind
 from diptych.store.location import REPLACED, Address
 from diptych.store.milvus.client import SECONDS, Server
 from diptych.store.milvus.files import Originals
@@ -26,17 +25,12 @@ from diptych.store.milvus.filters import meets, necessary
 from diptych.store.milvus.rows import Layout
 from diptych.store.milvus.table import MOST, Table, layout_of, make
 from diptych.store.records import NewPicture, Record
-
-if TYPE_CHECKING:
-    from diptych.collection.rebuild import Failure, Rebuilt
-    from diptych.scoring.scorer import Scorer
-    from diptych.store.sqlite.verify import Verdict
-    from diptych_runtime.runtime import Runtime
+from diptych_runtime.runtime import Runtime
 
 logger = logging.getLogger(__name__)
 
 
-class MilvusStore:
+class MilvusDatabase:
     """Pictures on a Milvus server; thread-safe, and any number of processes may use one collection at once."""
 
     folder = None
@@ -259,28 +253,6 @@ class MilvusStore:
             wanted = min(8 * wanted, MOST)
         best = sorted(found, key=lambda id: (-found[id], id))[:count]
         return np.array(best, "<U32"), np.array([found[id] for id in best], np.float32)
-
-    def verify(self) -> Verdict:
-        """Check every record, every stored feature and every kept file."""
-        from diptych.store.milvus.verify import verify
-
-        return verify(self)
-
-    def rebuild(
-        self,
-        scorer: Scorer,
-        *,
-        everything: bool = False,
-        index: Kind | None = None,
-        on_error: Failure | None = None,
-        on_progress: Callable[[int], None] | None = None,
-    ) -> Rebuilt:
-        """Embed damaged pictures (with `everything`: all of them) anew."""
-        from diptych.store.milvus.rebuild import rebuild
-
-        return rebuild(
-            self.address, scorer, everything=everything, index=index, on_error=on_error, on_progress=on_progress
-        )
 
     def _looked_through(self, embedding: np.ndarray, asked: str, where: Filter) -> dict[str, float]:
         """Cosines by id of all pictures that meet a condition, exactly."""

@@ -8,24 +8,20 @@ Both carry the property `diptych.rebuild`; what has such a name without it is so
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from diptych.collection.ingest import BATCH, features
-from diptych.collection.rebuild import Failure, Rebuilt, pixels_of
 from diptych.errors import StoreError
-from diptych.scoring.scorer import Scorer
-from diptych.scoring.threads import each
+from diptych.store.embedder import BATCH, Embedder, OnFailure, OnProgress
 from diptych.store.index.layout import Kind
 from diptych.store.location import REBUILDING, REPLACED, Address
 from diptych.store.milvus.client import SLOW, Server
-from diptych.store.milvus.database import MilvusStore
+from diptych.store.milvus.database import MilvusDatabase
 from diptych.store.milvus.rows import Layout
 from diptych.store.milvus.table import layout_of, make, properties_of
-from diptych.store.milvus.verify import feature_faults
 from diptych.store.records import NewPicture, Record
+from diptych.store.reports import RebuildReport
 from diptych_runtime.errors import PictureError
 
 _MARK = "diptych.rebuild"  # the property, which says what collection it is about
@@ -33,15 +29,15 @@ _MARK = "diptych.rebuild"  # the property, which says what collection it is abou
 
 def rebuild(
     address: Address,
-    scorer: Scorer,
+    embedder: Embedder,
     *,
     everything: bool = False,
     drop: bool = False,
     index: Kind | None = None,
-    on_error: Failure | None = None,
-    on_progress: Callable[[int], None] | None = None,
-) -> Rebuilt:
-    """Bring a collection to the scorer's model and mend what is damaged; may be interrupted and run again.
+    on_error: OnFailure | None = None,
+    on_progress: OnProgress | None = None,
+) -> RebuildReport:
+    """Bring a collection to the embedder's model and mend what is damaged; may be interrupted and run again.
 
     With `drop`, pictures that cannot be read any more are removed; without it they keep a collection from changing its
     model. Raises StoreError.
@@ -50,15 +46,17 @@ def rebuild(
         raise StoreError(f"{address} has the index that Milvus keeps; leave --index out")
     server = Server(address)
     try:
-        work = _Work(server, scorer, drop, on_error or (lambda record, error: None), on_progress or (lambda done: None))
+        work = _Work(
+            server, embedder, drop, on_error or (lambda record, error: None), on_progress or (lambda done: None)
+        )
         _tidy(server, address.collection)
         found = layout_of(server, address.collection)
-        if everything or found != Layout.of(scorer.runtime):
+        if everything or found != Layout.of(embedder.runtime):
             work.replace(address.collection)
         else:
-            work.mend(MilvusStore(server, found, address.collection))
-        count = MilvusStore(server, layout_of(server, address.collection), address.collection).count()
-        return Rebuilt(count, work.embedded, work.failed)
+            work.mend(MilvusDatabase(server, found, address.collection))
+        count = MilvusDatabase(server, layout_of(server, address.collection), address.collection).count()
+        return RebuildReport(count, work.embedded, work.failed)
     finally:
         server.close()
 
@@ -83,28 +81,28 @@ class _Work:
     """One rebuild and how far it is."""
 
     server: Server
-    scorer: Scorer
+    embedder: Embedder
     drop: bool
-    on_error: Failure
-    on_progress: Callable[[int], None]
+    on_error: OnFailure
+    on_progress: OnProgress
     embedded: int = 0
     failed: int = 0
 
-    def mend(self, store: MilvusStore) -> None:
+    def mend(self, store: MilvusDatabase) -> None:
         """Give the damaged pictures of a collection their features again."""
         rows = (row for row in store.table.scan(store.layout.fields) if self._readable(store, row))
-        damaged = (store.layout.record(row) for row in rows if feature_faults(store, row))
+        damaged = (store.layout.record(row) for row in rows if store.layout.faults(row))
         while records := list(islice(damaged, BATCH)):
             self._embed(store, store, records)
 
     def replace(self, name: str) -> None:
-        """Put a collection of the scorer's model in the place of another; the old one goes last."""
-        new, old, wanted = f"{name}{REBUILDING}", f"{name}{REPLACED}", Layout.of(self.scorer.runtime)
+        """Put a collection of the embedder's model in the place of another; the old one goes last."""
+        new, old, wanted = f"{name}{REBUILDING}", f"{name}{REPLACED}", Layout.of(self.embedder.runtime)
         if new in self.server.names() and layout_of(self.server, new) != wanted:
             self.server.call("drop_collection", new, timeout=SLOW)
         make(self.server, new, wanted, {_MARK: name})
-        target = MilvusStore(self.server, wanted, new)
-        source = MilvusStore(self.server, layout_of(self.server, name), name)
+        target = MilvusDatabase(self.server, wanted, new)
+        source = MilvusDatabase(self.server, layout_of(self.server, name), name)
         self._fill(source, target)
         if self.failed and not self.drop:
             return
@@ -120,7 +118,7 @@ class _Work:
         self.server.call("load_collection", name, timeout=SLOW)
         self.server.call("drop_collection", old, timeout=SLOW)
 
-    def _fill(self, source: MilvusStore, target: MilvusStore) -> None:
+    def _fill(self, source: MilvusDatabase, target: MilvusDatabase) -> None:
         """Embed what the source has and the target has not, and say of the others what the source says now."""
         rows = (row for row in source.table.scan(["record"], step=4 * BATCH) if self._readable(source, row))
         records = map(source.layout.record, rows)
@@ -130,40 +128,38 @@ class _Work:
             old = target.layout.revision
             self._correct(target, [r for r in batch if r.id in there and there[r.id] != replace(r, revision=old)])
 
-    def _correct(self, target: MilvusStore, records: list[Record]) -> None:
+    def _correct(self, target: MilvusDatabase, records: list[Record]) -> None:
         """Write records anew beside the features, which are the same: an id is a digest of the content."""
         now = {record.id: record for record in records}
         rows = target.table.rows(list(now), target.layout.fields)
         target.table.write([target.layout.changed(row, **_facts(now[row["id"]])) for row in rows])
 
-    def _forget(self, source: MilvusStore, target: MilvusStore) -> None:
+    def _forget(self, source: MilvusDatabase, target: MilvusDatabase) -> None:
         """Remove from the target what was removed from the source meanwhile."""
         ids = (row["id"] for row in target.table.scan([], step=4096))
         while batch := list(islice(ids, 1000)):
             there = source.known(batch)
             target.remove([id for id in batch if id not in there])
 
-    def _embed(self, source: MilvusStore, target: MilvusStore, records: list[Record]) -> None:
-        contents = each(lambda record: pixels_of(source, record, self.scorer), records, self.scorer.runtime.threads)
+    def _embed(self, source: MilvusDatabase, target: MilvusDatabase, records: list[Record]) -> None:
         good = []
-        for record, content in zip(records, contents, strict=True):
-            if isinstance(content, PictureError):
-                self._refuse(source, record, content)
+        for record, made in zip(records, self.embedder(source, records), strict=True):
+            if isinstance(made, PictureError):
+                self._refuse(source, record, made)
             else:
-                good.append((record, content))
-        made = features([pixels for _, pixels in good], self.scorer)
-        target.table.write([self._row(target, record, *pair) for (record, _), pair in zip(good, made, strict=True)])
+                good.append(self._row(target, record, *made))
+        target.table.write(good)
         self.embedded += len(good)
         self.on_progress(len(records))
 
-    def _row(self, target: MilvusStore, record: Record, embedding: bytes, tokens: bytes) -> dict[str, Any]:
+    def _row(self, target: MilvusDatabase, record: Record, embedding: bytes, tokens: bytes) -> dict[str, Any]:
         facts = {name: value for name, value in _facts(record).items() if name not in ("added", "kept")}
         data = b"" if record.bytes_kept else None  # that there are some is all a row says of them
         revision = target.layout.revision
         picture = NewPicture(**facts, revision=revision, embedding=embedding, tokens=tokens, data=data)
         return target.layout.row(picture, record.added)
 
-    def _readable(self, store: MilvusStore, row: dict[str, Any]) -> bool:
+    def _readable(self, store: MilvusDatabase, row: dict[str, Any]) -> bool:
         """Whether a record is whole; one that is not cannot be mended, only removed."""
         try:
             store.layout.record(row)
@@ -173,7 +169,7 @@ class _Work:
             return False
         return True
 
-    def _refuse(self, store: MilvusStore, record: Record, error: Exception) -> None:
+    def _refuse(self, store: MilvusDatabase, record: Record, error: Exception) -> None:
         self.failed += 1
         self.on_error(record, error)
         if self.drop:

@@ -84,6 +84,18 @@ class Layout:
         tokens = "".join(row[part] for part in self.parts)
         return self._row(self.facts(row) | facts, np.asarray(row[self.vector], "<f4"), tokens)
 
+    def faults(self, row: Mapping[str, Any]) -> list[str]:
+        """What is wrong with the embedding and the tokens of a row whose record is whole."""
+        try:
+            embedding, tokens = self.embedding(row), self.tokens(row)
+        except StoreError as fault:
+            return [str(fault)]
+        norm = float(np.linalg.norm(np.frombuffer(embedding, "<f4")))
+        faults = [] if abs(norm - 1.0) < 1e-3 else [f"its embedding has the length {norm:.4g}, expected 1"]
+        if not np.isfinite(np.frombuffer(tokens, "<f2")).all():
+            faults.append("its tokens are not finite")
+        return faults
+
     def _row(self, facts: dict[str, Any], embedding: np.ndarray, tokens: str) -> dict[str, Any]:
         text = json.dumps(facts, ensure_ascii=False)
         record, asked = f"{zlib.crc32(text.encode()):08x}{text}", facets(facts["metadata"])

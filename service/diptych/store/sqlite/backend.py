@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -12,20 +12,22 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from diptych.collection.rebuild import Failure, Rebuilt, reembed
 from diptych.errors import ModelMismatchError, StoreError
+from diptych.store.embedder import Embedder, OnFailure, OnProgress
 from diptych.store.filters import Filter
 from diptych.store.index import cache
 from diptych.store.index.candidates import CandidateIndex
 from diptych.store.index.layout import Kind
 from diptych.store.index.relayout import Renewal
-from diptych.store.records import JOINED, NewPicture, checked, damaged
+from diptych.store.records import NewPicture
+from diptych.store.reports import RebuildReport, VerifyReport
 from diptych.store.sqlite.database import MEND, Store
-from diptych.store.sqlite.verify import Verdict, verify
+from diptych.store.sqlite.rebuild import reembed
+from diptych.store.sqlite.rows import JOINED, checked, damaged
+from diptych.store.sqlite.verify import verify
 from diptych_runtime.atomic import disk_bytes
 
 if TYPE_CHECKING:
-    from diptych.scoring.scorer import Scorer
     from diptych_runtime.runtime import Runtime
 
 _SAVE_AFTER = 1024
@@ -186,22 +188,22 @@ class Local(Store):
     def check_keeping(self) -> None:
         """The database takes files, too."""
 
-    def verify(self) -> Verdict:
+    def verify(self) -> VerifyReport:
         """Check the database, every stored feature and the index cache."""
         return verify(self)
 
     def rebuild(
         self,
-        scorer: Scorer,
+        embedder: Embedder,
         *,
         everything: bool = False,
         index: Kind | None = None,
-        on_error: Failure | None = None,
-        on_progress: Callable[[int], None] | None = None,
-    ) -> Rebuilt:
+        on_error: OnFailure | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> RebuildReport:
         """Embed damaged pictures (with `everything`: all of them) anew, and make the index from the database alone."""
         with self.changing:
-            report = reembed(self, scorer, everything=everything, on_error=on_error, on_progress=on_progress)
+            report = reembed(self, embedder, everything=everything, on_error=on_error, on_progress=on_progress)
             if index is not None:
                 self.set_index_kind(index)
             self.index.renew(self)

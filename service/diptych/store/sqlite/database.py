@@ -17,7 +17,8 @@ from diptych.errors import StoreError, UnknownPictureError
 from diptych.store.filters import Filter, compiled
 from diptych.store.index.layout import KINDS, Kind
 from diptych.store.lock import LOCK, WriterLock
-from diptych.store.records import COLUMNS, FEATURES, JOINED, Change, NewPicture, Record, checked, damaged, record
+from diptych.store.records import Change, NewPicture, Record
+from diptych.store.sqlite.rows import COLUMNS, FEATURES, JOINED, checked, damaged, record
 from diptych.store.sqlite.schema import DATABASE, DIGESTS, checksum, connect, missing, prepare
 from diptych_runtime.atomic import disk_bytes, sync_folder
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,31 +13,14 @@ from diptych.pictures.content import picture_id
 from diptych.store.index import cache
 from diptych.store.index.candidates import different, foreign
 from diptych.store.index.vectors import RECALL
+from diptych.store.reports import VerifyReport
 from diptych.store.sqlite.database import Store
 
 _STEP = 256
 _LOW = RECALL - 0.02
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What was looked at and what is wrong; `remarks` are no damage (a file moved away, a cache behind).
-
-    `recall` is measured: the share of the exact 100 candidates that the index in the cache gives; None without one.
-    """
-
-    pictures: int
-    problems: list[str]
-    remarks: list[str]
-    recall: float | None = None
-
-    @property
-    def healthy(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.problems
-
-
-def verify(store: Store) -> Verdict:
+def verify(store: Store) -> VerifyReport:
     """Check a collection without a model and without changing anything; reads the whole database."""
     problems: list[str] = []
     pictures = missing = 0
@@ -54,7 +36,7 @@ def verify(store: Store) -> Verdict:
                 problems += [f"picture {row['id']}: {text}" for text in _faults(row)]
                 missing += row["bytes"] is None and (row["path"] is None or not Path(row["path"]).is_file())
     except StoreError as error:  # a database too broken to be read to its end
-        return Verdict(pictures, [*problems, f"database: {error.__cause__ or error}"], [])
+        return VerifyReport(pictures, [*problems, f"database: {error.__cause__ or error}"], [])
     if len(sizes) > 1:
         problems.append(f"features of different sizes: {dict(sizes)}; `diptych index rebuild` makes them anew")
     remarks = []
@@ -79,7 +61,7 @@ def verify(store: Store) -> Verdict:
         remarks.append(f"index cache: {now - manifest['generation']} changes behind; they are replayed")
     elif recall is not None and recall < _LOW:
         remarks.append(f"index: finds {recall:.1%} of the exact candidates; `diptych index rebuild` lays it out anew")
-    return Verdict(pictures, problems, remarks, recall)
+    return VerifyReport(pictures, problems, remarks, recall)
 
 
 def _replayed(store: Store, generation: int) -> set[int]:

@@ -14,8 +14,8 @@ from diptych import Collection
 from diptych.errors import ModelMismatchError, StoreError, UnreachableError
 from diptych.scoring.scorer import Scorer
 from diptych.store.location import Address, place
+from diptych.store.milvus.backend import MilvusStore
 from diptych.store.milvus.client import Server
-from diptych.store.milvus.database import MilvusStore
 
 
 def test_without_the_package_the_error_has_the_line_that_installs_it(monkeypatch, scorer):
@@ -129,7 +129,7 @@ def test_another_model_embeds_all_anew_beside_it_and_what_was_left_running_gives
 def test_a_rebuild_that_ends_while_the_names_change_is_taken_up_by_the_next(
     address, scorer, gallery, other_artifact, monkeypatch, at
 ):
-    from diptych.store.milvus.rebuild import rebuild
+    from diptych.collection.rebuild import rebuild
 
     found = place(address)
     with Collection.open(address, scorer, create=True) as collection:
@@ -161,7 +161,7 @@ def test_a_rebuild_that_ends_while_the_names_change_is_taken_up_by_the_next(
 def test_a_rebuild_touches_no_collection_that_only_has_a_name_of_its_own(
     address, scorer, photo_bytes, other_artifact, ending
 ):
-    from diptych.store.milvus.rebuild import rebuild
+    from diptych.collection.rebuild import rebuild
     from diptych.store.milvus.table import layout_of, make
 
     found = place(address)
@@ -184,7 +184,7 @@ def test_what_changes_while_all_is_embedded_anew_is_as_it_was_last(
     address, scorer, photo_bytes, other_artifact, monkeypatch, ends_between
 ):
     """Removed and added again, completed, added and removed, between the first filling and the change of names."""
-    from diptych.store.milvus.rebuild import rebuild
+    from diptych.collection.rebuild import rebuild
 
     found = place(address)
     assert isinstance(found, Address)

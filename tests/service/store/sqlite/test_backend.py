@@ -3,14 +3,14 @@
 import pytest
 
 from diptych.errors import StoreError
-from diptych.store.backend import opened
+from diptych.store.open import open_store
 from diptych.store.sqlite.backend import Local
 
 
 def test_opened_without_a_model_it_is_looked_after_and_not_searched(collection):
     ids = [record.id for record in collection.list()]
     collection.close()
-    with opened(collection.directory) as store:
+    with open_store(collection.directory) as store:
         assert isinstance(store, Local)
         assert store.remove(ids[:1]) == [True]
         assert store.verify().healthy
@@ -22,7 +22,7 @@ def test_opened_without_a_model_it_is_looked_after_and_not_searched(collection):
 def test_what_was_removed_without_a_model_is_found_no_more(collection, scorer, gallery):
     (match,) = collection.search(gallery / "01.jpg", top=1, candidates=0).matches
     collection.close()
-    with opened(collection.directory) as store:
+    with open_store(collection.directory) as store:
         store.remove([match.id])
     with Local.searchable(collection.directory, scorer.runtime) as store:
         assert store.indexed()[0] == 11

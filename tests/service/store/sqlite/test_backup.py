@@ -15,7 +15,6 @@ import pytest
 
 from diptych import Collection
 from diptych.errors import StoreError
-from diptych.store.backend import opened
 from diptych.store.records import NewPicture
 from diptych.store.sqlite import backup as archive
 from diptych.store.sqlite.backend import Local
@@ -132,7 +131,7 @@ def test_an_older_database_copied_beside_a_newer_index_is_told_apart_when_number
     generation, count = collection.index.generation, len(collection)
     collection.close()
     shutil.copy(older.folder / DATABASE, collection.directory / DATABASE)
-    with opened(collection.directory) as store:
+    with open_store(collection.directory) as store:
         store.remove([store.page(2)[1].id])
         store.remove([store.page(2)[1].id])
         meet_again(store, generation)
@@ -176,7 +175,7 @@ def test_a_backup_is_restored_into_a_new_folder_and_never_over_itself_nor_under_
             restore(copy, older.folder)
         with pytest.raises(StoreError, match="is being written by process"):
             restore(copy, collection.directory, replace=True)
-    with opened(tmp_path / "new", read_only=True) as store, opened(older.folder, read_only=True) as copy:
+    with open_store(tmp_path / "new", read_only=True) as store, open_store(older.folder, read_only=True) as copy:
         assert store.page(99) == copy.page(99)
         assert store.identity != copy.identity
 
@@ -185,7 +184,7 @@ def test_a_damaged_backup_and_a_restore_that_is_broken_off_leave_the_collection_
     collection, older, tmp_path, monkeypatch
 ):
     collection.close()
-    before = [record.id for record in opened(collection.directory, read_only=True).page(99)]
+    before = [record.id for record in open_store(collection.directory, read_only=True).page(99)]
 
     def interrupt(done: int, total: int) -> None:
         raise KeyboardInterrupt
@@ -197,7 +196,7 @@ def test_a_damaged_backup_and_a_restore_that_is_broken_off_leave_the_collection_
         monkeypatch.setattr(Store, "damage", lambda store: ["page 7 is torn"])
         with pytest.raises(StoreError, match=r"is damaged \(page 7 is torn\); nothing was changed"):
             restore(copy, collection.directory, replace=True)
-    with opened(collection.directory, read_only=True) as store:
+    with open_store(collection.directory, read_only=True) as store:
         assert [record.id for record in store.page(99)] == before
 
 

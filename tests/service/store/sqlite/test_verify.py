@@ -7,9 +7,10 @@ import pytest
 
 from diptych.store.index.cache import MANIFEST, digest
 from diptych.store.index.vectors import Vectors
+from diptych.store.reports import VerifyReport
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import checksum
-from diptych.store.sqlite.verify import Verdict, verify
+from diptych.store.sqlite.verify import verify
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def infinite(store: Store) -> bytes:
 
 def test_a_whole_collection_has_neither_problems_nor_remarks_and_is_not_changed_by_looking(store):
     before = {path.name: path.read_bytes() for path in store.directory.iterdir() if path.suffix in (".faiss", ".json")}
-    assert verify(store) == Verdict(12, [], [])
+    assert verify(store) == VerifyReport(12, [], [])
     assert before == {name: (store.directory / name).read_bytes() for name in before}
 
 

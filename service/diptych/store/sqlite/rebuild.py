@@ -1,0 +1,100 @@
+"""Embedding the pictures of a folder anew, after a change of model or damage."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from diptych.errors import StoreError
+from diptych.store.embedder import BATCH, Embedder, OnFailure, OnProgress
+from diptych.store.index.candidates import CandidateIndex
+from diptych.store.index.layout import Kind
+from diptych.store.reports import RebuildReport
+from diptych.store.sqlite.database import Store
+from diptych_runtime.errors import PictureError
+
+
+def rebuild(
+    directory: Path,
+    embedder: Embedder,
+    *,
+    everything: bool = False,
+    drop: bool = False,
+    index: Kind | None = None,
+    on_error: OnFailure | None = None,
+    on_progress: OnProgress | None = None,
+) -> RebuildReport:
+    """Bring the collection in a folder to the embedder's model, mend what is damaged and write its index anew.
+
+    May be interrupted and run again. With `drop`, pictures that cannot be read any more are removed; `index` is the
+    index's kind from now on. Raises StoreError.
+    """
+    with _past_mending(directory), Store.open(directory) as store:
+        report = reembed(store, embedder, everything=everything, drop=drop, on_error=on_error, on_progress=on_progress)
+        report = replace(report, mended=_mended(store))
+        runtime = embedder.runtime
+        if index is not None:
+            store.set_index_kind(index)
+        CandidateIndex.rebuilt(store, runtime.embedding_dim, runtime.revision).save(store.directory)
+    return report
+
+
+def reembed(
+    store: Store,
+    embedder: Embedder,
+    *,
+    everything: bool = False,
+    drop: bool = False,
+    on_error: OnFailure | None = None,
+    on_progress: OnProgress | None = None,
+) -> RebuildReport:
+    """Give every picture of another revision, or of a wrong size, features of the embedder's model, batch by batch."""
+    runtime = embedder.runtime
+    n, m, d = runtime.token_shape
+    # A revision that no model has makes every picture out of date.
+    revision, sizes = ("" if everything else runtime.revision), (4 * runtime.embedding_dim, 2 * n * m * d)
+    after = embedded = failed = 0
+    while found := store.outdated(revision, sizes, after, BATCH):
+        after = found[-1][0]
+        records = [record for _, record in found]
+        good = []
+        for record, made in zip(records, embedder(store, records), strict=True):
+            if isinstance(made, PictureError):
+                failed += 1
+                if on_error is not None:
+                    on_error(record, made)
+                if drop:
+                    store.remove([record.id])
+            else:
+                good.append((record.id, *made))
+        store.replace_features(good, runtime.revision)
+        embedded += len(good)
+        if on_progress is not None:
+            on_progress(len(found))
+    return RebuildReport(store.count(), embedded, failed)
+
+
+@contextmanager
+def _past_mending(directory: Path) -> Iterator[None]:
+    """Says what is left to do with a database that SQLite cannot read."""
+    try:
+        yield
+    except StoreError as error:
+        if type(error.__cause__) is not sqlite3.DatabaseError:  # what is a subclass is no damage: a full disk, for one
+            raise
+        raise StoreError(
+            f"{directory}: {error.__cause__}; this cannot be mended. Restore a backup, or add the pictures to a new "
+            f"collection; `diptych index export --store {directory}` lists those that can still be read"
+        ) from error
+
+
+def _mended(store: Store) -> bool:
+    """Write a database that SQLite finds damaged anew from what can be read of it; False if it was whole."""
+    if not store.damage():
+        return False
+    with store.reading() as connection:
+        connection.execute("VACUUM")
+    return True

@@ -1,0 +1,49 @@
+"""Rows of the database as records, each checked against the checksums it was written with."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+from diptych.errors import StoreError
+from diptych.store.records import Record
+from diptych.store.sqlite.schema import FACTS, checksum
+
+COLUMNS = (
+    "row, id, sha256, p.path, media_type, width, height, metadata, p.revision, added, bytes IS NOT NULL AS kept,"
+    f" d.facts IS {FACTS} AND d.path IS crc32(p.path) AND d.revision IS crc32(p.revision) AS whole"
+)
+FEATURES = (
+    f"row, id, sha256, p.path, p.embedding, p.tokens, bytes, d.facts IS {FACTS} AND d.path IS crc32(p.path)"
+    " AND d.revision IS crc32(p.revision) AS record_whole,"
+    " d.embedding IS crc32(p.embedding) AND d.tokens IS crc32(p.tokens) AS features_whole"
+)
+JOINED = "pictures p LEFT JOIN digests d USING (row)"
+
+
+def record(row: sqlite3.Row) -> Record:
+    """The record in a row selected with `COLUMNS` from `JOINED`. Raises StoreError if it is not as it was written."""
+    if not row["whole"]:
+        raise damaged(row["row"], "record", f"remove the picture {row['id']} and add it again")
+    return Record(
+        id=row["id"],
+        path=row["path"],
+        metadata=json.loads(row["metadata"]),
+        width=row["width"],
+        height=row["height"],
+        bytes_kept=bool(row["kept"]),
+        added=row["added"],
+        media_type=row["media_type"],
+        sha256=row["sha256"],
+        revision=row["revision"],
+    )
+
+
+def checked(embedding: bytes | None, digest: int | None) -> bytes | None:
+    """An embedding with its checksum, empty if it has another; None stays None."""
+    return embedding if embedding is None or checksum(embedding) == digest else b""
+
+
+def damaged(row: int, what: str, remedy: str) -> StoreError:
+    """The error for a part of a row that has not the checksum it was written with."""
+    return StoreError(f"row {row} of the collection is damaged: its {what} has another checksum; {remedy}")
