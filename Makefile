@@ -55,9 +55,10 @@ test: ## everything that must hold before a change is taken: lint, types, tests;
 	$(MAKE) --no-print-directory lint && $(TOOLS)/bin/pytest -m "not slow" $(ARGS) && \
 	echo "make test: set-up $$((ready - begun)) s, checks and tests $$(($$(date +%s) - ready)) s"
 
-lint: $(TOOLS)/installed ## ruff and pyright
+lint: $(TOOLS)/installed ## ruff, the arrows between packages and floors (import-linter), pyright
 	@$(TOOLS)/bin/ruff check .
 	@$(TOOLS)/bin/ruff format --check .
+	@$(TOOLS)/bin/lint-imports --no-logo --no-cache
 	@$(TOOLS)/bin/pyright --pythonpath $(TOOLS)/bin/python
 
 format: $(TOOLS)/installed ## put the code into its form

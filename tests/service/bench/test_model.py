@@ -1,10 +1,8 @@
-import json
 import re
 
 import pytest
 
 from diptych.bench.model import PEERS, REQUESTS, measure, peak_memory, text
-from diptych.cli.main import main
 from diptych.errors import BenchError
 
 
@@ -43,15 +41,6 @@ def test_too_few_rounds_and_unknown_peers_are_refused(scorer) -> None:
         measure(scorer, rounds=2)
     with pytest.raises(BenchError, match="no peer is called 'clip'; known are vit-s16"):
         measure(scorer, peers=["clip"])
-
-
-def test_the_command_prints_one_json_document_and_leaves_its_subjects_alone(artifact, capsys) -> None:
-    assert main(["bench", "--model", str(artifact), "--rounds", "3", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["model"] == "tiny"
-    with pytest.raises(SystemExit) as stop:
-        main(["bench", "operators", "--help"])
-    assert stop.value.code == 0
-    assert "MSAC" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 import csv
 import hashlib
-import json
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 from PIL import Image
 
 from diptych.bench.demo.collection import draw_collection
-from diptych.cli.main import main
 from diptych_runtime.errors import DiptychError
 
 COUNT = 40
@@ -119,11 +117,3 @@ def test_drawing_again_into_its_own_folder_goes_on_where_it_was_interrupted(tmp_
     next((tmp_path / "photos").iterdir()).unlink()
     draw_collection(tmp_path, count=3)
     assert digests(tmp_path) == before
-
-
-def test_the_command_draws_and_names_the_places(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", str(tmp_path / "demo"), "--count", "2", "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert printed["count"] == 2
-    assert len(list(Path(printed["photos"]).iterdir())) == 2
-    assert Path(printed["truth"]).is_file()

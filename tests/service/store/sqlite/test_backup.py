@@ -15,6 +15,7 @@ import pytest
 
 from diptych import Collection
 from diptych.errors import StoreError
+from diptych.store.open import open_store
 from diptych.store.records import NewPicture
 from diptych.store.sqlite import backup as archive
 from diptych.store.sqlite.backend import Local
