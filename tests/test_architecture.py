@@ -1,4 +1,4 @@
-"""The manners of the files, read from the source; the arrows between them are contracts (import-linter, pyproject.toml)."""
+"""The manners of the files, read from the source; the arrows between them are contracts (`[tool.importlinter]`)."""
 
 import ast
 import os
