@@ -96,7 +96,7 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
         redoc_url=None,
         telemetry=_TELEMETRY,
     )
-    app.state.context = context
+    app.state.context, app.state.inlet = context, inlet
     app.add_middleware(Edge, inlet=inlet, keys=settings.keys, hosts=settings.hosts, metrics=metrics)
     install_handlers(app)
     for part in (pairs, search, duplicates, images, collections, status):

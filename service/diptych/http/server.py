@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from diptych.errors import SettingsError
 from diptych.scoring.watchdog import CLOCK
@@ -81,21 +81,34 @@ def run(app: FastAPI, sockets: list[socket.socket], settings: Settings) -> None:
     """Serve until SIGINT or SIGTERM; what is being answered then is answered."""
     import uvicorn
 
+    from diptych.http.connections import Connections, Failures, allowed
+
     class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            """What cannot be accepted is logged as `Failures` says."""
+            asyncio.get_running_loop().set_exception_handler(Failures())
+            await super().startup(sockets)
+
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             """After SIGTERM it first says for a while that it will end, for others to turn elsewhere."""
             context = app.state.context
             if sig == signal.SIGTERM and settings.drain_seconds and not context.work.draining:
                 logger.info("SIGTERM: ending in %g s", settings.drain_seconds)
                 context.work.draining = True
-                asyncio.get_running_loop().call_later(settings.drain_seconds, super().handle_exit, sig, frame)
+                asyncio.get_running_loop().call_later(settings.drain_seconds, self._end, sig, frame)
                 return
+            self._end(sig, frame)
+
+        def _end(self, sig: int, frame: FrameType | None) -> None:
+            """Take and read no more requests."""
+            asyncio.get_running_loop().call_soon_threadsafe(app.state.inlet.end)
             super().handle_exit(sig, frame)
 
     sys.setswitchinterval(SWITCH)
     # Uvicorn ends by giving itself the signal again: the collection must be closed then, and the exit code be 0.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False)
+    accept = Connections(allowed()).accept
+    config = uvicorn.Config(app, http=cast(Any, accept), log_config=None, access_log=False, server_header=False)
     config.timeout_graceful_shutdown = round(settings.seconds)
     watch = threading.Thread(target=_end_when_stuck, args=(app, settings.stuck_seconds), daemon=True)
     watch.start()

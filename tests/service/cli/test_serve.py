@@ -198,6 +198,26 @@ def test_what_is_being_scored_when_it_is_told_to_end_is_answered_first(artifact,
         assert process.wait(timeout=30) == 0
 
 
+def test_a_slow_body_is_refused_when_it_is_told_to_end_and_keeps_nobody(artifact, port, spawn, environment):
+    environment["DIPTYCH_DRAIN_SECONDS"] = "1"
+    process = spawn("serve", "--port", port, "--model", artifact, "--threads", 1)
+    until_ready(f"http://127.0.0.1:{port}", process)
+    head = "POST /v1/score HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as line:
+        line.sendall(head.encode() + b"{")
+        time.sleep(0.5)
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        answer = b""
+        while data := line.recv(65536):
+            answer += data
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert b'"code":"draining"' in answer
+        assert b"1 bytes of the body had come" in answer
+        assert process.wait(timeout=30) == 0
+    assert 1 <= time.monotonic() - began < 10
+
+
 def test_the_log_has_a_line_for_every_answer_with_its_id_and_key(artifact, port, spawn, environment):
     secret, key = new_key("alice", "read")
     environment |= {"DIPTYCH_LOG": "json", "DIPTYCH_KEYS": written(key)}

@@ -21,62 +21,97 @@ class Inlet:
 
     def __init__(self, each: int, all: int, seconds: float) -> None:
         self.each, self.all, self.seconds = each, all, seconds
-        self.held = 0
+        self.held, self.ending = 0, False
+        self._reading = set[anyio.CancelScope]()
 
     @contextmanager
-    def bounded(self, headers: Headers, receive: Receive) -> Iterator[Receive]:
-        """A `receive` for one request with these headers; it raises HTTPException: 408, 413 or 429."""
-        announced = headers.get("content-length", "")
-        expected = int(announced) if announced.isdecimal() else 0
-        end: float | None = None
-        taken, whole = 0, False
-
-        async def receive_bounded() -> Message:
-            nonlocal end, taken, whole
-            if whole:
-                return await receive()
-            if end is None:
-                end = time.monotonic() + self.seconds
-                if expected > self.each:
-                    raise self._too_large(f"{expected:,} bytes")
-                if self.held and self.held + expected > self.all:
-                    raise self._full()
+    def reading(self, end: float) -> Iterator[anyio.CancelScope]:
+        """A scope that is cancelled at this monotonic time, or at the `end` of all."""
+        with anyio.move_on_after(0 if self.ending else max(0.0, end - time.monotonic())) as scope:
+            self._reading.add(scope)
             try:
-                with anyio.fail_after(end - time.monotonic()):
-                    message = await receive()
-            except TimeoutError:
-                raise self._too_slow(taken) from None
-            size = len(message.get("body", b""))
-            taken += size
-            self.held += size
-            if taken > self.each:
-                raise self._too_large(f"more than {taken - 1:,} bytes")
-            if self.held > max(self.all, taken):
-                raise self._full()
-            whole = not message.get("more_body", False)
-            return message
+                yield scope
+            finally:
+                self._reading.discard(scope)
 
+    @contextmanager
+    def bounded(self, headers: Headers, receive: Receive) -> Iterator[Body]:
+        """The `receive` of one request with these headers."""
+        body = Body(self, headers, receive)
         try:
-            yield receive_bounded
+            yield body
         finally:
-            self.held -= taken
+            self.held -= body.taken
+
+    def end(self) -> None:
+        """Read no more of any body: the process ends, and who is slow would keep it from that."""
+        self.ending = True
+        for scope in self._reading:
+            scope.cancel()
+
+
+class Body:
+    """The body of one request, as an ASGI `receive`.
+
+    It raises HTTPException: 408, 413, 429 or, when the service ends, 503.
+    """
+
+    def __init__(self, inlet: Inlet, headers: Headers, receive: Receive) -> None:
+        announced = headers.get("content-length", "")
+        self._inlet, self._receive = inlet, receive
+        self._expected = int(announced) if announced.isdecimal() else 0
+        self._end: float | None = None
+        self._announced = self._expected > 0 or "transfer-encoding" in headers
+        self._whole = False
+        self.taken = 0
+
+    @property
+    def left(self) -> bool:
+        """Whether there is more of it, as far as is known."""
+        return not self._whole and (self._announced or self.taken > 0)
+
+    async def __call__(self) -> Message:
+        """The next message."""
+        inlet = self._inlet
+        if self._end is None:
+            self._end = time.monotonic() + inlet.seconds
+            if self._expected > inlet.each:
+                raise self._too_large(f"{self._expected:,} bytes")
+            if inlet.held and inlet.held + self._expected > inlet.all:
+                raise self._full()
+        if self._whole:
+            return await self._receive()
+        with inlet.reading(self._end) as scope:
+            message = await self._receive()
+        if scope.cancelled_caught:
+            raise self._ending() if inlet.ending else self._too_slow()
+        size = len(message.get("body", b""))
+        self.taken += size
+        inlet.held += size
+        if self.taken > inlet.each:
+            raise self._too_large(f"more than {self.taken - 1:,} bytes")
+        if inlet.held > max(inlet.all, self.taken):
+            raise self._full()
+        self._whole = not message.get("more_body", False)
+        return message
 
     def _too_large(self, size: str) -> HTTPException:
-        text = f"The body has {size}; at most {self.each:,} are allowed. Send fewer or smaller pictures."
-        return _refusal(413, text)
+        text = f"The body has {size}; at most {self._inlet.each:,} are allowed. Send fewer or smaller pictures."
+        return HTTPException(413, text)
 
-    def _too_slow(self, taken: int) -> HTTPException:
+    def _too_slow(self) -> HTTPException:
         text = (
-            f"Of the body {taken:,} bytes came in {self.seconds:g} s, which is as long as it may take; send fewer or "
-            "smaller pictures at once, or over a faster line."
+            f"Of the body {self.taken:,} bytes came in {self._inlet.seconds:g} s, which is as long as it may take; "
+            "send fewer or smaller pictures at once, or over a faster line."
         )
-        return _refusal(408, text)
+        return HTTPException(408, text)
 
     def _full(self) -> HTTPException:
-        text = f"Requests that are being answered hold {self.held:,} of {self.all:,} bytes; try again in 1 s."
-        return _refusal(429, text, {"Retry-After": "1"})
+        text = (
+            f"Requests that are being answered hold {self._inlet.held:,} of {self._inlet.all:,} bytes; "
+            "try again in 1 s."
+        )
+        return HTTPException(429, text, {"Retry-After": "1"})
 
-
-def _refusal(status: int, text: str, headers: dict[str, str] | None = None) -> HTTPException:
-    # What is left of the body is not read, so the connection is of no more use.
-    return HTTPException(status, text, headers={"Connection": "close", **(headers or {})})
+    def _ending(self) -> HTTPException:
+        return HTTPException(503, f"The service ends; {self.taken:,} bytes of the body had come. Ask another one.")

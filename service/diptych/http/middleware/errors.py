@@ -41,6 +41,7 @@ _CODES = {
     413: "body_too_large",
     415: "unsupported_media_type",
     429: "overloaded",
+    503: "draining",
 }
 _COLLECTIONS = {
     UnknownCollectionError: 404,

@@ -83,21 +83,23 @@ class Edge:
                 outgoing = MutableHeaders(scope=message)
                 self._note(scope, message["status"], outgoing.get(ERROR_CODE), time.perf_counter() - began)
                 outgoing["X-Request-ID"] = request_id
+                if body.left:  # which is not read any more
+                    outgoing["Connection"] = "close"
                 for name, value in _SAFETY.items():
                     outgoing.setdefault(name, value)
             await send(message)
 
-        if scope["path"] not in OPEN and (refusal := self._refusal(scope, headers)) is not None:
-            await refusal(scope, receive, send_marked)
-            return
-        try:
-            with self.inlet.bounded(headers, receive) as bounded:
-                await self.app(scope, bounded, send_marked)
-        except Exception:
-            logger.exception("request %s failed", request_id)
-            if started:
-                raise
-            await internal_error(request_id)(scope, receive, send_marked)
+        with self.inlet.bounded(headers, receive) as body:
+            if scope["path"] not in OPEN and (refusal := self._refusal(scope, headers)) is not None:
+                await refusal(scope, body, send_marked)
+                return
+            try:
+                await self.app(scope, body, send_marked)
+            except Exception:
+                logger.exception("request %s failed", request_id)
+                if started:
+                    raise
+                await internal_error(request_id)(scope, body, send_marked)
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         """The answer to who may not ask, or not from where the request came; sets the key of who may."""

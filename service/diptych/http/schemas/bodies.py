@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,6 +24,8 @@ FormModel = TypeVar("FormModel", bound=BaseModel)
 _JSON, _FORM = "application/json", "multipart/form-data"
 # Lists, objects and commas that a picture may come with; 8 is the most that any of its forms has.
 _MARKS = 16
+# A text of so many bytes and marks is read in less than the two milliseconds that another thread would be waited for.
+_SHORT, _FEW = 2**20, 1000
 
 
 async def require_json(request: Request) -> None:
@@ -35,17 +38,26 @@ async def read_body(
 ) -> JsonModel | FormModel:
     """The checked body: a `from_json`, or a `from_form` of the fields and at most `pictures` files of a form.
 
-    What a form must have are its files. It is checked where `parsing` has a thread for it.
+    What a form must have are its files. What takes long to check is, where `parsing` has a thread for it.
     """
     if _declared(request, _JSON, _FORM) == _JSON:
         return await read_json(request, from_json, pictures, parsing)
     fields = await _form(request, from_form, pictures)
-    return await parsing.run(partial(_checked_form, from_form, fields, pictures), request)
+    text = "".join(value for value in fields.values() if isinstance(value, str)).encode()
+    return await _aside(partial(_checked_form, from_form, fields, text, pictures), text, request, parsing)
 
 
 async def read_json(request: Request, model: type[JsonModel], pictures: int, parsing: Work) -> JsonModel:
     """The checked body of a request that brings JSON, with at most `pictures` pictures in a list."""
-    return await parsing.run(partial(_checked_json, model, await request.body(), pictures), request)
+    body = await request.body()
+    return await _aside(partial(_checked_json, model, body, pictures), body, request, parsing)
+
+
+async def _aside(check: Callable[[], JsonModel], text: bytes, request: Request, parsing: Work) -> JsonModel:
+    """What a check of this text finds, in a thread unless it is short."""
+    if len(text) <= _SHORT and _marks(text) <= _FEW:
+        return check()
+    return await parsing.run(check, request)
 
 
 async def _form(request: Request, model: type[BaseModel], files: int) -> dict[str, str | list[Upload]]:
@@ -135,16 +147,23 @@ def _checked_json(model: type[JsonModel], body: bytes, pictures: int) -> JsonMod
     return _checked(model, value, pictures)
 
 
-def _checked_form(model: type[FormModel], fields: dict[str, str | list[Upload]], pictures: int) -> FormModel:
-    _check_marks("".join(text for text in fields.values() if isinstance(text, str)).encode(), pictures)
+def _checked_form(
+    model: type[FormModel], fields: dict[str, str | list[Upload]], text: bytes, pictures: int
+) -> FormModel:
+    _check_marks(text, pictures)
     return _checked(model, fields, pictures)
+
+
+def _marks(text: bytes) -> int:
+    """How many values JSON has at most, and how many escapes beyond those of base64."""
+    # PHP escapes each "/" of it, one of 64 letters.
+    escapes = max(0, text.count(b"\\") - len(text) // 16)
+    return sum(text.count(mark) for mark in (b",", b"[", b"{")) + escapes
 
 
 def _check_marks(text: bytes, pictures: int) -> None:
     """Refuse, unread, JSON with more values than any right request has: they may take 30 times its bytes."""
-    # What is in base64 may be escaped: each "/" of it, one of 64 letters, by PHP.
-    escapes = max(0, text.count(b"\\") - len(text) // 16)
-    count, most = sum(text.count(mark) for mark in (b",", b"[", b"{")) + escapes, METADATA_BYTES + _MARKS * pictures
+    count, most = _marks(text), METADATA_BYTES + _MARKS * pictures
     if count > most:
         message = (
             f"The body has {count:,} lists, objects, commas and escapes; at most {most:,} are allowed. Send fewer "

@@ -11,6 +11,7 @@ import pytest
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
+from diptych.http.middleware.auth import new_key
 from diptych.http.middleware.body_limits import Inlet
 from diptych.http.settings import Settings
 
@@ -70,7 +71,7 @@ def test_what_does_not_fit_beside_the_others_is_429_announced_or_not_and_fits_on
                     with pytest.raises(HTTPException) as refused:
                         await take(second, 1)
                     assert refused.value.status_code == 429
-                    assert refused.value.headers == {"Connection": "close", "Retry-After": "1"}
+                    assert refused.value.headers == {"Retry-After": "1"}
                     assert f"hold {100 + taken} of 150 bytes" in refused.value.detail
                 assert inlet.held == 100
             with inlet.bounded(headers(50), sender(b"x" * 50)) as third:
@@ -159,3 +160,46 @@ def test_a_service_ends_a_slow_body_and_refuses_what_would_not_fit_while_others_
         allowed = client.post("/v1/score", content=b" " * 70_000, headers={"content-type": "application/json"})
         assert allowed.status_code == 400, "which is what it is for"
         assert "diptych_body_bytes 0.0" in client.get("/metrics").text
+
+
+def test_at_the_end_of_all_no_body_is_read_any_more_but_what_has_come():
+    inlet = Inlet(1000, 1000, 10)
+
+    async def ask() -> None:
+        with inlet.bounded(headers(100), sender(b"x" * 60, b"x" * 40, pause=0.2)) as slow:
+            reading = asyncio.create_task(take(slow, 2))
+            await asyncio.sleep(0.3)
+            began = time.monotonic()
+            inlet.end()
+            with pytest.raises(HTTPException, match="60 bytes of the body had come") as refused:
+                await reading
+            assert refused.value.status_code == 503
+            assert time.monotonic() - began < 0.1
+            assert slow.left
+        come = iter([{"type": "http.request", "body": b"x", "more_body": False}])
+
+        async def whole():
+            return next(come)
+
+        with inlet.bounded(headers(1), whole) as receive:
+            assert await take(receive, 1) == 1
+            assert not receive.left
+
+    asyncio.run(ask())
+
+
+def test_after_a_refusal_for_want_of_a_key_the_body_is_not_read(serve):
+    _, key = new_key("alice", "read")
+    with serve(Settings(keys=(key,))) as client, connection(client) as line:
+        begin(line, 50_000_000, b"[")
+        answer = line.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 401 ")
+        assert b"\r\nconnection: close\r\n" in answer.lower()
+        sent = 0
+        with suppress(OSError):
+            while sent < 50_000_000:
+                sent += line.send(b" " * 65536)
+        assert sent < 20_000_000, "which is what the buffers on the way take"
+        with connection(client) as other:
+            other.sendall(b"GET /v1/models HTTP/1.1\r\nHost: here\r\n\r\n")
+            assert b"connection: close" not in other.recv(65536).lower(), "nothing is left of a body that is none"

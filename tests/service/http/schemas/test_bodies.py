@@ -132,13 +132,17 @@ def test_the_first_wrong_picture_of_a_list_is_said_and_no_other_is_looked_at():
         assert len(caught.value.errors()) == 1
 
 
-@pytest.mark.parametrize("kind", ["application/json", "multipart/form-data; boundary=x"])
-def test_a_body_is_read_and_checked_beside_the_event_loop(kind, monkeypatch):
-    checked = []
-    monkeypatch.setattr(bodies, "_checked", lambda *_: checked.append(threading.current_thread()))
-    body = b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\nA\r\n--x--\r\n'
-    read(b"{}" if kind == "application/json" else body, kind)
-    assert checked[0] is not threading.main_thread()
+@pytest.mark.parametrize("many", [10, 2000])
+@pytest.mark.parametrize("as_form", [False, True])
+def test_a_body_that_takes_long_to_check_is_read_beside_the_event_loop(as_form, many, monkeypatch):
+    checked = list[bool]()
+    monkeypatch.setattr(bodies, "_checked", lambda *_: checked.append(threading.current_thread().name == "MainThread"))
+    condition = json.dumps({"a": {"$in": list(range(many))}})
+    if as_form:
+        form({"filter": condition}, [image(b"1")])
+    else:
+        read(f'{{"image": "A", "filter": {condition}}}'.encode())
+    assert checked == [many < 1000]
 
 
 @pytest.mark.parametrize(

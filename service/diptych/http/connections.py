@@ -1,0 +1,154 @@
+"""Connections: how long one may wait with a request's head or with reading an answer, and how many there may be."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import time
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEAD = 10.0  # seconds from its first moment in which a request's head has to be there
+UNREAD = 60.0  # seconds for which an answer may wait for its reader
+MOST = 4096  # connections at once, each of which takes some 20 KiB
+# Descriptors that are none of connections: of decoders, databases, the model, uploads on their way to the disk.
+RESERVED = 256
+
+logger = logging.getLogger(__name__)
+
+
+class Connections:
+    """The connections of a server, `uvicorn.Config(app, http=Connections(most).accept)`: at most `most` at once.
+
+    One more takes the place of that which has waited longest for a request, whatever was sent on it, and is itself
+    closed where all others have one that is being answered. `head` and `unread` are seconds, as above.
+    """
+
+    def __init__(self, most: int, *, head: float = HEAD, unread: float = UNREAD) -> None:
+        self.most, self.head, self.unread = most, head, unread
+        self._waiting: dict[Connection, float] = {}  # for a request's head since when, the first for longest
+        self._sweeping = False
+
+    def accept(self, **server: Any) -> Connection:
+        """The protocol of a new connection."""
+        return Connection(self, **server)
+
+    def wait(self, connection: Connection) -> None:
+        """Note that a connection waits for a request's head, if it did not before."""
+        now = connection.loop.time()
+        self._waiting.setdefault(connection, now)
+        if not self._sweeping:
+            # One timer for all: one for each request would cost more.
+            self._sweeping = True
+            connection.loop.call_at(now + self.head, self._sweep, connection.loop)
+
+    def served(self, connection: Connection) -> None:
+        """Note that a connection does not wait any more."""
+        self._waiting.pop(connection, None)
+
+    def end_longest(self) -> None:
+        """End the connection that has waited longest."""
+        next(iter(self._waiting)).end()
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._sweeping = False
+        while self._waiting:
+            due = next(iter(self._waiting.values())) + self.head
+            if due > loop.time():
+                self._sweeping = True
+                loop.call_at(due, self._sweep, loop)
+                return
+            self.end_longest()
+
+
+class Connection(H11Protocol):
+    """One connection, as uvicorn serves it, with its deadlines."""
+
+    def __init__(self, all: Connections, **server: Any) -> None:
+        super().__init__(**server)
+        self._all = all
+        self._unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request, in the place of another where there are too many."""
+        super().connection_made(transport)
+        self._all.wait(self)
+        if len(self.connections) > self._all.most:
+            self._all.end_longest()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came; a head that is not whole yet gets no more time by it."""
+        super().data_received(data)
+        self._look()
+
+    def on_response_complete(self) -> None:
+        """Begin to wait for the next request."""
+        super().on_response_complete()
+        self._look()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let go of what is kept for it."""
+        self._all.served(self)
+        self.resume_writing()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The caller does not read its answer; nobody waits for that for ever."""
+        super().pause_writing()
+        if self._unread is None:
+            self._unread = self.loop.call_later(self._all.unread, self.end)
+
+    def resume_writing(self) -> None:
+        """The caller reads again."""
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+        super().resume_writing()
+
+    def end(self) -> None:
+        """Close it at once, whatever was sent."""
+        self._all.served(self)
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def _look(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._all.served(self)
+        elif not self.transport.is_closing():
+            self._all.wait(self)
+
+
+class Failures:
+    """What the event loop says of failures (`loop.set_exception_handler`): of connections that cannot be accepted, for
+    want of descriptors or memory, one line a second. The loop tries again as often as there are connections.
+    """
+
+    def __init__(self) -> None:
+        self._said, self._untold = -1.0, 0
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Log one failure."""
+        if "._start_serving(" in context["message"]:  # it was about to try again when the server ended
+            return
+        if "socket.accept()" not in context["message"]:
+            loop.default_exception_handler(context)
+            return
+        self._untold += 1
+        now = time.monotonic()
+        if now - self._said >= 1:
+            logger.error("%d connections could not be accepted: %s", self._untold, context.get("exception"))
+            self._said, self._untold = now, 0
+
+
+def allowed() -> int:
+    """How many connections this process may have; its limit of descriptors is raised as far as is of use."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST + RESERVED
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft == resource.RLIM_INFINITY:
+        return MOST
+    return max(1, min(MOST, soft - min(RESERVED, soft // 2)))

@@ -1,0 +1,238 @@
+"""Connections that say nothing, half of something or read nothing take nobody's place."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+import uvicorn
+from started import free_port, until_ready
+
+from diptych.http import connections
+from diptych.http.connections import MOST, RESERVED, Connections, Failures, allowed
+
+HEAD = b"GET / HTTP/1.1\r\nHost: here\r\n"
+LARGE = 64 * 2**20
+
+
+async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    """Answers what was asked for: /large with so much that no buffer takes it, /slow after half a second."""
+    if scope["type"] == "lifespan":
+        return
+    if scope["path"] == "/slow":
+        await asyncio.sleep(0.5)
+    body = bytes(LARGE if scope["path"] == "/large" else 3)
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+    for start in range(0, len(body), 2**16):
+        await send({"type": "http.response.body", "body": body[start : start + 2**16], "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def served(most: int, work: Any, **seconds: float) -> list[float]:
+    """Run `work(port)` in a thread beside a server with these limits."""
+
+    async def run() -> Any:
+        accept: Any = Connections(most, **seconds).accept
+        server = uvicorn.Server(uvicorn.Config(app, http=accept, port=0, log_level="error", lifespan="off"))
+        serving = asyncio.create_task(server.serve())
+        while not server.started:
+            await asyncio.sleep(0.01)
+        try:
+            return await asyncio.to_thread(work, server.servers[0].sockets[0].getsockname()[1])
+        finally:
+            server.should_exit = True
+            await serving
+
+    return asyncio.run(run())
+
+
+@contextmanager
+def connected(port: int, count: int = 1) -> Iterator[list[socket.socket]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(socket.create_connection(("127.0.0.1", port), 10)) for _ in range(count)]
+
+
+def until_closed(line: socket.socket, drip: bytes = b"") -> float:
+    """Seconds until the server closes a connection, on which a byte is sent every now and then."""
+    began = time.monotonic()
+    line.settimeout(0.05)
+    while time.monotonic() < began + 10:
+        try:
+            if drip:
+                line.send(drip)
+            if not line.recv(65536):
+                break
+        except TimeoutError:
+            continue
+        except OSError:
+            break
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize(
+    ("sent", "drip"), [(b"", b""), (b"G", b""), (HEAD, b""), (HEAD, b"x"), (HEAD + b"\r\n" + HEAD, b"x")]
+)
+def test_a_head_that_does_not_come_in_time_ends_the_connection_however_it_drips(sent, drip):
+    def work(port: int) -> float:
+        with connected(port) as (line,):
+            line.sendall(sent)
+            return until_closed(line, drip)
+
+    assert 0.4 < served(10, work, head=0.6) < 3
+
+
+def test_what_is_being_answered_has_no_deadline_for_its_head():
+    def work(port: int) -> bytes:
+        with connected(port) as (line,):
+            line.sendall(HEAD.replace(b"/ ", b"/slow ") + b"\r\n")
+            return line.recv(100)
+
+    assert served(10, work, head=0.2).startswith(b"HTTP/1.1 200")
+
+
+def test_an_answer_that_nobody_reads_ends_the_connection_and_one_that_is_read_slowly_does_not():
+    def work(port: int) -> tuple[float, int]:
+        with connected(port, 2) as (silent, slow):
+            for line in (silent, slow):
+                line.sendall(HEAD.replace(b"/ ", b"/large ") + b"Connection: close\r\n\r\n")
+            got = 0
+            for _ in range(20):
+                got += len(slow.recv(2**20))
+                time.sleep(0.1)
+            while data := slow.recv(2**20):
+                got += len(data)
+            return until_closed(silent), got
+
+    waited, got = served(10, work, unread=1.0)
+    assert waited < 2
+    assert got > LARGE
+
+
+def test_one_more_connection_takes_the_place_of_that_which_has_waited_longest():
+    def work(port: int) -> list[bool]:
+        with connected(port, 5) as silent:
+            silent[0].sendall(HEAD)
+            with connected(port, 2) as (one, other):
+                for line in (one, other):
+                    line.sendall(HEAD + b"\r\n")
+                    assert line.recv(100).startswith(b"HTTP/1.1 200")
+                return [until_closed(line) < 1 for line in silent[:2]] + [until_closed(silent[2]) < 0.3]
+
+    assert served(5, work) == [True, True, False]
+
+
+def test_one_more_is_closed_where_all_others_are_being_answered():
+    def work(port: int) -> tuple[float, list[bytes]]:
+        with connected(port, 2) as busy:
+            for line in busy:
+                line.sendall(HEAD.replace(b"/ ", b"/slow ") + b"\r\n")
+            time.sleep(0.1)
+            with connected(port) as (more,):
+                return until_closed(more), [line.recv(100) for line in busy]
+
+    waited, answers = served(2, work)
+    assert waited < 0.4
+    assert all(answer.startswith(b"HTTP/1.1 200") for answer in answers)
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "expected"),
+    [
+        (1024, 1024, 1024 - RESERVED),
+        (1024, 2**20, MOST),
+        (64, 64, 32),
+        (1024, resource.RLIM_INFINITY, MOST),
+        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, MOST),
+        (2**20, 2**20, MOST),
+    ],
+)
+def test_as_many_connections_are_allowed_as_leave_descriptors_for_all_else(soft, hard, expected, monkeypatch):
+    limits = [(soft, hard)]
+    monkeypatch.setattr(connections.resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(connections.resource, "setrlimit", lambda _, limit: limits.append(limit))
+    assert allowed() == expected
+    assert limits[-1][0] == resource.RLIM_INFINITY or limits[-1][0] >= expected
+    assert limits[-1][1] == hard
+
+
+def test_what_cannot_be_accepted_is_said_once_a_second(caplog):
+    said: list[dict[str, Any]] = []
+    loop = asyncio.new_event_loop()
+    loop.default_exception_handler = said.append  # type: ignore[method-assign]
+    loop.set_exception_handler(Failures())
+    for _ in range(1000):
+        loop.call_exception_handler({"message": "socket.accept() out of system resource", "exception": OSError(24)})
+    assert len([one for one in caplog.records if one.levelno == logging.ERROR]) in (1, 2)
+    assert not said
+    loop.call_exception_handler({"message": "another fault"})
+    assert [one["message"] for one in said] == ["another fault"]
+    loop.close()
+
+
+@contextmanager
+def serving(artifact: Path, log: Path, descriptors: int) -> Iterator[tuple[int, int]]:
+    """`diptych serve` with a hard limit of descriptors: its port and its process id."""
+    port = free_port()
+    command = [
+        sys.executable,
+        "-m",
+        "diptych",
+        "serve",
+        "--port",
+        str(port),
+        "--model",
+        str(artifact),
+        "--threads",
+        "1",
+    ]
+    limited = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", *command]
+    with log.open("w") as file, subprocess.Popen(limited, stderr=file, text=True) as process:
+        try:
+            until_ready(f"http://127.0.0.1:{port}", process)
+            yield port, process.pid
+        finally:
+            process.terminate()
+
+
+def healthy(port: int) -> bool:
+    with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5) as answer:
+        return answer.status == 200
+
+
+def test_a_thousand_connections_that_say_nothing_or_half_of_it_silence_nobody(artifact, tmp_path):
+    with serving(artifact, tmp_path / "log", 1024) as (port, _), ExitStack() as stack:
+        for number in range(1100):
+            line = stack.enter_context(socket.create_connection(("127.0.0.1", port), 10))
+            if number % 2:
+                line.sendall(HEAD)
+            if number % 100 == 99:
+                assert healthy(port)
+        for _ in range(20):
+            assert healthy(port)
+    assert (tmp_path / "log").stat().st_size < 10_000
+
+
+def test_a_service_whose_descriptors_are_all_taken_says_so_once_a_second_and_answers_once_there_are_some(
+    artifact, tmp_path
+):
+    with serving(artifact, tmp_path / "log", 1024) as (port, pid):
+        taken = max(int(one.name) for one in Path(f"/proc/{pid}/fd").iterdir()) + 1
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (taken, 1024))
+        with connected(port, 20):
+            time.sleep(3)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (1024, 1024))
+            assert healthy(port)
+    said = (tmp_path / "log").read_text()
+    assert 1 <= said.count("could not be accepted: [Errno 24] Too many open files") <= 6
+    assert len(said) < 10_000
