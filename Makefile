@@ -87,7 +87,9 @@ clean: ## remove what was built here; keeps demo/, store/ and runs/
 $(VENV)/installed: pyproject.toml
 	$(call new_environment,$(VENV))
 	@echo "Installing diptych[$(EXTRA)] into $(VENV)."
-	@$(VENV)/bin/pip install --quiet --editable ".[$(EXTRA)]"
+	@# In the versions that the image has.
+	@sed -n 's/^\([a-z].*==.*\) \\$$/\1/p' service/requirements-$(EXTRA).txt > $(VENV)/constraints.txt
+	@$(VENV)/bin/pip install --quiet --constraint $(VENV)/constraints.txt --editable ".[$(EXTRA)]"
 	@touch $@
 
 $(TOOLS)/installed: pyproject.toml

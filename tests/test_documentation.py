@@ -204,3 +204,10 @@ def test_every_link_to_a_file_leads_to_one(path: Path) -> None:
         link = next(filter(None, target))
         if not re.match(r"[a-z]+:|#", link):
             assert (path.parent / link.partition("#")[0]).exists(), f"{path.name} links to {link}"
+
+
+def test_each_file_that_the_threat_model_names_as_its_proof_is_there() -> None:
+    named = set(re.findall(r"`([\w/]+\.py)`", (ROOT / "SECURITY.md").read_text(encoding="utf-8")))
+    there = [path.as_posix() for top in ("tests", "service", "export", "model") for path in (ROOT / top).rglob("*.py")]
+    assert len(named) > 15
+    assert not [name for name in named if not any(path.endswith(f"/{name}") for path in there)]

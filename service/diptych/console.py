@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -49,19 +50,50 @@ def group(subparsers: Subparsers, name: str, help: str) -> tuple[argparse.Argume
     return parser, parser.get_default("subjects")
 
 
+# What a terminal obeys, or what reorders what it shows: control characters, separators of lines, marks of direction.
+_UNSEEN = {
+    code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    for code in (*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+} | {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\t"}
+
+_C1 = {code: f"\\u{code:04x}" for code in range(127, 160)}
+
+
+def one_line(text: str) -> str:
+    """A text with a file's name in it as one line: line ends and what a terminal obeys are written as \\n, \\x1b.
+
+    >>> one_line("a\\nb")
+    'a\\\\nb'
+    """
+    return text.translate(_UNSEEN)
+
+
+def visible(text: str) -> str:
+    """The lines of a text, each as `one_line` gives it."""
+    return "\n".join(map(one_line, text.split("\n")))
+
+
+class VisibleFormatter(logging.Formatter):
+    """A formatter of log lines, which have names of files in them, that lets no terminal obey these."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """As logging does it, with `visible`."""
+        return visible(super().format(record))
+
+
 def emit(args: argparse.Namespace, data: Any, text: str) -> None:
     """Print the result on standard output: `data` as JSON with `--json`, else `text` (nothing if it is empty)."""
-    if args.json:
-        text = json.dumps(data, ensure_ascii=False, indent=2, default=_plain)
-    if text:
+    # JSON escapes the other control characters itself.
+    said = json.dumps(data, ensure_ascii=False, indent=2, default=_plain).translate(_C1) if args.json else visible(text)
+    if said:
         # A file name need not be UTF-8; its other bytes are written as \udc.. and do not end the program.
-        print(text.encode("utf-8", "backslashreplace").decode())
+        print(said.encode("utf-8", "backslashreplace").decode())
 
 
 def remark(args: argparse.Namespace, text: str) -> None:
     """Say something beside the result: on standard error, and not at all with `--quiet` or `--json`."""
     if not (args.quiet or args.json):
-        print(text, file=sys.stderr)
+        print(visible(text), file=sys.stderr)
 
 
 def progress(
@@ -121,7 +153,7 @@ def table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 
 def shortened(lines: list[str]) -> list[str]:
     """The first twenty, and how many more there are."""
-    more = len(lines) - _SHOWN
+    lines, more = list(map(one_line, lines)), len(lines) - _SHOWN
     return lines if more <= 0 else [*lines[:_SHOWN], f"  and {more:,} more (--json lists all)"]
 
 

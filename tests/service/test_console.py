@@ -1,13 +1,25 @@
 import argparse
 import io
 import json
+import logging
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from diptych.console import command, emit, open_text, progress, read_bytes, remark, table
+from diptych.console import (
+    VisibleFormatter,
+    command,
+    emit,
+    one_line,
+    open_text,
+    progress,
+    read_bytes,
+    remark,
+    table,
+    visible,
+)
 
 
 @pytest.fixture
@@ -76,3 +88,25 @@ def test_a_table_sets_numbers_to_the_right_and_words_to_the_left():
         "longer  12.5%",
     ]
     assert table(("name",), []) == "name"
+
+
+NAME = "a\nb\x1b[2Jc\x9b31m\r\u202e.jpg"
+SHOWN = r"a\nb\x1b[2Jc\x9b31m\r\u202e.jpg"
+
+
+def test_a_name_is_one_line_that_no_terminal_obeys():
+    assert one_line(NAME) == SHOWN
+    assert one_line("Zoë\t日本 👩‍💻.jpg") == "Zoë\t日本 👩‍💻.jpg"
+    assert visible(f"x\n{NAME}") == "x\na\n" + SHOWN[3:]
+
+
+def test_whatever_is_said_goes_to_the_terminal_as_such_lines(parsed, capsys):
+    emit(parsed(), {}, "\x1b[2J\x07")
+    remark(parsed(), "\x1b]0;title\x07")
+    assert capsys.readouterr() == ("\\x1b[2J\\x07\n", "\\x1b]0;title\\x07\n")
+    emit(parsed("--json"), {"path": NAME}, "")
+    said = capsys.readouterr().out
+    assert json.loads(said) == {"path": NAME}
+    assert not set(said) & {"\x1b", "\x9b", "\r"}
+    record = logging.LogRecord("x", logging.WARNING, "", 1, "%s", ("\x1b[2J",), None)
+    assert VisibleFormatter("diptych: %(message)s").format(record) == "diptych: \\x1b[2J"

@@ -233,6 +233,9 @@ def _dedupe(subparsers: Subparsers) -> None:
         "and first-dir (default: %(default)s)",
     )
     parser.add_argument("-o", "--output", metavar="GROUPS", type=Path, help="the groups as .csv or .json")
+    parser.add_argument(
+        "--spreadsheet", action="store_true", help="in the .csv, put ' before names that would be taken for formulas"
+    )
     parser.add_argument("--report", metavar="OUT.html", type=Path, help="one page with the pictures side by side")
     parser.add_argument(
         "--store", metavar="DIR", type=options.a_folder, help="keep features and scores here, not in your cache"

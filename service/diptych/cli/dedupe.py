@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from typing import Any
 from diptych.cli.outputs import check_output
 from diptych.cli.resources import check_engine, open_scorer, open_workers
 from diptych.collection.collection import Collection
-from diptych.console import emit, open_text, progress, remark
+from diptych.console import emit, one_line, open_text, progress, remark
 from diptych.dedupe.actions import undo_log
 from diptych.dedupe.actions.plan import Plan, carry_out, planned
 from diptych.dedupe.actions.undo_log import Outcome
@@ -49,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         found, seen = _find(args, roots, files, scorer, refused)
         if args.output:
-            table.write(args.output, found, refused)
+            table.write(args.output, found, refused, spreadsheet=args.spreadsheet)
         if args.report:
             total = len(page.page_data(found, roots)[1])
             with progress((), args, total=total, unit="picture", desc="report") as bar:
@@ -82,6 +84,8 @@ def _check(args: argparse.Namespace) -> None:
         args.usage_error("--selection names what --move-to or --delete take; name one of them")
     if args.output and args.output.suffix.lower() not in (".csv", ".json"):
         args.usage_error(f"{args.output} ends in neither .csv nor .json")
+    if args.spreadsheet and not (args.output and args.output.suffix.lower() == ".csv"):
+        args.usage_error("--spreadsheet is about the .csv that --output names; name one")
     if args.report and args.report.suffix.lower() not in (".html", ".htm"):
         args.usage_error(f"{args.report} does not end in .html, and the report is a page")
     for path in (args.output, args.report):
@@ -189,9 +193,17 @@ def _selection(args: argparse.Namespace) -> list[str] | None:
         return None
     try:
         with open_text(args.selection) as file:
-            return [str(Path(line.rstrip("\r\n")).absolute()) for line in file if line.strip()]
+            return [str(Path(_listed(line.rstrip("\r\n"))).absolute()) for line in file if line.strip()]
     except UnicodeDecodeError as error:
         raise DedupeError(f"the selection {args.selection} is not UTF-8 ({error}); save it as such") from None
+
+
+def _listed(line: str) -> str:
+    """The path in a line of a list: the line, or what it says as a JSON string, as the report writes unusual names."""
+    if line.startswith('"') and line.endswith('"'):
+        with suppress(ValueError):
+            return json.loads(line)
+    return line
 
 
 def _found_text(found: Duplicates, seen: Survey, refused: Refused) -> list[str]:
@@ -222,5 +234,5 @@ def _into(refused: Refused) -> Callable[[str, str], object]:
 
 
 def _some(lines: list[str]) -> list[Any]:
-    more = len(lines) - _SHOWN
+    lines, more = list(map(one_line, lines)), len(lines) - _SHOWN
     return lines if more <= 0 else [*lines[:_SHOWN], f"  and {more:,} more (--json or -o lists all)"]

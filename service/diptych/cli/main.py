@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import entry_points, version
 
+from diptych.console import VisibleFormatter, one_line
 from diptych_runtime.errors import DiptychError
 
 GROUP = "diptych.commands"
@@ -21,7 +22,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns 0 if all went well, 1 after an error, 130 after Ctrl-C; leaves by SystemExit(2) on wrong usage.
     """
-    logging.basicConfig(format="diptych: %(message)s", level=logging.WARNING)
+    handler = logging.StreamHandler()
+    handler.setFormatter(VisibleFormatter("diptych: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
     args = build_parser().parse_args(argv)
     try:
         return args.run(args)
@@ -59,7 +62,7 @@ def _report(args: argparse.Namespace, error: DiptychError | OSError) -> None:
         body = {"message": str(error), "type": type(error).__name__, "code": code}
         print(json.dumps({"error": body}, ensure_ascii=False, indent=2))
     else:
-        print(f"diptych: error: {error}", file=sys.stderr)
+        print(f"diptych: error: {one_line(str(error))}", file=sys.stderr)
 
 
 def _reader_left() -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,8 +18,9 @@ from diptych.collection.sync.run import Outcome, Run
 from diptych.collection.sync.seen_files import Ledger
 from diptych.collection.sync.summary import data, line, text
 from diptych.collection.sync.tree import checked
-from diptych.console import emit, progress, remark, shortened
+from diptych.console import emit, one_line, progress, remark, shortened, visible
 from diptych.errors import StoreInUseError
+from diptych.signals import end_orderly
 
 
 def sync(args: argparse.Namespace) -> int:
@@ -83,8 +83,8 @@ def _go(run: Run, bar: Any) -> Outcome:
 
 
 def _follow(args: argparse.Namespace, collection: Collection, ledger: Ledger) -> int:
-    """Follow until Ctrl-C, which is 130, or SIGTERM, which is 0."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    """Follow until Ctrl-C, which is 130, or what is like SIGTERM (`end_orderly`), which is 0."""
+    end_orderly()
 
     def once() -> Outcome:
         with progress((), args, unit="picture", desc="reading") as bar:
@@ -94,12 +94,12 @@ def _follow(args: argparse.Namespace, collection: Collection, ledger: Ledger) ->
     def tell(outcome: Outcome, reasons: list[str]) -> None:
         total = len(collection)
         said = json.dumps(data(outcome, total), ensure_ascii=False) if args.json else line(outcome, total)
-        print(said.encode("utf-8", "backslashreplace").decode(), flush=True)
+        print(visible(said).encode("utf-8", "backslashreplace").decode(), flush=True)
         for reason in shortened(reasons):
             remark(args, reason)
 
     def fail(reason: str) -> None:
-        print(f"diptych: {reason}", file=sys.stderr, flush=True)
+        print(f"diptych: {one_line(reason)}", file=sys.stderr, flush=True)
 
     remark(args, f"following {', '.join(map(str, args.folders))} every {args.every:g} s; Ctrl-C ends it")
     follow(once, args.every, tell=tell, fail=fail, over=Event())

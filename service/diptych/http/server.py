@@ -13,8 +13,10 @@ import time
 from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
 
+from diptych.console import VisibleFormatter
 from diptych.errors import SettingsError
 from diptych.scoring.watchdog import CLOCK
+from diptych.signals import end_orderly
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -45,7 +47,7 @@ def log(form: str, *, quiet: bool = False) -> None:
             )
         )
     else:
-        handler.setFormatter(logging.Formatter("{asctime} {levelname:7} {message}", style="{"))
+        handler.setFormatter(VisibleFormatter("{asctime} {levelname:7} {message}", style="{"))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING if quiet else logging.INFO)
@@ -78,7 +80,7 @@ def bound(host: str, port: int) -> list[socket.socket]:
 
 
 def run(app: FastAPI, sockets: list[socket.socket], settings: Settings) -> None:
-    """Serve until SIGINT or SIGTERM; what is being answered then is answered."""
+    """Serve until SIGINT, or what is like SIGTERM (`end_orderly`); what is being answered then is answered."""
     import uvicorn
 
     from diptych.http.connections import Connections, Failures, allowed
@@ -106,7 +108,7 @@ def run(app: FastAPI, sockets: list[socket.socket], settings: Settings) -> None:
 
     sys.setswitchinterval(SWITCH)
     # Uvicorn ends by giving itself the signal again: the collection must be closed then, and the exit code be 0.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    end_orderly()
     accept = Connections(allowed()).accept
     config = uvicorn.Config(app, http=cast(Any, accept), log_config=None, access_log=False, server_header=False)
     config.timeout_graceful_shutdown = round(settings.seconds)

@@ -40,9 +40,10 @@ def picture_id(sha256: str) -> str:
 
 
 def read_bytes(source: PictureSource, limits: PictureLimits, *, name: str | None = None) -> bytes:
-    """The bytes of a picture file, never more than the limit and one; pixels in memory are written as PNG.
+    """The bytes of a picture file; pixels in memory are written as PNG.
 
-    Raises PictureError for a path that is no readable file, and for what is no picture at all.
+    Raises PictureError for a path that is no readable file, for a file above the limit, of which nothing is read, and
+    for what is no picture at all.
     """
     if isinstance(source, bytes | bytearray | memoryview):
         return bytes(source)
@@ -54,7 +55,11 @@ def read_bytes(source: PictureSource, limits: PictureLimits, *, name: str | None
     try:
         if path.is_file():
             with path.open("rb") as file:
-                return file.read(limits.bytes + 1)
+                size = os.fstat(file.fileno()).st_size
+                if size <= limits.bytes:
+                    return file.read(limits.bytes + 1)
+                too_large = f"{name or path} has {size:,} bytes, more than the {limits.bytes:,} that are allowed"
+                raise PictureError(too_large)
         open_picture(source, limits, name=name)
         reason = "it changed while it was read"
     except OSError as error:

@@ -14,6 +14,7 @@ from diptych.cli.main import build_parser
 from diptych.collection.collection import Collection
 from diptych.dedupe.candidates import CANDIDATES
 from diptych.dedupe.keeper import DEFAULT
+from diptych.dedupe.report import table
 from diptych.dedupe.scan import survey
 from diptych.pictures.walk import TRASH
 
@@ -265,3 +266,24 @@ def test_the_report_and_the_table_are_written_together(dedupe, photos, tmp_path)
     assert f"report: {tmp_path}/r.html\n" in result.out
     assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
     assert len(json.loads((tmp_path / "g.json").read_text())["rows"]) == 5
+
+
+def test_names_with_line_ends_and_escapes_are_shown_as_one_line_and_can_be_selected(dedupe, photos, tmp_path):
+    odd = photos / "b" / "1\nnothing was moved\x1b[2J.jpg"
+    (photos / "b" / "1 again.jpg").rename(odd)
+    (tmp_path / "list.txt").write_text(json.dumps(str(odd)) + "\n")
+    moved = dedupe(photos, "--move-to", tmp_path / "out", "--selection", tmp_path / "list.txt")
+    assert not odd.exists()
+    assert rf"/b/1\nnothing was moved\x1b[2J.jpg -> {tmp_path}" in moved.err
+    assert "\x1b" not in moved.err + moved.out
+    assert "\nnothing was moved" not in moved.err + moved.out
+
+
+def test_cells_that_a_spreadsheet_would_compute_begin_with_an_apostrophe_on_request(
+    dedupe, photos, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(table, "_row", lambda number, *_: {"path": "=1+1", "score": -0.5, "keeper": True})
+    for words, path in (((), "=1+1"), (("--spreadsheet",), "'=1+1")):
+        assert dedupe(photos, "-o", tmp_path / "groups.csv", *words).code == 0
+        lines = (tmp_path / "groups.csv").read_text().splitlines()
+        assert set(lines[1:]) == {f"{path},-0.5,1"}

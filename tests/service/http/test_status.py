@@ -199,3 +199,15 @@ def test_what_its_caller_has_left_is_not_computed(serve, scorer, gate, data_uri,
         wait_until(lambda: scorer.engine.waiting == 0)
         gate.set()
         assert client.post("/v1/score", json={"queries": uri, "documents": uri}).status_code == 200
+
+
+def test_head_is_answered_wherever_get_is_with_the_same_head_and_no_body(reader):
+    paths = [path for path, item in reader.get("/openapi.json").json()["paths"].items() if "get" in item]
+    asked = ["/", "/openapi.json", *(path for path in paths if "{" not in path)]
+    assert len(asked) > 8
+    for path in asked:
+        got, head = reader.get(path), reader.head(path)
+        assert (head.status_code, head.content) == (got.status_code, b""), path
+        assert head.headers["content-type"] == got.headers["content-type"]
+    assert reader.head("/v1/nothing").status_code == 404
+    assert reader.head("/v1/score").status_code == 405

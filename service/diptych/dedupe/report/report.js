@@ -172,6 +172,11 @@ function save(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
+// A path as a line of a list; one that has line ends or begins like a JSON string is written as one.
+function line(path) {
+  return /^"|[\p{Cc}\p{Cs}\u2028\u2029]/u.test(path) ? JSON.stringify(path) : path;
+}
+
 function saveTable() {
   const cell = (value) => (/[",\n\r]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value);
   const lines = [["group", "path", "keeper", "relevance_score", "exact", "width", "height", "bytes"]];
@@ -212,7 +217,7 @@ $("more").onclick = draw;
 $("suggested").onclick = () => setAll(true);
 $("nothing").onclick = () => setAll(false);
 $("save-list").onclick = () =>
-  save("duplicates.txt", "text/plain", state.shown.flatMap(going).map((picture) => picture.path + "\n").join(""));
+  save("duplicates.txt", "text/plain", state.shown.flatMap(going).map((picture) => line(picture.path) + "\n").join(""));
 $("save-table").onclick = saveTable;
 new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && draw(), {
   rootMargin: "800px",

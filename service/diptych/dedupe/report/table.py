@@ -32,6 +32,9 @@ COLUMNS = (
 )
 
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a cell begins that a spreadsheet computes
+
+
 def rows(groups: Sequence[Group]) -> Iterator[dict[str, Any]]:
     """A row with `COLUMNS` for every picture of a group, groups numbered from 1; the score is the one to the keeper."""
     for number, group in enumerate(groups, 1):
@@ -57,8 +60,11 @@ def summary(found: Duplicates, refused: Sequence[Mapping[str, str]]) -> dict[str
     }
 
 
-def write(path: Path, found: Duplicates, refused: Sequence[Mapping[str, str]]) -> None:
-    """Write the groups as .csv or .json, by the ending; the file appears as a whole. Raises DedupeError."""
+def write(path: Path, found: Duplicates, refused: Sequence[Mapping[str, str]], *, spreadsheet: bool = False) -> None:
+    """Write the groups as .csv or .json, by the ending; the file appears as a whole. Raises DedupeError.
+
+    For a `spreadsheet`, texts in the .csv that it would take for formulas begin with an apostrophe.
+    """
     try:
         with replacing(path) as stream:
             text = TextIOWrapper(stream, "utf-8", newline="")
@@ -66,7 +72,7 @@ def write(path: Path, found: Duplicates, refused: Sequence[Mapping[str, str]]) -
                 writer = csv.writer(text, lineterminator="\n")
                 writer.writerow(COLUMNS)
                 for row in rows(found.groups):
-                    writer.writerow(int(cell) if isinstance(cell, bool) else cell for cell in row.values())
+                    writer.writerow(_cell(value, spreadsheet=spreadsheet) for value in row.values())
             else:
                 document = {**summary(found, refused), "rows": list(rows(found.groups))}
                 json.dump(document, text, ensure_ascii=False, indent=1)
@@ -79,6 +85,14 @@ def write(path: Path, found: Duplicates, refused: Sequence[Mapping[str, str]]) -
 def unwritable(path: Path, error: OSError) -> DedupeError:
     """The error for an output that could not be written."""
     return DedupeError(f"{path} cannot be written: {error.strerror}; nothing is left of it")
+
+
+def _cell(value: Any, *, spreadsheet: bool) -> Any:
+    if isinstance(value, bool):
+        return int(value)
+    if spreadsheet and isinstance(value, str) and value.startswith(_FORMULA):
+        return f"'{value}"
+    return value
 
 
 def _row(group: int, picture: Picture, keeper: bool, score: float, verdict: str, exact: bool) -> dict[str, Any]:

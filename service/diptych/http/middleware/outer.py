@@ -68,6 +68,9 @@ class Edge:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        method = scope["method"]
+        if method == "HEAD":  # answered as GET is, and the server leaves the body out
+            scope = {**scope, "method": "GET"}
         headers = Headers(scope=scope)
         asked = headers.get("x-request-id", "")
         request_id = asked if _REQUEST_ID.fullmatch(asked) else uuid.uuid4().hex
@@ -81,7 +84,7 @@ class Edge:
             if message["type"] == "http.response.start":
                 started = True
                 outgoing = MutableHeaders(scope=message)
-                self._note(scope, message["status"], outgoing.get(ERROR_CODE), time.perf_counter() - began)
+                self._note(scope, method, message["status"], outgoing.get(ERROR_CODE), time.perf_counter() - began)
                 outgoing["X-Request-ID"] = request_id
                 if body.left:  # which is not read any more
                     outgoing["Connection"] = "close"
@@ -130,11 +133,11 @@ class Edge:
             return envelope(state["request_id"], 403, "cross_site_request", text)
         return None
 
-    def _note(self, scope: Scope, status: int, reason: str | None, seconds: float) -> None:
+    def _note(self, scope: Scope, method: str, status: int, reason: str | None, seconds: float) -> None:
         """Count and log an answer whose head is about to be sent."""
         # What the router found, not what was asked for: that could be anything, and each would be counted for ever.
         route = getattr(scope.get("route"), "path", "other")
-        method = scope["method"] if scope["method"] in _METHODS else "other"
+        method = method if method in _METHODS else "other"
         path = quote(scope["path"])  # which may have line ends in it
         if self.metrics is not None:
             self.metrics.request(route, method, status, seconds)

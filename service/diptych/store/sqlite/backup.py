@@ -50,8 +50,9 @@ def backup(store: Store, target: Path, progress: Callable[[int, int], None] = la
     if final.exists():
         raise StoreError(f"{target} holds a collection already; choose another folder")
     try:
-        target.mkdir(parents=True, exist_ok=True)
+        target.mkdir(mode=0o700, parents=True, exist_ok=True)
         growing.unlink(missing_ok=True)
+        growing.touch(mode=0o600)
     except OSError as error:
         raise StoreError(f"the backup {target} cannot be written: {error.strerror}; choose another folder") from None
     try:

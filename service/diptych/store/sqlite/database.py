@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Lock
 from typing import Any, Self
 
+from diptych.connections import Connections
 from diptych.errors import StoreError, UnknownPictureError
 from diptych.store.filters import Filter, compiled
 from diptych.store.index.layout import KINDS, Kind
 from diptych.store.lock import LOCK, WriterLock
 from diptych.store.records import Change, NewPicture, Record
 from diptych.store.sqlite.rows import COLUMNS, FEATURES, JOINED, checked, damaged, record
-from diptych.store.sqlite.schema import DATABASE, DIGESTS, checksum, connect, missing, prepare
+from diptych.store.sqlite.schema import DATABASE, DIGESTS, checksum, missing, prepare
 from diptych_runtime.atomic import disk_bytes, sync_folder
 
 _LAST = "SELECT coalesce(max(sequence), 0) AS last FROM changes"
@@ -28,7 +26,7 @@ MEND = "`diptych index rebuild` embeds it anew"
 logger = logging.getLogger(__name__)
 
 
-class Store:
+class Store(Connections):
     """The database of a collection; thread-safe. What a method wrote is on the disk when it returns.
 
     >>> with Store.open("store", create=True) as store:
@@ -36,15 +34,10 @@ class Store:
     """
 
     def __init__(self, directory: Path, *, read_only: bool, lock: WriterLock | None) -> None:
+        super().__init__(directory / DATABASE, read_only=read_only)
         self.directory = directory
-        self.path = directory / DATABASE
-        self.read_only = read_only
         self.identity = ""
-        self._file: tuple[int, int] | None = None
         self._lock = lock
-        self._writing = Lock()
-        self._idle: deque[sqlite3.Connection] = deque()
-        self._closed = False
 
     @classmethod
     def open(cls, directory: str | Path, *, create: bool = False, read_only: bool = False) -> Self:
@@ -60,7 +53,9 @@ class Store:
         lock = None
         try:
             if not read_only:
-                directory.mkdir(parents=True, exist_ok=True)
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if not path.exists():
+                    path.touch(mode=0o600)  # SQLite gives its log the same mode
                 lock = WriterLock(directory / LOCK, f"the collection {directory}")
         except OSError as error:
             raise StoreError(f"{directory} cannot be written: {error.strerror}; choose another folder") from None
@@ -68,7 +63,7 @@ class Store:
         try:
             with store._connection() as connection:
                 prepare(connection, path, create=create and not read_only, read_only=read_only)
-            store._file = _file(path)
+            store._stay()
             store.identity = store.present_identity()
         except BaseException:
             store.close()
@@ -94,11 +89,6 @@ class Store:
             sync_folder(target.parent)
         finally:
             self.close()
-
-    def _disconnect(self) -> None:
-        self._closed = True
-        while self._idle:
-            self._idle.pop().close()
 
     def __enter__(self) -> Self:
         return self
@@ -351,77 +341,8 @@ class Store:
             "disk_bytes": disk_bytes(self.directory),
         }
 
-    @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection to read through, for what is no method here."""
-        with self._connection() as connection:
-            yield connection
-
     def _left_out(self, fault: StoreError) -> None:
         logger.warning("%s: left out of a search: %s", self.directory, fault)
-
-    def _all(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
-        with self._connection() as connection:
-            return connection.execute(query, values).fetchall()
-
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one reader at a time, so that reads see only what is committed, and wait for no writer."""
-        if self._closed:
-            raise StoreError(f"the collection {self.directory} is closed")
-        connection = self._take()
-        try:
-            yield connection
-        except sqlite3.Error as error:
-            raise StoreError(f"{self.path}: {error}; look into it with `diptych index verify`") from error
-        finally:
-            if self._closed:
-                connection.close()
-            else:
-                self._idle.append(connection)
-
-    def _take(self) -> sqlite3.Connection:
-        try:
-            return self._idle.pop()
-        except IndexError:
-            pass
-        self._check_file()
-        try:
-            return connect(self.path, read_only=self.read_only)
-        except sqlite3.Error as error:
-            raise StoreError(f"{self.path} cannot be opened: {error}") from error
-
-    def _check_file(self) -> None:
-        """Raise StoreError if another file has the database's name by now: what goes into the old one would be lost."""
-        if self._file is not None and _file(self.path) != self._file:
-            raise StoreError(
-                f"{self.path} was taken away or replaced by another file while it was in use; nothing was written. "
-                "Stop what uses it, and start that again"
-            )
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        if self.read_only:
-            raise StoreError(f"the collection {self.directory} was opened for reading only")
-        with self._writing, self._connection() as connection:
-            self._check_file()
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-
-
-def _file(path: Path) -> tuple[int, int] | None:
-    """Which file has this name: its device and its number there; None if there is none."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _fill_in(connection: sqlite3.Connection, id: str, path: str | None, data: bytes | None) -> None:

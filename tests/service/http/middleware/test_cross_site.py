@@ -18,10 +18,16 @@ from diptych.http.middleware.cross_site import foreign_name, foreign_page
         ({"sec-fetch-site": "same-origin", "origin": "http://other.example"}, False),  # a proxy renamed the host
         ({"origin": "http://pictures.example:8000"}, False),
         ({"origin": "http://PICTURES.example:8000"}, False),
-        ({"origin": "http://pictures.example"}, False),  # a proxy that names no port
+        ({"origin": "http://pictures.example"}, True),  # another service of this machine
+        ({"origin": "http://pictures.example:3000"}, True),
+        ({"origin": "http://pictures.example:port"}, True),
+        ({"origin": "http://pictures.example", "x-forwarded-host": "pictures.example"}, False),
+        ({"origin": "https://photos.lan", "x-forwarded-host": "photos.lan:443"}, False),
+        ({"origin": "https://photos.lan:8443", "x-forwarded-host": "photos.lan"}, True),
         ({"origin": "http://photos.lan", "x-forwarded-host": "photos.lan"}, False),
         ({"origin": "http://photos.lan", "x-forwarded-host": "other.lan"}, True),
         ({"origin": "http://ours.example"}, False),
+        ({"origin": "http://ours.example:3000"}, False),
         ({"origin": "https://ours.example", "sec-fetch-site": "same-site"}, False),
         ({"origin": "http://pictures.example:8000", "sec-fetch-site": "same-site"}, True),
         ({"origin": "http://ours.example.evil.org", "sec-fetch-site": "cross-site"}, True),

@@ -98,7 +98,7 @@ def test_a_write_from_another_site_never_reaches_the_application_and_a_look_does
     assert ask(note, origin="http://other.example", host="ours.example").status == 403
     for site in ("same-origin", "none"):
         assert ask(note, sec_fetch_site=site).status == 200
-    assert reached == ["GET", "HEAD", "OPTIONS", "POST", "POST"]
+    assert reached == ["GET", "GET", "OPTIONS", "POST", "POST"], "HEAD is answered as GET is"
 
 
 def test_the_safety_headers_are_on_every_answer_and_a_stricter_policy_of_the_route_stays():

@@ -57,6 +57,8 @@ def test_a_backup_is_the_collection_of_one_moment_while_it_grows(collection, sco
         stop.set()
         thread.join()
     assert size == (tmp_path / "copy" / "collection.sqlite").stat().st_size
+    modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "copy", tmp_path / "copy" / "collection.sqlite")]
+    assert modes == [0o700, 0o600]
     with Collection.open(tmp_path / "copy", scorer) as copy:
         held = {record.id for record in copy.list(10_000)}
         assert before | acknowledged <= held <= before | set(added)

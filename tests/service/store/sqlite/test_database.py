@@ -294,29 +294,21 @@ def test_writes_are_synchronous_and_in_a_write_ahead_log(store):
         assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2
 
 
-def test_a_closed_store_says_so(tmp_path):
-    store = Store.open(tmp_path, create=True)
-    store.close()
-    with pytest.raises(StoreError, match="is closed"):
-        store.count()
-
-
-@pytest.mark.parametrize("replace", [True, False])
-def test_a_database_that_was_replaced_or_taken_away_in_use_takes_nothing_more(store, replace, tmp_path):
-    store.insert([new(1)])
-    if replace:
-        with Store.open(tmp_path / "other", create=True) as other:
-            other.insert([new(2)])
-        (tmp_path / "other" / "collection.sqlite").replace(store.path)
-    else:
-        store.path.unlink()
-    with pytest.raises(
-        StoreError, match="was taken away or replaced by another file while it was in use; nothing was wr"
-    ):
-        store.insert([new(3)])
-
-
 def test_the_checksums_of_all_embeddings_are_those_of_one_moment(store):
     store.insert([new(1), new(2)])
     store.remove([new(1).id])
     assert store.embedding_checksums() == (3, {2: checksum(new(2).embedding)})
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+def test_a_new_store_is_its_owners_alone_and_a_folder_that_is_there_stays_as_it_is(tmp_path):
+    before = os.umask(0o022)
+    try:
+        (tmp_path / "there").mkdir()
+        for name, mode in (("new", 0o700), ("there", 0o755)):
+            with Store.open(tmp_path / name, create=True) as store:
+                store.insert([new(1, data=b"bytes")])
+                assert {path.stat().st_mode & 0o777 for path in (tmp_path / name).glob("*.sqlite*")} == {0o600}
+            assert (tmp_path / name).stat().st_mode & 0o777 == mode
+    finally:
+        os.umask(before)

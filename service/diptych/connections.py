@@ -1,0 +1,104 @@
+"""The connections of one process to a database of SQLite: one for each reader at a time, one writer."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from diptych.errors import StoreError
+from diptych.store.sqlite.schema import connect
+
+
+class Connections:
+    """Connections to the database at a path; thread-safe. Errors of SQLite are StoreErrors that name the file."""
+
+    def __init__(self, path: Path, *, read_only: bool) -> None:
+        self.path = path
+        self.read_only = read_only
+        self._file: tuple[int, int] | None = None
+        self._writing = Lock()
+        self._idle: deque[sqlite3.Connection] = deque()
+        self._closed = False
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection to read through, for what is no method here."""
+        with self._connection() as connection:
+            yield connection
+
+    def _disconnect(self) -> None:
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    def _stay(self) -> None:
+        """Stay with the file that has the name now: from here on another one in its place is an error."""
+        self._file = _file(self.path)
+
+    def _all(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        with self._connection() as connection:
+            return connection.execute(query, values).fetchall()
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """A connection for one reader at a time, so that reads see only what is committed, and wait for no writer."""
+        if self._closed:
+            raise StoreError(f"the collection {self.path.parent} is closed")
+        connection = self._take()
+        try:
+            yield connection
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path}: {error}; look into it with `diptych index verify`") from error
+        finally:
+            if self._closed:
+                connection.close()
+            else:
+                self._idle.append(connection)
+
+    def _take(self) -> sqlite3.Connection:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            pass
+        self._check_file()
+        try:
+            return connect(self.path, read_only=self.read_only)
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path} cannot be opened: {error}") from error
+
+    def _check_file(self) -> None:
+        """Raise StoreError if another file has the database's name by now: what goes into the old one would be lost."""
+        if self._file is not None and _file(self.path) != self._file:
+            raise StoreError(
+                f"{self.path} was taken away or replaced by another file while it was in use; nothing was written. "
+                "Stop what uses it, and start that again"
+            )
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        if self.read_only:
+            raise StoreError(f"the collection {self.path.parent} was opened for reading only")
+        with self._writing, self._connection() as connection:
+            self._check_file()
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+
+def _file(path: Path) -> tuple[int, int] | None:
+    """Which file has this name: its device and its number there; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -1,0 +1,56 @@
+"""The connections to the database of a collection."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from embedded import new
+
+from diptych.errors import StoreError
+from diptych.store.sqlite.database import Store
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store.open(tmp_path / "store", create=True) as store:
+        yield store
+
+
+@pytest.mark.parametrize("replace", [True, False])
+def test_a_database_that_was_replaced_or_taken_away_in_use_takes_nothing_more(store, replace, tmp_path):
+    store.insert([new(1)])
+    if replace:
+        with Store.open(tmp_path / "other", create=True) as other:
+            other.insert([new(2)])
+        (tmp_path / "other" / store.path.name).replace(store.path)
+    else:
+        store.path.unlink()
+    with pytest.raises(
+        StoreError, match="was taken away or replaced by another file while it was in use; nothing was wr"
+    ):
+        store.insert([new(3)])
+
+
+def test_a_closed_store_says_so(tmp_path):
+    store = Store.open(tmp_path, create=True)
+    store.close()
+    with pytest.raises(StoreError, match="is closed"):
+        store.count()
+
+
+def test_readers_have_a_connection_each_which_is_used_again(store):
+    with store.reading() as one, store.reading() as other:
+        assert one is not other
+    with store.reading() as again:
+        assert again in (one, other)
+
+
+def test_what_is_not_committed_is_seen_by_no_reader_and_undone_by_an_error(store):
+    with suppress(KeyError), store._transaction() as connection:
+        connection.execute("INSERT INTO changes (row) VALUES (7)")
+        assert store.sequence() == 0
+        raise KeyError
+    assert store.sequence() == 0
+    with pytest.raises(StoreError, match="no such table: nowhere; look into it with `diptych index verify`"):
+        store._all("SELECT * FROM nowhere")
