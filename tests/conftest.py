@@ -148,6 +148,19 @@ def artifact_that_looks(tmp_path_factory: pytest.TempPathFactory, artifact_of_tw
     return directory
 
 
+@pytest.fixture(scope="session")
+def artifact_with_negatives(tmp_path_factory: pytest.TempPathFactory, artifact: Path) -> Path:
+    """The small artifact with thresholds of random negatives; treat it as read-only."""
+    import json
+    import shutil
+
+    directory = shutil.copytree(artifact, tmp_path_factory.mktemp("artifact") / "negatives")
+    manifest = json.loads((directory / "manifest.json").read_text())
+    manifest["questions"]["match"]["negatives"] = {"random": {"0.01": 0.8, "0.001": 0.99}, "nearest": {"0.01": 0.95}}
+    (directory / "manifest.json").write_text(json.dumps(manifest))
+    return directory
+
+
 @pytest.fixture
 def unchecked() -> Iterator[None]:
     """Shapes are not enforced at every call: what a user without that switch is told can be tested."""

@@ -27,7 +27,7 @@ def verdict(relevance: float, thresholds: Mapping[str, float]) -> Verdict:
 
 def stronger(one: Verdict, other: Verdict) -> Verdict:
     """The one of two verdicts that says more for a match."""
-    return min(one, other, key=VERDICTS.index)
+    return VERDICTS[min(VERDICTS.index(one), VERDICTS.index(other))]
 
 
 def least_of(thresholds: Mapping[str, float]) -> dict[Verdict, float]:

@@ -11,7 +11,7 @@ from diptych.batch.workers.shared_folder import Crew
 from diptych.collection.collection import Collection
 from diptych.dedupe.pair_cache import Ledger
 from diptych.dedupe.workers import shared, tokens_of
-from diptych_runtime.questions import COPY
+from diptych_runtime.questions import COPY, THING
 
 _WORTH = 4096  # pairs, from which on it pays to hand them out
 BATCH = 1024  # pairs, after each of which the ledger has them
@@ -21,7 +21,7 @@ _KEPT = 8192  # pictures whose tokens stay in memory, 8 KB each
 class PairScores:
     """Relevance scores of pairs of the pictures `ids` of a collection; pairs are places in `ids`, in either order.
 
-    They answer the `question` that is asked of the collection's model.
+    They answer the `question` that is asked of the collection's model; that of a *thing* is no lower than of a *copy*.
     `looked_at` counts the pairs that were asked for, `computed` those of them that the ledger did not know.
     """
 
@@ -39,6 +39,9 @@ class PairScores:
         self.computed, self._shifts = 0, np.zeros(len(ids), np.float32)
         self._asked = np.empty(0, np.int64)
         self.scorer = collection.scorer.asking(question)
+        runtime = self.scorer.runtime
+        apart = runtime.question == THING and COPY in runtime.questions
+        self._copies = PairScores(collection, ids, ledger, crew=crew) if apart else None
         self._keys, self._logits = ledger.scores(ids, self.scorer.runtime.question)
         self._tokens: OrderedDict[int, np.ndarray] = OrderedDict()
 
@@ -58,7 +61,13 @@ class PairScores:
         """
         lowered = self._shifts[np.asarray(pairs, np.int64).reshape(-1, 2)].mean(1)
         logits = self.logits(pairs) - lowered
-        return np.round(self.scorer.relevance(logits).astype(np.float64), 7)
+        scores = np.round(self.scorer.relevance(logits).astype(np.float64), 7)
+        return scores if self._copies is None else np.maximum(scores, self._copies.unseen(pairs))
+
+    def unseen(self, pairs: np.ndarray) -> np.ndarray:
+        """`of` pairs as it is shown without a closer look."""
+        scores, verification = self.of(pairs), self.scorer.runtime.verification
+        return scores if verification is None else verification.judged(scores, [None] * len(scores))
 
     def hold_against(self, pairs: np.ndarray) -> None:
         """From now on hold every score against the rivals of both pictures: the logits of what each of them is paired

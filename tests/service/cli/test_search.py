@@ -123,3 +123,15 @@ def test_a_search_says_what_it_could_not_look_at_and_calls_none_of_it_the_same(d
     assert "1 not looked at more closely, as a file is not at hand: a copy is likely at most" in said.err
     matches = diptych("search", scene, *store, "--question", "copy", *model, "--json").json["matches"]
     assert {match["path"]: match["closer_look"] for match in matches}[str(copied)] == "not taken"
+
+
+def test_how_often_chance_alone_is_called_the_same_is_said_where_it_was_measured(
+    diptych, collection, artifact_with_negatives, photo_bytes, tmp_path, search
+):
+    assert search("--json").json["alarm_rate"] is None
+    assert "by chance" not in search().err
+    words = ("search", tmp_path / "query.jpg", "--store", collection.directory, "--model", artifact_with_negatives)
+    found = diptych(*words, "--threads", 1, "--json").json
+    assert found["alarm_rate"] == pytest.approx(12 * 0.001, rel=0.01)
+    said = diptych(*words, "--threads", 1).err
+    assert "same from 0.99000 on, as 0.012 of searches without a match among so many say by chance" in said

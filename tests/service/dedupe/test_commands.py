@@ -287,3 +287,14 @@ def test_cells_that_a_spreadsheet_would_compute_begin_with_an_apostrophe_on_requ
         assert dedupe(photos, "-o", tmp_path / "groups.csv", *words).code == 0
         lines = (tmp_path / "groups.csv").read_text().splitlines()
         assert set(lines[1:]) == {f"{path},-0.5,1"}
+
+
+def test_it_says_how_often_chance_alone_passes_its_threshold_where_that_was_measured(
+    dedupe, diptych, photos, tmp_path, artifact_with_negatives
+):
+    assert "by chance" not in dedupe(photos).out
+    words = ("dedupe", photos, "--store", tmp_path / "measured", "--model", artifact_with_negatives, "--threads", 1)
+    found = diptych(*words, "--threshold", 0.99, "--json").json
+    assert found["alarm_rate"] == pytest.approx(0.002, rel=0.01), "three pictures, each of which has two others"
+    said = diptych(*words, "--threshold", 0.99).out
+    assert "threshold 0.99000\nof pictures without a copy 0.002 are taken for one by chance\n" in said

@@ -36,7 +36,10 @@ def study_verification(
     opened = open_kinds(kinds, folder, directory / "sets")
     ticks = [begin(planted.kind) for planted in opened]
     panels = [encode(runtime, planted) for planted in opened]
-    sets = [look_closer(runtime, *one, tick=tick) for *one, tick in zip(opened, panels, ticks, strict=True)]
+    sets = [
+        look_closer(runtime, planted, made, tick=tick)
+        for planted, made, tick in zip(opened, panels, ticks, strict=True)
+    ]
     fitted = fit_verification(sets)
     copy = runtime.asking(COPY).question
     questions = dict(runtime.manifest.questions)

@@ -154,5 +154,6 @@ def _answer(here: Context, collection: Collection, found: Found, facts: dict[str
         pictures=[ImageItem(**described(here, collection, collection.get(id))) for id in ordered],
         pairs=[(place[a], place[b], score) for a, b, score in pairs],
         verdicts=found.verdicts,
+        alarm_rate=found.alarm_rate,
         left_out=max(0, left_out),
     )

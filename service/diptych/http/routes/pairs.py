@@ -115,7 +115,7 @@ async def rerank(here: Here, request_id: RequestId, request: Request) -> RerankA
         (tokens, _), original = here.panels_and_originals([*query, *documents], body.collection)
         logits = here.logits(tokens[:1], tokens[1:])
         return [
-            RerankItem(index=place, document=documents[place][1] if back else None, **asdict(judgement))
+            RerankItem(index=place, **asdict(judgement), **({"document": documents[place][1]} if back else {}))
             for place, judgement in scorer.ranked(logits, _sides(1, len(documents)), original, body.top_n)
         ]
 

@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from diptych.connections import Connections
 from diptych.errors import StoreError, UnknownPictureError
 from diptych.store.filters import Filter, compiled
 from diptych.store.index.layout import KINDS, Kind
 from diptych.store.lock import LOCK, WriterLock
 from diptych.store.records import Change, NewPicture, Record
+from diptych.store.sqlite.connection import Connections
 from diptych.store.sqlite.rows import COLUMNS, FEATURES, JOINED, checked, damaged, record
 from diptych.store.sqlite.schema import DATABASE, DIGESTS, checksum, missing, prepare
 from diptych_runtime.atomic import disk_bytes, sync_folder
