@@ -14,7 +14,7 @@ from diptych.http.context import Context, Here, RequestId
 from diptych.http.health import Proven
 from diptych.http.middleware.errors import RequestError, documented
 from diptych.http.schemas.bodies import body_schema, read_body
-from diptych.http.schemas.images import check_count, listed
+from diptych.http.schemas.images import Picture, Upload, check_count, listed
 from diptych.http.schemas.requests import (
     EmbeddingForm,
     EmbeddingRequest,
@@ -111,11 +111,15 @@ async def rerank(here: Here, request_id: RequestId, request: Request) -> RerankA
     documents = listed(body.documents, "documents", here.settings.pictures - 1)
     query = listed(body.query, "query", 1)
 
+    def returned(place: int) -> Picture | None:
+        sent = documents[place][1]
+        return sent if back and not isinstance(sent, Upload) else None
+
     def work() -> list[RerankItem]:
         (tokens, _), original = here.panels_and_originals([*query, *documents], body.collection)
         logits = here.logits(tokens[:1], tokens[1:])
         return [
-            RerankItem(index=place, **asdict(judgement), **({"document": documents[place][1]} if back else {}))
+            RerankItem(index=place, document=returned(place), **asdict(judgement))
             for place, judgement in scorer.ranked(logits, _sides(1, len(documents)), original, body.top_n)
         ]
 
