@@ -9,10 +9,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.request import urlopen
 
 import pytest
@@ -21,6 +21,8 @@ from started import free_port, until_ready
 
 from diptych.http import connections
 from diptych.http.connections import MOST, RESERVED, Connections, Failures, allowed
+
+R = TypeVar("R")
 
 HEAD = b"GET / HTTP/1.1\r\nHost: here\r\n"
 LARGE = 64 * 2**20
@@ -39,10 +41,10 @@ async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-def served(most: int, work: Any, **seconds: float) -> list[float]:
+def served(most: int, work: Callable[[int], R], **seconds: float) -> R:
     """Run `work(port)` in a thread beside a server with these limits."""
 
-    async def run() -> Any:
+    async def run() -> R:
         accept: Any = Connections(most, **seconds).accept
         server = uvicorn.Server(uvicorn.Config(app, http=accept, port=0, log_level="error", lifespan="off"))
         serving = asyncio.create_task(server.serve())

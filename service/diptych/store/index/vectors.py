@@ -64,7 +64,7 @@ class Vectors:
         for place in range(self.lists):
             count = inverted.list_size(place)
             labels = faiss.rev_swig_ptr(inverted.get_ids(place), count)
-            codes = memoryview(faiss.rev_swig_ptr(inverted.get_codes(place), count * size))
+            codes = faiss.rev_swig_ptr(inverted.get_codes(place), count * size).data
             found.update(
                 zip(
                     labels.tolist(),

@@ -121,6 +121,7 @@ def meet_again(store: Store, sequence: int) -> None:
 
 def _row(store: Store, id: str) -> NewPicture:
     record = store.get(id)
+    assert record is not None
     tokens, embedding = store.panels([id])[id]
     turned = np.roll(np.frombuffer(embedding, "<f4"), 1).tobytes()
     facts = {name: getattr(record, name) for name in ("media_type", "width", "height", "metadata", "revision")}
@@ -134,7 +135,7 @@ def test_an_older_database_copied_beside_a_newer_index_is_told_apart_when_number
     generation, count = collection.index.generation, len(collection)
     collection.close()
     shutil.copy(older.folder / DATABASE, collection.directory / DATABASE)
-    with open_store(collection.directory) as store:
+    with Local.open(collection.directory) as store:
         store.remove([store.page(2)[1].id])
         store.remove([store.page(2)[1].id])
         meet_again(store, generation)
@@ -178,7 +179,7 @@ def test_a_backup_is_restored_into_a_new_folder_and_never_over_itself_nor_under_
             restore(copy, older.folder)
         with pytest.raises(StoreError, match="is being written by process"):
             restore(copy, collection.directory, replace=True)
-    with open_store(tmp_path / "new", read_only=True) as store, open_store(older.folder, read_only=True) as copy:
+    with Local.open(tmp_path / "new", read_only=True) as store, Local.open(older.folder, read_only=True) as copy:
         assert store.page(99) == copy.page(99)
         assert store.identity != copy.identity
 
