@@ -46,7 +46,7 @@ def score(diptych, artifact, gallery, monkeypatch):
     ],
 )
 def test_wrong_usage_says_what_was_expected_before_any_model_is_loaded(score, monkeypatch, arguments, said):
-    monkeypatch.setattr(scoring, "load", lambda _: pytest.fail("a model was loaded"))
+    monkeypatch.setattr(scoring, "open_scorer", lambda _: pytest.fail("a model was loaded"))
     result = score(*arguments)
     assert (result.code, result.out) == (2, "")
     assert said in result.err
