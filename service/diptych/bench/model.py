@@ -93,7 +93,7 @@ def run_command(options: Sequence[str | Path]) -> tuple[str, int]:
         told = Path(folder, "peak.txt")
         done = subprocess.run([sys.executable, "-c", _MAIN, *map(str, [told, *options])], capture_output=True)
         if done.returncode:
-            reason = done.stderr.decode(errors="replace").strip()
+            reason = (done.stderr or done.stdout).decode(errors="replace").strip()
             raise BenchError(f"`diptych {options[0]}` ended with {done.returncode}: {reason}")
         return done.stdout.decode(), int(told.read_text())
 

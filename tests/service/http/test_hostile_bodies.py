@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -38,7 +39,7 @@ def service(artifact: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     port, store = free_port(), tmp_path_factory.mktemp("hostile") / "store"
     words = ["serve", "--store", str(store), "--port", str(port), "--model", str(artifact), "--threads", "1"]
     with (tmp_path_factory.mktemp("log") / "log").open("w+") as log:
-        process = subprocess.Popen(["python", "-m", "diptych", *words], stderr=log, text=True)
+        process = subprocess.Popen([sys.executable, "-m", "diptych", *words], stderr=log, text=True)
         try:
             until_ready(f"http://127.0.0.1:{port}", process)
             with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:
