@@ -50,14 +50,16 @@ class Store(Connections):
         path = directory / DATABASE
         if not create and not path.is_file():
             raise missing(directory)
-        lock = None
+        lock, new = None, False
         try:
             if not read_only:
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-                if not path.exists():
-                    path.touch(mode=0o600)  # SQLite gives its log the same mode
                 lock = WriterLock(directory / LOCK, f"the collection {directory}")
+                new = not path.exists()
+                path.touch(mode=0o600)  # SQLite gives its log the same mode
         except OSError as error:
+            if lock is not None:
+                lock.release()
             raise StoreError(f"{directory} cannot be written: {error.strerror}; choose another folder") from None
         store = cls(directory, read_only=read_only, lock=lock)
         try:
@@ -66,6 +68,8 @@ class Store(Connections):
             store._stay()
             store.identity = store.present_identity()
         except BaseException:
+            if new and path.stat().st_size == 0:  # of a full disk nothing is left that looks like a collection
+                path.unlink()
             store.close()
             raise
         return store
