@@ -34,15 +34,18 @@ def default_question(names: Iterable[str]) -> str:
     return THING if THING in names else names[0]
 
 
+def askable(names: Iterable[str]) -> tuple[str, ...]:
+    """What a model of these questions may be asked: they, or of a model of one question whatever is asked."""
+    names = tuple(names)
+    return names if len(names) > 1 else tuple(dict.fromkeys((*ASKED, MATCH, *names)))
+
+
 def answered(question: str, names: Iterable[str], model: str) -> str:
     """Which of a model's questions answers the one that is asked: itself, or the only one there is.
 
     Raises ArtifactError for a question that the model does not answer.
     """
-    names = tuple(names)
-    if question in names:
-        return question
-    known = names if len(names) > 1 else tuple(dict.fromkeys((*ASKED, *names)))
-    if len(names) == 1 and question in (*ASKED, MATCH):
-        return names[0]
-    raise ArtifactError(f"the model {model!r} answers the questions {', '.join(known)}; got {question!r}")
+    names, known = tuple(names), askable(names)
+    if question not in known:
+        raise ArtifactError(f"the model {model!r} answers the questions {', '.join(known)}; got {question!r}")
+    return question if question in names else names[0]

@@ -27,6 +27,7 @@ from diptych.http.settings import Settings
 from diptych.http.warmup import warm_up
 from diptych.pictures.fetch import Remote
 from diptych.scoring.scorer import Scorer
+from diptych_runtime.questions import askable
 
 WARM_AGAIN = 30.0  # seconds after a warm-up that failed and may succeed
 
@@ -102,5 +103,5 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
     for part in (pairs, search, duplicates, images, collections, status):
         app.include_router(part.router)
     install_page(app)
-    complete_openapi(app, settings)
+    complete_openapi(app, settings, askable(scorer.runtime.questions))
     return app

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fastapi import FastAPI
@@ -38,9 +39,9 @@ _WAYS = {
 }
 
 
-def complete_openapi(app: FastAPI, settings: Settings) -> None:
-    """Let `app.openapi()` also define the bodies that come as JSON or as a form, the limits of a search and, if there
-    are any, the keys.
+def complete_openapi(app: FastAPI, settings: Settings, questions: Sequence[str]) -> None:
+    """Let `app.openapi()` also define the bodies that come as JSON or as a form, the limits of a search, what questions
+    may be asked and, if there are any, the keys.
     """
     plain = app.openapi
 
@@ -59,6 +60,11 @@ def complete_openapi(app: FastAPI, settings: Settings) -> None:
             for body in (form, schemas[SearchRequest.__name__]):
                 for name, limit in (("top", settings.top), ("candidates", settings.candidates)):
                     body["properties"][name]["maximum"] = limit
+            for body in _bodies(document):
+                asked = body.get("properties", {}).get("question", {})
+                for kind in asked.get("anyOf", [asked]):  # a form leaves out what is null
+                    if kind.get("type") == "string":
+                        kind["enum"] = list(questions)
             if settings.keys:
                 document["components"]["securitySchemes"] = _WAYS
                 document["security"] = [{way: []} for way in _WAYS]
@@ -68,3 +74,13 @@ def complete_openapi(app: FastAPI, settings: Settings) -> None:
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _bodies(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The schemas of what requests have in them, as JSON and as a form."""
+    for body in _BODIES:
+        yield document["components"]["schemas"][body.__name__]
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            for content in operation.get("requestBody", {}).get("content", {}).values():
+                yield content["schema"]

@@ -54,7 +54,7 @@ def test_more_clients_than_a_service_takes_come_back_when_they_are_told_to(artif
 @pytest.mark.slow
 def test_a_service_that_does_not_start_or_answers_an_error_ends_the_measurement(artifact, scorer, monkeypatch):
     monkeypatch.setenv("DIPTYCH_PICTURES", "50")
-    with pytest.raises(BenchError, match=r"answered 422: .*at most 49 fit in one request"):
+    with pytest.raises(BenchError, match=r"answered 422: .*at most 50 fit in one request"):
         load.measure(scorer, [1], 0.5, str(artifact))
     monkeypatch.setenv("DIPTYCH_PICTURES", "none")
     with pytest.raises(BenchError, match=r"did not become ready: .*DIPTYCH_PICTURES"):

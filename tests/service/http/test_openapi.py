@@ -50,11 +50,21 @@ def test_asking_twice_gives_the_same_document_and_what_was_there_is_left_as_it_w
     def take(body: StoredImage) -> None:
         """Take it."""
 
-    complete_openapi(app, Settings())
+    complete_openapi(app, Settings(), ["copy"])
     first = app.openapi()
     assert set(first["components"]["schemas"]["StoredImage"]["properties"]) == {"theirs"}
     assert {"SearchRequest", "AddRequest", "ImagePart"} < set(first["components"]["schemas"])
     assert app.openapi() == first
+
+
+def test_the_questions_that_may_be_asked_are_those_of_the_model_in_every_body(scorer):
+    document = create_app(None, scorer).openapi()
+    bodies = [document["components"]["schemas"][name] for name in ("SearchRequest", "ScoreRequest", "RerankRequest")]
+    for path in ("/v1/search", "/v1/score", "/v1/rerank"):
+        bodies.append(document["paths"][path]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"])
+    for body in bodies:
+        field = body["properties"]["question"]
+        assert field.get("anyOf", [field])[0]["enum"] == ["copy", "thing", "match"]
 
 
 def test_the_limits_of_a_search_are_those_of_the_settings(scorer):

@@ -18,7 +18,7 @@ from diptych_training.recipe import recipe_from
 
 SCRIPT = """
 import json, pathlib, sys
-from diptych_training import run
+from diptych_training.learning import run
 from diptych_training.recipe import recipe_from
 values, directory, data = json.loads(sys.argv[1]), pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
 run.train(recipe_from(values), directory, data=data, quiet=True)

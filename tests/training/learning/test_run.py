@@ -88,7 +88,7 @@ def test_a_run_killed_with_minus_9_at_any_moment_resumes_to_the_same_numbers(
 ) -> None:
     command = f"""
 import json, pathlib
-from diptych_training import run
+from diptych_training.learning import run
 from diptych_training.learning.metrics_log import Journal
 from diptych_training.recipe import recipe_from
 note = Journal.note
