@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from parts import Ending
+from part_works import Ending
 
 from diptych import Collection
 from diptych.batch import ingest as embedding

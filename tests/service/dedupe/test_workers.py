@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from parts import Ending
+from part_works import Ending
 
 from diptych import Collection, Scorer, find_duplicates
 from diptych.batch.workers.executor import Serial

@@ -19,7 +19,6 @@ import pytest
 import uvicorn
 from started import free_port, until_ready
 
-from diptych.http import connections
 from diptych.http.connections import MOST, RESERVED, Connections, Failures, allowed
 
 R = TypeVar("R")
@@ -161,8 +160,8 @@ def test_one_more_is_closed_where_all_others_are_being_answered():
 )
 def test_as_many_connections_are_allowed_as_leave_descriptors_for_all_else(soft, hard, expected, monkeypatch):
     limits = [(soft, hard)]
-    monkeypatch.setattr(connections.resource, "getrlimit", lambda _: limits[-1])
-    monkeypatch.setattr(connections.resource, "setrlimit", lambda _, limit: limits.append(limit))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limit: limits.append(limit))
     assert allowed() == expected
     assert limits[-1][0] == resource.RLIM_INFINITY or limits[-1][0] >= expected
     assert limits[-1][1] == hard

@@ -3,7 +3,7 @@ import time
 from functools import partial
 
 import pytest
-from parts import always, once, plain, slow, wrong
+from part_works import always, once, plain, slow, wrong
 
 from diptych.batch.workers.pool import Pool
 from diptych.batch.workers.retries import MOST, Attempts
