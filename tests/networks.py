@@ -1,10 +1,16 @@
-"""Small pair networks with random weights everywhere: what starts at zero or one would hide a mistake."""
+"""Small pair networks with random weights everywhere, for what starts at zero or one would hide a mistake, and what may
+stand in the place of the convolutions of whole networks.
+"""
 
 from typing import Any
 
 import torch
 
-from diptych_model import PairConfig, PairNetwork, Residual
+from diptych_model import Msac, PairConfig, PairNetwork, Residual, Scale
+from diptych_model.mixers import Mixer, StandAlone
+
+TINY_MSAC = Msac((Scale(1, 1, 2, 4, 4), Scale(3, 3, 2, 4, 4, separable=True)))
+MIXING: dict[str, Mixer | None] = {"convolution": None, "stand-alone": StandAlone(3, heads=2), "msac": TINY_MSAC}
 
 
 def small_network(**changes: Any) -> PairNetwork:

@@ -58,7 +58,7 @@ _COMPUTED: dict[str, Any] = {"reads": "{in}/model"}
 
 ROWS = (
     Row("serve --store {out}/new --port 0", "diptych.cli.serve:run", "{in}/model", ("new",), again=False),
-    Row("key --read-only alice", "diptych.cli.serve:new_key", None, model=False),
+    Row("key --read-only alice", "diptych.http.middleware.auth:new_key", None, model=False),
     Row("index add {in}/photos --store {out}/new", "diptych.collection.ingest:features", writes=("new",), often=True),
     Row("index add {in}/photos --store {out}/new --engine ray", "diptych.batch.workers.ray:Cluster.run", writes=("new",), reports=("does not exist",)),
     Row("index sync {in}/photos --store {out}/new", "diptych.collection.ingest:features", writes=("new",), often=True),

@@ -8,11 +8,16 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 import pytest
 from started import free_port
+
+# Before any test has an output of its own, which pymilvus's log would hold on to and close with it.
+with suppress(ImportError):
+    import pymilvus  # noqa: F401  # pyright: ignore[reportMissingImports]
 
 Kind = Literal["lite", "real"]
 

@@ -31,8 +31,6 @@ from diptych_runtime.threads import thread_count
 EACH = 6  # pictures of one photo, itself among them
 THRESHOLDS = ("auto", "0.95", "0.9", "0.7")
 
-_MAIN = "import sys; from diptych.cli.main import main; sys.exit(main())"
-
 
 def measure(
     folder: Path, photos: Path, count: int, model: str = "photo", say: Callable[[str], object] = lambda _: None
@@ -135,7 +133,7 @@ def _groups(path: Path) -> list[list[str]]:
 
 def _command(*words: object) -> str:
     """What a `diptych` command printed. Raises BenchError if it failed."""
-    done = subprocess.run([sys.executable, "-c", _MAIN, *map(str, words)], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "diptych", *map(str, words)], capture_output=True, text=True)
     if done.returncode:
         raise BenchError(f"`diptych {words[0]}` ended with {done.returncode}: {(done.stderr or done.stdout).strip()}")
     return done.stdout

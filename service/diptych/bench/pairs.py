@@ -24,7 +24,6 @@ from diptych.bench.model import processor
 from diptych.console import progress, table
 from diptych.errors import BenchError
 
-_MAIN = "import sys; from diptych.cli.main import main; sys.exit(main())"
 _LOOK = 0.1  # seconds between two looks at the memory
 # Nodes of one processor each, and a head that computes nothing, until standard input ends.
 _NODES = """
@@ -164,7 +163,7 @@ def _killed(pairs: Path, output: Path, options: list[str]) -> dict[str, Any]:
 
 
 def _start(pairs: Path, output: Path, options: list[str]) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", _MAIN, "score", str(pairs), "-o", str(output), "--json", *options]
+    command = [sys.executable, "-m", "diptych", "score", str(pairs), "-o", str(output), "--json", *options]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

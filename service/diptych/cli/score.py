@@ -61,16 +61,10 @@ def _score_pair(args: argparse.Namespace) -> int:
     a, b = args.inputs
     scorer = open_scorer(args)
     first, second = read_pictures(args, [a, b])
-    tokens = scorer.encode([first, second]).tokens
+    (judged,) = scorer.judge([(first, second)])
     asked = scorer.runtime.question
-    judged = scorer.judged(
-        scorer.all_logits(tokens[:1], tokens[1:]),
-        np.array([[0, 1]]),
-        (first, second).__getitem__,
-        asked=args.question and asked,
-    )
     answers = {
-        question: _answer(judged[question][0])
+        question: _answer(judged[question])
         for question in (scorer.runtime.questions if args.question is None else (asked,))
     }
     data = {

@@ -11,10 +11,7 @@ from diptych.collection.registry import Collections
 from diptych.collection.sync.follow import Follower
 from diptych.console import emit, remark
 from diptych.errors import SettingsError
-from diptych.http.app import create_app
-from diptych.http.middleware.auth import new_key, written
 from diptych.http.server import bound, log, run
-from diptych.http.settings import Settings
 from diptych.scoring.decode_pool import Workers
 from diptych.scoring.scorer import Scorer
 from diptych.store.location import Address
@@ -22,6 +19,9 @@ from diptych.store.location import Address
 
 def serve(args: argparse.Namespace) -> int:
     """Run `diptych serve` until it is stopped; the collection, or the folder of several, is made if there is none."""
+    from diptych.http.app import create_app
+    from diptych.http.settings import Settings
+
     if args.sync and args.store is None:
         args.usage_error("--sync follows folders for the collection of --store; name that too")
     if args.sync and isinstance(args.store, Address):
@@ -58,6 +58,8 @@ def serve(args: argparse.Namespace) -> int:
 
 def key(args: argparse.Namespace) -> int:
     """Run `diptych key`: print a new secret, and the line that lets it in."""
+    from diptych.http.middleware.auth import new_key, written
+
     try:
         secret, made = new_key(args.name, "read" if args.read_only else "admin")
     except ValueError as error:

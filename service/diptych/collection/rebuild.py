@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -37,13 +38,13 @@ def rebuild(
     kind of a folder's index from now on. Raises StoreError.
     """
     found = place(where)
-    options = {"everything": everything, "drop": drop, "index": index}
-    told = {"on_error": on_error, "on_progress": on_progress}
+    options: dict[str, Any] = {"everything": everything, "drop": drop, "index": index}
+    options |= {"on_error": on_error, "on_progress": on_progress}
     if isinstance(found, Address):
         from diptych.store.milvus import rebuild as milvus
 
-        return milvus.rebuild(found, ScorerEmbedder(scorer), **options, **told)
-    return sqlite.rebuild(found, ScorerEmbedder(scorer), **options, **told)
+        return milvus.rebuild(found, ScorerEmbedder(scorer), **options)
+    return sqlite.rebuild(found, ScorerEmbedder(scorer), **options)
 
 
 class ScorerEmbedder:

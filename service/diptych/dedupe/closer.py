@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +11,10 @@ import numpy as np
 from diptych.collection.collection import Collection
 from diptych.dedupe.pair_cache import Ledger
 from diptych.errors import UnknownPictureError
-from diptych.scoring.threads import each
 from diptych_runtime.decoder import PictureSource
-from diptych_runtime.errors import PictureError
 from diptych_runtime.evidence import Evidence
 from diptych_runtime.questions import COPY
-from diptych_runtime.verification import View, describe, verify
+from diptych_runtime.verification import View
 
 BATCH = 64  # pairs, after each of which the ledger has them
 _KEPT = 256  # pictures whose keypoints stay in memory, 1.3 MB each
@@ -62,7 +59,7 @@ class CloserLook:
         missing = [place for place, evidence in enumerate(seen) if evidence is None]
         for start in range(0, len(missing), BATCH):
             batch = missing[start : start + BATCH]
-            looked = list(self._look([pairs[place] for place in batch]))
+            looked = self._look([pairs[place] for place in batch])
             made = [(place, evidence) for place, evidence in zip(batch, looked, strict=True) if evidence is not None]
             self.ledger.add_evidence([named[place] for place, _ in made], [evidence for _, evidence in made])
             for place, evidence in made:
@@ -70,26 +67,15 @@ class CloserLook:
             self.tick(len(batch))
         return seen
 
-    def _look(self, pairs: list[tuple[int, int]]) -> Iterator[Evidence | None]:
+    def _look(self, pairs: list[tuple[int, int]]) -> list[Evidence | None]:
         self._load(sorted({place for pair in pairs for place in pair}))
-
-        def look(pair: tuple[int, int]) -> Evidence | None:
-            first, second = (self._views[place] for place in pair)
-            return None if first is None or second is None else verify(first, second)
-
-        for evidence in each(look, pairs, self.collection.scorer.runtime.threads):
-            yield None if isinstance(evidence, PictureError) else evidence
+        return self.collection.scorer.evidence([(self._views[a], self._views[b]) for a, b in pairs])
 
     def _load(self, places: list[int]) -> None:
         """Have the keypoints of these pictures in memory, and forget those that were not asked for longest."""
         wanted = [place for place in places if place not in self._views]
-        scorer = self.collection.scorer
-        sources = {place: self._source(self.ids[place]) for place in wanted}
-        calls = [partial(describe, source, scorer.limits) for source in sources.values() if source is not None]
-        views = iter(scorer.decoder.each(calls))
-        for place, source in sources.items():
-            view = None if source is None else next(views)
-            self._views[place] = None if isinstance(view, PictureError) else view
+        sources = [self._source(self.ids[place]) for place in wanted]
+        self._views.update(zip(wanted, self.collection.scorer.views(sources), strict=True))
         for place in places:
             self._views.move_to_end(place)
         while len(self._views) > max(_KEPT, len(places)):

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import difflib
-import os
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 from pydantic_settings import NoDecode
 
-from diptych.errors import SettingsError
 from diptych.http.middleware.auth import Key, parse_key
-from diptych.pictures.settings import PREFIX, FetchSettings, configured, read_toml, words
+from diptych.pictures.settings import FetchSettings, Words
 from diptych.pictures.url_guard import is_host
-
-# Read elsewhere: by the kernel, the runtime, the trainer, the store, and below.
-_OTHERS = frozenset({"KERNEL", "GPU_MEMORY", "DATA", "MILVUS_TOKEN", "CONFIG"})
 
 
 class Settings(FetchSettings):
     """Limits, keys and logs of the HTTP face; those that a request can meet are shown under `limits` of `/info`."""
 
+    OWN: ClassVar[tuple[str, ...]] = ("",)  # all there are
+
     keys: Annotated[tuple[Key, ...], NoDecode] = Field(
         default=(), description="who may ask, as lines of `diptych key`; with none, whoever reaches the port"
     )
-    hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+    hosts: Words = Field(
         default=(),
         description="its host names: those with a dot it has to know while there are no keys, and behind some proxies",
     )
@@ -62,11 +58,6 @@ class Settings(FetchSettings):
         lines = value.split() if isinstance(value, str) else value
         return [parse_key(line) if isinstance(line, str) else line for line in lines]
 
-    @field_validator("hosts", mode="before")
-    @classmethod
-    def _host_words(cls, value: Any) -> Any:
-        return words(value)
-
     @field_validator("hosts")
     @classmethod
     def _names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -75,25 +66,3 @@ class Settings(FetchSettings):
             if not is_host(name):
                 raise ValueError(f"expected names like pictures.example.org, with spaces between, and not {name[:200]}")
         return names
-
-    @classmethod
-    def load(cls, file: str | os.PathLike[str] | None = None) -> Self:
-        """As `FetchSettings.load`, and raises SettingsError for a name that nobody knows, in the environment too: a key
-        that is misspelt must not leave a service open.
-        """
-        names = set(cls.model_fields)
-        for variable in os.environ:
-            name = variable.removeprefix(PREFIX)
-            if variable.startswith(PREFIX) and name not in _OTHERS and name.lower() not in names:
-                raise _unknown(f"the variable {variable}", variable, [PREFIX + n.upper() for n in names])
-        path = configured(file)
-        for name in read_toml(path) if path else ():
-            if name not in names:
-                raise _unknown(f"{name!r} in {path}", name, sorted(names))
-        return super().load(file)
-
-
-def _unknown(what: str, name: str, known: list[str]) -> SettingsError:
-    close = difflib.get_close_matches(name, known, 1)
-    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(known))}"
-    return SettingsError(f"{what} is no setting; {hint}")

@@ -5,40 +5,49 @@ Each field is the variable `DIPTYCH_<NAME>` and the key `name` of a TOML file; t
 
 from __future__ import annotations
 
+import difflib
 import os
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from diptych.errors import SettingsError
 from diptych.pictures.url_guard import RemoteLimits
 
 PREFIX = "DIPTYCH_"
+# Read elsewhere: by the kernel, the runtime, the trainer, the store, and below.
+_OTHERS = frozenset({"KERNEL", "GPU_MEMORY", "DATA", "MILVUS_TOKEN", "CONFIG"})
+
+
+def _split(value: Any) -> Any:
+    return tuple(value.split() if isinstance(value, str) else value)
+
+
+# As a text with spaces between, or as a list.
+Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 
 class FetchSettings(BaseSettings):
     """Limits of fetching and decoding."""
+
+    # How names begin that are its own, so that one of them which it does not know is a misspelt one.
+    OWN: ClassVar[tuple[str, ...]] = ("url", "decode_")
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, env_ignore_empty=True)
 
     decode_seconds: float = Field(default=10.0, gt=0, description="how long decoding a picture may take")
     decode_memory: int = Field(default=2 * 1024**3, gt=0, description="bytes of memory that decoding one may take")
     urls: bool = Field(default=False, description="fetch pictures that a request names by web address")
-    url_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+    url_hosts: Words = Field(
         default=(),
         description="hosts to fetch from (`.example.org`: and all below); with none, any public one",
     )
     url_bytes: int = Field(default=32 * 1024 * 1024, gt=0, description="bytes of a fetched picture")
     url_seconds: float = Field(default=10.0, gt=0, description="how long fetching one may take, redirects and all")
     url_private: bool = Field(default=False, description="fetch from addresses that are not public too")
-
-    @field_validator("url_hosts", mode="before")
-    @classmethod
-    def _url_words(cls, value: Any) -> Any:
-        return words(value)
 
     @field_validator("url_hosts")
     @classmethod
@@ -60,11 +69,19 @@ class FetchSettings(BaseSettings):
     def load(cls, file: str | os.PathLike[str] | None = None) -> Self:
         """The settings of the environment and of a TOML file, by default the one that DIPTYCH_CONFIG names.
 
-        Raises SettingsError for what cannot be read and for a value out of its range; what others are named there is
-        passed by.
+        Raises SettingsError for what cannot be read, for a value out of its range and for a name of its own that nobody
+        knows, in the environment too: a limit or a key that is misspelt must not leave a service open.
         """
-        path = configured(file)
-        values = read_toml(path) if path else {}
+        path = file or os.environ.get(PREFIX + "CONFIG")
+        values = _read(Path(path)) if path else {}
+        variables = [PREFIX + name.upper() for name in cls.model_fields]
+        for variable in os.environ:
+            name = variable.removeprefix(PREFIX)
+            if variable.startswith(PREFIX) and name not in _OTHERS and cls._misspelt(name.lower()):
+                raise _unknown(f"the variable {variable}", variable, variables)
+        for name in values:
+            if cls._misspelt(name):
+                raise _unknown(f"{name!r} in {path}", name, sorted(cls.model_fields))
         unset = {n: v for n, v in values.items() if n in cls.model_fields and not os.environ.get(PREFIX + n.upper())}
         try:
             return cls(**unset)
@@ -74,21 +91,19 @@ class FetchSettings(BaseSettings):
             got = "" if name == "keys" else f", got {first['input']!r}"  # it may be a secret
             raise SettingsError(f"{name} ({PREFIX}{name.upper()}): {first['msg']}{got}") from None
 
-
-def words(value: Any) -> Any:
-    """A text with spaces as a tuple of its words; anything else is left to the check."""
-    return tuple(value.split() if isinstance(value, str) else value)
-
-
-def configured(file: str | os.PathLike[str] | None) -> Path | None:
-    """The file of settings that was named, or that DIPTYCH_CONFIG names."""
-    path = file or os.environ.get(PREFIX + "CONFIG")
-    return Path(path) if path else None
+    @classmethod
+    def _misspelt(cls, name: str) -> bool:
+        return name.startswith(cls.OWN) and name not in cls.model_fields
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """The settings in a file. Raises SettingsError."""
+def _read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"the settings {path} cannot be read: {error}") from None
+
+
+def _unknown(what: str, name: str, known: list[str]) -> SettingsError:
+    close = difflib.get_close_matches(name, known, 1)
+    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(known))}"
+    return SettingsError(f"{what} is no setting; {hint}")

@@ -176,19 +176,30 @@ class Scorer:
     def _look_closer(self, pairs: np.ndarray, worth: np.ndarray, original: Original) -> list[Evidence | None]:
         """What closer looks see of the pairs that are `worth` one, bool (P,)."""
         seen: list[Evidence | None] = [None] * len(pairs)
-        looked = {place: pairs[place].tolist() for place in np.flatnonzero(worth).tolist()}
-        found = {number: original(number) for number in sorted({number for pair in looked.values() for number in pair})}
-        had = {number: source for number, source in found.items() if source is not None}
-        described = self.decoder.each([partial(describe, source, self.limits) for source in had.values()])
-        views = {number: view for number, view in zip(had, described, strict=True) if isinstance(view, View)}
-
-        def look(pair: list[int]) -> Evidence | None:
-            patience().check("a closer look")
-            return verify(*(views[number] for number in pair)) if views.keys() >= set(pair) else None
-
-        for place, evidence in zip(looked, each(look, list(looked.values()), self.runtime.threads), strict=True):
-            seen[place] = evidence if isinstance(evidence, Evidence) else None
+        numbers = np.unique(pairs[worth]).tolist()
+        views = dict(zip(numbers, self.views([original(number) for number in numbers]), strict=True))
+        found = self.evidence([(views[a], views[b]) for a, b in pairs[worth].tolist()])
+        for place, evidence in zip(np.flatnonzero(worth).tolist(), found, strict=True):
+            seen[place] = evidence
         return seen
+
+    def views(self, sources: Sequence[PictureSource | None]) -> list[View | None]:
+        """What a closer look compares of each picture; None where there is no file, or one that cannot be read."""
+        had = [source for source in sources if source is not None]
+        described = iter(self.decoder.each([partial(describe, source, self.limits) for source in had]))
+        found = [None if source is None else next(described) for source in sources]
+        return [None if isinstance(view, PictureError) else view for view in found]
+
+    def evidence(self, pairs: Sequence[tuple[View | None, View | None]]) -> list[Evidence | None]:
+        """What a closer look at each pair of views sees; None where one is missing."""
+
+        def look(pair: tuple[View | None, View | None]) -> Evidence | None:
+            patience().check("a closer look")
+            a, b = pair
+            return None if a is None or b is None else verify(a, b)
+
+        seen = each(look, pairs, self.runtime.threads)
+        return [None if isinstance(evidence, PictureError) else evidence for evidence in seen]
 
     def predict(
         self,

@@ -5,20 +5,12 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from drawing import losses_of_training
+from drawing import draw, losses_of_training
+from networks import MIXING, TINY_MSAC
 from torch import Tensor
 
-from diptych_model import Msac, Scale
 from diptych_model.flops import parameters
-from diptych_model.mixers import Mixer, StandAlone
 from diptych_model.networks.densenet import DEPTHS, DenseNet
-
-TINY_MSAC = Msac((Scale(1, 1, 2, 4, 4), Scale(3, 3, 2, 4, 4, separable=True)))
-MIXING: dict[str, Mixer | None] = {"convolution": None, "stand-alone": StandAlone(3, heads=2), "msac": TINY_MSAC}
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def tiny(**settings: Any) -> DenseNet:
@@ -49,10 +41,10 @@ def by_torch(network: DenseNet, x: Tensor) -> Tensor:
 
 
 def test_with_convolutions_it_is_the_network_that_torchs_layers_make() -> None:
-    network, x = tiny().double().eval(), draw(3, 20, 12, 3).double()
+    network, x = tiny().double().eval(), draw(3, 20, 12, 3)
     for number, (name, tensor) in enumerate(network.state_dict().items()):
         if ("norm" in name or "before" in name) and tensor.is_floating_point():
-            tensor.copy_(draw(*tensor.shape, seed=number).double().abs() + 0.5)
+            tensor.copy_(draw(*tensor.shape, seed=number).abs() + 0.5)
     torch.testing.assert_close(network(x), by_torch(network, x))
 
 
@@ -75,12 +67,12 @@ def test_it_learns_eight_random_pictures_by_heart(mixing: str) -> None:
 
 @pytest.mark.parametrize("mixing", MIXING)
 def test_a_result_does_not_depend_on_what_else_is_in_the_batch(mixing: str) -> None:
-    network, x = tiny(spatial=MIXING[mixing]).eval(), draw(3, 20, 12, 3)
+    network, x = tiny(spatial=MIXING[mixing]).eval(), draw(3, 20, 12, 3).float()
     torch.testing.assert_close(network(x)[1:2], network(x[1:2]))
 
 
 def test_every_layer_adds_its_channels_and_keeps_those_before() -> None:
-    layer, x = tiny(spatial=TINY_MSAC).layers[1], draw(2, 5, 3, 12)
+    layer, x = tiny(spatial=TINY_MSAC).layers[1], draw(2, 5, 3, 12).float()
     y = layer(x)
     assert y.shape == (2, 5, 3, 18)
     assert torch.equal(y[..., :12], x)
@@ -91,7 +83,7 @@ def test_every_layer_adds_its_channels_and_keeps_those_before() -> None:
     [
         (lambda: DenseNet((), 5, 20, 12), "must be positive"),
         (lambda: DenseNet((1,), 5, 20, 12, growth=0), "must be positive"),
-        (lambda: tiny()(draw(2, 3, 20, 12)), r"must be \(B, N, M, 3\), channels last, got \(2, 3, 20, 12\)"),
+        (lambda: tiny()(draw(2, 3, 20, 12).float()), r"must be \(B, N, M, 3\), channels last, got \(2, 3, 20, 12\)"),
     ],
 )
 @pytest.mark.usefixtures("unchecked")

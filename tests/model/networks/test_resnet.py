@@ -5,23 +5,16 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from drawing import losses_of_training
+from drawing import draw, losses_of_training
+from networks import MIXING
 from torch import Tensor, nn
 
-from diptych_model import Msac, Scale
 from diptych_model.flops import parameters
-from diptych_model.mixers import Mixer, Place, PlainConvolution, StandAlone
+from diptych_model.mixers import Place, PlainConvolution
 from diptych_model.mixers.non_local import NonLocalBlock
 from diptych_model.mixers.squeeze_excitation import SqueezeExcitation
 from diptych_model.mixers.stand_alone import AttentionStem
 from diptych_model.networks.resnet import DEPTHS, Bottleneck, Factory, ResNet
-
-TINY_MSAC = Msac((Scale(1, 1, 2, 4, 4), Scale(3, 3, 2, 4, 4, separable=True)))
-MIXING: dict[str, Mixer | None] = {"convolution": None, "stand-alone": StandAlone(3, heads=2), "msac": TINY_MSAC}
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def tiny(**settings: Any) -> ResNet:
@@ -52,10 +45,10 @@ def by_torch(network: ResNet, x: Tensor) -> Tensor:
 
 
 def test_with_convolutions_it_is_the_network_that_torchs_layers_make() -> None:
-    network, x = tiny().double().eval(), draw(3, 20, 12, 3).double()
+    network, x = tiny().double().eval(), draw(3, 20, 12, 3)
     for number, (name, tensor) in enumerate(network.state_dict().items()):
         if ("norm" in name or "shortcut.1" in name) and tensor.is_floating_point():
-            tensor.copy_(draw(*tensor.shape, seed=number).double().abs() + 0.5)
+            tensor.copy_(draw(*tensor.shape, seed=number).abs() + 0.5)
     torch.testing.assert_close(network(x), by_torch(network, x))
 
 
@@ -72,7 +65,7 @@ def test_a_mixer_with_a_stride_gives_the_shape_of_the_strided_convolution(mixing
     for rows, cols, stride in ((5, 7, 2), (4, 6, 2), (5, 4, 1)):
         place = Place(12, 8, rows, cols, stride=stride)
         block = Bottleneck(place, MIXING[mixing] or PlainConvolution())
-        assert block(draw(2, rows, cols, 12)).shape == (2, *place.grid, 32)
+        assert block(draw(2, rows, cols, 12).float()).shape == (2, *place.grid, 32)
 
 
 @pytest.mark.parametrize("mixing", MIXING)
@@ -87,13 +80,13 @@ def test_it_learns_eight_random_pictures_by_heart(mixing: str, stem: Factory | N
 
 @pytest.mark.parametrize("mixing", MIXING)
 def test_a_result_does_not_depend_on_what_else_is_in_the_batch(mixing: str) -> None:
-    network, x = tiny(spatial=MIXING[mixing]).eval(), draw(3, 20, 12, 3)
+    network, x = tiny(spatial=MIXING[mixing]).eval(), draw(3, 20, 12, 3).float()
     torch.testing.assert_close(network(x)[1:2], network(x[1:2]))
 
 
 @pytest.mark.parametrize("mixing", MIXING)
 def test_a_smaller_picture_passes(mixing: str) -> None:
-    assert tiny(spatial=MIXING[mixing]).eval()(draw(2, 8, 9, 3)).shape == (2, 5)
+    assert tiny(spatial=MIXING[mixing]).eval()(draw(2, 8, 9, 3).float()).shape == (2, 5)
 
 
 class Times(nn.Module):
@@ -110,7 +103,7 @@ class Times(nn.Module):
 
 def test_what_scales_the_branch_is_applied_before_the_addition() -> None:
     block = Bottleneck(Place(8, 2, 5, 7), PlainConvolution(), scaled=lambda d: Times(0))
-    x = draw(2, 5, 7, 8)
+    x = draw(2, 5, 7, 8).float()
     torch.testing.assert_close(block(x), x.relu())
     assert isinstance(block.scaled, Times)
     assert block.scaled.seen == (2, 5, 7, 8)
@@ -123,7 +116,7 @@ def test_what_follows_a_stage_sees_its_output_and_the_next_stage_sees_what_it_gi
         made.append((d, Times(1.0)))
         return made[-1][1]
 
-    network, x = tiny(after={1: factory}).eval(), draw(2, 20, 12, 3)
+    network, x = tiny(after={1: factory}).eval(), draw(2, 20, 12, 3).float()
     [(d, after)] = made
     plain = network(x)
     assert (d, after.seen) == (32, (2, 5, 3, 32))
@@ -136,7 +129,7 @@ def test_squeeze_and_excitation_and_a_non_local_block_find_their_places() -> Non
     network = tiny(scaled=lambda d: SqueezeExcitation(d, 4), after={2: lambda d: NonLocalBlock(d, 8)})
     assert sum(isinstance(part, SqueezeExcitation) for part in network.modules()) == 3
     assert isinstance(network.layers[-1], NonLocalBlock)
-    loss = network(draw(4, 20, 12, 3)).square().sum()
+    loss = network(draw(4, 20, 12, 3).float()).square().sum()
     loss.backward()
     block = network.layers[0]
     assert isinstance(block, Bottleneck)
@@ -151,7 +144,7 @@ def test_squeeze_and_excitation_and_a_non_local_block_find_their_places() -> Non
         (lambda: ResNet((), 5, 20, 12), "must be positive"),
         (lambda: ResNet((1, 0), 5, 20, 12), "must be positive"),
         (lambda: tiny(after={3: nn.Linear}), r"after takes stages from 1 to 2, got \[3\]"),
-        (lambda: tiny()(draw(2, 3, 20, 12)), r"must be \(B, N, M, 3\), channels last, got \(2, 3, 20, 12\)"),
+        (lambda: tiny()(draw(2, 3, 20, 12).float()), r"must be \(B, N, M, 3\), channels last, got \(2, 3, 20, 12\)"),
     ],
 )
 @pytest.mark.usefixtures("unchecked")

@@ -43,6 +43,17 @@ def test_the_limits_of_the_service_hold_on_the_command_line(photo, artifact, rou
     assert all(address == (PUBLIC, 80) for address in routed.tried)
 
 
+def test_a_limit_that_is_misspelt_is_refused_and_what_is_the_services_alone_is_passed_by(
+    photo, artifact, diptych, monkeypatch
+):
+    monkeypatch.setenv("DIPTYCH_KEYZ", "of the service")
+    assert diptych("score", photo, ADDRESS, "--urls", "--model", artifact).code == 0
+    monkeypatch.setenv("DIPTYCH_URL_BYTE", "100")
+    answer = diptych("score", photo, ADDRESS, "--urls", "--model", artifact)
+    assert answer.code == 1
+    assert "DIPTYCH_URL_BYTE is no setting; did you mean DIPTYCH_URL_BYTES?" in answer.err
+
+
 def test_pictures_of_strangers_are_decoded_within_the_bounds_of_the_service(
     photo, artifact, diptych, monkeypatch, tmp_path
 ):

@@ -30,7 +30,15 @@ from diptych_training.learning.calibration import (
     weights_of_parts,
 )
 from diptych_training.learning.negatives import NEAREST, random_pairs
-from diptych_training.learning.verification import ABOVE, Pairs, candidate_pairs, encode, evidence_of, fit_verification
+from diptych_training.learning.verification import (
+    ABOVE,
+    Pairs,
+    candidate_pairs,
+    encode,
+    evidence_of,
+    fit_verification,
+    shifts_of,
+)
 from diptych_training.whole import whole_file
 
 if TYPE_CHECKING:
@@ -116,16 +124,12 @@ def _pairs(runtime: Runtime, planted: Planted, panels: Panels, tick: Callable[[i
     near = candidate_pairs(runtime, panels.embeddings, NEAREST)
     drawn = random_pairs(planted)
     drawn = drawn[~planted.matches(drawn, question)]
-    shifts = np.zeros(count, np.float32)
-    if runtime.manifest.questions[question].cohort:
-        candidates = candidate_pairs(runtime, panels.embeddings)
-        logits = runtime.pair_logits(panels.tokens[candidates[:, 0]], panels.tokens[candidates[:, 1]])
-        shifts = runtime.shifts(candidates, logits, count)
     pairs = np.concatenate([near, drawn])
     nearest = np.arange(len(pairs)) < len(near)
     known = ~planted.unknown(pairs, question)
     pairs, nearest = pairs[known], nearest[known]
-    logits = runtime.pair_logits(panels.tokens[pairs[:, 0]], panels.tokens[pairs[:, 1]]) - shifts[pairs].mean(1)
+    lowered = shifts_of(runtime, panels)[pairs].mean(1)
+    logits = runtime.pair_logits(panels.tokens[pairs[:, 0]], panels.tokens[pairs[:, 1]]) - lowered
     labels = planted.matches(pairs, question)
     if labels[nearest].all() or not labels[nearest].any():
         return None

@@ -14,7 +14,7 @@ from diptych_runtime.runtime import Panels, Runtime
 from diptych_runtime.thresholds import NEGATIVES, Negatives
 from diptych_training.data.planted import Planted
 from diptych_training.learning.calibration import fit_thresholds
-from diptych_training.learning.verification import candidate_pairs, evidence_of
+from diptych_training.learning.verification import candidate_pairs, evidence_of, shifts_of
 
 NEAREST = 10  # of each picture
 RANDOM = 4000  # pairs of a kind
@@ -56,22 +56,24 @@ def others_of(
 
     What deserves a closer look gets one, unless what it saw is `known` by the pair of places.
     """
-    found = []
+    found, looked = [], dict(known)
+    drawn = random_pairs(planted)
+    random = drawn, _logits(runtime, panels, drawn)
     for number, question in enumerate(runtime.questions):
         asked = runtime.asking(question)
-        shifts = asked.shifts(*_candidates(asked, panels), len(planted.names))
-        for sort in NEGATIVES:
-            pairs = random_pairs(planted) if sort == "random" else candidate_pairs(asked, panels.embeddings, NEAREST)
-            pairs = pairs[strangers(planted, pairs, question)]
-            logits = _logits(runtime, panels, pairs)
+        shifts = shifts_of(asked, panels)
+        near = candidate_pairs(asked, panels.embeddings, NEAREST)
+        for sort, (pairs, logits) in zip(NEGATIVES, (random, (near, _logits(runtime, panels, near))), strict=True):
+            apart = strangers(planted, pairs, question)
+            pairs, logits = pairs[apart], logits[apart]
             logits[:, number] -= shifts[pairs].mean(1)
             worth = deserving(questions, logits, question)
             keys = [(a, b) for a, b in pairs[worth].tolist()]
-            missing = [key for key in keys if key not in known]
-            looked = dict(zip(missing, evidence_of(planted, np.array(missing), runtime.threads, tick), strict=True))
+            missing = [key for key in keys if key not in looked]
+            looked.update(zip(missing, evidence_of(planted, np.array(missing), runtime.threads, tick), strict=True))
             seen: list[Evidence | None] = [None] * len(pairs)
             for place, key in zip(np.flatnonzero(worth).tolist(), keys, strict=True):
-                seen[place] = known[key] if key in known else looked[key]
+                seen[place] = looked[key]
             found.append(Others(question, sort, logits, seen))
     return found
 
@@ -93,14 +95,6 @@ def fit_negatives(
             pooled = np.concatenate(shown) if shown else np.empty(0)
             fitted[question][sort] = fit_thresholds(pooled, np.zeros(len(pooled), bool))
     return fitted
-
-
-def _candidates(asked: Runtime, panels: Panels) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs and logits of the candidates against which a question holds its scores; none where it does not."""
-    if not asked.manifest.questions[asked.question].cohort:
-        return np.empty((0, 2), np.int64), np.empty(0, np.float32)
-    pairs = candidate_pairs(asked, panels.embeddings)
-    return pairs, asked.pair_logits(panels.tokens[pairs[:, 0]], panels.tokens[pairs[:, 1]])
 
 
 def _logits(runtime: Runtime, panels: Panels, pairs: np.ndarray) -> np.ndarray:

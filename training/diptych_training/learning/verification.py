@@ -60,6 +60,17 @@ def candidate_pairs(runtime: Runtime, embeddings: np.ndarray, count: int = NEARE
     return np.unique(np.sort(pairs, axis=1), axis=0)
 
 
+def shifts_of(runtime: Runtime, panels: Panels) -> np.ndarray:
+    """By how much the scores of every picture are lowered, float32 (n,), as the runtime's question holds them against
+    rivals (`Runtime.shifts`); 0 where it does not.
+    """
+    count = len(panels.embeddings)
+    if not runtime.asked.cohort:
+        return np.zeros(count, np.float32)
+    pairs = candidate_pairs(runtime, panels.embeddings)
+    return runtime.shifts(pairs, runtime.pair_logits(panels.tokens[pairs[:, 0]], panels.tokens[pairs[:, 1]]), count)
+
+
 def evidence_of(
     planted: Planted, pairs: np.ndarray, threads: int, tick: Callable[[int], object] = lambda n: None
 ) -> list[Evidence]:

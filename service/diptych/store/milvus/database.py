@@ -1,4 +1,4 @@
-"""A collection on a Milvus server, as `backend.Backend` wants it.
+"""A collection on a Milvus server, less what checks it and embeds it anew (`backend`).
 
 One row is a whole picture, so that whatever ends a service or the server, a picture is there with all its features or
 not at all. Rows are written by their id, a digest of the content: twice the same is one. Milvus answers a reading at

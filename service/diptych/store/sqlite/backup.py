@@ -92,9 +92,7 @@ def restore(
         try:
             with copy.reading() as source, store.reading() as connection:
                 try:
-                    source.backup(
-                        connection, pages=_PAGES, progress=lambda _, left, total: progress(total - left, total)
-                    )
+                    _copy(source, connection, progress)
                 finally:
                     # Whoever knows the old state, as a reader with its index does, is to see that this is another.
                     connection.execute("UPDATE facts SET value=? WHERE key='identity'", (uuid.uuid4().hex,))

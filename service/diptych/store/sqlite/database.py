@@ -68,8 +68,8 @@ class Store(Connections):
             store._stay()
             store.identity = store.present_identity()
         except BaseException:
-            if new and path.stat().st_size == 0:  # of a full disk nothing is left that looks like a collection
-                path.unlink()
+            if new and path.exists() and not path.stat().st_size:
+                path.unlink()  # of a full disk nothing is left that looks like a collection
             store.close()
             raise
         return store
