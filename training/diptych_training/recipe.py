@@ -26,7 +26,8 @@ class Stage:
     Every task draws `fill` times its queries; every query is paired with its match and with `negatives` others, the
     nearest by embedding but for `easy` random ones. Without `relate` the panel part learns alone, by the contrast of
     its embedding: far cheaper, and it gives attention something to find. With `frozen` the stem stays as it is, which
-    saves two thirds of what it costs.
+    saves two thirds of what it costs. With `only` one question learns, and of the network what is that question's alone
+    (`question_weights`): the other question's answers stay nearly as they are.
     """
 
     pixels: int
@@ -36,6 +37,7 @@ class Stage:
     easy: int = 2
     relate: bool = True
     frozen: bool = False
+    only: str = ""
 
     def __post_init__(self) -> None:
         if min(self.pixels, self.steps, self.fill) <= 0 or not 0 <= self.easy <= self.negatives or self.negatives < 1:
@@ -108,6 +110,12 @@ class Recipe:
                 raise ValueError(
                     f"a stage's panels must be of {self.network.pixels} pixels, the network's, or a smaller multiple "
                     f"of {divisor}; got {stage.pixels}"
+                )
+            if stage.only and (stage.only not in self.network.questions or self.network.parts == 1):
+                raise ValueError(
+                    f"a stage's only must be one of the network's questions, {', '.join(self.network.questions)}, each "
+                    f"with its part of the embedding (parts = {len(self.network.questions)}); got {stage.only!r} and "
+                    f"parts = {self.network.parts}"
                 )
         if self.network.seam == "pixels":
             raise ValueError("a run encodes each picture once, and with seam = 'pixels' it cannot: use seam = 'tokens'")
