@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import pillow_heif
 import pytest
@@ -48,8 +47,8 @@ def _at_most(limit: float | None, name: str) -> Iterator[None]:
     yield
     if limit is not None and (took := time.monotonic() - begun) > limit:
         pytest.fail(
-            f"{name} took {took:.0f} s, where {limit:g} s are the most: make it cheaper, or mark it slow and say in the "
-            "pull request what holds the law by default",
+            f"{name} took {took:.0f} s, where {limit:g} s are the most: make it cheaper, or mark the test slow and let "
+            "a cheaper one hold by default what matters most of it",
             pytrace=False,
         )
 
