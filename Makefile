@@ -52,7 +52,7 @@ demo: $(VENV)/installed ## draw the demonstration collection into demo/ (photos,
 
 test: ## everything that must hold before a change is taken: lint, types, tests; ARGS="-k name" for some
 	@begun=$$(date +%s); $(MAKE) --silent $(TOOLS)/installed && ready=$$(date +%s) && \
-	$(MAKE) --no-print-directory lint && $(TOOLS)/bin/pytest -m "not slow" $(ARGS) && \
+	$(MAKE) --no-print-directory lint && OMP_NUM_THREADS=1 $(TOOLS)/bin/pytest -m "not slow" $(PARALLEL) loadfile --longest 60 $(ARGS) && \
 	echo "make test: set-up $$((ready - begun)) s, checks and tests $$(($$(date +%s) - ready)) s"
 
 lint: $(TOOLS)/installed ## ruff, the arrows between packages and floors (import-linter), pyright

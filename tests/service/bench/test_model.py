@@ -9,7 +9,7 @@ from diptych.errors import BenchError
 
 
 class Peer:
-    """Stands in for a session of a peer, which takes seconds a round; `tests/export/test_bench_graphs` runs that one."""
+    """Stands in for a session of a peer, seconds a round; `tests/export/test_bench_graphs` runs it."""
 
     def run(self, outputs, feeds) -> None:
         assert feeds["pixels"].shape == (1, 3, 224, 448)
