@@ -151,6 +151,19 @@ def artifact_with_negatives(tmp_path_factory: pytest.TempPathFactory, artifact: 
 
 
 @pytest.fixture
+def written_graphs(artifact: Path, monkeypatch: pytest.MonkeyPatch):
+    """The small artifact's graphs in place of a new export of seconds: for tests of what happens around it."""
+    import onnx
+
+    from diptych_export import artifact as module
+    from diptych_export.graphs import Graphs
+
+    graphs = Graphs(*(onnx.load(artifact / f"{part}.onnx") for part in Graphs._fields))
+    monkeypatch.setattr(module, "export_graphs", lambda network, opset: graphs)
+    return graphs
+
+
+@pytest.fixture
 def unchecked() -> Iterator[None]:
     """Shapes are not enforced at every call: what a user without that switch is told can be tested."""
     import jaxtyping
