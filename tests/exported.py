@@ -22,11 +22,11 @@ def exported(name: str) -> Path:
     Of several processes one exports, and the others wait for it. Where that fails, nothing is kept.
     """
     KEPT.mkdir(parents=True, exist_ok=True)
-    folder = KEPT / f"{name}-{_digest()}"
+    folder = KEPT / f"{name}-{digest()}"
     with FileLock(folder.with_suffix(".lock")):
         if not folder.exists():
             with tempfile.TemporaryDirectory(dir=KEPT, prefix=f"{name}-") as fresh:
-                _EXPORTS[name](Path(fresh, name))
+                EXPORTS[name](Path(fresh, name))
                 Path(fresh, name).replace(folder)
     return folder
 
@@ -81,20 +81,20 @@ def _export_two(directory: Path) -> None:
     )
 
 
-_EXPORTS = {"tiny": _export_tiny, "two": _export_two}
+EXPORTS = {"tiny": _export_tiny, "two": _export_two}
 
 
 @cache
-def _digest() -> str:
+def digest() -> str:
     """The digest of this file, the code of model and export, and the versions of what it runs on."""
     files = [Path(__file__), *(path for top in ("model", "export") for path in (ROOT / top).rglob("*"))]
-    digest = hashlib.sha256(f"{platform.python_version()} {platform.machine()}".encode())
+    found = hashlib.sha256(f"{platform.python_version()} {platform.machine()}".encode())
     for path in sorted(path for path in files if path.suffix in SUFFIXES):
         data = path.read_bytes()
-        digest.update(f"\n{path.relative_to(ROOT)} {len(data)}\n".encode() + data)
+        found.update(f"\n{path.relative_to(ROOT)} {len(data)}\n".encode() + data)
     for package in PACKAGES:
-        digest.update(f"\n{package} {_version(package)}".encode())
-    return digest.hexdigest()[:16]
+        found.update(f"\n{package} {_version(package)}".encode())
+    return found.hexdigest()[:16]
 
 
 def _version(package: str) -> str:
