@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pillow_heif
 import pytest
-from exported import exported, make_tiny_network
+from exported import copy_of_tiny, copy_of_two, make_tiny_network
 from PIL import Image, ImageDraw
 
 Draw = Callable[..., Image.Image]
@@ -120,13 +120,13 @@ def tiny_network_of_two():
 @pytest.fixture(scope="session")
 def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a small artifact; treat it as read-only, copy it to change it."""
-    return shutil.copytree(exported("tiny"), tmp_path_factory.mktemp("artifact") / "tiny")
+    return copy_of_tiny(tmp_path_factory.mktemp("artifact") / "tiny")
 
 
 @pytest.fixture(scope="session")
 def artifact_of_two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a small artifact that answers *copy* and *thing*; treat it as read-only."""
-    return shutil.copytree(exported("two"), tmp_path_factory.mktemp("artifact") / "two")
+    return copy_of_two(tmp_path_factory.mktemp("artifact") / "two")
 
 
 @pytest.fixture(scope="session")

@@ -1,34 +1,33 @@
-"""The small artifacts of the tests, exported once a machine: kept below `.cache` for what they were made of."""
+"""The small artifacts of the tests and the drawn pictures of a demonstration, each made once a machine."""
 
-import hashlib
-import platform
-import tempfile
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
+from cached import cached
 
-ROOT = Path(__file__).parents[1]
-KEPT = ROOT / ".cache/tests"
-SUFFIXES = {".py", ".cc", ".h"}
-PACKAGES = ("numpy", "onnx", "onnxruntime", "onnxscript", "openvino", "torch")
+_EXPORTED: dict[str, Any] = {
+    "sources": (__file__, "model", "export"),
+    "packages": ("numpy", "onnx", "onnxruntime", "onnxscript", "openvino", "torch"),
+}
+_DRAWN: dict[str, Any] = {"sources": ("service/diptych/bench/demo",), "packages": ("numpy", "pillow")}
 
 
-def exported(name: str) -> Path:
-    """The artifact `tiny` or `two`, for whose sources and packages it is exported only once; nobody may change it.
+def copy_of_tiny(target: Path) -> Path:
+    """An artifact of one question, *match*."""
+    return cached("tiny", target, _export_tiny, **_EXPORTED)
 
-    Of several processes one exports, and the others wait for it. Where that fails, nothing is kept.
-    """
-    KEPT.mkdir(parents=True, exist_ok=True)
-    folder = KEPT / f"{name}-{digest()}"
-    with FileLock(folder.with_suffix(".lock")):
-        if not folder.exists():
-            with tempfile.TemporaryDirectory(dir=KEPT, prefix=f"{name}-") as fresh:
-                EXPORTS[name](Path(fresh, name))
-                Path(fresh, name).replace(folder)
-    return folder
+
+def copy_of_two(target: Path) -> Path:
+    """An artifact that answers *copy* and *thing*."""
+    return cached("two", target, _export_two, **_EXPORTED)
+
+
+def drawn_collection(target: Path, count: int) -> list[Path]:
+    """What `draw_collection` draws, from the cache: the paths of its photos."""
+    from diptych.bench.demo.collection import draw_collection
+
+    cached(f"drawn-{count}", target, lambda folder: draw_collection(folder, count=count), **_DRAWN)
+    return sorted((target / "photos").iterdir())
 
 
 def make_tiny_network(**changes: Any):
@@ -79,26 +78,3 @@ def _export_two(directory: Path) -> None:
         },
         pairs=400,
     )
-
-
-EXPORTS = {"tiny": _export_tiny, "two": _export_two}
-
-
-@cache
-def digest() -> str:
-    """The digest of this file, the code of model and export, and the versions of what it runs on."""
-    files = [Path(__file__), *(path for top in ("model", "export") for path in (ROOT / top).rglob("*"))]
-    found = hashlib.sha256(f"{platform.python_version()} {platform.machine()}".encode())
-    for path in sorted(path for path in files if path.suffix in SUFFIXES):
-        data = path.read_bytes()
-        found.update(f"\n{path.relative_to(ROOT)} {len(data)}\n".encode() + data)
-    for package in PACKAGES:
-        found.update(f"\n{package} {_version(package)}".encode())
-    return found.hexdigest()[:16]
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"

@@ -1,4 +1,4 @@
-"""What the tests rest on: artifacts that are exported once, and a limit to what one test may take."""
+"""What the tests rest on: things that are made once a machine, and a limit to what one test may take."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import exported
+import cached
 import pytest
 
 SAMPLE = """
@@ -42,41 +42,55 @@ def test_a_test_that_takes_too_long_fails_and_so_does_what_it_sets_up_unless_all
     assert "the fixture 'of_the_file' took 1 s" in done.stdout
 
 
+class Making:
+    """What is made here, with a cache of its own: `made` are the folders, each with one file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.made = folder, list[Path]()
+        self.code = folder / "code.py"
+        self.code.write_text("one")
+
+    def ask(self, number: int = 0, packages: tuple[str, ...] = ()) -> str:
+        """The content of the file in the copy with this number."""
+        target = self.folder / f"copy-{number}"
+        return (cached.cached("thing", target, self.make, sources=[self.code], packages=packages) / "file").read_text()
+
+    def make(self, folder: Path) -> None:
+        self.made.append(folder)
+        folder.mkdir()
+        (folder / "file").write_text(str(len(self.made)))
+
+
 @pytest.fixture
-def exports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """What was exported since, each a folder with one file, below a cache of its own."""
-    made: list[Path] = []
-
-    def export(directory: Path) -> None:
-        made.append(directory)
-        directory.mkdir()
-        (directory / "file").write_text(str(len(made)))
-
-    monkeypatch.setattr(exported, "KEPT", tmp_path / "cache")
-    monkeypatch.setitem(exported.EXPORTS, "tiny", export)
-    return made
+def making(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Making:
+    monkeypatch.setattr(cached, "KEPT", tmp_path / "cache")
+    monkeypatch.setattr(cached, "ROOT", tmp_path)
+    cached.digest.cache_clear()
+    return Making(tmp_path)
 
 
-def test_an_artifact_is_exported_once_however_many_ask(exports: list[Path]) -> None:
+def test_it_is_made_once_however_many_ask_and_each_has_a_copy_to_change(making: Making) -> None:
     with ThreadPoolExecutor(4) as pool:
-        folders = set(pool.map(exported.exported, ["tiny"] * 8))
-    assert len(folders) == len(exports) == 1
-    assert (folders.pop() / "file").read_text() == "1"
+        assert set(pool.map(making.ask, range(8))) == {"1"}
+    assert len(making.made) == 1
+    (making.folder / "copy-0" / "file").write_text("changed")
+    assert making.ask(9) == "1"
 
 
-def test_it_is_exported_anew_for_other_code_or_packages(exports: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    first = exported.exported("tiny")
-    monkeypatch.setattr(exported, "version", lambda package: "another")
-    exported.digest.cache_clear()
-    second = exported.exported("tiny")
-    monkeypatch.undo()
-    exported.digest.cache_clear()
-    assert first != second
-    assert len(exports) == 2
+def test_it_is_made_anew_for_other_code_and_for_other_packages(making: Making, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert making.ask(1) == "1"
+    making.code.write_text("two")
+    cached.digest.cache_clear()
+    assert making.ask(2) == "2"
+    assert making.ask(3, ("pytest",)) == "3"
+    cached.digest.cache_clear()
+    monkeypatch.setattr(cached, "version", lambda package: "another")
+    assert making.ask(4, ("pytest",)) == "4"
+    assert making.ask(5, ("pytest",)) == "4"
 
 
-def test_an_export_that_fails_leaves_nothing_that_looks_like_one(exports: list[Path]) -> None:
-    exported.EXPORTS["tiny"] = lambda directory: directory.mkdir() or pytest.fail("no room")
+def test_what_fails_leaves_nothing_that_looks_made(making: Making, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(making, "make", lambda folder: folder.mkdir() or pytest.fail("no room"))
     with pytest.raises(pytest.fail.Exception, match="no room"):
-        exported.exported("tiny")
-    assert [path.suffix for path in exported.KEPT.iterdir()] == [".lock"]
+        making.ask()
+    assert [path.suffix for path in cached.KEPT.iterdir()] == [".lock"]

@@ -3,10 +3,10 @@ import json
 from contextlib import redirect_stdout
 
 import pytest
+from exported import drawn_collection
 
 from diptych.bench import dedupe
 from diptych.bench.dedupe import EACH, THRESHOLDS, measure, text
-from diptych.bench.demo.collection import draw_collection
 from diptych.bench.hashes import HASHES
 from diptych.cli.main import main
 from diptych.errors import BenchError
@@ -17,7 +17,7 @@ COUNT = 24
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
     folder = tmp_path_factory.mktemp("photos")
-    draw_collection(folder, count=14)
+    drawn_collection(folder, 14)
     return folder / "photos"
 
 

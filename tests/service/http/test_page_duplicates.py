@@ -6,9 +6,9 @@ from itertools import count
 from threading import Event
 
 import pytest
+from exported import drawn_collection
 
 from diptych import Collection, Scorer, find_duplicates
-from diptych.bench.demo.collection import draw_collection
 from diptych.dedupe import pair_scores
 from diptych.http.middleware.auth import new_key
 from diptych.http.routes import duplicates
@@ -28,7 +28,7 @@ def photo() -> Scorer:
 def files(tmp_path_factory):
     """Files of drawn scenes and of edited copies of some of them."""
     folder = tmp_path_factory.mktemp("drawn")
-    return [*draw_collection(folder, count=24), *sorted((folder / "queries").glob("*-edited.jpg"))]
+    return [*drawn_collection(folder, 24), *sorted((folder / "queries").glob("*-edited.jpg"))]
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
+from exported import drawn_collection
 
 from diptych import Collection, Scorer
-from diptych.bench.demo.collection import draw_collection
 from diptych.dedupe.find import find_duplicates
 from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.pair_cache import Ledger
@@ -37,7 +37,7 @@ def scorer():
 def found(tmp_path_factory, scorer, photo_bytes):
     """(what was found, the folders) among drawn scenes, edits of them and exact copies, one with a hostile name."""
     folder = tmp_path_factory.mktemp("drawn")
-    photos = draw_collection(folder, count=60)
+    photos = drawn_collection(folder, 60)
     copies = folder / "photos" / "copies"
     copies.mkdir()
     for photo in photos[::20]:
