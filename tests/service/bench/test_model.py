@@ -4,6 +4,7 @@ import time
 import pytest
 
 from diptych.bench import model
+from diptych.bench.graphs import open_yardstick
 from diptych.bench.model import PEERS, REQUESTS, measure, peak_memory, text
 from diptych.errors import BenchError
 
@@ -24,7 +25,7 @@ def measured(scorer, photo):
             photo(number, (160, 120)).save(folder / f"{number}.jpg")
         return sorted(folder.iterdir())
 
-    real = model.open_yardstick
+    real = open_yardstick
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(model, "draw_collection", drawn)
         patch.setattr(model, "open_yardstick", lambda name, threads: Peer() if "vit" in name else real(name, threads))
