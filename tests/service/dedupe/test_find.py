@@ -3,9 +3,9 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+from exported import drawn_collection
 
 from diptych import Collection, Scorer, find_duplicates
-from diptych.bench.demo.collection import draw_collection
 from diptych.dedupe.find import of_record
 from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.pair_cache import Ledger
@@ -17,7 +17,7 @@ from diptych.errors import DedupeError, UnknownPictureError
 def drawn(tmp_path_factory):
     """A collection of drawn scenes and edited copies of some of them."""
     folder = tmp_path_factory.mktemp("drawn")
-    photos = draw_collection(folder, count=40)
+    photos = drawn_collection(folder, 40)
     queries = sorted((folder / "queries").glob("*-edited.jpg"))
     with Collection.open(folder / "store", Scorer.load("photo-small", threads=2), create=True) as collection:
         list(collection.add_files([*photos, *queries]))

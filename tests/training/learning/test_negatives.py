@@ -20,7 +20,7 @@ QUESTIONS = {"copy": Question(1.2, 0.1), "thing": Question(0.8, -0.3)}
 @pytest.fixture
 def small(monkeypatch):
     """Kinds of a few small pictures."""
-    for name, value in {"DRAWN": 16, "COPIES": 6, "SIDE": 96}.items():
+    for name, value in {"DRAWN": 10, "COPIES": 4, "SIDE": 96}.items():
         monkeypatch.setattr(planted, name, value)
 
 
@@ -70,7 +70,8 @@ def test_negatives_match_nothing_and_what_was_seen_of_a_pair_is_not_looked_for_a
     monkeypatch.setattr(
         negatives, "evidence_of", lambda kind, pairs, threads, tick: [pytest.fail("again") for _ in pairs]
     )
-    every = {(a, b): Evidence(0) for a in range(28) for b in range(a + 1, 28)}
+    count = len(panels.tokens)
+    every = {(a, b): Evidence(0) for a in range(count) for b in range(a + 1, count)}
     others_of(runtime, questions, kind, panels, every)
 
 
