@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import ConfigDict, TypeAdapter, ValidationError, field_validator
 from pydantic.dataclasses import dataclass
 
+from diptych_runtime.atomic import write_durably
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.evidence import FEATURES, Evidence, Verification
 from diptych_runtime.normalization import normalized, shifts_of_pairs
@@ -194,11 +195,8 @@ class Manifest:
             raise ArtifactError(f"{path} is not valid: {error}; export the artifact again") from None
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Write `manifest.json` into the directory, through a temporary file."""
-        path = Path(directory) / MANIFEST
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(asdict(self), indent=2) + "\n", "utf-8")
-        temporary.replace(path)
+        """Write `manifest.json` into the directory, whole or not at all."""
+        write_durably(Path(directory) / MANIFEST, (json.dumps(asdict(self), indent=2) + "\n").encode())
 
     def read_checked(self, directory: str | os.PathLike[str], file: str) -> bytes:
         """The bytes of one of the artifact's files, after comparing their sha256 with the manifest's."""

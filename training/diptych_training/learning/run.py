@@ -17,6 +17,7 @@ import torch
 
 from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
 from diptych_model.checkpoint import read_description
+from diptych_runtime.atomic import replacing
 from diptych_runtime.manifest import Question
 from diptych_runtime.questions import COPY
 from diptych_runtime.thresholds import NEGATIVES, Negatives
@@ -207,11 +208,9 @@ class Run:
         """Write the state to resume from, whole or not at all, and the averaged weights beside it."""
         neighbours = [None if found is None else torch.from_numpy(found) for found in self._neighbours]
         save_checkpoint(self.learner.average, self.directory / LAST, self._metadata({}))
-        written = self.directory / (STATE + ".new")
-        torch.save(
-            self.learner.state() | {"best": self.best, "neighbours": neighbours, "pictures": self._pictures}, written
-        )
-        written.replace(self.directory / STATE)
+        state = self.learner.state() | {"best": self.best, "neighbours": neighbours, "pictures": self._pictures}
+        with replacing(self.directory / STATE) as stream:
+            torch.save(state, stream)
 
     def kept(self) -> str:
         """Say what a run that ends early can go on from."""
