@@ -25,16 +25,16 @@ from diptych.collection.ingest import (
     Encoded,
     Known,
     batches,
-    check_name,
     features,
-    full_path,
     receive,
 )
 from diptych.errors import BatchError
 from diptych.pictures.content import Content, picture_id, read_bytes
 from diptych.pictures.file_info import Picture, picture_of, read_file
+from diptych.pictures.walk import check_name, full_path
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import each
+from diptych.store.sqlite.backend import Local
 from diptych_runtime.atomic import write_durably
 from diptych_runtime.errors import PictureError
 
@@ -121,15 +121,24 @@ def embedded(collection: Collection, paths: Iterable[str], crew: Crew | None) ->
             exchange.clear()
 
 
-def add_files(
-    collection: Collection, paths: Iterable[Path], crew: Crew | None, *, on_error: Refusal, keep_bytes: bool = False
+def add_with_workers(
+    collection: Collection,
+    paths: Iterable[Path],
+    crew: Crew | None,
+    *,
+    on_error: Refusal,
+    keep_bytes: bool = False,
+    dry_run: bool = False,
 ) -> Iterator[Added]:
     """`Collection.add_files` with a crew: what is yielded is on the disk, and running it again takes up the rest.
 
-    What no worker has read is looked at by this process, which refuses it with the reason or adds it.
+    Features that workers of a killed run left are taken without a crew too. A dry run, and a collection on Milvus, to
+    which every machine writes, have no workers. Files that no worker could read are read by this process, which refuses
+    them with the reason or adds them.
     """
-    if crew is None and not Exchange.of(collection, _NAME).jobs():
-        yield from collection.add_files(paths, on_error=on_error, keep_bytes=keep_bytes)
+    shared = isinstance(collection.backend, Local) and not dry_run
+    if not shared or (crew is None and not Exchange.of(collection, _NAME).jobs()):
+        yield from collection.add_files(paths, on_error=on_error, keep_bytes=keep_bytes, dry_run=dry_run)
         return
     if keep_bytes:
         collection.backend.check_keeping()

@@ -20,7 +20,6 @@ from diptych.collection.ingest import (
     batches,
     checked_metadata,
     foreseen,
-    full_path,
     receive,
     rows,
 )
@@ -28,6 +27,7 @@ from diptych.collection.rebuild import ScorerEmbedder
 from diptych.collection.search import SearchResult
 from diptych.errors import StoreError, UnknownPictureError
 from diptych.pictures.content import Content, thumbnail
+from diptych.pictures.walk import full_path
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import each
 from diptych.store.backend import Backend

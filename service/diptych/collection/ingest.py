@@ -14,10 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from diptych.pictures.content import Content, describe, picture_id, read_bytes
+from diptych.pictures.walk import check_name, full_path
 from diptych.scoring.scorer import Scorer
 from diptych.store.records import NewPicture
 from diptych_runtime.decoder import PictureSource
-from diptych_runtime.errors import PictureError
 
 BATCH = 64
 BATCH_BYTES = 64 * 1024 * 1024
@@ -99,11 +99,6 @@ def batches(paths: Iterable[Path]) -> Iterator[list[Path]]:
         held += size
     if batch:
         yield batch
-
-
-def full_path(path: str | os.PathLike[str]) -> str:
-    """A path as the collection keeps it: absolute, without `..`, links left as the user named them."""
-    return os.path.abspath(path)  # noqa: PTH100 - Path.resolve would follow links
 
 
 def receive(source: PictureSource, holder: Holder, scorer: Scorer, *, name: str | None, keep: bool) -> Content | Known:
@@ -199,19 +194,3 @@ def _inside(value: Any) -> Iterable[Any]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
-
-
-def can_be_kept(name: str) -> bool:
-    """Whether the database can hold a name: it takes UTF-8 only, a file system takes more."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def check_name(path: str) -> None:
-    """Raise PictureError for a name that the database cannot hold."""
-    if not can_be_kept(path):
-        shown = path.encode("utf-8", "backslashreplace").decode()
-        raise PictureError(f"{shown} has a name that is not UTF-8; rename it")

@@ -18,8 +18,8 @@ from diptych.errors import SettingsError
 from diptych.pictures.url_guard import RemoteLimits
 
 PREFIX = "DIPTYCH_"
-# Read elsewhere: by the kernel, the runtime, the trainer, the store, and below.
-_OTHERS = frozenset({"KERNEL", "GPU_MEMORY", "DATA", "MILVUS_TOKEN", "CONFIG"})
+# Variables of packages that know no settings (the kernel, the runtime, training), a password, and the name of the file.
+ELSEWHERE = frozenset({"KERNEL", "GPU_MEMORY", "DATA", "MILVUS_TOKEN", "CONFIG"})
 
 
 def _split(value: Any) -> Any:
@@ -77,7 +77,7 @@ class FetchSettings(BaseSettings):
         variables = [PREFIX + name.upper() for name in cls.model_fields]
         for variable in os.environ:
             name = variable.removeprefix(PREFIX)
-            if variable.startswith(PREFIX) and name not in _OTHERS and cls._misspelt(name.lower()):
+            if variable.startswith(PREFIX) and name not in ELSEWHERE and cls._misspelt(name.lower()):
                 raise _unknown(f"the variable {variable}", variable, variables)
         for name in values:
             if cls._misspelt(name):

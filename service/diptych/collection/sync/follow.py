@@ -8,10 +8,9 @@ from pathlib import Path
 from threading import Event, Thread
 
 from diptych.collection.collection import Collection
-from diptych.collection.sync.run import Outcome, Run
+from diptych.collection.sync.run import Outcome, Run, checked
 from diptych.collection.sync.seen_files import Ledger
 from diptych.collection.sync.summary import changes, line
-from diptych.collection.sync.tree import checked
 from diptych.console import shortened
 from diptych_runtime.errors import DiptychError
 
