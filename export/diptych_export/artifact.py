@@ -21,10 +21,10 @@ from diptych_model.checkpoint import checkpoint_files, load_checkpoint
 from diptych_model.embedding import weights_of_parts
 from diptych_model.network import PairNetwork
 from diptych_runtime.atomic import replacing_folder
+from diptych_runtime.calibration.questions import lifted
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import (
     CARD,
-    CHECKPOINT,
     EXPLAIN_GRAPH,
     MANIFEST,
     PAIR_GRAPH,
@@ -32,10 +32,9 @@ from diptych_runtime.manifest import (
     Manifest,
     Question,
     digest,
-    find_checkpoint,
     revision_of,
 )
-from diptych_runtime.questions import lifted
+from diptych_runtime.models import CHECKPOINT, find_checkpoint
 
 
 def export_checkpoint(

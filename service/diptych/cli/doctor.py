@@ -22,11 +22,12 @@ from diptych.console import emit
 from diptych.scoring.scorer import Scorer
 from diptych.store.location import Place
 from diptych.store.open import open_store
+from diptych_runtime.calibration.verdicts import least_of
 from diptych_runtime.decoder import FORMATS, PictureLimits
 from diptych_runtime.errors import ArtifactError, DiptychError
-from diptych_runtime.manifest import Manifest, bundled_models, find_artifact
-from diptych_runtime.threads import cgroup_quota, thread_count
-from diptych_runtime.verdicts import least_of
+from diptych_runtime.manifest import Manifest
+from diptych_runtime.models import bundled_models, find_artifact
+from diptych_runtime.session import cgroup_quota, thread_count
 
 _PACKAGES = (
     "diptych",

@@ -10,8 +10,8 @@ from typing import Any
 
 from diptych.store.filters import compiled
 from diptych.store.location import Address, place
-from diptych_runtime.providers import PROVIDERS
-from diptych_runtime.questions import ASKED
+from diptych_runtime.calibration.questions import ASKED
+from diptych_runtime.session import PROVIDERS
 
 _STORE = "the folder of the collection, or milvus://host:port/name"
 

@@ -16,9 +16,9 @@ from diptych.console import read_bytes, remark
 from diptych.pictures.sources import fetcher, is_address
 from diptych.scoring.decode_pool import decoder
 from diptych.scoring.scorer import Scorer
-from diptych_runtime.manifest import bundled_models
+from diptych_runtime.models import bundled_models
 from diptych_runtime.runtime import Runtime
-from diptych_runtime.threads import thread_count
+from diptych_runtime.session import thread_count
 
 
 def open_scorer(args: argparse.Namespace) -> Scorer:

@@ -24,7 +24,7 @@ from diptych.console import emit, progress, remark
 from diptych.errors import BatchError
 from diptych.pictures.sources import fetcher
 from diptych_runtime.atomic import replacing
-from diptych_runtime.questions import THING
+from diptych_runtime.calibration.questions import THING
 
 if TYPE_CHECKING:
     from diptych_runtime.judgement import Judgement

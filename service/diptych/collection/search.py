@@ -17,10 +17,10 @@ from diptych.store.backend import Backend
 from diptych.store.filters import Filter
 from diptych.store.originals import original
 from diptych.store.records import Record
+from diptych_runtime.calibration.verdicts import Verdict
 from diptych_runtime.crops import nearest_of_all, second_looks
 from diptych_runtime.decoder import PictureSource
 from diptych_runtime.judgement import CloserLook, Judgement
-from diptych_runtime.verdicts import Verdict
 
 PAIR_BATCH = 64
 
@@ -31,7 +31,7 @@ class Match:
 
     `similarity` is the cosine of the embeddings, as the question weighs their parts, of the query or of the crop of it
     that is nearest. `raw_score` is the pair's logit, of the better look where there were two, and `relevance_score` in
-    [0, 1] says what it means among the others that were found (`diptych_runtime.normalization`); both are None for a
+    [0, 1] says what it means among the others that were found (`calibration.normalization`); both are None for a
     picture that the pair graph did not look at, and so are `verdict` and `closer_look` (`Judgement`).
     """
 

@@ -13,8 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 from diptych.errors import DedupeError
 from diptych.pictures.file_info import Picture
 from diptych.store.sqlite.cache import CacheDatabase, in_one_step, paths_below, version_of
-from diptych_runtime.evidence import Evidence
-from diptych_runtime.questions import MATCH
+from diptych_runtime.calibration.questions import MATCH
+from diptych_runtime.closer_look.evidence import Evidence
 
 LEDGER = "dedupe.sqlite"
 _EVIDENCE_OF = TypeAdapter(Evidence)

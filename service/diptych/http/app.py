@@ -27,7 +27,7 @@ from diptych.http.settings import Settings
 from diptych.http.warmup import warm_up
 from diptych.pictures.fetch import Remote
 from diptych.scoring.scorer import Scorer
-from diptych_runtime.questions import askable
+from diptych_runtime.calibration.questions import askable
 
 WARM_AGAIN = 30.0  # seconds after a warm-up that failed and may succeed
 

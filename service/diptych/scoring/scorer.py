@@ -13,13 +13,13 @@ from diptych.scoring.deadline import patience
 from diptych.scoring.decode_pool import Decoder, Threads
 from diptych.scoring.scheduler import Engine
 from diptych.scoring.threads import each
+from diptych_runtime.calibration.verdicts import Verdict
+from diptych_runtime.closer_look.evidence import Evidence
+from diptych_runtime.closer_look.verification import View, describe, verify
 from diptych_runtime.decoder import PictureLimits, PictureSource, panel_pixels, query_pixels
 from diptych_runtime.errors import ArtifactError, PictureError
-from diptych_runtime.evidence import Evidence
 from diptych_runtime.judgement import Judgement, deserving, judge
 from diptych_runtime.runtime import Panels, Runtime
-from diptych_runtime.verdicts import Verdict
-from diptych_runtime.verification import View, describe, verify
 
 ENCODE_BATCH = 64
 

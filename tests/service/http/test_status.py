@@ -17,7 +17,7 @@ from starlette.routing import Route
 from diptych.http.app import create_app
 from diptych.http.request_pool import Work
 from diptych.http.settings import Settings
-from diptych_runtime.verdicts import least_of
+from diptych_runtime.calibration.verdicts import least_of
 
 ROUTES = {
     "/v1/score": {"post"},

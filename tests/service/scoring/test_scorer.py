@@ -9,9 +9,9 @@ import pytest
 from diptych import Scorer
 from diptych.bench.demo.collection import draw_scenes
 from diptych.scoring.scorer import best_first
+from diptych_runtime.closer_look.evidence import FEATURES, Verification
+from diptych_runtime.closer_look.verification import describe
 from diptych_runtime.errors import ArtifactError, PictureError
-from diptych_runtime.evidence import FEATURES, Verification
-from diptych_runtime.verification import describe
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import numpy as np
 from PIL import Image
 
 from diptych_runtime.atomic import replacing_folder
+from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.decoder import panel_pixels
-from diptych_runtime.questions import COPY
 from diptych_training.data.archives import CLASS, Photo, list_photos, read_photos
 from diptych_training.data.csv import read_table
 from diptych_training.data.documents import GROUPS, draw_documents

@@ -15,14 +15,14 @@ import numpy as np
 
 from diptych.console import table
 from diptych_runtime.atomic import replacing_file
-from diptych_runtime.evidence import Evidence
+from diptych_runtime.calibration.questions import COPY
+from diptych_runtime.calibration.thresholds import NEGATIVES
+from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.manifest import Question
-from diptych_runtime.questions import COPY
 from diptych_runtime.runtime import Panels, Runtime
-from diptych_runtime.thresholds import NEGATIVES
 from diptych_training.data.planted import KINDS, Planted, open_kinds
 from diptych_training.errors import DataError
-from diptych_training.learning.calibration import (
+from diptych_training.learning.fitting.calibration import (
     Reliability,
     even_weights,
     fit_calibration,
@@ -30,8 +30,8 @@ from diptych_training.learning.calibration import (
     reliability,
     weights_of_parts,
 )
-from diptych_training.learning.negatives import NEAREST, random_pairs
-from diptych_training.learning.verification import (
+from diptych_training.learning.fitting.negatives import NEAREST, random_pairs
+from diptych_training.learning.fitting.verification import (
     ABOVE,
     Pairs,
     candidate_pairs,

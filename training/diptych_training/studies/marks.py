@@ -14,8 +14,8 @@ from diptych.console import table
 from diptych_runtime.atomic import replacing_file
 from diptych_runtime.manifest import digest
 from diptych_training.errors import DataError
-from diptych_training.evaluation.copies import evaluate_copies, read_truth
-from diptych_training.evaluation.retrieval import evaluate_retrieval, read_labelled
+from diptych_training.evaluation.protocols.copies import evaluate_copies, read_truth
+from diptych_training.evaluation.protocols.retrieval import evaluate_retrieval, read_labelled
 from diptych_training.evaluation.stages import Entrants
 from diptych_training.studies.mark_sets import MARKS, REFERENCES, Settings, Source, prepare
 

@@ -15,7 +15,7 @@ from typing import Any
 from diptych.batch.workers.retries import Attempts
 from diptych.batch.workers.tasks import Work
 from diptych.errors import BatchError
-from diptych_runtime.threads import thread_count
+from diptych_runtime.session import thread_count
 
 _AHEAD = 2  # parts handed out for each that the cluster can work on
 _LOOK = 5.0  # seconds after which a driver that waits looks at the cluster again

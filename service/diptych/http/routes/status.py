@@ -18,8 +18,8 @@ from diptych.http.middleware.errors import documented
 from diptych.http.routes import duplicates
 from diptych.http.routes.collections import summaries
 from diptych.http.schemas.responses import Health, Info, Limits, ModelItem, ModelList, QuestionItem, Ready
+from diptych_runtime.calibration.verdicts import least_of
 from diptych_runtime.decoder import PictureLimits
-from diptych_runtime.verdicts import least_of
 
 router = APIRouter(tags=["service"], responses=documented(500))
 
