@@ -25,11 +25,11 @@ from diptych.errors import StoreError, UnknownPictureError
 from diptych.pictures.walk import can_be_kept, full_path, pictures_in
 from diptych.scoring.scorer import Scorer
 from diptych.store.backend import Backend
-from diptych.store.location import Address, Place
+from diptych.store.location import Address, Location
 from diptych.store.open import open_store
 from diptych.store.records import Record
 from diptych.store.sqlite import backup as archive
-from diptych.store.sqlite.backend import Local
+from diptych.store.sqlite.backend import SqliteBackend
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE
 from diptych_runtime.atomic import replacing
@@ -199,7 +199,10 @@ def backup(args: argparse.Namespace) -> int:
 
 def restore(args: argparse.Namespace) -> int:
     """Run `diptych index restore`; no other process may write to the collection meanwhile."""
-    with Local.open(args.backup, read_only=True) as copy, progress((), args, unit="page", desc="copying") as bar:
+    with (
+        SqliteBackend.open(args.backup, read_only=True) as copy,
+        progress((), args, unit="page", desc="copying") as bar,
+    ):
         pictures = archive.restore(copy, args.store, replace=args.replace, progress=_told(bar))
     emit(
         args,
@@ -267,7 +270,7 @@ def to_add_to(args: argparse.Namespace, scorer: Scorer) -> Iterator[Collection]:
             yield collection
 
 
-def _added_text(counts: dict[str, int], refused: list[dict[str, str]], total: int, where: Place, would: str) -> str:
+def _added_text(counts: dict[str, int], refused: list[dict[str, str]], total: int, where: Location, would: str) -> str:
     lines = [f"{counts['added']:,} {would}added, {counts['already']:,} already there, {len(refused):,} {would}refused"]
     lines += shortened([f"  {entry['reason']}" for entry in refused])
     return "\n".join([*lines, f"{total:,} pictures in {where}"])

@@ -12,14 +12,14 @@ from pathlib import Path
 from diptych.batch.ingest import Found, embedded
 from diptych.batch.workers.shared_folder import Crew
 from diptych.collection.collection import Collection
-from diptych.collection.ingest import Arrival, batches
+from diptych.collection.ingest import Incoming, batches
 from diptych.dedupe.actions.move_file import HELD
 from diptych.dedupe.pair_cache import Ledger
 from diptych.errors import DedupeError
 from diptych.pictures.content import picture_id
 from diptych.pictures.file_info import Picture, picture_of, read_file
 from diptych.pictures.walk import FoundFile, Refuse, Tree
-from diptych.scoring.threads import each
+from diptych.scoring.threads import map_pictures
 from diptych_runtime.decoder import SUFFIXES
 from diptych_runtime.errors import PictureError
 
@@ -114,9 +114,9 @@ def survey(
             fresh[file.path] = file
 
     def take(results: Mapping[str, Found]) -> None:
-        arrivals: dict[str, Arrival] = {}
+        arrivals: dict[str, Incoming] = {}
         for path, one in results.items():
-            arrivals.setdefault(one.picture.id, Arrival(one.content, path, {}))
+            arrivals.setdefault(one.picture.id, Incoming(one.content, path, {}))
         collection.commit(list(arrivals.values()))
         good = [replace(one.picture, root=fresh[path].root) for path, one in results.items()]
         ledger.add_files(good)
@@ -152,7 +152,7 @@ def _looked_at(paths: Sequence[str], collection: Collection) -> Iterator[dict[st
     for batch in batches(map(Path, paths)):
         results: dict[str, Found | PictureError] = {}
         read: dict[Path, tuple[os.stat_result, bytes]] = {}
-        for path, one in zip(batch, each(partial(read_file, limits=limits), batch, threads), strict=True):
+        for path, one in zip(batch, map_pictures(partial(read_file, limits=limits), batch, threads), strict=True):
             if isinstance(one, PictureError):
                 results[str(path)] = one
             else:
@@ -161,12 +161,12 @@ def _looked_at(paths: Sequence[str], collection: Collection) -> Iterator[dict[st
         first: dict[str, Path] = {}
         for path, id in ids.items():
             first.setdefault(id, path)
-        received = collection.receive([(read[path][1], str(path)) for path in first.values()])
+        received = collection.read_new([(read[path][1], str(path)) for path in first.values()])
         contents = dict(zip(first, received, strict=True))
         for path, (status, data) in read.items():
             id, content = ids[path], contents[ids[path]]
             if isinstance(content, PictureError) and path != first[id]:
-                (content,) = collection.receive([(data, str(path))])  # whose error calls it by its own name
+                (content,) = collection.read_new([(data, str(path))])  # whose error calls it by its own name
             if not isinstance(content, PictureError):
                 content = Found(picture_of(id, path, status, data), content)
             results[str(path)] = content

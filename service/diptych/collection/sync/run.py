@@ -15,13 +15,13 @@ from functools import partial
 from pathlib import Path
 
 from diptych.collection.collection import Collection
-from diptych.collection.ingest import Added, Arrival, batches, foreseen
+from diptych.collection.ingest import Added, Incoming, batches, simulate
 from diptych.collection.sync.plan import Plan, going, objection, planned, refuse
 from diptych.collection.sync.seen_files import Ledger, Seen
 from diptych.errors import SyncError
 from diptych.pictures.content import Content, picture_id
 from diptych.pictures.walk import Tree, can_be_kept, full_path
-from diptych.scoring.threads import each
+from diptych.scoring.threads import map_pictures
 from diptych_runtime.decoder import PictureLimits
 from diptych_runtime.errors import PictureError
 
@@ -127,7 +127,9 @@ class Run:
         for batch in batches(map(Path, paths)):
             names = [str(path) for path in batch]
             limits, threads = self.collection.scorer.limits, self.collection.scorer.runtime.threads
-            read: dict[str, _Read] = dict(zip(names, each(partial(_read, limits=limits), names, threads), strict=True))
+            read: dict[str, _Read] = dict(
+                zip(names, map_pictures(partial(_read, limits=limits), names, threads), strict=True)
+            )
             if not add:
                 later += (new := self._new(read))
                 read = {path: one for path, one in read.items() if path not in new}
@@ -158,7 +160,7 @@ class Run:
                 self.outcome.refused[path] = str(one)
                 notes[path] = None  # its stamp would not say that it may be read by now
         arrivals = []
-        received = self.collection.receive([(data, path) for path, data in whole.items()])
+        received = self.collection.read_new([(data, path) for path, data in whole.items()])
         for path, content in zip(whole, received, strict=True):
             stamp = self._tree.files[path].stamp
             if isinstance(content, PictureError):
@@ -170,15 +172,15 @@ class Run:
             self._at[path] = content.id
             # A picture that was added otherwise keeps its path, or none: it is not these folders' to remove.
             if isinstance(content, Content):
-                arrivals.append(Arrival(content, path, {}))
+                arrivals.append(Incoming(content, path, {}))
         for arrival, added in zip(arrivals, self._added(arrivals), strict=True):
             if added.created:
                 self.outcome.added[added.id] = str(arrival.path)
         recent = {path for path in notes if self._tree.files[path].stamp.modified > self._began - _RECENT}
         self.ledger.note({path: None if path in recent else seen for path, seen in notes.items()})
 
-    def _added(self, arrivals: Sequence[Arrival]) -> list[Added]:
-        return foreseen(arrivals, self._met) if self.dry_run else self.collection.commit(arrivals)
+    def _added(self, arrivals: Sequence[Incoming]) -> list[Added]:
+        return simulate(arrivals, self._met) if self.dry_run else self.collection.commit(arrivals)
 
     def _conclude(self, gone: Sequence[str]) -> None:
         """Let pictures follow their files, and remove those that have none and need one."""

@@ -104,7 +104,7 @@ async def duplicates(request: Request, here: Here, request_id: RequestId) -> Dup
             here.metrics.done("pairs", stint.computed)
             here.metrics.stages(stint.timings())
 
-    with here.using(body.collection) as collection:
+    with here.borrow(body.collection) as collection:
         async with here.ledgers.turn(collection, here.settings.seconds):
             return await here.work.run(work, request)
 
