@@ -10,10 +10,10 @@ from typing import Literal
 
 import numpy as np
 
-from diptych_runtime.evidence import Evidence
+from diptych_runtime.calibration.questions import COPY, THING
+from diptych_runtime.calibration.verdicts import Verdict, least_of, stronger
+from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.manifest import Question
-from diptych_runtime.questions import COPY, THING
-from diptych_runtime.verdicts import Verdict, least_of, stronger
 
 CloserLook = Literal["taken", "not taken"]
 NOT_TAKEN = "a copy is likely at most without a closer look"

@@ -7,23 +7,32 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Lock
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from diptych_runtime.calibration.questions import answered, default_question
+from diptych_runtime.calibration.verdicts import Verdict
+from diptych_runtime.closer_look.evidence import Verification
 from diptych_runtime.errors import ArtifactError
-from diptych_runtime.evidence import Verification
 from diptych_runtime.kernel import NAME, KernelError, Library, kernel, kernel_mode
-from diptych_runtime.manifest import EXPLAIN_GRAPH, PAIR_GRAPH, PANEL_GRAPH, Manifest, Question, find_artifact
-from diptych_runtime.providers import CPU, GPU, PROVIDERS, gpu_providers, obstacle, took
-from diptych_runtime.questions import answered, default_question
-from diptych_runtime.threads import thread_count
-from diptych_runtime.verdicts import Verdict
+from diptych_runtime.manifest import EXPLAIN_GRAPH, PAIR_GRAPH, PANEL_GRAPH, Manifest, Question
+from diptych_runtime.models import find_artifact
+from diptych_runtime.session import (
+    CPU,
+    GPU,
+    PROVIDERS,
+    gpu_providers,
+    import_onnxruntime,
+    obstacle,
+    open_session,
+    thread_count,
+    took,
+)
 
 PANEL_CHUNK, PAIR_CHUNK = 4, 8
 GPU_PANEL_CHUNK, GPU_PAIR_CHUNK = 32, 256
@@ -101,7 +110,7 @@ class Runtime:
         mode = kernel_mode(kernel)
         directory = find_artifact(model)
         manifest = Manifest.load(directory)
-        ort, threads = _onnxruntime(), threads or thread_count()
+        ort, threads = import_onnxruntime(), threads or thread_count()
 
         def opened(*providers: Any, ran_on: str, reason: str, library: Library | None, path: str) -> Runtime:
             return cls(
@@ -345,17 +354,6 @@ def _canonical(
     return one, other, swapped
 
 
-def _onnxruntime() -> ModuleType:
-    try:
-        import onnxruntime
-    except ImportError:
-        raise ArtifactError(
-            "ONNX Runtime is not installed; install it with `pip install 'diptych[cpu]'`, "
-            "or `pip install 'diptych[gpu]'` for an NVIDIA GPU (one of them, never both)"
-        ) from None
-    return onnxruntime
-
-
 def _attention(mode: str, obstacle: str | None) -> tuple[Library | None, str]:
     """The kernel where it is wanted and can be had, and how the attention is computed then."""
     if mode == "off":
@@ -369,23 +367,3 @@ def _attention(mode: str, obstacle: str | None) -> tuple[Library | None, str]:
     if mode == "require":
         raise ArtifactError(f"the kernel is required but cannot be used: {obstacle}")
     return None, f"function body: no kernel, {obstacle}"
-
-
-def open_session(
-    graph: bytes, providers: Sequence[Any] = (CPU,), *, threads: int = 1, library: Library | None = None
-) -> Any:
-    """An ONNX Runtime session of a graph; the library is registered where the graph has a node for it.
-
-    Of a model there is one thread a chunk and as many chunks at a time as there are workers: as fast for one request as
-    all threads on each operator, and faster for several. Raises ArtifactError.
-    """
-    ort = _onnxruntime()
-    options = ort.SessionOptions()
-    if library is not None and NAME.encode() in graph:
-        options.register_custom_ops_library(str(library.path))
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    options.log_severity_level = 3
-    try:
-        return ort.InferenceSession(graph, options, providers=list(providers))
-    except Exception as error:  # ONNX Runtime's exceptions have no common base but this
-        raise ArtifactError(f"ONNX Runtime {ort.__version__} cannot open the artifact's graph: {error}") from None

@@ -13,18 +13,10 @@ from diptych_export.folding import frozen
 from diptych_export.graphs import Graphs
 from diptych_model import load_checkpoint, save_checkpoint
 from diptych_model.checkpoint import read_description
+from diptych_runtime.calibration.questions import lifted
 from diptych_runtime.errors import ArtifactError
-from diptych_runtime.manifest import (
-    CARD,
-    CHECKPOINT,
-    MODELS,
-    Manifest,
-    Question,
-    bundled_models,
-    digest,
-    find_checkpoint,
-)
-from diptych_runtime.questions import lifted
+from diptych_runtime.manifest import CARD, Manifest, Question, digest
+from diptych_runtime.models import CHECKPOINT, MODELS, bundled_models, find_checkpoint
 from diptych_runtime.runtime import Runtime
 
 FEW = 16  # pairs that are ranked: what the gate lets through is `test_parity`'s matter

@@ -10,7 +10,8 @@ from diptych_export.graphs import Graphs
 from diptych_export.parity import drawn_pixels
 from diptych_export.precision import Pictures, Ranking, compare_ranking, in_precision
 from diptych_runtime.errors import ArtifactError
-from diptych_runtime.manifest import MODELS, Manifest
+from diptych_runtime.manifest import Manifest
+from diptych_runtime.models import MODELS
 from diptych_runtime.runtime import Runtime
 
 COUNT = 32

@@ -124,7 +124,7 @@ def contract(folder: Path, model: str, *, minutes: float, closed: bool, seed: in
     with Collections.open(root, scorer) as collections:
         for name in NAMES:
             collections.create(name)
-            with collections.using(name) as collection:
+            with collections.borrow(name) as collection:
                 ids = [
                     collection.add(drawn(colour), metadata={"colour": colour}, keep_bytes=True).id
                     for colour in range(5)

@@ -27,7 +27,7 @@ from diptych.store.index.cache import CACHE, MANIFEST
 from diptych.store.index.layout import KINDS, Kind
 from diptych.store.sqlite.schema import DATABASE
 from diptych_runtime.errors import DiptychError
-from diptych_runtime.manifest import find_artifact
+from diptych_runtime.models import find_artifact
 
 MIXED = {"add": 8, "remove": 3, "save": 1, "search": 1}
 CANNOT = 3  # the exit code where a fault cannot be made

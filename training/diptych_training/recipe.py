@@ -12,7 +12,7 @@ from typing import Any
 from diptych_model.checkpoint import read_description
 from diptych_model.config import PairConfig
 from diptych_model.settings import known_settings
-from diptych_runtime.manifest import bundled_models, find_checkpoint
+from diptych_runtime.models import bundled_models, find_checkpoint
 from diptych_training.errors import DataError
 from diptych_training.tasks import TASKS, Task, task_from
 

@@ -21,20 +21,20 @@ from diptych.collection.collection import Collection, Refusal
 from diptych.collection.ingest import (
     BATCH_BYTES,
     Added,
-    Arrival,
+    AlreadyStored,
     Encoded,
-    Known,
+    Incoming,
     batches,
-    check_name,
     features,
-    full_path,
-    receive,
+    read_new,
 )
 from diptych.errors import BatchError
 from diptych.pictures.content import Content, picture_id, read_bytes
 from diptych.pictures.file_info import Picture, picture_of, read_file
+from diptych.pictures.walk import check_name, full_path
 from diptych.scoring.scorer import Scorer
-from diptych.scoring.threads import each
+from diptych.scoring.threads import map_pictures
+from diptych.store.sqlite.backend import SqliteBackend
 from diptych_runtime.atomic import write_durably
 from diptych_runtime.errors import PictureError
 
@@ -48,7 +48,7 @@ class Found:
     """A picture file: what is known of it without decoding, and its content as a collection takes it in."""
 
     picture: Picture
-    content: Content | Encoded | Known
+    content: Content | Encoded | AlreadyStored
 
 
 @dataclass(frozen=True)
@@ -121,15 +121,24 @@ def embedded(collection: Collection, paths: Iterable[str], crew: Crew | None) ->
             exchange.clear()
 
 
-def add_files(
-    collection: Collection, paths: Iterable[Path], crew: Crew | None, *, on_error: Refusal, keep_bytes: bool = False
+def add_with_workers(
+    collection: Collection,
+    paths: Iterable[Path],
+    crew: Crew | None,
+    *,
+    on_error: Refusal,
+    keep_bytes: bool = False,
+    dry_run: bool = False,
 ) -> Iterator[Added]:
     """`Collection.add_files` with a crew: what is yielded is on the disk, and running it again takes up the rest.
 
-    What no worker has read is looked at by this process, which refuses it with the reason or adds it.
+    Features that workers of a killed run left are taken without a crew too. A dry run, and a collection on Milvus, to
+    which every machine writes, have no workers. Files that no worker could read are read by this process, which refuses
+    them with the reason or adds them.
     """
-    if crew is None and not Exchange.of(collection, _NAME).jobs():
-        yield from collection.add_files(paths, on_error=on_error, keep_bytes=keep_bytes)
+    shared = isinstance(collection.backend, SqliteBackend) and not dry_run
+    if not shared or (crew is None and not Exchange.of(collection, _NAME).jobs()):
+        yield from collection.add_files(paths, on_error=on_error, keep_bytes=keep_bytes, dry_run=dry_run)
         return
     if keep_bytes:
         collection.backend.check_keeping()
@@ -138,7 +147,7 @@ def add_files(
         named.setdefault(str(path.absolute()), []).append(path)  # links are left
     unread: list[Path] = []
     for part in embedded(collection, named, crew):
-        arrivals: list[Arrival] = []
+        arrivals: list[Incoming] = []
         held = 0
         for path, found in part.items():
             if found is not None and keep_bytes:
@@ -146,7 +155,7 @@ def add_files(
             if found is None:
                 unread += named[path]
                 continue
-            arrivals += [Arrival(found.content, full_path(path), {})] * len(named[path])
+            arrivals += [Incoming(found.content, full_path(path), {})] * len(named[path])
             if held > BATCH_BYTES:
                 yield from collection.commit(arrivals)
                 arrivals, held = [], 0
@@ -168,7 +177,7 @@ def embed(number: int, *, folder: str, means: Means) -> None:
     results: dict[str, Found | None] = {}
     made: dict[str, Encoded] = {}
     for batch in batches(map(Path, names_between(job / NAMES, *order.step.bounds(number)))):
-        looked = each(partial(_look, scorer=scorer, held=_Held.of(job)), batch, scorer.runtime.threads)
+        looked = map_pictures(partial(_look, scorer=scorer, held=_Held.of(job)), batch, scorer.runtime.threads)
         fresh: dict[str, Content] = {}
         for found in looked:
             if isinstance(found, Found) and isinstance(found.content, Content) and found.content.id not in made:
@@ -186,7 +195,7 @@ def embed(number: int, *, folder: str, means: Means) -> None:
 def _look(path: Path, scorer: Scorer, held: _Held) -> Found:
     check_name(str(path))
     status, data = read_file(path, scorer.limits)
-    content = receive(data, held, scorer, name=str(path), keep=False)
+    content = read_new(data, held, scorer, name=str(path), keep=False)
     return Found(picture_of(content.id, path, status, data), content)
 
 
@@ -219,7 +228,7 @@ def _left_in(job: Path, model: str) -> Iterator[dict[str, Found | None]]:
 
 def _holds(found: Found | None) -> bool:
     """Whether what a worker found some time ago still is so. What was known then may have been removed since."""
-    if found is None or isinstance(found.content, Known):
+    if found is None or isinstance(found.content, AlreadyStored):
         return False
     try:
         status = Path(found.picture.path).stat()
@@ -272,7 +281,7 @@ def _load(path: Path) -> dict[str, Found | None]:
             found[line["path"]] = None
             if "picture" in line:
                 picture = Picture(**line["picture"])
-                content: Encoded | Known = Known(picture.id, None)
+                content: Encoded | AlreadyStored = AlreadyStored(picture.id, None)
                 if "row" in line:
                     both = embeddings[line["row"]].tobytes(), tokens[line["row"]].tobytes()
                     content = Encoded(line["sha256"], line["media_type"], picture.width, picture.height, *both)

@@ -20,7 +20,7 @@ from diptych.batch.workers.executor import Engine
 from diptych.batch.workers.retries import Attempts, Say
 from diptych.batch.workers.tasks import Means, PartWork, encode, score
 from diptych.errors import BatchError
-from diptych_runtime.questions import THING
+from diptych_runtime.calibration.questions import THING
 
 _TOLD = 2**30  # bytes of disk that are announced
 _ROW = 48  # bytes that the results add to a row of the output, about

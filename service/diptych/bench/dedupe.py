@@ -25,8 +25,9 @@ from diptych.console import table
 from diptych.dedupe.pair_cache import LEDGER, Ledger
 from diptych.dedupe.scan import listed, resolved
 from diptych.errors import BenchError
-from diptych_runtime.manifest import Manifest, find_artifact
-from diptych_runtime.threads import thread_count
+from diptych_runtime.manifest import Manifest
+from diptych_runtime.models import find_artifact
+from diptych_runtime.session import thread_count
 
 EACH = 6  # pictures of one photo, itself among them
 THRESHOLDS = ("auto", "0.95", "0.9", "0.7")

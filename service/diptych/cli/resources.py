@@ -13,12 +13,12 @@ from diptych.batch.workers.ray import Cluster
 from diptych.batch.workers.shared_folder import Crew
 from diptych.batch.workers.tasks import Means
 from diptych.console import read_bytes, remark
-from diptych.pictures.sources import fetcher, is_address
+from diptych.pictures.sources import is_url, make_fetcher
 from diptych.scoring.decode_pool import decoder
 from diptych.scoring.scorer import Scorer
-from diptych_runtime.manifest import bundled_models
+from diptych_runtime.models import bundled_models
 from diptych_runtime.runtime import Runtime
-from diptych_runtime.threads import thread_count
+from diptych_runtime.session import thread_count
 
 
 def open_scorer(args: argparse.Namespace) -> Scorer:
@@ -33,8 +33,8 @@ def read_pictures(args: argparse.Namespace, names: Sequence[str]) -> list[str | 
 
     Raises RemoteError for a web address that gives none.
     """
-    fetch = fetcher(args.urls)
-    return [read_bytes("-") if name == "-" else fetch(name) if is_address(name) else name for name in names]
+    fetch = make_fetcher(args.urls)
+    return [read_bytes("-") if name == "-" else fetch(name) if is_url(name) else name for name in names]
 
 
 @contextmanager

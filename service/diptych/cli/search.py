@@ -16,9 +16,9 @@ from diptych.console import emit, remark, table
 from diptych.scoring import explanation
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.atomic import write_durably
+from diptych_runtime.calibration.verdicts import least_of
 from diptych_runtime.decoder import open_picture
 from diptych_runtime.judgement import NOT_TAKEN, CloserLook
-from diptych_runtime.verdicts import least_of
 
 
 def search(args: argparse.Namespace) -> int:

@@ -41,7 +41,7 @@ def serve(args: argparse.Namespace) -> int:
             stored = stack.enter_context(Collection.open(args.store, scorer, create=True))
         elif args.collections is not None:
             stored = stack.enter_context(Collections.open(args.collections, scorer))
-        for name, one in Collections.of(stored).opened().items():
+        for name, one in Collections.of(stored).open_ones().items():
             remark(args, f"{name}: {len(one):,} pictures in {one.name}")
         remark(args, f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {runtime.threads} threads")
         remark(args, f"attention by {runtime.attention_path}")

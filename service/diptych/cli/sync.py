@@ -14,10 +14,9 @@ from diptych.cli.index import to_add_to
 from diptych.cli.resources import open_scorer
 from diptych.collection.collection import Collection
 from diptych.collection.sync.follow import follow
-from diptych.collection.sync.run import Outcome, Run
+from diptych.collection.sync.run import Outcome, Run, checked
 from diptych.collection.sync.seen_files import Ledger
 from diptych.collection.sync.summary import data, line, text
-from diptych.collection.sync.tree import checked
 from diptych.console import emit, one_line, progress, remark, shortened, visible
 from diptych.errors import StoreInUseError
 from diptych.signals import end_orderly

@@ -21,8 +21,8 @@ from diptych.dedupe.threshold import automatic_of, most_lenient
 from diptych.errors import UnknownPictureError
 from diptych.pictures.file_info import Picture
 from diptych.store.records import Record
-from diptych_runtime.questions import COPY
-from diptych_runtime.verdicts import Verdict, least_of, verdict
+from diptych_runtime.calibration.questions import COPY
+from diptych_runtime.calibration.verdicts import Verdict, least_of, verdict
 
 _STEP = 500  # records read at once
 _VECTORS = 4096
@@ -53,7 +53,7 @@ class Duplicates:
     `order` has the places of the pictures, the ones to keep first. `pairs` are (id, id, score) of all that were looked
     at and reach `bound`, which is at most the `threshold`; `looked_at` counts all pairs, `computed` those not known.
     `verdicts` are the lowest scores of each. `alarm_rate` is how often a picture without a copy is taken for one of
-    another (`diptych_runtime.thresholds`); None where the model does not say.
+    another (`diptych_runtime.calibration.thresholds`); None where the model does not say.
     """
 
     groups: list[Group]

@@ -11,7 +11,7 @@ from diptych.batch.workers.shared_folder import Crew
 from diptych.collection.collection import Collection
 from diptych.dedupe.pair_cache import Ledger
 from diptych.dedupe.workers import shared, tokens_of
-from diptych_runtime.questions import COPY, THING
+from diptych_runtime.calibration.questions import COPY, THING
 
 _WORTH = 4096  # pairs, from which on it pays to hand them out
 BATCH = 1024  # pairs, after each of which the ledger has them
@@ -71,7 +71,7 @@ class PairScores:
 
     def hold_against(self, pairs: np.ndarray) -> None:
         """From now on hold every score against the rivals of both pictures: the logits of what each of them is paired
-        with in `pairs`, its nearest (see `diptych_runtime.normalization`).
+        with in `pairs`, its nearest (see `diptych_runtime.calibration.normalization`).
         """
         self._shifts = self.scorer.runtime.shifts(pairs, self.logits(pairs), len(self.ids))
 

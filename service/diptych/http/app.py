@@ -25,9 +25,9 @@ from diptych.http.routes import collections, duplicates, images, pairs, search, 
 from diptych.http.routes.page import install_page
 from diptych.http.settings import Settings
 from diptych.http.warmup import warm_up
-from diptych.pictures.fetch import Remote
+from diptych.pictures.fetch import Fetcher
 from diptych.scoring.scorer import Scorer
-from diptych_runtime.questions import askable
+from diptych_runtime.calibration.questions import askable
 
 WARM_AGAIN = 30.0  # seconds after a warm-up that failed and may succeed
 
@@ -52,13 +52,13 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
     """
     kept = Collections.of(stored)
     settings = settings or Settings()
-    scorer.engine.capacity = settings.pairs
+    scorer.scheduler.capacity = settings.pairs
     metrics = Metrics(scorer, kept)
     work = Work(settings.workers, settings.waiting, settings.seconds, lambda waited: metrics.stage("queue", waited))
     # What asks no model. A thumbnail decodes a whole picture, which may be large: more than a few at once would cost
     # too much memory.
     reads = Work(workers=4, waiting=1024, seconds=settings.seconds)
-    remote = None if settings.remote is None else Remote(settings.remote)
+    remote = None if settings.remote is None else Fetcher(settings.remote)
     # Python reads one body at a time, whatever it is given; two, so that small ones need not wait for a large one.
     parsing = Work(workers=2, waiting=1024, seconds=settings.seconds)
     context = Context(scorer, kept, settings, work, reads, metrics, fetch=remote and remote.fetch, parsing=parsing)

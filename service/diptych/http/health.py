@@ -25,7 +25,7 @@ def ready(here: Context) -> WarmUp:
     """How the warm-up went; 503 unless that was well, no computation is stuck and the service is not about to end."""
     if here.work.draining:
         raise RequestError(503, "draining", "The service is ending; ask another one.")
-    done, oldest = proven(here), here.oldest()
+    done, oldest = proven(here), here.longest_running()
     if done.fault is not None:
         raise _not_ready(done)
     if oldest > here.settings.stuck_seconds:
@@ -39,7 +39,7 @@ def _not_ready(done: WarmUp) -> RequestError:
 
 def reachable(here: Context) -> None:
     """Ask the servers that collections are on; 503 if one does not answer."""
-    for collection in here.collections.opened().values():
+    for collection in here.collections.open_ones().values():
         if collection.backend.folder is None:
             try:
                 collection.backend.check()

@@ -24,9 +24,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from diptych.errors import DecoderEndedError, DecodingMemoryError, DecodingTimeError
-from diptych.pictures.sources import fetching
-from diptych.scoring.deadline import patience
-from diptych.scoring.threads import each
+from diptych.pictures.sources import fetch_settings
+from diptych.scoring.deadline import current_deadline
+from diptych.scoring.threads import map_pictures
 from diptych_runtime.errors import PictureError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Threads:
 
     def each(self, calls: Sequence[Callable[[], R]], /) -> list[R | PictureError]:
         """The values of several calls, in order; a PictureError stands in its result's place."""
-        return each(lambda call: call(), calls, self.threads)
+        return map_pictures(lambda call: call(), calls, self.threads)
 
 
 class Workers:
@@ -82,7 +82,7 @@ class Workers:
     One that takes more, or that ends its process, gets a PictureError of its own, which calls it by the argument
     `name`; the next one gets a new process. Where libjpeg and libwebp meet the bound of memory by themselves, they call
     the picture damaged. Calls and their values must pickle. Who asks waits for a free process, and gets a DeadlineError
-    in place of what is to be begun when its `Patience` is over. A script that makes a pool needs the usual
+    in place of what is to be begun when its `Deadline` has passed. A script that makes a pool needs the usual
     `if __name__ == "__main__":`.
     """
 
@@ -111,7 +111,7 @@ class Workers:
         """The values of several calls, in order; a PictureError stands in its result's place."""
         step = max(1, min(_AT_A_TIME, len(calls) // self.processes))
         parts = [calls[start : start + step] for start in range(0, len(calls), step)]
-        answered: list[Any] = each(self._all, parts, self.processes)
+        answered: list[Any] = map_pictures(self._all, parts, self.processes)
         answers = [answer for part in answered for answer in part]
         for answer in answers:
             if isinstance(answer, Exception) and not isinstance(answer, PictureError):
@@ -126,7 +126,7 @@ class Workers:
 
     def _ask(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
         """The values or errors of the calls, in order, up to and with the first that ended its process."""
-        patience().check("this picture")
+        current_deadline().check("this picture")
         worker, kept = self._idle.get(), None
         if self._closed:
             self._idle.put(worker)
@@ -286,7 +286,7 @@ def decoder(urls: bool, threads: int) -> Decoder:
     """What decodes pictures: where some may be fetched, which are strangers', processes with the bounds of the service
     (DIPTYCH_DECODE_*), else threads. A batch's worker is such a process already, which may have no others.
     """
-    settings = None if multiprocessing.current_process().daemon else fetching(urls)
+    settings = None if multiprocessing.current_process().daemon else fetch_settings(urls)
     if settings is None:
         return Threads(threads)
     return Workers(threads, seconds=settings.decode_seconds, memory=settings.decode_memory)

@@ -13,7 +13,7 @@ from diptych.batch.workers.pool import Pool
 from diptych.cli.resources import check_engine, engine_of, open_scorer, open_workers, read_pictures
 from diptych.errors import BatchError
 from diptych.scoring.decode_pool import Threads, Workers, decoder
-from diptych_runtime.threads import thread_count
+from diptych_runtime.session import thread_count
 
 
 def asked(**options) -> Namespace:

@@ -2,7 +2,7 @@ import pytest
 
 from diptych import Collection, Scorer
 from diptych.bench.demo.collection import draw_scenes
-from diptych_runtime.verdicts import VERDICTS
+from diptych_runtime.calibration.verdicts import VERDICTS
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from diptych.dedupe.closer import CloserLook
 from diptych.dedupe.pair_cache import Ledger
 from diptych.dedupe.threshold import automatic_of
 from diptych.errors import UnknownPictureError
-from diptych_runtime.evidence import FEATURES, Verification
-from diptych_runtime.verdicts import verdict
+from diptych_runtime.calibration.verdicts import verdict
+from diptych_runtime.closer_look.evidence import FEATURES, Verification
 
 # Only what can be laid over each other, and agrees, is a copy.
 WEIGHTS = dict.fromkeys(FEATURES, 0.0) | {"bias": -4.0, "registered": 4.0, "agreement_60": 12.0}

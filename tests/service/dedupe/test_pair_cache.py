@@ -5,7 +5,7 @@ import pytest
 
 from diptych.dedupe.pair_cache import Ledger
 from diptych.errors import DedupeError
-from diptych_runtime.evidence import Evidence
+from diptych_runtime.closer_look.evidence import Evidence
 
 
 @pytest.fixture

@@ -133,7 +133,7 @@ def test_a_name_that_is_not_utf_8_is_refused_alone(photos, look, photo_bytes):
         file.write(photo_bytes(9))
     seen, refused = look(photos)
     assert len(seen.pictures) == 6
-    assert refused == [(rf"{photos}/caf\udce9.jpg", "its name is not UTF-8; rename it")]
+    assert refused == [(rf"{photos}/caf\udce9.jpg", rf"{photos}/caf\udce9.jpg has a name that is not UTF-8; rename it")]
 
 
 def test_a_stop_keeps_what_was_done(photos, tmp_path, scorer, monkeypatch):

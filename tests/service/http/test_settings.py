@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from diptych.errors import SettingsError
 from diptych.http.middleware.auth import new_key, written
 from diptych.http.settings import Settings
+from diptych.pictures.settings import ELSEWHERE
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "serving.md"
 OTHER = {  # a value that is not the default
@@ -94,3 +96,15 @@ def test_what_is_no_key_is_refused_without_being_repeated(monkeypatch):
         with pytest.raises(SettingsError, match=r"keys \(DIPTYCH_KEYS\): .*diptych key NAME") as caught:
             Settings.load()
         assert secret not in str(caught.value)
+
+
+def test_every_variable_that_is_read_anywhere_is_registered_and_documented():
+    root = DOCUMENT.parents[1]
+    texts = [
+        path.read_text() for room in ("model", "export", "training", "service") for path in (root / room).rglob("*.py")
+    ]
+    read = {name for text in texts for name in re.findall(r"\bDIPTYCH_([A-Z_]+[A-Z])\b", text)}
+    assert read > ELSEWHERE
+    assert read - {name.upper() for name in Settings.model_fields} == ELSEWHERE
+    documented = "".join(path.read_text() for path in (root / "docs").glob("*.md"))
+    assert [name for name in sorted(ELSEWHERE) if f"DIPTYCH_{name}`" not in documented] == []

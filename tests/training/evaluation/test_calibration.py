@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from diptych_runtime.evidence import Evidence
+from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.runtime import Runtime
 from diptych_training.data import planted
 from diptych_training.errors import DataError

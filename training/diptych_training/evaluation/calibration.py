@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from diptych.console import table
-from diptych_runtime.evidence import Evidence
+from diptych_runtime.atomic import replacing_file
+from diptych_runtime.calibration.questions import COPY
+from diptych_runtime.calibration.thresholds import NEGATIVES
+from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.manifest import Question
-from diptych_runtime.questions import COPY
 from diptych_runtime.runtime import Panels, Runtime
-from diptych_runtime.thresholds import NEGATIVES
 from diptych_training.data.planted import KINDS, Planted, open_kinds
 from diptych_training.errors import DataError
-from diptych_training.learning.calibration import (
+from diptych_training.learning.fitting.calibration import (
     Reliability,
     even_weights,
     fit_calibration,
@@ -29,8 +30,8 @@ from diptych_training.learning.calibration import (
     reliability,
     weights_of_parts,
 )
-from diptych_training.learning.negatives import NEAREST, random_pairs
-from diptych_training.learning.verification import (
+from diptych_training.learning.fitting.negatives import NEAREST, random_pairs
+from diptych_training.learning.fitting.verification import (
     ABOVE,
     Pairs,
     candidate_pairs,
@@ -39,7 +40,6 @@ from diptych_training.learning.verification import (
     fit_verification,
     shifts_of,
 )
-from diptych_training.whole import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -228,7 +228,7 @@ def draw_calibration(result: Mapping[str, Any], path: Path) -> None:
     figure.supxlabel("probability", fontsize=9)
     figure.supylabel("share of matches, as many matches as others", fontsize=9)
     figure.tight_layout()
-    with whole_file(path) as unfinished:
+    with replacing_file(path) as unfinished:
         figure.savefig(unfinished, format=path.suffix[1:], dpi=110)
     pyplot.close(figure)
 

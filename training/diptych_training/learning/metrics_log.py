@@ -8,6 +8,8 @@ from typing import Any
 from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
+from diptych_runtime.atomic import write_durably
+
 METRICS, EVENTS = "metrics.jsonl", "tensorboard"
 
 
@@ -27,7 +29,7 @@ class Journal:
             lines = self.path.read_text().splitlines(keepends=True)
             # A line that a crash cut short is of a step that will be made again.
             kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step]
-            self.path.write_text("".join(kept))
+            write_durably(self.path, "".join(kept).encode())
         self._events = SummaryWriter(str(directory / EVENTS), purge_step=step + 1, flush_secs=30)
 
     def note(self, step: int, values: Mapping[str, Any], *, beneath: str = "") -> None:

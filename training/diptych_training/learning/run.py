@@ -17,25 +17,26 @@ import torch
 
 from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
 from diptych_model.checkpoint import read_description
+from diptych_runtime.atomic import replacing
+from diptych_runtime.calibration.questions import COPY
+from diptych_runtime.calibration.thresholds import NEGATIVES, Negatives
 from diptych_runtime.manifest import Question
-from diptych_runtime.questions import COPY
-from diptych_runtime.thresholds import NEGATIVES, Negatives
 from diptych_training.data.archives import Archives
 from diptych_training.errors import DataError
 from diptych_training.learning.batch import draw_step
-from diptych_training.learning.calibration import (
+from diptych_training.learning.distributed import Processes
+from diptych_training.learning.fitting.calibration import (
     FALSE_POSITIVE_RATES,
     fit_calibration,
     fit_cohort,
     fit_thresholds,
     weights_of_parts,
 )
-from diptych_training.learning.distributed import Processes
+from diptych_training.learning.fitting.negatives import NEAREST
+from diptych_training.learning.fitting.tempering import temper
 from diptych_training.learning.metrics_log import Journal
-from diptych_training.learning.negatives import NEAREST
 from diptych_training.learning.pretrained import PICTURES, begin_from_imagenet
 from diptych_training.learning.retention import PHOTOS, remember
-from diptych_training.learning.tempering import temper
 from diptych_training.learning.trainer import Learner
 from diptych_training.metrics import Ranking
 from diptych_training.recipe import IMAGENET, Recipe, Stage, read_recipe, start_of
@@ -207,11 +208,9 @@ class Run:
         """Write the state to resume from, whole or not at all, and the averaged weights beside it."""
         neighbours = [None if found is None else torch.from_numpy(found) for found in self._neighbours]
         save_checkpoint(self.learner.average, self.directory / LAST, self._metadata({}))
-        written = self.directory / (STATE + ".new")
-        torch.save(
-            self.learner.state() | {"best": self.best, "neighbours": neighbours, "pictures": self._pictures}, written
-        )
-        written.replace(self.directory / STATE)
+        state = self.learner.state() | {"best": self.best, "neighbours": neighbours, "pictures": self._pictures}
+        with replacing(self.directory / STATE) as stream:
+            torch.save(state, stream)
 
     def kept(self) -> str:
         """Say what a run that ends early can go on from."""

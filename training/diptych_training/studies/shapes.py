@@ -21,6 +21,7 @@ import numpy as np
 from diptych.console import table
 from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
 from diptych_model.flops import parameters
+from diptych_runtime.atomic import replacing_file
 from diptych_training.data.archives import Archives
 from diptych_training.errors import DataError
 from diptych_training.evaluation.open_model import open_model
@@ -30,7 +31,6 @@ from diptych_training.recipe import recipe_from, start_of
 from diptych_training.studies.grid import run_grid
 from diptych_training.tasks import Source, task_from
 from diptych_training.tasks.validation import sit
-from diptych_training.whole import whole_file
 
 START, STEPS, PAIRS, ROUNDS, CANDIDATES = "photo-small", 500, 64, 15, 20
 _MARKERS = "osD^vP*X<>"
@@ -109,7 +109,7 @@ def study_shapes(
         )
     result = {"study": "shapes", "rows": rows, "settings": {"steps": steps, "seeds": seeds, **given}}
     result["environment"] = environment()
-    with whole_file(directory / "shapes.json") as unfinished:
+    with replacing_file(directory / "shapes.json") as unfinished:
         unfinished.write_text(json.dumps(result, indent=1) + "\n")
     return result
 
@@ -162,7 +162,7 @@ def plot_shapes(result: dict[str, Any], path: Path) -> None:
     axes.set(xlabel="ms a pair, one thread", ylabel="micro-AP", xlim=(0, None))
     # Beside the points: names upon them would cover each other.
     figure.legend(loc="outside right upper")
-    with whole_file(path) as unfinished:
+    with replacing_file(path) as unfinished:
         figure.savefig(unfinished)
 
 

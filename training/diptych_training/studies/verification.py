@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from diptych.console import table
-from diptych_runtime.evidence import Evidence, Verification
-from diptych_runtime.questions import COPY
+from diptych_runtime.calibration.questions import COPY
+from diptych_runtime.closer_look.evidence import Evidence, Verification
 from diptych_runtime.runtime import Runtime
 from diptych_training.data.planted import KINDS, open_kinds
 from diptych_training.errors import DataError
-from diptych_training.learning.calibration import even_weights, expected_calibration_error
-from diptych_training.learning.negatives import fit_negatives, others_of
-from diptych_training.learning.verification import Pairs, encode, fit_verification, look_closer
+from diptych_training.learning.fitting.calibration import even_weights, expected_calibration_error
+from diptych_training.learning.fitting.negatives import fit_negatives, others_of
+from diptych_training.learning.fitting.verification import Pairs, encode, fit_verification, look_closer
 
 
 def study_verification(

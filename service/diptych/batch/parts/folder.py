@@ -17,9 +17,9 @@ from diptych.batch.tables.read import SIDES, digest, open_table
 from diptych.errors import BatchError
 from diptych.store.lock import WriterLock
 from diptych_runtime.atomic import sync_folder
+from diptych_runtime.calibration.questions import THING, answered
 from diptych_runtime.manifest import Manifest as Model
-from diptych_runtime.manifest import find_artifact
-from diptych_runtime.questions import THING, answered
+from diptych_runtime.models import find_artifact
 
 _LOCK = "lock"
 

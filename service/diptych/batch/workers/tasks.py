@@ -21,7 +21,7 @@ from diptych.batch.parts.tokens import Tokens
 from diptych.batch.tables.scores import Scores
 from diptych.batch.workers.encoder import Encoder, pair_errors, score_pairs
 from diptych.errors import BatchError
-from diptych.pictures.sources import fetcher
+from diptych.pictures.sources import make_fetcher
 from diptych.scoring.decode_pool import decoder
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.runtime import Runtime
@@ -57,7 +57,7 @@ def encode(number: int, *, folder: str, means: Means) -> None:
     desk = _open(Path(folder), means)
     manifest = desk.manifest
     names = names_between(Path(folder, NAMES), *manifest.encoding.bounds(number))
-    encoder = Encoder(desk.scorer, Path(manifest.folder), fetcher(means.urls))
+    encoder = Encoder(desk.scorer, Path(manifest.folder), make_fetcher(means.urls))
     tokens, errors = encoder.encode(names)
     if errors and not Path(manifest.folder).is_dir():
         # A disk that was pulled out is not a table full of missing pictures.

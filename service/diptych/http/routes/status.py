@@ -18,8 +18,8 @@ from diptych.http.middleware.errors import documented
 from diptych.http.routes import duplicates
 from diptych.http.routes.collections import summaries
 from diptych.http.schemas.responses import Health, Info, Limits, ModelItem, ModelList, QuestionItem, Ready
+from diptych_runtime.calibration.verdicts import least_of
 from diptych_runtime.decoder import PictureLimits
-from diptych_runtime.verdicts import least_of
 
 router = APIRouter(tags=["service"], responses=documented(500))
 
@@ -72,7 +72,7 @@ async def info(
 def _figures(collections: Collections, name: str | None) -> dict[str, Any] | None:
     """Figures of the collection that is meant, if there is one and it is whole; only a wrong name is an error."""
     try:
-        with collections.using(name) as collection:
+        with collections.borrow(name) as collection:
             return collection.stats()
     except (CollectionNameError, DamagedCollectionError):
         return None
@@ -109,7 +109,7 @@ async def ready(here: Here) -> Ready:
     collection on a Milvus server is asked for, and the service is unready while it does not answer.
     """
     done = health.ready(here)
-    if any(collection.backend.folder is None for collection in here.collections.opened().values()):
+    if any(collection.backend.folder is None for collection in here.collections.open_ones().values()):
         await run_in_threadpool(health.reachable, here)  # servers, which may be away for a while
     damaged = list(here.collections.damaged())
     return Ready(warm_up_seconds=done.seconds, same=done.same, other=done.other, damaged=damaged)

@@ -227,7 +227,7 @@ class Empty:
 def test_a_cluster_without_nodes_is_said_once_and_waited_for_only_so_long(monkeypatch):
     monkeypatch.setattr(cluster, "_import_ray", Empty)
     monkeypatch.setattr(cluster, "_LOOK", 0.0)
-    monkeypatch.setattr(cluster, "_PATIENCE", 0.2)
+    monkeypatch.setattr(cluster, "_WAIT", 0.2)
     began, said = time.monotonic(), []
     with pytest.raises(BatchError, match=r"has had no node that can work for 0 s; what is done is kept: start one"):
         list(cluster.Cluster().run(print, Attempts([1], str, said.append)))

@@ -3,8 +3,8 @@ import sqlite3
 import pytest
 
 from diptych.collection.sync.seen_files import LEDGER, Ledger, Seen
-from diptych.collection.sync.tree import Stamp
 from diptych.errors import SyncError
+from diptych.pictures.walk import Stamp
 from diptych_runtime.decoder import PictureLimits
 
 LIMITS = PictureLimits()
