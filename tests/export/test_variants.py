@@ -8,7 +8,7 @@ from diptych_export.parity import compare, drawn_pixels
 from diptych_model import Msac, PairNetwork, Scale
 from diptych_model.mixers import MIXERS
 from diptych_runtime.errors import ArtifactError
-from diptych_runtime.runtime import open_session
+from diptych_runtime.session import open_session
 
 TOKENS = ("tokens_a", "tokens_b")
 VARIANTS = {

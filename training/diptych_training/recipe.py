@@ -16,6 +16,7 @@ from diptych_runtime.models import bundled_models, find_checkpoint
 from diptych_training.errors import DataError
 from diptych_training.tasks import TASKS, Task, task_from
 
+TEACHERS = ("pair", "matches")
 IMAGENET = "imagenet"  # what a recipe may start from: weights that have seen it
 
 
@@ -53,10 +54,11 @@ class Learning:
 
     `average` is the decay of the running average of the weights, `temperature` divides the cosines of the embedding,
     `threshold` weighs the log-loss of pairs beside their listwise contrast, `level` the contrast of matches with the
-    pairs of all queries, `entropy` how evenly embeddings are to lie, `distil` the divergence of the embedding from the
-    pair scorer, `link` the contrast of tokens of which it is known that they show the same place, `retain` the
-    divergence from how alike photos were to the encoder before it was fine-tuned. `chunk` pairs are related at a time
-    (memory and speed, not result); 0 leaves it to the device.
+    pairs of all queries, `entropy` how evenly embeddings are to lie, `distil` the divergence of the embedding from its
+    `teacher`, which is the *pair* scorer or what the best *matches* of the tokens say (late interaction), `link` the
+    contrast of tokens of which it is known that they show the same place, `retain` the divergence from how alike photos
+    were to the encoder before it was fine-tuned. `chunk` pairs are related at a time (memory and speed, not result); 0
+    leaves it to the device.
     """
 
     rate: float = 1.5e-3
@@ -69,6 +71,7 @@ class Learning:
     level: float = 0.0
     entropy: float = 0.0
     distil: float = 0.5
+    teacher: str = "pair"
     link: float = 0.0
     retain: float = 0.0
     chunk: int = 0
@@ -80,6 +83,8 @@ class Learning:
                 "learning needs rate, temperature and clip above 0, warmup of 1 at least and average in [0, 1), "
                 f"got {self}"
             )
+        if self.teacher not in TEACHERS:
+            raise ValueError(f"learning.teacher must be one of {', '.join(TEACHERS)}, got {self.teacher!r}")
 
 
 @dataclass(frozen=True)
@@ -119,6 +124,10 @@ class Recipe:
                 )
         if self.network.seam == "pixels":
             raise ValueError("a run encodes each picture once, and with seam = 'pixels' it cannot: use seam = 'tokens'")
+        if self.learning.teacher == "matches" and self.network.relation == "siamese":
+            raise ValueError(
+                "the siamese twin has no tokens to match: learning.teacher = 'matches' needs another relation"
+            )
         if self.learning.link and self.network.relation == "siamese":
             raise ValueError("learning.link is about tokens, and the siamese twin has none: set link = 0")
         counts = (self.validate_every, self.checkpoint_every, self.mine_every, self.threads)

@@ -70,10 +70,23 @@ def test_of_one_question_alone_only_its_own_rows_learn(drawn: list[Step]) -> Non
     for step in drawn[:2]:
         learner.learn(step, recipe.stages[0])
     after = learner.network.state_dict()
-    rows = {name: (value != before[name]).reshape(len(value), -1).any(1) for name, value in after.items() if value.dim()}
-    learnt = {name: torch.where(changed)[0].tolist() for name, changed in rows.items() if changed.any()}
-    line = {"pair.correspondence.prior.weight", "pair.correspondence.prior.bias", "pair.head.2.weight", "pair.head.2.bias"}
-    assert learnt == {"panel.embedding.weight": [4, 5, 6, 7], "panel.embedding.bias": [4, 5, 6, 7]} | {n: [1] for n in line}
+    learnt = {
+        name: torch.where((value != before[name]).reshape(len(value), -1).any(1))[0].tolist()
+        for name, value in after.items()
+        if not torch.equal(value, before[name])
+    }
+    expected = {"panel.embedding": [4, 5, 6, 7], "pair.correspondence.prior": [1], "pair.head.2": [1]}
+    assert learnt == {f"{name}.{of}": rows for name, rows in expected.items() for of in ("weight", "bias")}
+
+
+def test_the_best_matches_teach_the_embedding_where_the_recipe_says_so(drawn: list[Step]) -> None:
+    taught = {}
+    for teacher in ("pair", "matches"):
+        recipe = recipe_from(SMALL | {"learning": SMALL["learning"] | {"teacher": teacher}})
+        losses = learner_of(recipe, std=0.2).learn(drawn[0], recipe.stages[-1])
+        taught[teacher] = losses.pop("distillation"), losses
+    assert taught["pair"][0] != taught["matches"][0]
+    assert taught["pair"][1] == taught["matches"][1]
 
 
 def test_a_stage_of_one_question_needs_a_network_that_answers_it_apart() -> None:

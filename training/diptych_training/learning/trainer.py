@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from diptych_model import PairNetwork
 from diptych_model.embedding import asked, parted, weights_of_parts
 from diptych_model.network import PairPart
+from diptych_model.relations.controls import LateInteraction
 from diptych_training.errors import DataError
 from diptych_training.learning.batch import Step
 from diptych_training.learning.distributed import Processes
@@ -135,8 +136,9 @@ class Learner:
             noted["pair"] = self._pair_loss(teacher, matched, copies)
             self.before = split_questions(teacher, matched, copies)
             answers = self._asked(teacher, copies)
+            taught = self._matches(tokens, chosen, count) if learning.teacher == "matches" else answers
             noted["distillation"] = distillation_loss(
-                cosines.gather(1, chosen)[matched], answers[matched], learning.temperature
+                cosines.gather(1, chosen)[matched], taught[matched], learning.temperature
             )
             for name, rows in (("copy", copies), ("thing", ~copies)):
                 if (matched & rows).any():
@@ -193,6 +195,13 @@ class Learner:
     def _asked(self, logits: Tensor, copies: Tensor) -> Tensor:
         """The logits (Q, 1 + K) of what each query is about: *copy* of the `copies`, *thing* of the others."""
         return logits if logits.dim() == 2 else torch.where(copies[:, None], logits[..., 0], logits[..., 1])
+
+    @torch.no_grad()
+    def _matches(self, tokens: Tensor, chosen: Tensor, count: int) -> Tensor:
+        """What late interaction says of the chosen pairs (Q, 1 + K): it has learnt nothing, and so nothing by heart."""
+        content = self.network.panel.content(tokens).float()
+        queries = content[:count].repeat_interleave(chosen.shape[1], 0)
+        return LateInteraction(1).to(tokens.device)(queries, content[count + chosen.flatten()]).view(chosen.shape)
 
     def _retained(self, memory: Memory, size: int) -> Tensor:
         generator = torch.Generator().manual_seed(self.recipe.seed * 1_000_003 + self.step)
@@ -256,14 +265,14 @@ class Learner:
         self.step, self.before = state["step"], state.get("before", [])  # runs of before have none
 
 
-def question_weights(network: PairNetwork, question: str) -> list[tuple[nn.Parameter, slice]]:
+def question_weights(network: PairNetwork, question: str) -> list[tuple[Tensor, slice]]:
     """The parameters that hold what is one question's alone, and its rows in them: its part of the embedding, and what
     makes its logit of what the trunk saw.
     """
     column, embedding = network.config.questions.index(question), network.panel.embedding
     length = embedding.out_features // embedding.parts
     part, row = slice(column * length, (column + 1) * length), slice(column, column + 1)
-    found: list[tuple[nn.Parameter, slice]] = [(embedding.weight, part), (embedding.bias, part)]
+    found: list[tuple[Tensor, slice]] = [(embedding.weight, part), (embedding.bias, part)]
     if isinstance(network.pair, PairPart):
         lines = [cast(nn.Linear, network.pair.head[-1])]
         lines += [network.pair.correspondence.prior] if network.pair.correspondence is not None else []
@@ -274,7 +283,7 @@ def question_weights(network: PairNetwork, question: str) -> list[tuple[nn.Param
 
 
 @contextmanager
-def _others_kept(own: list[tuple[nn.Parameter, slice]]) -> Iterator[None]:
+def _others_kept(own: list[tuple[Tensor, slice]]) -> Iterator[None]:
     """Keep every row of these parameters but those named from the step taken within."""
     with torch.no_grad():
         before = [parameter.clone() for parameter, _ in own]
