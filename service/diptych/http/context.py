@@ -20,6 +20,7 @@ from diptych.errors import UnknownPictureError
 from diptych.http.metrics import Metrics
 from diptych.http.middleware.errors import RequestError
 from diptych.http.pair_caches import Ledgers
+from diptych.http.probe import Probe
 from diptych.http.request_pool import Work
 from diptych.http.schemas.images import Fetch, Picture, Upload, reference
 from diptych.http.schemas.requests import Asking
@@ -50,6 +51,10 @@ class Context:
     ledgers: Ledgers = field(default_factory=Ledgers)
     fetch: Fetch | None = None  # pictures behind web addresses, where that is allowed
     parsing: Work = field(default_factory=lambda: Work(workers=2, waiting=1024))
+    probe: Probe = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.probe = Probe(self.scorer)
 
     def borrow(self, name: str | None) -> AbstractContextManager[Collection]:
         """The collection that a request means, for as long as it needs it; 501 if the service has none at all."""

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from fastapi import Depends
 
 from diptych.errors import StoreError
 from diptych.http.context import Context, Here
 from diptych.http.middleware.errors import RequestError
+from diptych.http.probe import PROBE_SECONDS
 from diptych.http.warmup import WarmUp
+
+
+async def decoding(here: Context) -> None:
+    """503 unless a picture can be decoded within PROBE_SECONDS."""
+    try:
+        await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(here.probe.begun())), PROBE_SECONDS)
+    except Exception as error:
+        raise _undecoded() from error
+
+
+def _undecoded() -> RequestError:
+    message = f"Not ready: no picture could be decoded within {PROBE_SECONDS:g} s."
+    return RequestError(503, "not_ready", message, headers={"Retry-After": "1"})
 
 
 def proven(here: Context) -> WarmUp:
@@ -48,11 +64,12 @@ def reachable(here: Context) -> None:
 
 
 def is_ready(here: Context) -> bool:
-    """Whether the service is `ready` and its collections are `reachable`."""
+    """Whether the service is `ready` and its collections are `reachable`, and it decodes."""
     try:
         ready(here)
         reachable(here)
-    except RequestError:
+        here.probe.begun().result(PROBE_SECONDS)
+    except Exception:
         return False
     return True
 

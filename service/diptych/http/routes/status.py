@@ -103,12 +103,14 @@ async def alive() -> Health:
 @router.get("/readyz", summary="Can it answer requests?", responses=documented(503))
 @router.get("/v2/health/ready", summary="Can it answer requests? (Open Inference Protocol)", responses=documented(503))
 async def ready(here: Here) -> Ready:
-    """200 once a golden pair was scored as it should be and while nothing is stuck; else 503 with the reason.
+    """200 once a golden pair was scored as it should be, while nothing is stuck and a tiny picture can be decoded; else
+    503 with the reason.
 
     Of several collections some may be damaged: the others answer, so the service is ready, and they are named. A
     collection on a Milvus server is asked for, and the service is unready while it does not answer.
     """
     done = health.ready(here)
+    await health.decoding(here)
     if any(collection.backend.folder is None for collection in here.collections.open_ones().values()):
         await run_in_threadpool(health.reachable, here)  # servers, which may be away for a while
     damaged = list(here.collections.damaged())
