@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from fastapi import Depends
 
@@ -15,15 +16,12 @@ from diptych.http.warmup import WarmUp
 
 async def decoding(here: Context) -> None:
     """503 unless a picture can be decoded within PROBE_SECONDS."""
-    try:
-        await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(here.probe.begun())), PROBE_SECONDS)
-    except Exception as error:
-        raise _undecoded() from error
-
-
-def _undecoded() -> RequestError:
-    message = f"Not ready: no picture could be decoded within {PROBE_SECONDS:g} s."
-    return RequestError(503, "not_ready", message, headers={"Retry-After": "1"})
+    decoded = False
+    with suppress(TimeoutError):
+        decoded = await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(here.probe.begun())), PROBE_SECONDS)
+    if not decoded:
+        message = f"Not ready: no picture could be decoded within {PROBE_SECONDS:g} s."
+        raise RequestError(503, "not_ready", message, headers={"Retry-After": "1"})
 
 
 def proven(here: Context) -> WarmUp:
@@ -68,10 +66,9 @@ def is_ready(here: Context) -> bool:
     try:
         ready(here)
         reachable(here)
-        here.probe.begun().result(PROBE_SECONDS)
-    except Exception:
+        return here.probe.begun().result(PROBE_SECONDS)
+    except (RequestError, TimeoutError):
         return False
-    return True
 
 
 async def _proven(here: Here) -> None:

