@@ -26,7 +26,7 @@ from torture_work import EVERYTHING, NOBODY, copies, draw, give_back, id_of
 from diptych import Collection, Scorer
 from diptych.store.index.cache import CACHE, MANIFEST
 from diptych.store.index.layout import KINDS, Kind
-from diptych.store.sqlite.backend import Local
+from diptych.store.sqlite.backend import SqliteBackend
 from diptych.store.sqlite.backup import backup
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE
@@ -88,7 +88,7 @@ def kill_restores(torture: Torture) -> None:
             done = words.recv() == "done"
     process.join()
     torture.tally.acknowledged += done
-    with Local.open(torture.directory) as store:
+    with SqliteBackend.open(torture.directory) as store:
         ids = set(store.ids())
     if done or ids == set(map(id_of, older)):
         torture.held = older

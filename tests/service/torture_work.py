@@ -160,7 +160,7 @@ class Worker:
 
 def give_back(copied: Path, directory: Path, out: Connection) -> None:
     """Restore a backup as `index restore --replace` does, told before and after."""
-    with diptych.store.sqlite.backend.Local.open(copied, read_only=True) as copy:
+    with diptych.store.sqlite.backend.SqliteBackend.open(copied, read_only=True) as copy:
         out.send("begin")
         restore(copy, directory, replace=True)
         out.send("done")

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from functools import partial
 from threading import Lock, Thread
 
-from diptych.scoring.deadline import Patience, waiting_for
+from diptych.scoring.deadline import Deadline, deadline_scope
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.decoder import panel_pixels
 
@@ -46,7 +46,7 @@ class Probe:
 
     def _decode(self, answer: Future[bool]) -> None:
         try:
-            with waiting_for(Patience(time.monotonic() + PROBE_SECONDS)):
+            with deadline_scope(Deadline(time.monotonic() + PROBE_SECONDS)):
                 self._scorer.decoder.run(partial(panel_pixels, self.PICTURE, 8))
         except Exception as error:
             logger.warning("a probe of the decoding failed: %s", error)

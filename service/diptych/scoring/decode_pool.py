@@ -153,7 +153,7 @@ class Workers:
     def _free(self) -> _Worker:
         """A process that waits for a picture. Raises DeadlineError if there is none in time, and OSError."""
         while True:
-            left = current_deadline().deadline - time.monotonic()
+            left = current_deadline().at - time.monotonic()
             try:
                 worker = self._idle.get(timeout=None if math.isinf(left) else max(left, 0.0))
             except Empty:
@@ -251,7 +251,7 @@ class _Worker:
 
     def _wait(self) -> None:
         """Let reading and writing raise BlockingIOError after the time of a picture, or that of the caller."""
-        left = min(self.seconds + _GRACE, max(current_deadline().deadline - time.monotonic(), 0.001))
+        left = min(self.seconds + _GRACE, max(current_deadline().at - time.monotonic(), 0.001))
         bound = struct.pack("@ll", int(left), int(left % 1 * 1e6))
         with socket.socket(fileno=os.dup(self.pipe.fileno())) as pipe:
             pipe.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, bound)

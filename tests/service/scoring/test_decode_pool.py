@@ -22,7 +22,7 @@ from diptych.collection.collection import Collection
 from diptych.errors import DeadlineError, DecoderEndedError, DecodingMemoryError, DecodingTimeError
 from diptych.pictures.content import describe, thumbnail
 from diptych.scoring import decode_pool
-from diptych.scoring.deadline import Patience, waiting_for
+from diptych.scoring.deadline import Deadline, deadline_scope
 from diptych.scoring.decode_pool import Threads, Workers
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.decoder import FORMATS, PictureLimits, open_picture, panel_pixels
@@ -183,14 +183,14 @@ def test_a_stopped_process_is_replaced_after_the_time_of_a_picture_whatever_it_w
         until(lambda: not alive(first))
 
 
-def test_nobody_waits_for_a_stopped_process_or_a_free_one_beyond_the_patience_they_have():
+def test_nobody_waits_for_a_stopped_process_or_a_free_one_beyond_their_deadline():
     with Workers(1) as workers, ThreadPoolExecutor(2) as pool:
         first = workers.run(os.getpid)
         os.kill(first, signal.SIGSTOP)
 
         def ask() -> float:
             began = time.monotonic()
-            with waiting_for(Patience(began + 0.5)), pytest.raises(DeadlineError):
+            with deadline_scope(Deadline(began + 0.5)), pytest.raises(DeadlineError):
                 workers.run(os.getpid)
             return time.monotonic() - began
 
