@@ -12,7 +12,7 @@ from typing import IO
 from diptych_runtime.errors import DiptychError
 
 
-def write_durably(path: Path, data: bytes | memoryview) -> None:
+def write_atomic(path: Path, data: bytes | memoryview) -> None:
     """Replace `path` by `data` in one step that survives a crash: temporary file, fsync, rename, fsync of the folder.
 
     Only one process may write this path at a time; its temporary file always has the same name, so that a killed one

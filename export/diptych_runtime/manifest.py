@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import ConfigDict, TypeAdapter, ValidationError, field_validator
 from pydantic.dataclasses import dataclass
 
-from diptych_runtime.atomic import write_durably
+from diptych_runtime.atomic import write_atomic
 from diptych_runtime.calibration.normalization import normalized, shifts_of_pairs
 from diptych_runtime.calibration.questions import MATCH, default_question, lifted
 from diptych_runtime.calibration.thresholds import Negatives, alarm_rate
@@ -194,7 +194,7 @@ class Manifest:
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write `manifest.json` into the directory, whole or not at all."""
-        write_durably(Path(directory) / MANIFEST, (json.dumps(asdict(self), indent=2) + "\n").encode())
+        write_atomic(Path(directory) / MANIFEST, (json.dumps(asdict(self), indent=2) + "\n").encode())
 
     def read_checked(self, directory: str | os.PathLike[str], file: str) -> bytes:
         """The bytes of one of the artifact's files, after comparing their sha256 with the manifest's."""

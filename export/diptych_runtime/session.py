@@ -1,7 +1,7 @@
 """ONNX Runtime's sessions: the CPU, CUDA or TensorRT that they run on, and the threads that they may use.
 
 CUDA and TensorRT count only where they really run: ONNX Runtime lists CUDA where there is none, and gives a session on
-the CPU instead of an error (see `took`).
+the CPU instead of an error (see `runs_on_requested`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def import_onnxruntime() -> ModuleType:
     return onnxruntime
 
 
-def obstacle(name: str, ort: ModuleType) -> str | None:
+def why_unavailable(name: str, ort: ModuleType) -> str | None:
     """Why a GPU's provider cannot be had, as far as can be told before a session is opened; None if it may work."""
     if GPU[name] not in ort.get_available_providers():
         what = "TensorRT" if GPU[name] == TENSORRT else "CUDA"
@@ -103,7 +103,7 @@ def gpu_providers(name: str, precision: str) -> list[Any]:
     return providers
 
 
-def took(name: str, session: Any) -> bool:
+def runs_on_requested(name: str, session: Any) -> bool:
     """Whether a session runs on what was asked for, and not on the CPU instead."""
     return session.get_providers()[0] == GPU[name]
 

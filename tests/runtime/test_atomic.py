@@ -6,14 +6,14 @@ import pytest
 
 from diptych.errors import StoreError
 from diptych.store.lock import WriterLock
-from diptych_runtime.atomic import replacing_file, replacing_folder, write_durably
+from diptych_runtime.atomic import replacing_file, replacing_folder, write_atomic
 from diptych_runtime.errors import DiptychError
 
 
 def test_a_write_replaces_the_file_and_leaves_nothing_beside_it(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"old")
-    write_durably(path, b"new")
+    write_atomic(path, b"new")
     assert path.read_bytes() == b"new"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -27,7 +27,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        write_durably(path, b"new")
+        write_atomic(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -89,15 +89,15 @@ def test_a_full_folder_is_replaced_only_where_that_is_said(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("how", [write_durably, replacing_file, replacing_folder])
+@pytest.mark.parametrize("how", [write_atomic, replacing_file, replacing_folder])
 def test_the_content_and_then_the_name_are_on_the_disk_before_it_returns(tmp_path: Path, how, monkeypatch) -> None:
     order = []
     fsync, sync, replace = os.fsync, os.sync, Path.replace
     monkeypatch.setattr(os, "fsync", lambda number: order.append("sync") or fsync(number))
     monkeypatch.setattr(os, "sync", lambda: order.append("sync") or sync())
     monkeypatch.setattr(Path, "replace", lambda old, new: order.append("rename") or replace(old, new))
-    if how is write_durably:
-        write_durably(tmp_path / "a", b"content")
+    if how is write_atomic:
+        write_atomic(tmp_path / "a", b"content")
     else:
         with how(tmp_path / "a") as path:
             (path / "b" if how is replacing_folder else path).write_text("content")

@@ -53,7 +53,7 @@ def test_a_gpu_that_was_asked_for_and_cannot_be_had_is_an_error_and_auto_says_wh
 @pytest.mark.parametrize("name", GPUS)
 def test_a_gpu_session_that_silently_became_a_cpu_session_is_an_error(name, artifact, monkeypatch):
     # What onnxruntime-gpu does on a machine without CUDA: the provider is listed, and the session runs on the CPU.
-    monkeypatch.setattr(module, "obstacle", lambda name, ort: None)
+    monkeypatch.setattr(module, "why_unavailable", lambda name, ort: None)
     original = session.open_session
     monkeypatch.setattr(module, "open_session", lambda graph, _, **rest: original(graph, [session.CPU], **rest))
     with pytest.raises(ArtifactError, match=f"{name} was asked for .*ONNX Runtime could not start it"):
@@ -65,10 +65,10 @@ def test_what_is_missing_for_a_gpu_is_named(monkeypatch):
     ort = ModuleType("onnxruntime")
     monkeypatch.setattr(ort, "get_available_providers", lambda: list(GPUS.values()), raising=False)
     monkeypatch.setattr(ctypes, "CDLL", lambda library: (_ for _ in ()).throw(OSError(library)))
-    assert session.obstacle("auto", ort) == "there is no NVIDIA driver here"
+    assert session.why_unavailable("auto", ort) == "there is no NVIDIA driver here"
     monkeypatch.setattr(session, "_loads", lambda library: "nvinfer" not in library)
-    assert session.obstacle("cuda", ort) is None
-    assert "nvinfer" in (session.obstacle("tensorrt", ort) or "")
+    assert session.why_unavailable("cuda", ort) is None
+    assert "nvinfer" in (session.why_unavailable("tensorrt", ort) or "")
 
 
 @pytest.mark.parametrize("name", GPUS)

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from diptych import Collection, Scorer
-from diptych.collection.sync.seen_files import Ledger as SeenFiles
-from diptych.dedupe.pair_cache import Ledger as PairCache
+from diptych.collection.sync.seen_files import SeenFiles
+from diptych.dedupe.pair_cache import PairCache
 from diptych_runtime.manifest import Manifest
 
 FIXTURES = Path(__file__).parent / "fixtures"

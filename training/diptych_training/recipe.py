@@ -151,7 +151,7 @@ class Recipe:
         """Steps of all stages together."""
         return sum(stage.steps for stage in self.stages)
 
-    def spans(self) -> list[tuple[Stage, int]]:
+    def stage_ends(self) -> list[tuple[Stage, int]]:
         """Return each stage with the step at which it ends."""
         ends = accumulate(stage.steps for stage in self.stages)
         return list(zip(self.stages, ends, strict=True))

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from diptych.batch.parts.manifest import NAMES, Step, write_part
-from diptych.batch.parts.picture_names import Names, describe, names_between
-from diptych.batch.workers.shared_folder import Crew, Exchange
-from diptych.batch.workers.tasks import Means, scorer_of, unseen
+from diptych.batch.parts.picture_names import PictureNames, describe, names_between
+from diptych.batch.workers.shared_folder import SharedParts, WorkerPool
+from diptych.batch.workers.tasks import WorkerConfig, load_scorer, unseen
 from diptych.collection.collection import Collection, Refusal
 from diptych.collection.ingest import (
     BATCH_BYTES,
@@ -35,7 +35,7 @@ from diptych.pictures.walk import check_name, full_path
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import map_pictures
 from diptych.store.sqlite.backend import SqliteBackend
-from diptych_runtime.atomic import write_durably
+from diptych_runtime.atomic import write_atomic
 from diptych_runtime.errors import PictureError
 
 ORDER, KNOWN = "order.json", "known.ids"
@@ -52,7 +52,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class _Order:
+class _JobSpec:
     """What a job is: so many files, `size` in a part, with a model of this revision."""
 
     model: str
@@ -64,7 +64,7 @@ class _Order:
         return Step("files", self.count, self.size)
 
     @classmethod
-    def load(cls, job: Path) -> _Order:
+    def load(cls, job: Path) -> _JobSpec:
         """Raises BatchError where it is not to be seen."""
         try:
             return cls(**json.loads((job / ORDER).read_bytes()))
@@ -90,7 +90,9 @@ class _Held:
         return {id for id, there in zip(ids, first < stop, strict=True) if there}
 
 
-def embedded(collection: Collection, paths: Iterable[str], crew: Crew | None) -> Iterator[dict[str, Found | None]]:
+def embedded(
+    collection: Collection, paths: Iterable[str], crew: WorkerPool | None
+) -> Iterator[dict[str, Found | None]]:
     """Part by part, what workers found in picture files, None where they could read nothing.
 
     Without a crew, what workers of an earlier run left, and None for the rest; if they left nothing of these files it
@@ -98,7 +100,7 @@ def embedded(collection: Collection, paths: Iterable[str], crew: Crew | None) ->
     are not computed. Stop at any time: what an earlier run's workers left of these files comes first, if the files have
     the size and the time that they had; the rest in the order of `paths`. Raises BatchError.
     """
-    exchange = Exchange.of(collection, _NAME)
+    exchange = SharedParts.of(collection, _NAME)
     left = dict.fromkeys(paths)
     asked = len(left)
     with exchange.explained():
@@ -124,7 +126,7 @@ def embedded(collection: Collection, paths: Iterable[str], crew: Crew | None) ->
 def add_with_workers(
     collection: Collection,
     paths: Iterable[Path],
-    crew: Crew | None,
+    crew: WorkerPool | None,
     *,
     on_error: Refusal,
     keep_bytes: bool = False,
@@ -137,7 +139,7 @@ def add_with_workers(
     them with the reason or adds them.
     """
     shared = isinstance(collection.backend, SqliteBackend) and not dry_run
-    if not shared or (crew is None and not Exchange.of(collection, _NAME).jobs()):
+    if not shared or (crew is None and not SharedParts.of(collection, _NAME).jobs()):
         yield from collection.add_files(paths, on_error=on_error, keep_bytes=keep_bytes, dry_run=dry_run)
         return
     if keep_bytes:
@@ -169,11 +171,11 @@ def add_with_workers(
         crew.say_blind(blind)
 
 
-def embed(number: int, *, folder: str, means: Means) -> None:
+def embed(number: int, *, folder: str, means: WorkerConfig) -> None:
     """Look at the files of a part and leave what was found."""
     job = Path(folder)
-    order = _Order.load(job)
-    scorer = scorer_of(means, order.model)
+    order = _JobSpec.load(job)
+    scorer = load_scorer(means, order.model)
     results: dict[str, Found | None] = {}
     made: dict[str, Encoded] = {}
     for batch in batches(map(Path, names_between(job / NAMES, *order.step.bounds(number)))):
@@ -199,22 +201,22 @@ def _look(path: Path, scorer: Scorer, held: _Held) -> Found:
     return Found(picture_of(content.id, path, status, data), content)
 
 
-def _begin(job: Path, paths: list[str], collection: Collection) -> _Order:
-    order = _Order(collection.scorer.runtime.revision, len(paths), _SIZE)
-    with closing(Names(job / NAMES)) as names:
+def _begin(job: Path, paths: list[str], collection: Collection) -> _JobSpec:
+    order = _JobSpec(collection.scorer.runtime.revision, len(paths), _SIZE)
+    with closing(PictureNames(job / NAMES)) as names:
         for path in paths:
             names.place(path)
         names.finish()
     ids = [bytes.fromhex(id) for id in collection.store.ids()]
-    write_durably(job / KNOWN, np.sort(np.array(ids, "S16")).tobytes())
-    write_durably(job / ORDER, json.dumps(asdict(order)).encode())
+    write_atomic(job / KNOWN, np.sort(np.array(ids, "S16")).tobytes())
+    write_atomic(job / ORDER, json.dumps(asdict(order)).encode())
     return order
 
 
 def _left_in(job: Path, model: str) -> Iterator[dict[str, Found | None]]:
     """The parts of a job that was not done; those of another model, and damaged ones, are of no use."""
     try:
-        if _Order.load(job).model != model:
+        if _JobSpec.load(job).model != model:
             return
     except (BatchError, ValueError, TypeError):
         return  # it had not begun yet

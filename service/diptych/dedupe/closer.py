@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from diptych.collection.collection import Collection
-from diptych.dedupe.pair_cache import Ledger
+from diptych.dedupe.pair_cache import PairCache
 from diptych.errors import UnknownPictureError
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.closer_look.evidence import Evidence
@@ -32,7 +32,7 @@ class CloserLook:
         collection: Collection,
         ids: Sequence[str],
         paths: Mapping[str, str],
-        ledger: Ledger,
+        ledger: PairCache,
         question: str = COPY,
         tick: Callable[[int], object] = lambda n: None,
     ) -> None:

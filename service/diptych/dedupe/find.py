@@ -9,13 +9,13 @@ from typing import Literal
 
 import numpy as np
 
-from diptych.batch.workers.shared_folder import Crew
+from diptych.batch.workers.shared_folder import WorkerPool
 from diptych.collection.collection import Collection
 from diptych.dedupe.candidates import CANDIDATES, candidate_pairs
 from diptych.dedupe.closer import CloserLook
 from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.keeper import DEFAULT, preference
-from diptych.dedupe.pair_cache import Ledger
+from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.pair_scores import PairScores
 from diptych.dedupe.threshold import automatic_of, most_lenient
 from diptych.errors import UnknownPictureError
@@ -76,9 +76,9 @@ def find_duplicates(
     keep: Sequence[str] = DEFAULT,
     candidates: int = CANDIDATES,
     bound: float | None = None,
-    ledger: Ledger | None = None,
+    ledger: PairCache | None = None,
     on_pairs: Callable[[int, int], Callable[[int], object]] = lambda missing, known: lambda done: None,
-    crew: Crew | None = None,
+    crew: WorkerPool | None = None,
     question: str = COPY,
 ) -> Duplicates:
     """Group the pictures of a collection, by default all of it, that are copies of one.
@@ -107,7 +107,7 @@ def find_duplicates(
     order = preference(found, keep)
     place = {id: number for number, id in enumerate(ids)}
     contents = list(dict.fromkeys(place[found[number].id] for number in order))
-    ledger = ledger or Ledger(None, asked.revision)
+    ledger = ledger or PairCache(None, asked.revision)
     scores = PairScores(collection, ids, ledger, crew=crew, question=question)
     embeddings = _embeddings(collection, ids)
     pairs = candidate_pairs(embeddings, candidates, asked.threads, queries=asked.queries(embeddings))

@@ -48,7 +48,7 @@ DROP TABLE old;
 _COLUMNS = "path, id, bytes, modified, width, height, format, exif, taken"
 
 
-class Ledger(CacheDatabase):
+class PairCache(CacheDatabase):
     """Files and scored pairs in one SQLite database; what a method wrote is on the disk when it returns.
 
     It has no lock of its own: its user has the collection beside it open for writing.

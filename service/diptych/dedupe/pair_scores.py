@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from diptych.batch.workers.shared_folder import Crew
+from diptych.batch.workers.shared_folder import WorkerPool
 from diptych.collection.collection import Collection
-from diptych.dedupe.pair_cache import Ledger
+from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.workers import shared, tokens_of
 from diptych_runtime.calibration.questions import COPY, THING
 
@@ -29,9 +29,9 @@ class PairScores:
         self,
         collection: Collection,
         ids: Sequence[str],
-        ledger: Ledger,
+        ledger: PairCache,
         tick: Callable[[int], object] = lambda n: None,
-        crew: Crew | None = None,
+        crew: WorkerPool | None = None,
         question: str = COPY,
     ) -> None:
         """`tick` is told how many were computed, each time some were; a `crew` computes where there are many."""

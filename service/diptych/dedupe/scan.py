@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 
 from diptych.batch.ingest import Found, embedded
-from diptych.batch.workers.shared_folder import Crew
+from diptych.batch.workers.shared_folder import WorkerPool
 from diptych.collection.collection import Collection
 from diptych.collection.ingest import Incoming, batches
 from diptych.dedupe.actions.move_file import HELD
-from diptych.dedupe.pair_cache import Ledger
+from diptych.dedupe.pair_cache import PairCache
 from diptych.errors import DedupeError
 from diptych.pictures.content import picture_id
 from diptych.pictures.file_info import Picture, picture_of, read_file
@@ -25,7 +25,7 @@ from diptych_runtime.errors import PictureError
 
 
 @dataclass(frozen=True)
-class File:
+class PictureFile:
     """A file that may be a picture: which of the folders it is from, and its size and time (ns) when it was listed."""
 
     path: str
@@ -44,7 +44,7 @@ def resolved(folders: Iterable[Path]) -> list[Path]:
     return roots
 
 
-def listed(roots: Sequence[Path], refuse: Refuse) -> list[File]:
+def listed(roots: Sequence[Path], refuse: Refuse) -> list[PictureFile]:
     """The picture files (by ending) below the folders, sorted by path; one that has several names only once.
 
     Links are left out: the file behind one could be taken for a copy of itself. Files and folders that cannot be read
@@ -68,14 +68,14 @@ def listed(roots: Sequence[Path], refuse: Refuse) -> list[File]:
     for path, (number, file) in sorted(found.items()):
         if (same := (file.device, file.stamp.inode)) not in met:
             met.add(same)
-            files.append(File(path, number, file.stamp.bytes, file.stamp.modified))
+            files.append(PictureFile(path, number, file.stamp.bytes, file.stamp.modified))
     if not files:
         raise DedupeError(f"there is no picture ({', '.join(sorted(SUFFIXES))}) in {', '.join(map(str, roots))}")
     return files
 
 
 @dataclass(frozen=True)
-class Survey:
+class Scan:
     """The pictures of the files, sorted by path; how many are `new`, `changed` or `gone` since the last time."""
 
     pictures: list[Picture]
@@ -84,16 +84,16 @@ class Survey:
     gone: int
 
 
-def survey(
+def scan(
     roots: Sequence[Path],
-    files: Sequence[File],
+    files: Sequence[PictureFile],
     collection: Collection,
-    ledger: Ledger,
+    ledger: PairCache,
     *,
     refuse: Refuse,
     tick: Callable[[int], object] = lambda done: None,
-    crew: Crew | None = None,
-) -> Survey:
+    crew: WorkerPool | None = None,
+) -> Scan:
     """The pictures of the files below the roots; their features are in the collection when this returns.
 
     With a `crew` its workers make them.
@@ -104,7 +104,7 @@ def survey(
     known = ledger.files(map(str, roots))
     stored = collection.backend.known(sorted({picture.id for picture in known.values()}))
     pictures: list[Picture] = []
-    fresh: dict[str, File] = {}
+    fresh: dict[str, PictureFile] = {}
     for file in files:
         old = known.get(file.path)
         if old is not None and (old.bytes, old.modified) == (file.bytes, file.modified) and old.id in stored:
@@ -143,7 +143,7 @@ def survey(
     new = len(kept - known.keys())
     pictures.sort(key=lambda picture: picture.path)
     changed = sum(picture.path in known and picture.id != known[picture.path].id for picture in pictures)
-    return Survey(pictures, new, changed, len(known.keys() - {file.path for file in files}))
+    return Scan(pictures, new, changed, len(known.keys() - {file.path for file in files}))
 
 
 def _looked_at(paths: Sequence[str], collection: Collection) -> Iterator[dict[str, Found | PictureError]]:

@@ -19,9 +19,9 @@ from diptych.collection.registry import Collections
 from diptych.errors import UnknownPictureError
 from diptych.http.metrics import Metrics
 from diptych.http.middleware.errors import RequestError
-from diptych.http.pair_caches import Ledgers
+from diptych.http.pair_caches import PairCaches
 from diptych.http.probe import Probe
-from diptych.http.request_pool import Work
+from diptych.http.request_pool import RequestPool
 from diptych.http.schemas.images import Fetch, Picture, Upload, reference
 from diptych.http.schemas.requests import Asking
 from diptych.http.schemas.requests import Request as Asked
@@ -43,14 +43,14 @@ class Context:
     scorer: Scorer
     collections: Collections
     settings: Settings
-    work: Work
-    reads: Work
+    work: RequestPool
+    reads: RequestPool
     metrics: Metrics
     started: int = field(default_factory=lambda: int(time.time()))
     warm_up: WarmUp | None = None
-    ledgers: Ledgers = field(default_factory=Ledgers)
+    ledgers: PairCaches = field(default_factory=PairCaches)
     fetch: Fetch | None = None  # pictures behind web addresses, where that is allowed
-    parsing: Work = field(default_factory=lambda: Work(workers=2, waiting=1024))
+    parsing: RequestPool = field(default_factory=lambda: RequestPool(workers=2, waiting=1024))
     probe: Probe = field(init=False)
 
     def __post_init__(self) -> None:

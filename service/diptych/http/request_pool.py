@@ -21,7 +21,7 @@ from diptych.scoring.watchdog import Watchdog
 T = TypeVar("T")
 
 
-class Work:
+class RequestPool:
     """Runs functions in at most `workers` threads at once and lets at most `waiting` more queue for one.
 
     Each has `seconds`, after which, as after its caller has gone away, it is not begun any more and none of its pairs

@@ -68,7 +68,7 @@ class Decoder(Protocol):
         ...
 
 
-class Threads:
+class ThreadDecoder:
     """Decodes in this process, on so many threads: for pictures of one's own."""
 
     def __init__(self, threads: int) -> None:
@@ -83,8 +83,8 @@ class Threads:
         return map_pictures(lambda call: call(), calls, self.threads)
 
 
-class Workers:
-    """Processes that decode: `with Workers(2) as workers: workers.run(partial(open_picture, data, name="query"))`.
+class DecodePool:
+    """Processes that decode: `with DecodePool(2) as workers: workers.run(partial(open_picture, data, name="query"))`.
 
     A picture has `seconds` from the moment its process begins it, and `memory` bytes of address space beyond what the
     process began with (on Linux alone; the default suffices for every format at the 64 megapixels of `PictureLimits`).
@@ -188,7 +188,7 @@ class Workers:
                 worker.end()
             self._idle.put(OSError("closed"))
 
-    def __enter__(self) -> Workers:
+    def __enter__(self) -> DecodePool:
         return self
 
     def __exit__(
@@ -207,7 +207,7 @@ class _Worker:
         context.set_forkserver_preload(_PRELOAD)
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, seconds, memory), name="diptych-decode", daemon=True)
-        with _CHILDREN, without_interrupts(), _bounded_start():
+        with _CHILDREN, sigint_blocked(), _bounded_start():
             try:
                 self.process.start()
             except EOFError:
@@ -220,7 +220,7 @@ class _Worker:
                 self.process.kill()
             self.pipe.recv()
         except (EOFError, OSError):
-            raise OSError(f"a decoding process ended before it could begin ({named(self.end())})") from None
+            raise OSError(f"a decoding process ended before it could begin ({describe_exit(self.end())})") from None
 
     def spent(self) -> bool:
         """Whether another one has to take its place: it is old, or there is something to read, which is its end."""
@@ -282,7 +282,7 @@ class _Worker:
                 f"{name} takes more than {self.memory / 2**20:,.0f} MiB of memory to decode; scale it down first"
             )
         return DecoderEndedError(
-            f"{name} cannot be decoded: the process that tried ended ({named(status)}); "
+            f"{name} cannot be decoded: the process that tried ended ({describe_exit(status)}); "
             "save the picture anew with another program"
         )
 
@@ -307,7 +307,7 @@ def _bounded_start() -> Iterator[None]:
 
 
 @contextmanager
-def without_interrupts() -> Iterator[None]:
+def sigint_blocked() -> Iterator[None]:
     """Processes started inside never hear Ctrl-C, which a terminal sends to them too, not even while they start."""
     resource_tracker.ensure_running()  # it would unblock the signal if it started later
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -369,7 +369,7 @@ def _confine(memory: int) -> None:
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
-def named(status: int | None) -> str:
+def describe_exit(status: int | None) -> str:
     """An exit status for people, by the name of the signal if it was one."""
     return f"exit status {status}" if status is None or status >= 0 else signal.Signals(-status).name
 
@@ -380,5 +380,5 @@ def decoder(urls: bool, threads: int) -> Decoder:
     """
     settings = None if multiprocessing.current_process().daemon else fetch_settings(urls)
     if settings is None:
-        return Threads(threads)
-    return Workers(threads, seconds=settings.decode_seconds, memory=settings.decode_memory)
+        return ThreadDecoder(threads)
+    return DecodePool(threads, seconds=settings.decode_seconds, memory=settings.decode_memory)

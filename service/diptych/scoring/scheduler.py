@@ -27,11 +27,11 @@ class Related(Protocol):
     workers: int
     pair_chunk: int
 
-    def paired(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def broadcast_pairs(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Both sides with as many rows."""
         ...
 
-    def logits_here(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
+    def logits_on_this_thread(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
         """Raw scores (P, Q) of as many pairs, a column a question, on this thread."""
         ...
 
@@ -96,14 +96,14 @@ class PairScheduler:
         return self._chunks.longest_running()
 
     def logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray, *, seconds: float | None = None) -> np.ndarray:
-        """Raw scores float32 (P, Q), as `Runtime.logits_here`; one side may have one row for the other's many.
+        """Raw scores float32 (P, Q), as `Runtime.logits_on_this_thread`; one side may have one row for many.
 
         All questions are answered by one look, so whoever asks which of them shares the chunks with all others.
         Waits its turn, for at most `seconds` and until the `Deadline`. Raises DeadlineError when they are over,
         OverloadedError when too many pairs wait already; either way, and on Ctrl-C, what is not begun is never
         computed.
         """
-        tokens_a, tokens_b = self.runtime.paired(tokens_a, tokens_b)
+        tokens_a, tokens_b = self.runtime.broadcast_pairs(tokens_a, tokens_b)
         deadline = current_deadline()
         end = deadline.at if seconds is None else min(deadline.at, time.monotonic() + seconds)
         logits = np.empty((len(tokens_a), len(self.runtime.questions)), np.float32)
@@ -149,7 +149,7 @@ class PairScheduler:
             began = time.perf_counter()
             try:
                 with self._chunks:
-                    logits = self.runtime.logits_here(
+                    logits = self.runtime.logits_on_this_thread(
                         np.concatenate([job.tokens_a[rows] for job, rows in pieces]),
                         np.concatenate([job.tokens_b[rows] for job, rows in pieces]),
                     )

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from diptych.scoring.deadline import current_deadline
-from diptych.scoring.decode_pool import Decoder, Threads
+from diptych.scoring.decode_pool import Decoder, ThreadDecoder
 from diptych.scoring.scheduler import PairScheduler
 from diptych.scoring.threads import map_pictures
 from diptych_runtime.calibration.verdicts import Verdict
@@ -39,9 +39,9 @@ class Scorer:
     def __init__(
         self, runtime: Runtime, limits: PictureLimits | None = None, *, decoder: Decoder | None = None
     ) -> None:
-        """Pictures are decoded by `decoder`: `Workers` for those of strangers; without it, by the runtime's threads."""
+        """Pictures are decoded by `decoder`, a `DecodePool` for strangers' pictures; by default by threads."""
         self.runtime, self.scheduler = runtime, PairScheduler(runtime)
-        self.limits, self.decoder = limits or PictureLimits(), decoder or Threads(runtime.threads)
+        self.limits, self.decoder = limits or PictureLimits(), decoder or ThreadDecoder(runtime.threads)
 
     @classmethod
     def load(

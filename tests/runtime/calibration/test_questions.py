@@ -57,7 +57,7 @@ def test_a_model_of_one_question_answers_any_with_it_and_others_only_their_own()
 def test_the_views_of_a_runtime_give_the_columns_of_its_logits(runtime, tokens):
     a, b = tokens[:17], np.roll(tokens[:17], 5, 0)
     assert (runtime.questions, runtime.question) == (("copy", "thing"), "thing")
-    columns = runtime.logits_here(*runtime.paired(a, b))
+    columns = runtime.logits_on_this_thread(*runtime.broadcast_pairs(a, b))
     assert (columns.shape, columns.dtype) == ((17, 2), np.float32)
     for column, name in enumerate(runtime.questions):
         view = runtime.asking(name)
@@ -75,7 +75,7 @@ def test_the_columns_are_what_the_network_answers(runtime, tiny_network_of_two, 
     with torch.no_grad():
         half = [torch.from_numpy(side.astype(np.float32)) for side in (a, b)]
         there, back = tiny_network_of_two.relate(*half).numpy(), tiny_network_of_two.relate(*half[::-1]).numpy()
-    got = runtime.logits_here(a, b)
+    got = runtime.logits_on_this_thread(a, b)
     assert np.minimum(np.abs(got - there), np.abs(got - back)).max() < 1e-5
     assert (got[:, 0] <= got[:, 1]).all()
 
@@ -107,13 +107,13 @@ def test_an_unknown_question_is_refused_with_those_that_there_are(runtime):
 @pytest.mark.parametrize("kernel", ["off", "auto"])
 def test_no_column_has_a_trace_of_batch_mates_or_order(kernel, artifact_of_two, tokens):
     opened = Runtime.open(artifact_of_two, provider="cpu", threads=2, kernel=kernel)
-    alone = np.concatenate([opened.logits_here(a[None], b[None]) for a, b in pairwise(tokens)])
+    alone = np.concatenate([opened.logits_on_this_thread(a[None], b[None]) for a, b in pairwise(tokens)])
     for size in SIZES:
         first, second = tokens[:size], tokens[1 : size + 1]
         for column, name in enumerate(opened.questions):
             logits = opened.asking(name).pair_logits(first, second)
             assert logits.tobytes() == alone[:size, column].tobytes(), (name, size)
-        assert opened.logits_here(second, first).tobytes() == alone[:size].tobytes(), size
+        assert opened.logits_on_this_thread(second, first).tobytes() == alone[:size].tobytes(), size
 
 
 def test_a_manifest_that_names_other_questions_than_the_graph_answers_is_refused(artifact, tmp_path):

@@ -13,8 +13,8 @@ from diptych.batch.ingest import add_with_workers, embed
 from diptych.batch.parts.manifest import write_part
 from diptych.batch.workers.executor import Serial
 from diptych.batch.workers.pool import Pool
-from diptych.batch.workers.shared_folder import Crew
-from diptych.batch.workers.tasks import Means
+from diptych.batch.workers.shared_folder import WorkerPool
+from diptych.batch.workers.tasks import WorkerConfig
 from diptych.cli.main import main
 from diptych.collection import ingest
 from diptych.collection.ingest import Added
@@ -34,7 +34,7 @@ def small_parts(monkeypatch):
 def crew(means):
     """The work of workers, done in this process."""
     with Serial() as engine:
-        yield Crew(engine, means)
+        yield WorkerPool(engine, means)
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_real_processes_do_the_same(files, means, store):
     with store("alone") as alone:
         expected, refused, _ = filled(alone, files, alone.add_files)
     with store("shared") as shared, Pool(2) as pool:
-        crew = Crew(pool, means)
+        crew = WorkerPool(pool, means)
         found, said, _ = filled(shared, files, partial(add_with_workers, shared, crew=crew))
     assert (list(found.items()), said) == (list(expected.items()), refused), "and they come in the same order"
 
@@ -115,7 +115,7 @@ def test_what_workers_left_is_taken_over_and_the_rest_is_done(gallery, again, me
     with store() as collection:
         taken = []
         with pytest.raises(KeyboardInterrupt):
-            taken += add_with_workers(collection, files, Crew(Ending(), means), on_error=never)
+            taken += add_with_workers(collection, files, WorkerPool(Ending(), means), on_error=never)
         assert len(collection) == SIZE
         assert len(list((collection.directory / "embedding.parts").glob("*/files-*.part"))) == 2
         described.clear()
@@ -132,7 +132,7 @@ def test_the_command_without_a_cluster_takes_over_what_is_its_own_and_keeps_the_
 ):
     files = sorted(gallery.rglob("*.jpg"))
     with store() as collection, pytest.raises(KeyboardInterrupt):
-        list(add_with_workers(collection, files, Crew(Ending(), means), on_error=never))
+        list(add_with_workers(collection, files, WorkerPool(Ending(), means), on_error=never))
     described.clear()
     (tmp_path / "other.jpg").write_bytes(photo_bytes(99))
     add = ["index", "add", "--store", str(tmp_path / "store"), "--model", means.model, "--threads", "1", "--quiet"]
@@ -149,7 +149,7 @@ def test_what_changed_meanwhile_or_is_not_asked_for_is_not_taken_over(gallery, c
     files = sorted(gallery.rglob("*.jpg"))
     with store() as collection:
         with pytest.raises(KeyboardInterrupt):
-            list(add_with_workers(collection, files, Crew(Ending(), means), on_error=never))
+            list(add_with_workers(collection, files, WorkerPool(Ending(), means), on_error=never))
         changed, left_out = files[SIZE], files[SIZE + 1]
         changed.write_bytes(photo_bytes(99))
         asked = [path for path in files if path != left_out]
@@ -164,13 +164,13 @@ def test_parts_of_another_model_are_of_no_use(gallery, means, crew, store, other
 
     files = sorted(gallery.rglob("*.jpg"))
     with store() as collection, pytest.raises(KeyboardInterrupt):
-        list(add_with_workers(collection, files, Crew(Ending(), means), on_error=never))
+        list(add_with_workers(collection, files, WorkerPool(Ending(), means), on_error=never))
     other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
     (tmp_path / "store" / "embedding.parts").rename(tmp_path / "parts")
     with Collection.open(tmp_path / "new", other, create=True) as collection:
         (tmp_path / "parts").rename(collection.directory / "embedding.parts")
         described.clear()
-        crew = Crew(crew.engine, Means(str(other_artifact), "cpu", 1))
+        crew = WorkerPool(crew.engine, WorkerConfig(str(other_artifact), "cpu", 1))
         assert len(list(add_with_workers(collection, files, crew, on_error=never))) == 12
         assert len(described) == 12
 
@@ -202,7 +202,10 @@ def test_what_workers_do_not_see_is_looked_at_here_and_that_is_said(gallery, mea
             gallery.with_name("elsewhere").rename(gallery)
 
     with store() as collection:
-        assert len(list(add_with_workers(collection, files, Crew(Blind(), means, said.append), on_error=never))) == 12
+        assert (
+            len(list(add_with_workers(collection, files, WorkerPool(Blind(), means, said.append), on_error=never)))
+            == 12
+        )
         assert len(collection) == 12
     assert said == ["12 pictures could be read here and not by workers; does each of these see the folders?"]
 
@@ -212,9 +215,9 @@ def test_a_machine_that_does_not_see_the_folder_or_has_another_model_says_so(
 ):
     with pytest.raises(BatchError, match=r"order.json is not to be seen on .*; every worker has to see the folder of"):
         embed(0, folder=str(tmp_path / "nowhere"), means=means)
-    other = Means(str(other_artifact), "cpu", 1)
+    other = WorkerConfig(str(other_artifact), "cpu", 1)
     with store() as collection, Serial() as engine, pytest.raises(BatchError, match="every worker needs that one"):
-        list(add_with_workers(collection, sorted(gallery.rglob("*.jpg")), Crew(engine, other), on_error=never))
+        list(add_with_workers(collection, sorted(gallery.rglob("*.jpg")), WorkerPool(engine, other), on_error=never))
 
 
 def test_a_damaged_part_that_was_left_is_done_again_and_one_that_is_new_is_an_error(gallery, means, crew, store):
@@ -222,7 +225,7 @@ def test_a_damaged_part_that_was_left_is_done_again_and_one_that_is_new_is_an_er
     for share in (0.0, 0.5, 0.99):
         with store(f"store {share}") as collection:
             with pytest.raises(KeyboardInterrupt):
-                list(add_with_workers(collection, files, Crew(Ending(), means), on_error=never))
+                list(add_with_workers(collection, files, WorkerPool(Ending(), means), on_error=never))
             (part, _) = sorted((collection.directory / "embedding.parts").glob("*/files-*.part"))
             data = part.read_bytes()
             part.write_bytes(data[: int(share * len(data))])
@@ -236,7 +239,7 @@ def test_a_damaged_part_that_was_left_is_done_again_and_one_that_is_new_is_an_er
                 yield number
 
     with store() as collection, pytest.raises(BatchError, match=r"part is damaged .*; run the same command again"):
-        list(add_with_workers(collection, files, Crew(Damaging(), means), on_error=never))
+        list(add_with_workers(collection, files, WorkerPool(Damaging(), means), on_error=never))
 
 
 def test_a_name_that_is_not_utf_8_is_refused_as_by_one_process(tmp_path, crew, store, photo_bytes):

@@ -12,7 +12,7 @@ from typing import Any
 from diptych.http import probe
 from diptych.http.probe import Probe
 from diptych.http.settings import Settings
-from diptych.scoring.decode_pool import Workers, _Worker
+from diptych.scoring.decode_pool import DecodePool, _Worker
 from diptych.scoring.scorer import Scorer
 
 
@@ -50,7 +50,7 @@ def test_stopped_decoders_are_answered_in_time_said_by_readyz_and_replaced(
     monkeypatch.setattr(probe, "_FRESH", 0.0)
     body = {"input": data_uri(photo_bytes(1))}
     with (
-        Workers(2) as workers,
+        DecodePool(2) as workers,
         running(None, Scorer(scorer.runtime, decoder=workers), Settings(seconds=2.0)) as client,
         ThreadPoolExecutor(8) as pool,
     ):

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from diptych.errors import SettingsError
-from diptych.http.middleware.auth import new_key, written
+from diptych.http.middleware.auth import key_line, new_key
 from diptych.http.settings import Settings
 from diptych.pictures.settings import ELSEWHERE
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "serving.md"
 OTHER = {  # a value that is not the default
-    "keys": written(new_key("alice", "read")[1]),
+    "keys": key_line(new_key("alice", "read")[1]),
     "log": "json",
     "hosts": "pictures.example.org photos.example.org",
     "urls": "true",
@@ -40,7 +40,7 @@ def test_every_setting_is_read_from_the_environment_and_from_a_file_and_the_envi
     monkeypatch.setenv("DIPTYCH_CONFIG", str(file))
     assert getattr(Settings.load(), name) == from_environment
     other = {
-        "keys": written(new_key("bob", "admin")[1]),
+        "keys": key_line(new_key("bob", "admin")[1]),
         "log": "text",
         **dict.fromkeys(("urls", "url_private"), "false"),
         "hosts": "example.com",

@@ -15,7 +15,7 @@ from scorers import BrokenScorer, GatedScorer, wait_until
 from starlette.routing import Route
 
 from diptych.http.app import create_app
-from diptych.http.request_pool import Work
+from diptych.http.request_pool import RequestPool
 from diptych.http.settings import Settings
 from diptych_runtime.calibration.verdicts import least_of
 
@@ -85,7 +85,7 @@ def test_work_is_never_run_by_more_threads_than_allowed():
     job = AtOnce()
 
     async def all_jobs() -> None:
-        work = Work(workers=2, waiting=10)
+        work = RequestPool(workers=2, waiting=10)
         await asyncio.gather(*(work.run(job) for _ in range(12)))
         assert work.longest_running() == 0
 
@@ -164,8 +164,8 @@ def gate(scorer, monkeypatch):
     """While it is closed, no pair of the model is scored."""
     gate = threading.Event()
     gate.set()
-    real = scorer.runtime.logits_here
-    monkeypatch.setattr(scorer.runtime, "logits_here", lambda a, b: gate.wait(30) and real(a, b))
+    real = scorer.runtime.logits_on_this_thread
+    monkeypatch.setattr(scorer.runtime, "logits_on_this_thread", lambda a, b: gate.wait(30) and real(a, b))
     yield gate
     gate.set()
 

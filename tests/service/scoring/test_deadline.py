@@ -7,7 +7,7 @@ from stuck import hang
 
 from diptych.errors import DeadlineError
 from diptych.scoring.deadline import Deadline, current_deadline, deadline_scope
-from diptych.scoring.decode_pool import Workers
+from diptych.scoring.decode_pool import DecodePool
 
 
 def test_whoever_asks_without_a_limit_waits_for_ever():
@@ -35,7 +35,7 @@ def test_work_goes_on_until_the_deadline():
 
 
 def test_pictures_that_nobody_waits_for_any_more_are_not_begun():
-    with Workers(1, seconds=0.5) as workers:
+    with DecodePool(1, seconds=0.5) as workers:
         calls = [partial(hang, name=f"{number}.jpg") for number in range(40)]
         began = time.monotonic()
         with (

@@ -23,10 +23,10 @@ class Slow:
         self.taken: list[list[int]] = []
         self.error: Exception | None = None
 
-    def paired(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def broadcast_pairs(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.broadcast_to(tokens_a, tokens_b.shape), tokens_b
 
-    def logits_here(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
+    def logits_on_this_thread(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
         self.taken.append(tokens_b[:, 0].astype(int).tolist())
         self.entered.release()
         self.gate.acquire()

@@ -124,7 +124,7 @@ def thing(artifact_of_two):
 
 def test_a_scorer_that_is_asked_another_question_gives_its_column_and_shares_the_engine(thing, pictures):
     tokens = thing.encode(pictures).tokens
-    columns = thing.runtime.logits_here(tokens[:-1], tokens[1:])
+    columns = thing.runtime.logits_on_this_thread(tokens[:-1], tokens[1:])
     copy = thing.asking("copy")
     assert (thing.runtime.question, copy.runtime.question) == ("thing", "copy")
     assert (copy.scheduler, copy.decoder, copy.limits) == (thing.scheduler, thing.decoder, thing.limits)

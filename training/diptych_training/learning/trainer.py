@@ -97,7 +97,7 @@ class Learner:
                 )
             self.optimiser.step()
             self.optimiser.zero_grad(set_to_none=True)
-            self._follow()
+            self._update_ema()
         self.step += 1
         return losses
 
@@ -230,7 +230,7 @@ class Learner:
         # Attention costs the square of the tokens: smaller panels go through in larger chunks.
         return int(CHUNK[self.device.type] * (self.recipe.network.pixels / stage.pixels) ** 3)
 
-    def _follow(self) -> None:
+    def _update_ema(self) -> None:
         weight = min(self.recipe.learning.average, (1 + self.step) / (10 + self.step))
         with torch.no_grad():
             for mean, value in zip(self.average.state_dict().values(), self.network.state_dict().values(), strict=True):

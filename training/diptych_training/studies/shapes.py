@@ -30,7 +30,7 @@ from diptych_training.metrics import Pool, bootstrap
 from diptych_training.recipe import recipe_from, start_of
 from diptych_training.studies.grid import run_grid
 from diptych_training.tasks import Source, task_from
-from diptych_training.tasks.validation import sit
+from diptych_training.tasks.validation import validate
 
 START, STEPS, PAIRS, ROUNDS, CANDIDATES = "photo-small", 500, 64, 15, 20
 _MARKERS = "osD^vP*X<>"
@@ -200,8 +200,8 @@ def _train_and_measure(
     train(recipe, out, data=Path(data), resume=(out / "state.pt").exists(), quiet=True)
     trained = load_checkpoint(out / LAST)[0]
     archives = Archives(round(pixels * 1.375), Path(data))
-    exam = task_from(TASK).open(Source(archives, pixels, seed, trained.device)).exam(whole=True)
-    first, after = sit(trained, exam, pixels, candidates=CANDIDATES)
+    validation = task_from(TASK).open(Source(archives, pixels, seed, trained.device)).validation(whole=True)
+    first, after = validate(trained, validation, pixels, candidates=CANDIDATES)
     owner = np.repeat(np.arange(len(after.scores)), after.scores.shape[1])
     pool = Pool(after.scores.ravel(), after.relevant.ravel(), owner)
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack, redirect_stdout
 from time import monotonic
 from typing import Any
 
-from diptych.batch.workers.retries import Attempts
+from diptych.batch.workers.retries import RetryQueue
 from diptych.batch.workers.tasks import Work
 from diptych.errors import BatchError
 from diptych_runtime.session import thread_count
@@ -61,7 +61,7 @@ class Cluster:
             self._open = opened.pop_all()
         return self
 
-    def run(self, work: Work, attempts: Attempts) -> Iterator[int]:
+    def run(self, work: Work, attempts: RetryQueue) -> Iterator[int]:
         """The number of each part as soon as it is done. Raises what the work raises, and BatchError."""
         remote = self._ray.remote(num_cpus=self.threads, max_retries=0)(_call)
         busy: dict[Any, int] = {}
@@ -96,7 +96,7 @@ class Cluster:
         self._open.close()
 
 
-def _waiting(since: float | None, attempts: Attempts) -> float:
+def _waiting(since: float | None, attempts: RetryQueue) -> float:
     """Since when no node can work, which is said once; BatchError after a while."""
     if since is None:
         attempts.say(f"the Ray cluster has no node left that can work; waiting {_WAIT:.0f} s for one")

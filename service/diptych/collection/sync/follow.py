@@ -9,7 +9,7 @@ from threading import Event, Thread
 
 from diptych.collection.collection import Collection
 from diptych.collection.sync.run import Outcome, Run, checked
-from diptych.collection.sync.seen_files import Ledger
+from diptych.collection.sync.seen_files import SeenFiles
 from diptych.collection.sync.summary import changes, line
 from diptych.console import shortened
 from diptych_runtime.errors import DiptychError
@@ -68,7 +68,7 @@ class Follower:
 
     def _run(self) -> None:
         try:
-            with Ledger(self.collection.directory, self.collection.scorer.limits) as ledger:
+            with SeenFiles(self.collection.directory, self.collection.scorer.limits) as ledger:
                 follow(
                     lambda: Run(self.collection, ledger, self.folders).go(tick=self._tick),
                     self.every,

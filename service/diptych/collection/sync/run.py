@@ -17,7 +17,7 @@ from pathlib import Path
 from diptych.collection.collection import Collection
 from diptych.collection.ingest import Added, Incoming, batches, simulate
 from diptych.collection.sync.plan import Plan, going, objection, planned, refuse
-from diptych.collection.sync.seen_files import Ledger, Seen
+from diptych.collection.sync.seen_files import Seen, SeenFiles
 from diptych.errors import SyncError
 from diptych.pictures.content import Content, picture_id
 from diptych.pictures.walk import Tree, can_be_kept, full_path
@@ -58,7 +58,7 @@ class Run:
     def __init__(
         self,
         collection: Collection,
-        ledger: Ledger,
+        ledger: SeenFiles,
         folders: Iterable[str | os.PathLike[str]],
         *,
         checksum: bool = False,

@@ -34,7 +34,7 @@ class Seen(NamedTuple):
     reason: str | None
 
 
-class Ledger(CacheDatabase):
+class SeenFiles(CacheDatabase):
     """Files by path in one SQLite database. It has no lock: its user has the collection beside it for writing."""
 
     error, remedy, synchronous = SyncError, "the next run reads the files again", "NORMAL"

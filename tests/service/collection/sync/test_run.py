@@ -7,7 +7,7 @@ from folders import counts, held, names, put
 
 from diptych import Collection
 from diptych.collection.sync.run import Run, checked
-from diptych.collection.sync.seen_files import LEDGER, Ledger
+from diptych.collection.sync.seen_files import LEDGER, SeenFiles
 from diptych.errors import SyncError
 from diptych.pictures.walk import Tree
 from diptych_runtime import decoder
@@ -145,7 +145,7 @@ def test_what_was_sent_to_be_kept_outlives_the_file_it_was_found_in(sync, store,
 
 
 def test_what_a_client_removes_and_sends_again_during_a_run_stays_and_has_no_path(store, folder, scorer, photo_bytes):
-    with Collection.open(store, scorer, create=True) as collection, Ledger(store, scorer.limits) as ledger:
+    with Collection.open(store, scorer, create=True) as collection, SeenFiles(store, scorer.limits) as ledger:
         Run(collection, ledger, [folder]).go()
         moved, gone = (collection.add(photo_bytes(seed)).id for seed in (1, 2))
         (folder / "1.jpg").rename(folder / "one.jpg")

@@ -14,9 +14,9 @@ from exported import drawn_collection
 from diptych import Collection, Scorer
 from diptych.dedupe.find import find_duplicates
 from diptych.dedupe.groups import grouped, matches_of
-from diptych.dedupe.pair_cache import Ledger
+from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.report.page import page_data, write
-from diptych.dedupe.scan import listed, resolved, survey
+from diptych.dedupe.scan import listed, resolved, scan
 from diptych.errors import DedupeError
 
 pytestmark = pytest.mark.browser
@@ -49,9 +49,9 @@ def found(tmp_path_factory, scorer, photo_bytes):
     roots = resolved([folder / "photos", folder / "queries"])
     with (
         Collection.open(folder / "store", scorer, create=True) as collection,
-        Ledger(None, scorer.runtime.revision) as ledger,
+        PairCache(None, scorer.runtime.revision) as ledger,
     ):
-        seen = survey(roots, listed(roots, never), collection, ledger, refuse=never)
+        seen = scan(roots, listed(roots, never), collection, ledger, refuse=never)
         return find_duplicates(collection, seen.pictures, threshold=0.97, ledger=ledger), roots
 
 

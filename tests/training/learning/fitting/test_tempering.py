@@ -9,7 +9,7 @@ from torch import nn
 from diptych_model import PairNetwork
 from diptych_model.network import PairPart
 from diptych_training.learning.fitting.tempering import SHARES, temper
-from diptych_training.tasks.validation import Exam, sit
+from diptych_training.tasks.validation import ValidationSet, validate
 
 
 def network_of_two() -> PairNetwork:
@@ -21,46 +21,46 @@ def network_of_two() -> PairNetwork:
 
 
 @pytest.fixture
-def exam() -> Exam:
+def validation() -> ValidationSet:
     pictures = torch.randint(0, 256, (9, 32, 32, 3), generator=torch.Generator().manual_seed(0)).byte()
-    return Exam(pictures, pictures, np.eye(9, dtype=bool), "recall@1", question="thing")
+    return ValidationSet(pictures, pictures, np.eye(9, dtype=bool), "recall@1", question="thing")
 
 
 def added(network: PairNetwork) -> nn.Linear:
     return cast(nn.Linear, cast(PairPart, network.pair).head[-1])
 
 
-def test_what_misleads_is_not_kept_and_the_other_question_stays_as_it_is(exam: Exam) -> None:
+def test_what_misleads_is_not_kept_and_the_other_question_stays_as_it_is(validation: ValidationSet) -> None:
     network = network_of_two()
-    assert sit(network, exam, 32)[1].summary()["recall@1"] == 1
+    assert validate(network, validation, 32)[1].summary()["recall@1"] == 1
     nn.init.normal_(added(network).weight, std=30, generator=torch.Generator().manual_seed(1))
     before = added(network).weight.clone()
-    assert sit(network, exam, 32)[1].summary()["recall@1"] < 1
-    assert temper(network, [exam], 32) == {"thing": 0.0}
+    assert validate(network, validation, 32)[1].summary()["recall@1"] < 1
+    assert temper(network, [validation], 32) == {"thing": 0.0}
     assert (added(network).weight[1] == 0).all()
     assert added(network).weight[0].equal(before[0])
-    assert sit(network, exam, 32)[1].summary()["recall@1"] == 1
+    assert validate(network, validation, 32)[1].summary()["recall@1"] == 1
 
 
-def test_what_does_no_harm_is_kept_whole(exam: Exam) -> None:
+def test_what_does_no_harm_is_kept_whole(validation: ValidationSet) -> None:
     network = network_of_two()
     nn.init.normal_(added(network).weight, std=1e-4)
     before = added(network).weight.clone()
-    assert temper(network, [exam], 32) == {"thing": 1.0}
+    assert temper(network, [validation], 32) == {"thing": 1.0}
     assert added(network).weight.equal(before)
 
 
-def test_the_share_is_the_largest_of_the_best(exam: Exam) -> None:
+def test_the_share_is_the_largest_of_the_best(validation: ValidationSet) -> None:
     network = network_of_two()
     nn.init.normal_(added(network).weight, std=8, generator=torch.Generator().manual_seed(2))
     weight, figures = added(network).weight.detach().clone(), {}
     for share in SHARES:
         added(network).weight.data[1] = weight[1] * share
-        figures[share] = sit(network, exam, 32)[1].summary()["recall@1"]
+        figures[share] = validate(network, validation, 32)[1].summary()["recall@1"]
     added(network).weight.data[1] = weight[1]
     assert len(set(figures.values())) > 1
-    assert temper(network, [exam], 32)["thing"] == max(s for s in SHARES if figures[s] == max(figures.values()))
+    assert temper(network, [validation], 32)["thing"] == max(s for s in SHARES if figures[s] == max(figures.values()))
 
 
-def test_a_network_without_a_prior_keeps_everything(tiny_network, exam: Exam) -> None:
-    assert temper(tiny_network, [exam], 32) == {}
+def test_a_network_without_a_prior_keeps_everything(tiny_network, validation: ValidationSet) -> None:
+    assert temper(tiny_network, [validation], 32) == {}

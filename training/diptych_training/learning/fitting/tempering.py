@@ -15,21 +15,27 @@ from torch import nn
 
 from diptych_model import PairNetwork
 from diptych_model.network import PairPart
-from diptych_training.tasks.validation import Exam, Looked, look, rank
+from diptych_training.tasks.validation import Looked, ValidationSet, look, rank
 
 SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
 
 
 @torch.no_grad()
-def temper(network: PairNetwork, exams: Sequence[Exam], size: int) -> dict[str, float]:
+def temper(network: PairNetwork, validations: Sequence[ValidationSet], size: int) -> dict[str, float]:
     """Keep of what the trunk adds to each question's logit the share, one of `SHARES`, with the highest sum of the
-    headlines of the exams that ask it; return the shares. Networks whose logits begin with nothing keep everything.
+    headlines of the validation sets that ask it; return the shares.
+
+    Networks whose logits begin with nothing keep everything.
     """
     if not isinstance(network.pair, PairPart) or network.pair.correspondence is None:
         return {}
     kept = {}
     for column, question in enumerate(network.config.questions):
-        asked = [(exam, look(network, exam, size)) for exam in exams if exam.question == question]
+        asked = [
+            (validation, look(network, validation, size))
+            for validation in validations
+            if validation.question == question
+        ]
         if asked:
             trial = partial(_headlines, network, column, asked)
             kept[question] = max(SHARES, key=trial)
@@ -37,10 +43,10 @@ def temper(network: PairNetwork, exams: Sequence[Exam], size: int) -> dict[str, 
     return kept
 
 
-def _headlines(network: PairNetwork, column: int, asked: Sequence[tuple[Exam, Looked]], share: float) -> float:
+def _headlines(network: PairNetwork, column: int, asked: Sequence[tuple[ValidationSet, Looked]], share: float) -> float:
     trial = copy.deepcopy(network)
     _keep(trial, column, share)
-    return sum(rank(trial, exam, looked)[1].summary()[exam.headline] for exam, looked in asked)
+    return sum(rank(trial, validation, looked)[1].summary()[validation.headline] for validation, looked in asked)
 
 
 def _keep(network: PairNetwork, column: int, share: float) -> None:
