@@ -17,8 +17,8 @@ from diptych.http.warmup import WarmUp
 async def decoding(here: Context) -> None:
     """503 unless a picture can be decoded within PROBE_SECONDS."""
     decoded = False
-    with suppress(TimeoutError):
-        decoded = await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(here.probe.begun())), PROBE_SECONDS)
+    with suppress(TimeoutError):  # a probe ends by itself, by its deadline; this is for one that does not
+        decoded = await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(here.probe.begun())), PROBE_SECONDS + 1)
     if not decoded:
         message = f"Not ready: no picture could be decoded within {PROBE_SECONDS:g} s."
         raise RequestError(503, "not_ready", message, headers={"Retry-After": "1"})
@@ -66,7 +66,7 @@ def is_ready(here: Context) -> bool:
     try:
         ready(here)
         reachable(here)
-        return here.probe.begun().result(PROBE_SECONDS)
+        return here.probe.begun().result(PROBE_SECONDS + 1)
     except (RequestError, TimeoutError):
         return False
 

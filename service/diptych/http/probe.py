@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from functools import partial
 from threading import Lock, Thread
 
+from diptych.errors import DeadlineError
 from diptych.scoring.deadline import Deadline, deadline_scope
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.decoder import panel_pixels
@@ -45,9 +46,17 @@ class Probe:
             return self._last
 
     def _decode(self, answer: Future[bool]) -> None:
+        decoder, began = self._scorer.decoder, time.monotonic()
         try:
-            with deadline_scope(Deadline(time.monotonic() + PROBE_SECONDS)):
-                self._scorer.decoder.run(partial(panel_pixels, self.PICTURE, 8))
+            with deadline_scope(Deadline(began + PROBE_SECONDS)):
+                decoder.run(partial(panel_pixels, self.PICTURE, 8))
+        except DeadlineError as error:
+            # A pool that is busy with the pictures of others decodes too.
+            if busy := decoder.answered > began:
+                logger.info("a probe of the decoding waited in vain, while others were answered")
+            else:
+                logger.warning("a probe of the decoding failed: %s", error)
+            answer.set_result(busy)
         except Exception as error:
             logger.warning("a probe of the decoding failed: %s", error)
             answer.set_result(False)

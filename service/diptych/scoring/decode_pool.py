@@ -57,7 +57,11 @@ logger = logging.getLogger(__name__)
 
 
 class Decoder(Protocol):
-    """Where pictures are decoded. A call is a function with its arguments, `partial(panel_pixels, data, 224)`."""
+    """Where pictures are decoded. A call is a function with its arguments, `partial(panel_pixels, data, 224)`;
+    `answered` is when one was answered last (`time.monotonic`).
+    """
+
+    answered: float
 
     def run(self, call: Callable[[], R], /) -> R:
         """The call's value. Raises its error."""
@@ -72,11 +76,13 @@ class ThreadDecoder:
     """Decodes in this process, on so many threads: for pictures of one's own."""
 
     def __init__(self, threads: int) -> None:
-        self.threads = threads
+        self.threads, self.answered = threads, 0.0
 
     def run(self, call: Callable[[], R], /) -> R:
         """The call's value, computed in the thread that asks."""
-        return call()
+        value = call()
+        self.answered = time.monotonic()
+        return value
 
     def each(self, calls: Sequence[Callable[[], R]], /) -> list[R | PictureError]:
         """The values of several calls, in order; a PictureError stands in its result's place."""
@@ -103,7 +109,7 @@ class DecodePool:
                 "expected processes >= 1, seconds > 0 and memory >= 1 byte, "
                 f"got processes={processes}, seconds={seconds} and memory={memory}"
             )
-        self.processes, self.seconds, self.memory = processes, seconds, memory
+        self.processes, self.seconds, self.memory, self.answered = processes, seconds, memory, 0.0
         # The last one used is the next: its memory is warm. An error stands for one that could not be started.
         self._idle: LifoQueue[_Worker | OSError] = LifoQueue()
         self._closed = False
@@ -141,6 +147,7 @@ class DecodePool:
         kept = False
         try:
             answers = worker.ask(calls)
+            self.answered = time.monotonic()
             kept = not worker.pipe.closed
         finally:
             # Whoever was left in the middle is not kept: it would answer the next picture with this one.

@@ -20,7 +20,7 @@ class Counted:
     """A decoder that waits for its gate."""
 
     def __init__(self) -> None:
-        self.count, self.gate = 0, threading.Event()
+        self.count, self.gate, self.answered = 0, threading.Event(), 0.0
 
     def run(self, call: Any) -> Any:
         self.count += 1
@@ -77,6 +77,19 @@ def test_stopped_decoders_are_answered_in_time_said_by_readyz_and_replaced(
         limit = time.monotonic() + 30
         while client.post("/v1/embeddings", json=body).status_code != 200 or client.get("/readyz").status_code != 200:
             assert time.monotonic() < limit, "the service did not recover"
+
+
+def test_a_pool_that_is_busy_with_the_pictures_of_others_is_ready(scorer, monkeypatch):
+    monkeypatch.setattr(probe, "PROBE_SECONDS", 1.0)
+    with DecodePool(1, seconds=5) as workers, ThreadPoolExecutor(1) as pool:
+        for seconds, ready in ((0.7, True), (3.0, False)):
+            busy = [workers._idle.get()]  # the only process is another's whenever the probe looks for it
+            asked = Probe(Scorer(scorer.runtime, decoder=workers)).begun()
+            time.sleep(seconds)
+            workers.answered = time.monotonic() if ready else 0.0
+            assert asked.result(5) is ready
+            workers._idle.put(busy.pop())
+            assert pool.submit(workers.run, os.getpid).result(10)
 
 
 def test_readyz_says_why_when_nothing_is_decoded(running, scorer):
