@@ -104,6 +104,7 @@ def test_a_pair_without_its_files_keeps_the_networks_score_and_is_never_the_same
     found = look.scores(every_pair(3), np.array(given))
     assert found.tolist() == pytest.approx([given[0], strictest, strictest])
     assert [verdict(score, LOOK.thresholds) for score in found] == ["likely"] * 3
+    assert look.looks == dict.fromkeys([(0, 1), (0, 2), (1, 2)], "not taken")
 
 
 def test_groups_are_made_of_what_the_closer_look_says(scenes):
@@ -120,6 +121,8 @@ def test_groups_are_made_of_what_the_closer_look_says(scenes):
         (group,) = found.groups
         paths = {group.keeper.path, *(member.picture.path for member in group.others)}
         assert {path.rsplit("/", 1)[1] for path in paths} == {"0.png", "copy.png"}
+        assert [member.closer_look for member in group.others] == ["taken"]
+        assert found.question == name
         assert find_duplicates(collection).threshold == automatic_of(view.runtime, 4)
     finally:
         collection.scorer = before
