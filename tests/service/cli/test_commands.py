@@ -94,7 +94,8 @@ def test_search_finds_what_meets_the_filter_and_says_where_nothing_does(diptych,
 def test_search_as_json_has_both_orders(diptych, store, gallery, model):
     arguments = ("search", gallery / "01.jpg", "--store", store, "--top", 4, "--candidates", 3, *model, "--json")
     found = diptych(*arguments).json
-    assert set(found) == {"query", "model", "question", "matches", "candidates", "looked_at", "timings", "alarm_rate"}
+    expected = {"query", "model", "question", "matches", "candidates", "looked_at", "closer_looks", "timings"}
+    assert set(found) == expected | {"alarm_rate"}
     assert len(found["matches"]) == len(found["candidates"]) == 4
     assert SCORES | {"verdict", "closer_look", "id", "path", "metadata", "similarity", "rank", "first_rank"} == set(
         found["matches"][0]

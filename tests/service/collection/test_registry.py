@@ -297,7 +297,7 @@ with Collections.open(sys.argv[2], Scorer.load(sys.argv[1], provider="cpu", thre
         number += 1
         collections.create(name)
         print("made", name, 0, flush=True)
-        with collections.using(name) as collection:
+        with collections.borrow(name) as collection:
             collection.add(picture, keep_bytes=True)
         print("made", name, 1, flush=True)
         if number % 3:

@@ -76,7 +76,13 @@ def expected(collection, **options):
         {
             "keeper": g.keeper.id,
             "members": [
-                {"id": m.picture.id, "relevance_score": m.relevance_score, "verdict": m.verdict} for m in g.others
+                {
+                    "id": m.picture.id,
+                    "relevance_score": m.relevance_score,
+                    "verdict": m.verdict,
+                    "closer_look": m.closer_look,
+                }
+                for m in g.others
             ],
         }
         for g in find_duplicates(collection, **options).groups

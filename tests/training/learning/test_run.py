@@ -89,13 +89,13 @@ def test_a_run_killed_with_minus_9_at_any_moment_resumes_to_the_same_numbers(
     command = f"""
 import json, pathlib
 from diptych_training.learning import run
-from diptych_training.learning.metrics_log import Journal
+from diptych_training.learning.metrics_log import MetricsLog
 from diptych_training.recipe import recipe_from
-note = Journal.note
+note = MetricsLog.note
 def tell(*values, **named):
     note(*values, **named)
     print("noted", flush=True)
-Journal.note = tell
+MetricsLog.note = tell
 directory = pathlib.Path({str(tmp_path / "killed")!r})
 resume = (directory / run.STATE).exists()
 values = json.loads({json.dumps(json.dumps(SMALL))})
