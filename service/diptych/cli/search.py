@@ -11,7 +11,7 @@ from pathlib import Path
 from diptych.cli.outputs import check_output
 from diptych.cli.resources import open_scorer, read_pictures
 from diptych.collection.collection import Collection
-from diptych.collection.search import Match
+from diptych.collection.search import CLOSER_LOOKS, Match
 from diptych.console import emit, remark, table
 from diptych.scoring import explanation
 from diptych.scoring.scorer import Scorer
@@ -55,7 +55,7 @@ def search(args: argparse.Namespace) -> int:
         remark(
             args, f"same from {least:.5f} on, as {alarms:.2g} of searches without a match among so many say by chance"
         )
-    _remark_looks(args, [match.closer_look for match in result.matches])
+    _remark_looks(args, [match.closer_look for match in result.matches], spent=result.closer_looks >= CLOSER_LOOKS)
     return 0
 
 
@@ -129,10 +129,11 @@ def _asked(scorer: Scorer) -> dict[str, str]:
     return {"model": scorer.runtime.name, "question": scorer.runtime.question}
 
 
-def _remark_looks(args: argparse.Namespace, looks: Sequence[CloserLook | None]) -> None:
+def _remark_looks(args: argparse.Namespace, looks: Sequence[CloserLook | None], *, spent: bool = False) -> None:
     """Say how many matches were not looked at more closely that deserved it."""
     if missing := looks.count("not taken"):
-        remark(args, f"{missing} not looked at more closely, as a file is not at hand: {NOT_TAKEN}")
+        reason = f"a search takes {CLOSER_LOOKS} closer looks at most" if spent else "a file is not at hand"
+        remark(args, f"{missing} not looked at more closely, as {reason}: {NOT_TAKEN}")
 
 
 def _moved(match: Match) -> str:

@@ -23,6 +23,7 @@ from diptych_runtime.judgement import CloserLook, Judgement
 from diptych_runtime.verdicts import Verdict
 
 PAIR_BATCH = 64
+CLOSER_LOOKS = 100  # of a search, at most: a few seconds
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,14 @@ class Match:
 @dataclass(frozen=True)
 class SearchResult:
     """`matches`: the best after re-ranking, by their probability; `candidates`: the best by the first stage alone;
-    `looked_at`: how many of these the network looked at; `timings` in seconds.
+    `looked_at`: how many of these the network looked at; `closer_looks`: how many of both got a closer look, of which
+    there are `CLOSER_LOOKS` at most; `timings` in seconds.
     """
 
     matches: list[Match]
     candidates: list[Match]
     looked_at: int
+    closer_looks: int
     timings: dict[str, float]
 
 
@@ -132,7 +135,9 @@ def search(
     with watch("pair"):
         originals = _Originals(backend, scorer, query, [records.get(key) for key in keys[scored].tolist()])
         pairs = np.stack([np.zeros(len(scored), np.int64), np.arange(len(scored)) + 1], 1)
-        judged = scorer.judged(logits[scored], pairs, originals, held=held[scored], asked=scorer.runtime.question)
+        judged = scorer.judged(
+            logits[scored], pairs, originals, held=held[scored], asked=scorer.runtime.question, most=CLOSER_LOOKS
+        )
     said = dict(zip(scored.tolist(), judged[scorer.runtime.question], strict=True))
     best = [place for place in order[:top].tolist() if place in said]
     order[: len(best)] = sorted(best, key=lambda place: -said[place].relevance_score)
@@ -140,7 +145,8 @@ def search(
     ranks[order] = np.arange(len(keys))
     listed = _Found(keys, cosines, said, ranks, records)
     first = listed.matches(np.arange(len(keys))[:top])
-    return SearchResult(listed.matches(order[:top]), first, len(logits), watch.seconds)
+    closer_looks = sum(one.closer_look == "taken" for one in said.values())
+    return SearchResult(listed.matches(order[:top]), first, len(logits), closer_looks, watch.seconds)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 from diptych.collection.collection import Collection
 from diptych.dedupe.pair_cache import Ledger
 from diptych.errors import UnknownPictureError
+from diptych_runtime import judgement
 from diptych_runtime.decoder import PictureSource
 from diptych_runtime.evidence import Evidence
 from diptych_runtime.questions import COPY
@@ -24,7 +25,8 @@ class CloserLook:
     """Scores of pairs of the pictures `ids` of a collection after a closer look at their files, which lie at `paths`
     or where the collection has them.
 
-    A pair of which a file is not to be had is judged without (`Verification.judged`).
+    A pair of which a file is not to be had is judged without (`Verification.judged`). `looks` says of each pair that
+    deserved one, the lower place first, whether it was taken.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class CloserLook:
         """`tick` is told how many pairs were looked at, each time some were."""
         self.collection, self.ids, self.paths, self.ledger = collection, ids, paths, ledger
         self.verification, self.tick = collection.scorer.asking(question).runtime.verification, tick
+        self.looks: dict[tuple[int, int], judgement.CloserLook] = {}
         self._views: OrderedDict[int, View | None] = OrderedDict()
 
     def scores(self, pairs: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -51,6 +54,8 @@ class CloserLook:
         worth = np.flatnonzero(self.verification.worth(scores))
         for place, evidence in zip(worth.tolist(), self._seen([(a, b) for a, b in pairs[worth].tolist()]), strict=True):
             seen[place] = evidence
+            first, second = sorted(pairs[place].tolist())
+            self.looks[first, second] = "not taken" if evidence is None else "taken"
         return self.verification.judged(scores, seen)
 
     def _seen(self, pairs: list[tuple[int, int]]) -> list[Evidence | None]:

@@ -17,10 +17,11 @@ from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.keeper import DEFAULT, preference
 from diptych.dedupe.pair_cache import Ledger
 from diptych.dedupe.pair_scores import PairScores
-from diptych.dedupe.threshold import automatic_of, most_lenient
+from diptych.dedupe.threshold import automatic_of, most_lenient, stated_of
 from diptych.errors import UnknownPictureError
 from diptych.pictures.file_info import Picture
 from diptych.store.records import Record
+from diptych_runtime import judgement
 from diptych_runtime.questions import COPY
 from diptych_runtime.verdicts import Verdict, least_of, verdict
 
@@ -30,12 +31,15 @@ _VECTORS = 4096
 
 @dataclass(frozen=True)
 class Member:
-    """A picture of a group: its score to the keeper in [0, 1], whether it has the very same bytes, and the verdict."""
+    """A picture of a group: its score to the keeper in [0, 1], whether it has the very same bytes, the verdict, and
+    whether the closer look that the two deserve was taken (`Judgement`).
+    """
 
     picture: Picture
     relevance_score: float
     exact: bool
     verdict: Verdict = "same"
+    closer_look: judgement.CloserLook | None = None
 
 
 @dataclass(frozen=True)
@@ -50,10 +54,10 @@ class Group:
 class Duplicates:
     """What was found: `groups`, in the order of their keepers' paths, among `pictures`.
 
-    `order` has the places of the pictures, the ones to keep first. `pairs` are (id, id, score) of all that were looked
-    at and reach `bound`, which is at most the `threshold`; `looked_at` counts all pairs, `computed` those not known.
-    `verdicts` are the lowest scores of each. `alarm_rate` is how often a picture without a copy is taken for one of
-    another (`diptych_runtime.thresholds`); None where the model does not say.
+    `question` is the one that was asked. `order` has the places of the pictures, the ones to keep first. `pairs` are
+    (id, id, score) of all that were looked at and reach `bound`, which is at most the `threshold`; `looked_at` counts
+    all pairs, `computed` those not known. `verdicts` are the lowest scores of each. `alarm_rate` is how often a picture
+    without a copy is taken for one of another (`diptych_runtime.thresholds`); None where the model does not say.
     """
 
     groups: list[Group]
@@ -65,6 +69,7 @@ class Duplicates:
     looked_at: int
     computed: int
     verdicts: dict[Verdict, float]
+    question: str
     alarm_rate: float | None = None
 
 
@@ -103,7 +108,7 @@ def find_duplicates(
     limit = automatic_of(asked, len(ids)) if threshold == "auto" else threshold
     if not 0 < limit <= 1:
         raise ValueError(f"threshold must be 'auto' or above 0 and at most 1, got {limit}")
-    bound = min(limit, most_lenient(asked.stated) if bound is None else bound)
+    bound = min(limit, most_lenient(stated_of(asked)) if bound is None else bound)
     order = preference(found, keep)
     place = {id: number for number, id in enumerate(ids)}
     contents = list(dict.fromkeys(place[found[number].id] for number in order))
@@ -133,9 +138,9 @@ def find_duplicates(
         if max(others.values()) >= limit
     }
     groups = grouped(contents, matching, limit, ask)
-    thresholds = asked.stated
+    thresholds = stated_of(asked)
     return Duplicates(
-        groups=_named(groups, matching, ids, found, order, thresholds),
+        groups=_named(groups, matching, closer.looks, ids, found, order, thresholds),
         pictures=found,
         order=order,
         pairs=[(ids[a], ids[b], known[a][b]) for a in sorted(known) for b in sorted(known[a]) if a < b],
@@ -144,6 +149,7 @@ def find_duplicates(
         looked_at=scores.looked_at,
         computed=scores.computed,
         verdicts=least_of(thresholds),
+        question=asked.question,
         alarm_rate=asked.asked.alarm_rate(max(len(ids) - 1, 0), limit),
     )
 
@@ -151,6 +157,7 @@ def find_duplicates(
 def _named(
     groups: list[list[int]],
     matching: dict[int, dict[int, float]],
+    looks: Mapping[tuple[int, int], judgement.CloserLook],
     ids: Sequence[str],
     pictures: Sequence[Picture],
     order: Sequence[int],
@@ -168,7 +175,8 @@ def _named(
         members = [Member(picture, 1.0, True) for picture in copies]
         for other in others:
             score = matching[keeper][other]
-            members += [Member(picture, score, False, verdict(score, thresholds)) for picture in files[ids[other]]]
+            said = verdict(score, thresholds), looks.get((min(keeper, other), max(keeper, other)))
+            members += [Member(picture, score, False, *said) for picture in files[ids[other]]]
         named.append(Group(first, tuple(members)))
     return sorted(named, key=lambda group: group.keeper.path)
 

@@ -161,16 +161,22 @@ class Scorer:
         *,
         held: np.ndarray | None = None,
         asked: str | None = None,
+        most: int | None = None,
     ) -> dict[str, list[Judgement]]:
         """Judgements by question of pairs int64 (P, 2) of pictures by number, with `all_logits` (P, Q), which may be
         `held` (P, Q) against their rivals (`diptych_runtime.judgement`).
 
         What deserves it for the question that is `asked`, or for any, is looked at more closely: the `original` of a
-        picture is asked for once, and where there is none, or it cannot be read, the pair is judged without.
+        picture is asked for once, and where there is none, or it cannot be read, the pair is judged without. With
+        `most` no more than the likeliest so many get a closer look.
         """
         known = logits if held is None else held
         questions = self.runtime.manifest.questions
-        seen = self._look_closer(pairs, deserving(questions, known, asked), original)
+        worth = deserving(questions, known, asked)
+        if most is not None:
+            likeliest = best_first(np.where(worth, known[:, self.runtime.column], -np.inf))
+            worth[likeliest[most:]] = False
+        seen = self._look_closer(pairs, worth, original)
         return judge(questions, logits, seen, held=held)
 
     def _look_closer(self, pairs: np.ndarray, worth: np.ndarray, original: Original) -> list[Evidence | None]:

@@ -2,6 +2,8 @@ import pytest
 
 from diptych import Collection, Scorer
 from diptych.bench.demo.collection import draw_scenes
+from diptych.cli import search as commands
+from diptych.collection import search as stages
 from diptych_runtime.verdicts import VERDICTS
 
 
@@ -123,6 +125,18 @@ def test_a_search_says_what_it_could_not_look_at_and_calls_none_of_it_the_same(d
     assert "1 not looked at more closely, as a file is not at hand: a copy is likely at most" in said.err
     matches = diptych("search", scene, *store, "--question", "copy", *model, "--json").json["matches"]
     assert {match["path"]: match["closer_look"] for match in matches}[str(copied)] == "not taken"
+
+
+def test_a_search_takes_so_many_closer_looks_at_most_and_says_so(diptych, looking, monkeypatch):
+    (scene, *_), store, model = looking
+    words = ("search", scene, *store, "--question", "copy", *model)
+    assert diptych(*words, "--json").json["closer_looks"] == 2
+    for module in (stages, commands):
+        monkeypatch.setattr(module, "CLOSER_LOOKS", 1)
+    found = diptych(*words, "--json").json
+    assert found["closer_looks"] == 1
+    assert sorted(match["closer_look"] for match in found["matches"]) == ["not taken", "taken"]
+    assert "1 not looked at more closely, as a search takes 1 closer looks at most" in diptych(*words).err
 
 
 def test_how_often_chance_alone_is_called_the_same_is_said_where_it_was_measured(

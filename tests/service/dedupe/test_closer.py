@@ -12,6 +12,7 @@ from diptych.dedupe.closer import CloserLook
 from diptych.dedupe.pair_cache import Ledger
 from diptych.dedupe.threshold import automatic_of
 from diptych.errors import UnknownPictureError
+from diptych.scoring import scorer
 from diptych_runtime.evidence import FEATURES, Verification
 from diptych_runtime.verdicts import verdict
 
@@ -55,7 +56,7 @@ def test_copies_agree_and_others_do_not(scenes):
 
 
 def test_what_the_network_calls_different_is_not_looked_at(scenes, monkeypatch):
-    monkeypatch.setattr(module, "verify", pytest.fail)
+    monkeypatch.setattr(scorer, "verify", pytest.fail)
     scores = np.full(6, 0.05)
     assert closer_look(scenes, Ledger(None, "x")).scores(every_pair(4), scores).tolist() == scores.tolist()
 
@@ -72,7 +73,7 @@ def test_no_pair_is_looked_at_twice_whatever_the_model(scenes, tmp_path, monkeyp
     with Ledger(tmp_path / "ledger.sqlite", "one") as ledger:
         first = closer_look(scenes, ledger, tick=told.append).scores(pairs, np.full(6, 0.9))
     assert sum(told) == 6
-    monkeypatch.setattr(module, "verify", pytest.fail)
+    monkeypatch.setattr(scorer, "verify", pytest.fail)
     with Ledger(tmp_path / "ledger.sqlite", "another") as ledger:
         assert closer_look(scenes, ledger).scores(pairs, np.full(6, 0.9)).tolist() == first.tolist()
 
@@ -104,6 +105,7 @@ def test_a_pair_without_its_files_keeps_the_networks_score_and_is_never_the_same
     found = look.scores(every_pair(3), np.array(given))
     assert found.tolist() == pytest.approx([given[0], strictest, strictest])
     assert [verdict(score, LOOK.thresholds) for score in found] == ["likely"] * 3
+    assert look.looks == dict.fromkeys([(0, 1), (0, 2), (1, 2)], "not taken")
 
 
 def test_groups_are_made_of_what_the_closer_look_says(scenes):
@@ -120,6 +122,8 @@ def test_groups_are_made_of_what_the_closer_look_says(scenes):
         (group,) = found.groups
         paths = {group.keeper.path, *(member.picture.path for member in group.others)}
         assert {path.rsplit("/", 1)[1] for path in paths} == {"0.png", "copy.png"}
+        assert [member.closer_look for member in group.others] == ["taken"]
+        assert found.question == name
         assert find_duplicates(collection).threshold == automatic_of(view.runtime, 4)
     finally:
         collection.scorer = before

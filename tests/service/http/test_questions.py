@@ -132,3 +132,18 @@ def test_a_model_of_one_question_answers_it_whatever_is_asked(question, reader, 
     (item,) = plain["data"]
     assert item["answers"]["match"]["relevance_score"] == item["score"]
     assert item["closer_look"] is None
+
+
+def test_duplicates_say_the_question_and_of_each_member_whether_it_was_looked_at(
+    running, stored, looking, scenes, tmp_path
+):
+    (tmp_path / "scene.png").write_bytes(scenes[0])
+    stored.add(tmp_path / "scene.png", metadata={"name": "scene"})
+    names = {record.id: record.metadata["name"] for record in stored.list(3)}
+    with running(stored, looking) as client:
+        answer = client.post("/v1/duplicates", json={"threshold": 0.6}).json()
+    assert (answer["question"], answer["complete"]) == ("copy", True)
+    (group,) = answer["groups"]
+    (found,) = group["members"]
+    assert {names[group["keeper"]], names[found["id"]]} == {"scene", "copy"}
+    assert (found["verdict"], found["closer_look"]) == ("same", "taken")

@@ -250,3 +250,24 @@ def test_what_rank_says_of_copies_it_has_looked_at(artifact_that_looks):
     assert {entry["closer_look"] for entry in ranking} == {"taken"}
     (answer,) = scorer.judge([(scene, other)])
     assert answer["copy"].relevance_score in [entry["score"] for entry in ranking]
+
+
+def test_of_many_pairs_the_likeliest_are_looked_at_and_the_others_said_not_to_be(artifact_that_looks):
+    scorer = Scorer.load(str(artifact_that_looks), "copy", provider="cpu", threads=1)
+    scene, *others = draw_scenes(4)
+    pictures = [scene, *others, scene.resize((300, 220))]
+    pairs = np.array([[0, 1], [0, 2], [0, 3], [0, 4]])
+    tokens = scorer.encode(pictures).tokens
+    logits = scorer.all_logits(tokens[pairs[:, 0]], tokens[pairs[:, 1]])
+    asked = []
+
+    def original(number):
+        asked.append(number)
+        return pictures[number]
+
+    judged = scorer.judged(logits, pairs, original, asked="copy", most=2)["copy"]
+    first = best_first(logits[:, scorer.runtime.column])[:2].tolist()
+    assert [place for place, one in enumerate(judged) if one.closer_look == "taken"] == sorted(first)
+    assert {one.closer_look for place, one in enumerate(judged) if place not in first} == {"not taken"}
+    assert sorted(asked) == sorted({0, *pairs[first, 1].tolist()})
+    assert "same" not in {one.verdict for one in judged if one.closer_look == "not taken"}

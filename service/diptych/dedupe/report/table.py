@@ -10,9 +10,8 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-from diptych.dedupe.find import Duplicates, Group
+from diptych.dedupe.find import Duplicates, Group, Member
 from diptych.errors import DedupeError
-from diptych.pictures.file_info import Picture
 from diptych_runtime.atomic import replacing
 
 COLUMNS = (
@@ -21,6 +20,7 @@ COLUMNS = (
     "keeper",
     "relevance_score",
     "verdict",
+    "closer_look",
     "exact",
     "width",
     "height",
@@ -38,15 +38,16 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a cell begins that a s
 def rows(groups: Sequence[Group]) -> Iterator[dict[str, Any]]:
     """A row with `COLUMNS` for every picture of a group, groups numbered from 1; the score is the one to the keeper."""
     for number, group in enumerate(groups, 1):
-        yield _row(number, group.keeper, True, 1.0, "same", True)
+        yield _row(number, Member(group.keeper, 1.0, True), True)
         for member in group.others:
-            yield _row(number, member.picture, False, member.relevance_score, member.verdict, member.exact)
+            yield _row(number, member, False)
 
 
 def summary(found: Duplicates, refused: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """Counts as JSON values: what could go, and the bytes that would be free."""
     others = [member for group in found.groups for member in group.others]
     return {
+        "question": found.question,
         "pictures": len(found.pictures),
         "groups": len(found.groups),
         "could_go": len(others),
@@ -95,7 +96,9 @@ def _cell(value: Any, *, spreadsheet: bool) -> Any:
     return value
 
 
-def _row(group: int, picture: Picture, keeper: bool, score: float, verdict: str, exact: bool) -> dict[str, Any]:
+def _row(group: int, member: Member, keeper: bool) -> dict[str, Any]:
+    picture = member.picture
     time = datetime.fromtimestamp(picture.time, UTC).isoformat(timespec="seconds")
     facts = (picture.width, picture.height, picture.bytes, picture.format, picture.exif, time, picture.id)
-    return dict(zip(COLUMNS, (group, picture.path, keeper, score, verdict, exact, *facts), strict=True))
+    said = (member.relevance_score, member.verdict, member.closer_look, member.exact)
+    return dict(zip(COLUMNS, (group, picture.path, keeper, *said, *facts), strict=True))

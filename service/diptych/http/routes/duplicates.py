@@ -82,7 +82,8 @@ async def duplicates(request: Request, here: Here, request_id: RequestId) -> Dup
     def work() -> DuplicatesBegun | Duplicates:
         _check(body, collection)
         stint = _Stint(here.settings.seconds / 4)
-        facts: dict[str, Any] = {"id": f"duplicates-{request_id}", "model": here.model}
+        question = collection.scorer.asking(COPY).runtime.question
+        facts: dict[str, Any] = {"id": f"duplicates-{request_id}", "model": here.model, "question": question}
         try:
             with here.ledgers.of(collection) as ledger:
                 found = find_duplicates(
@@ -134,7 +135,12 @@ def _answer(here: Context, collection: Collection, found: Found, facts: dict[str
         DuplicateGroup(
             keeper=group.keeper.id,
             members=[
-                DuplicateItem(id=one.picture.id, relevance_score=one.relevance_score, verdict=one.verdict)
+                DuplicateItem(
+                    id=one.picture.id,
+                    relevance_score=one.relevance_score,
+                    verdict=one.verdict,
+                    closer_look=one.closer_look,
+                )
                 for one in group.others
             ],
         )

@@ -63,6 +63,7 @@ async def search(request: Request, here: Here, request_id: RequestId) -> SearchA
         matches=listed(found.matches),
         candidates=listed(found.candidates),
         looked_at=found.looked_at,
+        closer_looks=found.closer_looks,
         timings=found.timings,
     )
 

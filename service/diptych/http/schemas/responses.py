@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from diptych.collection.search import CLOSER_LOOKS
 from diptych.http.schemas.images import Picture
 from diptych_runtime.judgement import NOT_TAKEN, CloserLook
 from diptych_runtime.thresholds import Negatives
@@ -13,8 +14,8 @@ from diptych_runtime.verdicts import Verdict
 
 _PROBABILITY = "The calibrated probability, 0 to 1, that the answer to the question is yes."
 _LOOK = (
-    "Whether the closer look that such a pair deserves was `taken` or, as a file is not at hand, `not taken`: "
-    f"{NOT_TAKEN}. null where it deserves none."
+    "Whether the closer look that such a pair deserves was `taken` or, as a file is not at hand or a search has had "
+    f"its {CLOSER_LOOKS}, `not taken`: {NOT_TAKEN}. null where it deserves none."
 )
 _ANSWERS = "What is said to every question that the model answers, by name."
 _QUESTION = "The question that was asked: `copy` or `thing`, or the only one that the model answers."
@@ -150,6 +151,9 @@ class SearchAnswer(BaseModel):
     matches: list[MatchItem]
     candidates: list[MatchItem]
     looked_at: int = Field(description="How many of the candidates the network looked at together with the query.")
+    closer_looks: int = Field(
+        description=f"How many of the pictures answered got a closer look: the likeliest {CLOSER_LOOKS} at most."
+    )
     timings: dict[str, float] = Field(description="Seconds by stage.")
 
 
@@ -174,6 +178,7 @@ class DuplicateItem(BaseModel):
     id: str
     relevance_score: float = Field(description="Of the pair it makes with the one to keep.")
     verdict: Verdict = Field(description="What that comes to.")
+    closer_look: CloserLook | None = Field(None, description=_LOOK)
 
 
 class DuplicateGroup(BaseModel):
@@ -188,6 +193,7 @@ class Pairs(BaseModel):
 
     id: str
     model: str
+    question: str = Field(description=_QUESTION)
     scored: int = Field(description="Pairs that have their score, now and from earlier requests.")
     total: int = Field(description="Pairs to look at, as far as is known.")
 

@@ -13,8 +13,8 @@ def found(picture):
     keeper, exact, near, alone = (
         picture(path=f"/p/{name}.jpg", bytes=size) for name, size in zip("abcd", (7, 7, 5, 3), strict=True)
     )
-    groups = [Group(keeper, (Member(exact, 1.0, True), Member(near, 0.9991, False, "likely")))]
-    return Duplicates(groups, [keeper, exact, near, alone], [0, 1, 2, 3], [], 0.99, 0.94, 11, 4, {})
+    groups = [Group(keeper, (Member(exact, 1.0, True), Member(near, 0.9991, False, "likely", "taken")))]
+    return Duplicates(groups, [keeper, exact, near, alone], [0, 1, 2, 3], [], 0.99, 0.94, 11, 4, {}, "copy")
 
 
 def test_the_summary_counts_what_could_go(found):
@@ -28,11 +28,11 @@ def test_a_table_has_a_line_a_picture_the_keeper_first(found, tmp_path):
     with (tmp_path / "g.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
     assert tuple(lines[0]) == COLUMNS
-    told = [tuple(line[name] for name in COLUMNS[:6]) for line in lines]
+    told = [tuple(line[name] for name in COLUMNS[:7]) for line in lines]
     assert told == [
-        ("1", "/p/a.jpg", "1", "1.0", "same", "1"),
-        ("1", "/p/b.jpg", "0", "1.0", "same", "1"),
-        ("1", "/p/c.jpg", "0", "0.9991", "likely", "0"),
+        ("1", "/p/a.jpg", "1", "1.0", "same", "", "1"),
+        ("1", "/p/b.jpg", "0", "1.0", "same", "", "1"),
+        ("1", "/p/c.jpg", "0", "0.9991", "likely", "taken", "0"),
     ]
 
 
