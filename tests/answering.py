@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from diptych.pictures.fetch import Remote, RemoteLimits
+from diptych.pictures.fetch import Fetcher, FetchLimits
 
 PUBLIC, PUBLIC6 = "93.184.216.34", "2606:4700:4700::1111"
 PICTURE = bytes(range(256)) * 11
@@ -66,10 +66,10 @@ class Routes(dict[str, Server]):
 @contextmanager
 def remote_to(
     *servers: Server, names: dict[str, list[str]] | None = None, tls: ssl.SSLContext | None = None, **limits: Any
-) -> Iterator[Remote]:
+) -> Iterator[Fetcher]:
     """A Remote that may ask these servers, with a resolver that knows only these names."""
     options = {"private": True, "seconds": 5.0, "ports": frozenset(server.port for server in servers)} | limits
-    fetching = Remote(RemoteLimits(**options), resolve=lambda host: (names or {})[host], tls=tls)
+    fetching = Fetcher(FetchLimits(**options), resolve=lambda host: (names or {})[host], tls=tls)
     yield fetching
     fetching.close()
 

@@ -1,18 +1,65 @@
 """What all tests share: a small artifact, and small pictures drawn from a seed."""
 
+import shutil
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import pillow_heif
 import pytest
+from exported import copy_of_tiny, copy_of_two, make_tiny_network
 from PIL import Image, ImageDraw
 
 Draw = Callable[..., Image.Image]
 DrawBytes = Callable[..., bytes]
 
 pillow_heif.register_heif_opener()  # so that Pillow can write it
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--longest",
+        type=float,
+        metavar="SECONDS",
+        help="fail what takes longer: a test, or a fixture of less than a run",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With `--dist loadgroup` one process has all tests of a server that there can be only one of, or that is heavy."""
+    for item in items:
+        for name in ("milvus", "ray", "browser"):
+            if item.get_closest_marker(name):
+                item.add_marker(pytest.mark.xdist_group(name))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    with _at_most(item.config.getoption("longest"), "the test"):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef, request: pytest.FixtureRequest) -> Iterator[None]:
+    # Once a run things may take their time: an export with cold libraries, a server.
+    limit = None if fixturedef.scope == "session" else request.config.getoption("longest")
+    with _at_most(limit, f"the fixture {fixturedef.argname!r}"):
+        return (yield)
+
+
+@contextmanager
+def _at_most(limit: float | None, name: str) -> Iterator[None]:
+    begun = time.monotonic()
+    yield
+    if limit is not None and (took := time.monotonic() - begun) > limit:
+        pytest.fail(
+            f"{name} took {took:.0f} s, where {limit:g} s are the most: make it cheaper, or mark the test slow and let "
+            "a cheaper one hold by default what matters most of it",
+            pytrace=False,
+        )
 
 
 def draw_photo(seed: int = 0, size: tuple[int, int] = (96, 64)) -> Image.Image:
@@ -58,29 +105,6 @@ def photo_bytes() -> DrawBytes:
     return make
 
 
-def make_tiny_network(**changes: Any):
-    """A pair network with random weights everywhere (biases and normalisation too), panels of 32 pixels."""
-    import torch
-
-    from diptych_model import Msac, PairConfig, PairNetwork, Residual, Scale
-
-    scales = (Scale(1, 1, heads=2, d_a=4, d_o=4), Scale(3, 3, heads=2, d_a=4, d_o=4, separable=True))
-    encoder = Residual((8, 12), (1, 1))
-    config = PairConfig(pixels=32, encoder=encoder, width=12, embedding=10, blocks=2, mixer=Msac(scales), **changes)
-    with torch.random.fork_rng():
-        torch.manual_seed(20)
-        network = PairNetwork(config).eval()
-        with torch.no_grad():
-            for name, parameter in network.named_parameters():
-                # What starts at zero or one would hide a mistake in the graphs.
-                if parameter.dim() == 1 or name.endswith("table"):
-                    parameter.add_(torch.randn_like(parameter) * 0.3)
-            for name, buffer in network.named_buffers():
-                if name.endswith("running_mean"):
-                    buffer.normal_(0, 0.1)
-    return network
-
-
 @pytest.fixture(scope="session")
 def tiny_network():
     """A small pair network of one question."""
@@ -94,39 +118,15 @@ def tiny_network_of_two():
 
 
 @pytest.fixture(scope="session")
-def artifact(tmp_path_factory: pytest.TempPathFactory, tiny_network) -> Path:
+def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a small artifact; treat it as read-only, copy it to change it."""
-    from diptych_export.artifact import export_artifact
-    from diptych_runtime.manifest import Question
-
-    directory = tmp_path_factory.mktemp("artifact") / "tiny"
-    export_artifact(
-        tiny_network,
-        directory,
-        name="tiny",
-        questions={"match": Question(1.5, -0.25, {"0.01": 0.9, "0.001": 0.97, "0.0001": 0.99})},
-        training={"note": "random weights"},
-    )
-    return directory
+    return copy_of_tiny(tmp_path_factory.mktemp("artifact") / "tiny")
 
 
 @pytest.fixture(scope="session")
-def artifact_of_two(tmp_path_factory: pytest.TempPathFactory, tiny_network_of_two) -> Path:
+def artifact_of_two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a small artifact that answers *copy* and *thing*; treat it as read-only."""
-    from diptych_export.artifact import export_artifact
-    from diptych_runtime.manifest import Question
-
-    directory = tmp_path_factory.mktemp("artifact") / "two"
-    export_artifact(
-        tiny_network_of_two,
-        directory,
-        questions={
-            "thing": Question(0.75, 0.5, {"0.01": 0.8, "0.001": 0.85}),
-            "copy": Question(2.0, -1.25, {"0.01": 0.6, "0.001": 0.7}),
-        },
-        pairs=400,
-    )
-    return directory
+    return copy_of_two(tmp_path_factory.mktemp("artifact") / "two")
 
 
 @pytest.fixture(scope="session")
@@ -135,9 +135,8 @@ def artifact_that_looks(tmp_path_factory: pytest.TempPathFactory, artifact_of_tw
     *same* what can be laid over each other; treat it as read-only.
     """
     import json
-    import shutil
 
-    from diptych_runtime.evidence import FEATURES
+    from diptych_runtime.closer_look.evidence import FEATURES
 
     directory = shutil.copytree(artifact_of_two, tmp_path_factory.mktemp("artifact") / "looks")
     manifest = json.loads((directory / "manifest.json").read_text())
@@ -152,13 +151,25 @@ def artifact_that_looks(tmp_path_factory: pytest.TempPathFactory, artifact_of_tw
 def artifact_with_negatives(tmp_path_factory: pytest.TempPathFactory, artifact: Path) -> Path:
     """The small artifact with thresholds of random negatives; treat it as read-only."""
     import json
-    import shutil
 
     directory = shutil.copytree(artifact, tmp_path_factory.mktemp("artifact") / "negatives")
     manifest = json.loads((directory / "manifest.json").read_text())
     manifest["questions"]["match"]["negatives"] = {"random": {"0.01": 0.8, "0.001": 0.99}, "nearest": {"0.01": 0.95}}
     (directory / "manifest.json").write_text(json.dumps(manifest))
     return directory
+
+
+@pytest.fixture
+def written_graphs(artifact: Path, monkeypatch: pytest.MonkeyPatch):
+    """The small artifact's graphs in place of a new export of seconds: for tests of what happens around it."""
+    import onnx
+
+    from diptych_export import artifact as module
+    from diptych_export.graphs import Graphs
+
+    graphs = Graphs(*(onnx.load(artifact / f"{part}.onnx") for part in Graphs._fields))
+    monkeypatch.setattr(module, "export_graphs", lambda network, opset: graphs)
+    return graphs
 
 
 @pytest.fixture

@@ -188,6 +188,17 @@ def test_no_file_is_longer_than_400_lines_and_no_function_than_80() -> None:
                 assert length <= 80, f"{module.name}.{node.name} has {length} lines"
 
 
+def test_no_folder_has_more_than_13_modules() -> None:
+    folders = [folder for root in PACKAGES.values() for folder in [root, *root.rglob("*")] if folder.is_dir()]
+    sizes = {
+        folder.relative_to(ROOT).as_posix(): len([path for path in folder.glob("*.py") if path.name[0] != "_"])
+        for folder in folders
+    }
+    assert sum(sizes.values()) > 300
+    sizes.pop("service/diptych/cli")  # a command a file
+    assert {folder: size for folder, size in sizes.items() if size > 13} == {}
+
+
 def test_no_module_is_called_common_or_utils() -> None:
     assert not {name.rpartition(".")[2] for name in modules()} & {"common", "utils", "util", "helpers", "misc"}
 

@@ -17,7 +17,7 @@ from packaging.version import Version
 
 from diptych.cli.main import build_parser
 from diptych.http.settings import Settings
-from diptych.store.location import Address, place
+from diptych.store.location import Address, parse_location
 
 ROOT = Path(__file__).parents[1]
 
@@ -170,7 +170,7 @@ def test_the_profile_scale_has_three_services_over_one_collection_behind_a_balan
     assert len(replicas) == 3
     assert set(scaled) - set(replicas) == {"balancer", "milvus"}
     for one in replicas.values():
-        found = place(one["command"][one["command"].index("--store") + 1])
+        found = parse_location(one["command"][one["command"].index("--store") + 1])
         assert isinstance(found, Address)
         assert found.server == "http://milvus:19530"
         assert any(volume.endswith(f":{found.originals}") for volume in one["volumes"])

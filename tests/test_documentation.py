@@ -19,8 +19,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from exported import drawn_collection
 
-from diptych.bench.demo.collection import draw_collection
 from diptych.cli.main import build_parser
 
 ROOT = Path(__file__).parents[1]
@@ -95,7 +95,7 @@ def everything() -> str:
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pictures")
-    photos = draw_collection(folder, count=12)
+    photos = drawn_collection(folder, 12)
     query = next((folder / "queries").glob("*-edited.jpg"))
     for name, source in (("a.jpg", photos[0]), ("b.jpg", photos[1]), ("query.jpg", query)):
         shutil.copy(source, folder / name)

@@ -15,7 +15,18 @@ import pytest
 from started import free_port
 
 ROOT = Path(__file__).parents[1]
-NOT_SOURCE = (".git", ".venv*", "dist", "runs", "demo", "store", "__pycache__", ".pytest_cache", ".ruff_cache")
+NOT_SOURCE = (
+    ".git",
+    ".cache",
+    ".venv*",
+    "dist",
+    "runs",
+    "demo",
+    "store",
+    "__pycache__",
+    ".pytest_cache",
+    ".ruff_cache",
+)
 
 pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="there is no make")
 

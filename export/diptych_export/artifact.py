@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
@@ -21,10 +20,11 @@ from diptych_export.resize import resized
 from diptych_model.checkpoint import checkpoint_files, load_checkpoint
 from diptych_model.embedding import weights_of_parts
 from diptych_model.network import PairNetwork
+from diptych_runtime.atomic import replacing_folder
+from diptych_runtime.calibration.questions import lifted
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import (
     CARD,
-    CHECKPOINT,
     EXPLAIN_GRAPH,
     MANIFEST,
     PAIR_GRAPH,
@@ -32,10 +32,9 @@ from diptych_runtime.manifest import (
     Manifest,
     Question,
     digest,
-    find_checkpoint,
     revision_of,
 )
-from diptych_runtime.questions import lifted
+from diptych_runtime.models import CHECKPOINT, find_checkpoint
 
 
 def export_checkpoint(
@@ -201,19 +200,13 @@ def _refuse_to_overwrite(target: Path) -> None:
 
 
 def _move_into_place(manifest: Manifest, files: Mapping[str, bytes], target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as temporary:
-        fresh, old = Path(temporary, "fresh"), Path(temporary, "old")
-        fresh.mkdir()
+    with replacing_folder(target, full=True) as fresh:
         for file, data in files.items():
             (fresh / file).parent.mkdir(exist_ok=True)
             (fresh / file).write_bytes(data)
         manifest.save(fresh)
-        if target.exists():
-            if CARD not in files and (target / CARD).is_file():
-                shutil.copy(target / CARD, fresh / CARD)
-            target.replace(old)
-        fresh.replace(target)
+        if CARD not in files and (target / CARD).is_file():
+            shutil.copy(target / CARD, fresh / CARD)
 
 
 def _package_version() -> str:

@@ -23,11 +23,11 @@ from PIL import Image
 
 from diptych.console import table
 from diptych_export.graphs import Graphs, inlined
+from diptych_runtime.calibration.questions import COPY, MATCH
 from diptych_runtime.decoder import SUFFIXES, open_picture, panel_pixels
 from diptych_runtime.errors import ArtifactError, PictureError
 from diptych_runtime.manifest import Question
-from diptych_runtime.questions import COPY, MATCH
-from diptych_runtime.runtime import open_session
+from diptych_runtime.session import open_session
 
 PRECISIONS = ("float32", "float16", "int8")
 LOSS = 0.01

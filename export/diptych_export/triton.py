@@ -19,7 +19,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from diptych_runtime.errors import ArtifactError
-from diptych_runtime.manifest import PAIR_GRAPH, PANEL_GRAPH, Manifest, Question, find_artifact
+from diptych_runtime.manifest import PAIR_GRAPH, PANEL_GRAPH, Manifest, Question
+from diptych_runtime.models import find_artifact
 
 if TYPE_CHECKING:
     import onnx

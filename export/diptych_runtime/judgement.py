@@ -10,10 +10,10 @@ from typing import Literal
 
 import numpy as np
 
-from diptych_runtime.evidence import Evidence
+from diptych_runtime.calibration.questions import COPY, THING
+from diptych_runtime.calibration.verdicts import Verdict, least_of, stronger, verdict
+from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.manifest import Question
-from diptych_runtime.questions import COPY, THING
-from diptych_runtime.verdicts import Verdict, least_of, stronger, verdict
 
 CloserLook = Literal["taken", "not taken"]
 NOT_TAKEN = "a copy is likely at most without a closer look"
@@ -102,7 +102,8 @@ def judge(
     shown = probabilities(questions, held, seen)
     made: dict[str, list[Judgement]] = {}
     for place, (name, one) in enumerate(questions.items()):
-        looks = map(_look, deserving(questions, held, name), seen)
+        worth = deserving(questions, held, name).tolist()
+        looks = [_look(deserved, evidence) for deserved, evidence in zip(worth, seen, strict=True)]
         made[name] = [
             Judgement(float(relevance), float(raw), _verdict(one, relevance, look), look)
             for relevance, raw, look in zip(shown[name], logits[:, place], looks, strict=True)

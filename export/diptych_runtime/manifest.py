@@ -1,4 +1,4 @@
-"""The manifest of a model artifact, and where artifacts are found."""
+"""The manifest of a model artifact."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ import numpy as np
 from pydantic import ConfigDict, TypeAdapter, ValidationError, field_validator
 from pydantic.dataclasses import dataclass
 
+from diptych_runtime.atomic import write_atomic
+from diptych_runtime.calibration.normalization import normalized, shifts_of_pairs
+from diptych_runtime.calibration.questions import MATCH, default_question, lifted
+from diptych_runtime.calibration.thresholds import Negatives, alarm_rate
+from diptych_runtime.calibration.verdicts import Verdict, least_of, verdict
+from diptych_runtime.closer_look.evidence import FEATURES, AfterLook, Evidence, Verification
 from diptych_runtime.errors import ArtifactError
-from diptych_runtime.evidence import FEATURES, AfterLook, Evidence, Verification
-from diptych_runtime.normalization import normalized, shifts_of_pairs
-from diptych_runtime.questions import MATCH, default_question, lifted
-from diptych_runtime.thresholds import Negatives, alarm_rate
-from diptych_runtime.verdicts import Verdict, least_of, verdict
 
 FORMAT = 2
 MANIFEST = "manifest.json"
 PANEL_GRAPH, PAIR_GRAPH, EXPLAIN_GRAPH, CARD = "panel.onnx", "pair.onnx", "explain.onnx", "CARD.md"
-CHECKPOINT = "checkpoint"  # the folder of a released model with the weights to train on from
-MODELS = Path(__file__).parent / "models"
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -197,11 +196,8 @@ class Manifest:
             raise ArtifactError(f"{path} is not valid: {error}; export the artifact again") from None
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Write `manifest.json` into the directory, through a temporary file."""
-        path = Path(directory) / MANIFEST
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(asdict(self), indent=2) + "\n", "utf-8")
-        temporary.replace(path)
+        """Write `manifest.json` into the directory, whole or not at all."""
+        write_atomic(Path(directory) / MANIFEST, (json.dumps(asdict(self), indent=2) + "\n").encode())
 
     def read_checked(self, directory: str | os.PathLike[str], file: str) -> bytes:
         """The bytes of one of the artifact's files, after comparing their sha256 with the manifest's."""
@@ -226,28 +222,3 @@ def digest(data: bytes) -> str:
 def revision_of(digests: Mapping[str, str]) -> str:
     """The revision that the panel and the pair graph make together: 12 hexadecimal digits."""
     return digest(f"{digests[PANEL_GRAPH]} {digests[PAIR_GRAPH]}".encode())[:12]
-
-
-def bundled_models() -> list[str]:
-    """Names of the models that came with the package."""
-    return sorted(path.parent.name for path in MODELS.glob(f"*/{MANIFEST}"))
-
-
-def find_checkpoint(model: str | os.PathLike[str]) -> Path:
-    """Where the weights are of a bundled model (by name), of an artifact that has them, or of a checkpoint itself."""
-    path = MODELS / model if isinstance(model, str) and model in bundled_models() else Path(model)
-    return path / CHECKPOINT if (path / CHECKPOINT).is_dir() else path
-
-
-def find_artifact(model: str | os.PathLike[str]) -> Path:
-    """The directory of a bundled model (by name) or of an artifact (by path); ArtifactError where there is none."""
-    if isinstance(model, str) and model in bundled_models():
-        return MODELS / model
-    path = Path(model)
-    if not path.is_dir():
-        what = "is a file" if path.exists() else "does not exist"
-        known = ", ".join(bundled_models()) or "none"
-        raise ArtifactError(
-            f"{os.fspath(model)!r} is neither a bundled model ({known}) nor a model artifact: as a path it {what}"
-        )
-    return path

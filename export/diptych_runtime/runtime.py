@@ -7,23 +7,32 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Lock
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from diptych_runtime.calibration.questions import answered, default_question
+from diptych_runtime.calibration.verdicts import Verdict
+from diptych_runtime.closer_look.evidence import Verification
 from diptych_runtime.errors import ArtifactError
-from diptych_runtime.evidence import Verification
 from diptych_runtime.kernel import NAME, KernelError, Library, kernel, kernel_mode
-from diptych_runtime.manifest import EXPLAIN_GRAPH, PAIR_GRAPH, PANEL_GRAPH, Manifest, Question, find_artifact
-from diptych_runtime.providers import CPU, GPU, PROVIDERS, gpu_providers, obstacle, took
-from diptych_runtime.questions import answered, default_question
-from diptych_runtime.threads import thread_count
-from diptych_runtime.verdicts import Verdict
+from diptych_runtime.manifest import EXPLAIN_GRAPH, PAIR_GRAPH, PANEL_GRAPH, Manifest, Question
+from diptych_runtime.models import find_artifact
+from diptych_runtime.session import (
+    CPU,
+    GPU,
+    PROVIDERS,
+    gpu_providers,
+    import_onnxruntime,
+    open_session,
+    runs_on_requested,
+    thread_count,
+    why_unavailable,
+)
 
 PANEL_CHUNK, PAIR_CHUNK = 4, 8
 GPU_PANEL_CHUNK, GPU_PAIR_CHUNK = 32, 256
@@ -101,7 +110,7 @@ class Runtime:
         mode = kernel_mode(kernel)
         directory = find_artifact(model)
         manifest = Manifest.load(directory)
-        ort, threads = _onnxruntime(), threads or thread_count()
+        ort, threads = import_onnxruntime(), threads or thread_count()
 
         def opened(*providers: Any, ran_on: str, reason: str, library: Library | None, path: str) -> Runtime:
             return cls(
@@ -113,12 +122,12 @@ class Runtime:
                 attention_path=path,
             )
 
-        hindrance = "it was asked for" if provider == "cpu" else obstacle(provider, ort)
+        hindrance = "it was asked for" if provider == "cpu" else why_unavailable(provider, ort)
         if provider != "cpu" and hindrance is None:
             library, path = _attention(mode, f"it is for the CPU, and this runs on {GPU[provider]}")
             asked = gpu_providers(provider, manifest.precision)
             on_gpu = opened(*asked, ran_on=GPU[provider], reason=f"{provider} found it", library=library, path=path)
-            if took(provider, on_gpu._panel) and took(provider, on_gpu._pair):
+            if runs_on_requested(provider, on_gpu._panel) and runs_on_requested(provider, on_gpu._pair):
                 return on_gpu
             hindrance = "ONNX Runtime could not start it (its log says why; it needs CUDA 13 and cuDNN 9)"
         if provider not in ("auto", "cpu"):
@@ -177,17 +186,17 @@ class Runtime:
 
     def all_logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
         """`pair_logits` of all `questions` float32 (P, Q), by the same look."""
-        tokens_a, tokens_b = self.paired(tokens_a, tokens_b)
+        tokens_a, tokens_b = self.broadcast_pairs(tokens_a, tokens_b)
         logits = np.empty((len(tokens_a), len(self.questions)), np.float32)
 
         def run(rows: slice) -> None:
-            logits[rows] = self.logits_here(tokens_a[rows], tokens_b[rows])
+            logits[rows] = self.logits_on_this_thread(tokens_a[rows], tokens_b[rows])
 
         self._in_chunks(run, len(logits), self.pair_chunk)
         return logits
 
-    def logits_here(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
-        """Logits float32 (P, Q) of all `questions`, of what `paired` gave, on this thread alone."""
+    def logits_on_this_thread(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
+        """Logits float32 (P, Q) of all `questions`, of what `broadcast_pairs` gave, on this thread alone."""
         return self._run_pairs(self._pair, tokens_a, tokens_b)[0].reshape(len(tokens_a), -1)
 
     def attention(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
@@ -198,7 +207,7 @@ class Runtime:
         stays within a panel is missing, so their sum over T is the share that crosses, between 0 and 1.
         Raises ArtifactError where the artifact has no explain graph.
         """
-        tokens_a, tokens_b = self.paired(tokens_a, tokens_b)
+        tokens_a, tokens_b = self.broadcast_pairs(tokens_a, tokens_b)
         if not self.explains:
             raise ArtifactError(
                 f"the model {self.name!r} cannot show its attention: the artifact has no {EXPLAIN_GRAPH}; export its "
@@ -252,7 +261,7 @@ class Runtime:
         """By how much float32 (count,) each of `count` pictures lowers the logits (P,) of its pairs int64 (P, 2)."""
         return self.asked.shifts(pairs, logits, count)
 
-    def paired(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def broadcast_pairs(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Both sides in float16 with as many rows; one row stands for the other's many, without a copy.
 
         Raises ValueError where they do not fit.
@@ -298,7 +307,7 @@ class Runtime:
     def _run_pairs(self, session: Any, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The one output of a graph for pairs, chunk by chunk, and which of them it was given in the other order."""
         kind = np.float16 if session.get_inputs()[0].type == "tensor(float16)" else np.float32
-        first, second, swapped = _canonical(tokens_a, tokens_b, kind)
+        first, second, swapped = _canonical_order(tokens_a, tokens_b, kind)
         outputs = []
         for start in range(0, len(first), self.pair_chunk):
             rows = slice(start, start + self.pair_chunk)
@@ -331,7 +340,7 @@ class _Later:
             return self._opened
 
 
-def _canonical(
+def _canonical_order(
     tokens_a: np.ndarray, tokens_b: np.ndarray, kind: type[np.floating]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Both sides of each pair as `kind`, in the order of their bits, so that the order they were given in leaves no
@@ -343,17 +352,6 @@ def _canonical(
     one, other = tokens_a.astype(kind), tokens_b.astype(kind)
     one[swapped], other[swapped] = tokens_b[swapped], tokens_a[swapped]
     return one, other, swapped
-
-
-def _onnxruntime() -> ModuleType:
-    try:
-        import onnxruntime
-    except ImportError:
-        raise ArtifactError(
-            "ONNX Runtime is not installed; install it with `pip install 'diptych[cpu]'`, "
-            "or `pip install 'diptych[gpu]'` for an NVIDIA GPU (one of them, never both)"
-        ) from None
-    return onnxruntime
 
 
 def _attention(mode: str, obstacle: str | None) -> tuple[Library | None, str]:
@@ -369,23 +367,3 @@ def _attention(mode: str, obstacle: str | None) -> tuple[Library | None, str]:
     if mode == "require":
         raise ArtifactError(f"the kernel is required but cannot be used: {obstacle}")
     return None, f"function body: no kernel, {obstacle}"
-
-
-def open_session(
-    graph: bytes, providers: Sequence[Any] = (CPU,), *, threads: int = 1, library: Library | None = None
-) -> Any:
-    """An ONNX Runtime session of a graph; the library is registered where the graph has a node for it.
-
-    Of a model there is one thread a chunk and as many chunks at a time as there are workers: as fast for one request as
-    all threads on each operator, and faster for several. Raises ArtifactError.
-    """
-    ort = _onnxruntime()
-    options = ort.SessionOptions()
-    if library is not None and NAME.encode() in graph:
-        options.register_custom_ops_library(str(library.path))
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    options.log_severity_level = 3
-    try:
-        return ort.InferenceSession(graph, options, providers=list(providers))
-    except Exception as error:  # ONNX Runtime's exceptions have no common base but this
-        raise ArtifactError(f"ONNX Runtime {ort.__version__} cannot open the artifact's graph: {error}") from None

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,10 @@ def save_checkpoint(network: PairNetwork, directory: str | Path, metadata: dict[
     files = checkpoint_files(network, metadata)
     for name, data in files.items():
         written = folder / f"{name}.new"
-        written.write_bytes(data)
+        with written.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
         written.replace(folder / name)
     return hashlib.sha256(files[WEIGHTS]).hexdigest()
 

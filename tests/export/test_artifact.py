@@ -13,19 +13,13 @@ from diptych_export.folding import frozen
 from diptych_export.graphs import Graphs
 from diptych_model import load_checkpoint, save_checkpoint
 from diptych_model.checkpoint import read_description
+from diptych_runtime.calibration.questions import lifted
 from diptych_runtime.errors import ArtifactError
-from diptych_runtime.manifest import (
-    CARD,
-    CHECKPOINT,
-    MODELS,
-    Manifest,
-    Question,
-    bundled_models,
-    digest,
-    find_checkpoint,
-)
-from diptych_runtime.questions import lifted
+from diptych_runtime.manifest import CARD, Manifest, Question, digest
+from diptych_runtime.models import CHECKPOINT, MODELS, bundled_models, find_checkpoint
 from diptych_runtime.runtime import Runtime
+
+FEW = 16  # pairs that are ranked: what the gate lets through is `test_parity`'s matter
 
 
 def test_an_artifact_carries_graphs_digests_sizes_calibration_and_parity(artifact):
@@ -38,6 +32,7 @@ def test_an_artifact_carries_graphs_digests_sizes_calibration_and_parity(artifac
     assert asdict(manifest.questions["match"]) == question
     assert manifest.metrics == {"note": "random weights"}
     assert manifest.parity["largest"] <= manifest.parity["tolerance"] == 1e-5
+    assert {difference["pairs"] for difference in manifest.parity["differences"]} == {0, 10_000}
 
 
 def test_the_same_network_exported_in_the_middle_of_training_has_the_same_revision_and_stays_as_it_was(
@@ -57,7 +52,7 @@ def test_graphs_that_differ_from_torch_are_refused_and_nothing_is_written(tiny_n
     (tensor,) = [t for t in written_graphs.pair.graph.initializer if t.name.endswith("head.2.bias")]
     tensor.raw_data = (np.frombuffer(tensor.raw_data, np.float32) + np.float32(1e-3)).tobytes()
     with pytest.raises(ArtifactError, match=r"do not compute what torch computes: logits by .* nothing was written"):
-        export_artifact(tiny_network, tmp_path / "out")
+        export_artifact(tiny_network, tmp_path / "out", pairs=FEW)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -68,7 +63,7 @@ def test_a_refused_export_leaves_the_artifact_that_was_there(artifact, tiny_netw
         changed = frozen(tiny_network)
         changed.get_parameter("pair.head.2.bias").add_(1)
     with pytest.raises(ArtifactError, match="nothing was written"):
-        export_artifact(changed, other)
+        export_artifact(changed, other, pairs=FEW)
     assert {path.name: path.read_bytes() for path in other.iterdir()} == before
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -89,7 +84,7 @@ def test_a_network_without_attention_across_the_seam_gives_an_artifact_without_a
     tiny_network, written_graphs, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(module, "export_graphs", lambda network, opset: written_graphs._replace(explain=None))
-    manifest = export_artifact(tiny_network, tmp_path / "out")
+    manifest = export_artifact(tiny_network, tmp_path / "out", pairs=FEW)
     assert set(manifest.digests) == {"panel.onnx", "pair.onnx"}
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"panel.onnx", "pair.onnx", "manifest.json"}
     assert "explain" not in {difference["graph"] for difference in manifest.parity["differences"]}

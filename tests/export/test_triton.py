@@ -16,7 +16,8 @@ from diptych_export.graphs import Graphs
 from diptych_export.precision import in_precision
 from diptych_export.triton import write_repository
 from diptych_runtime.errors import ArtifactError
-from diptych_runtime.manifest import PAIR_GRAPH, PANEL_GRAPH, Manifest, digest, find_artifact
+from diptych_runtime.manifest import PAIR_GRAPH, PANEL_GRAPH, Manifest, digest
+from diptych_runtime.models import find_artifact
 from diptych_runtime.runtime import Runtime
 
 

@@ -1,12 +1,16 @@
 import pytest
+import torch
 from networks import small_network
 
-from diptych_export.graphs import export_graphs
-from diptych_export.parity import compare
+from diptych_export.folding import folded
+from diptych_export.graphs import OPSET, PairModule, _export, export_graphs
+from diptych_export.parity import compare, drawn_pixels
 from diptych_model import Msac, PairNetwork, Scale
 from diptych_model.mixers import MIXERS
 from diptych_runtime.errors import ArtifactError
+from diptych_runtime.session import open_session
 
+TOKENS = ("tokens_a", "tokens_b")
 VARIANTS = {
     "the paper's form": {"segment": "added", "bias": "concatenated"},
     "segments as channels": {"segment": "concatenated", "bias": "none"},
@@ -27,6 +31,21 @@ def assert_passes_the_gate(made: PairNetwork) -> None:
     assert shown == ({"attention"} if made.attentive else set())
 
 
+@pytest.mark.parametrize("kind", MIXERS)
+def test_the_pair_graph_of_every_mixer_computes_what_torch_computes(kind):
+    made = small_network(mixer=MIXERS[kind](), segment="relative").eval()
+    with torch.no_grad():
+        tokens, _ = made.encode(torch.from_numpy(drawn_pixels(4, 24, seed=1)).permute(0, 3, 1, 2) / 255)
+        wanted = made.relate(tokens[:3], tokens[1:])
+    # This graph alone, for the others take three times as long.
+    graph = _export(PairModule(folded(made)), dict(zip(TOKENS, tokens.split(2), strict=True)), ["logits"], OPSET)
+    session = open_session(graph.SerializeToString())
+    got = session.run(None, dict(zip(TOKENS, (tokens[:3].numpy(), tokens[1:].numpy()), strict=True)))[0]
+    torch.testing.assert_close(torch.from_numpy(got), wanted, rtol=1e-5, atol=1e-5)
+    assert wanted.std() > 1e-3
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MIXERS)
 def test_every_mixer_passes_the_gate_with_a_dynamic_batch(kind):
     assert_passes_the_gate(small_network(mixer=MIXERS[kind](), segment="relative"))

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from diptych_runtime.evidence import FEATURES, AfterLook, Evidence, Verification
+from diptych_runtime.calibration.verdicts import VERDICTS
+from diptych_runtime.closer_look.evidence import FEATURES, AfterLook, Evidence, Verification
 from diptych_runtime.judgement import deserving, judge, probabilities
-from diptych_runtime.manifest import Manifest, Question, bundled_models, find_artifact
-from diptych_runtime.verdicts import VERDICTS
+from diptych_runtime.manifest import Manifest, Question
+from diptych_runtime.models import bundled_models, find_artifact
 
 PAIRS = 2003
 LOOK = Verification(0.9, dict.fromkeys(FEATURES, 0.0) | {"odds": 4.0}, {"0.01": 0.6, "0.001": 0.97})

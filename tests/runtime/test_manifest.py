@@ -1,12 +1,11 @@
 import json
 import shutil
-from dataclasses import FrozenInstanceError, asdict, replace
+from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from diptych_runtime import manifest as module
 from diptych_runtime.errors import ArtifactError
-from diptych_runtime.manifest import MANIFEST, Manifest, Question, bundled_models, find_artifact, revision_of
+from diptych_runtime.manifest import MANIFEST, Manifest, Question, revision_of
 
 
 @pytest.fixture
@@ -125,28 +124,3 @@ def test_the_revision_follows_from_the_graphs_and_from_nothing_else(artifact):
     # No stored number depends on what can be explained.
     assert revision_of({**manifest.digests, "explain.onnx": "0" * 64}) == manifest.revision
     assert replace(manifest, questions={"match": Question(2.0, 1.0)}).revision == manifest.revision
-
-
-def test_bundled_models_are_found_by_name_and_artifacts_by_path(artifact, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "MODELS", tmp_path)
-    assert bundled_models() == []
-    shutil.copytree(artifact, tmp_path / "pocket")
-    (tmp_path / "unfinished").mkdir()
-    assert bundled_models() == ["pocket"]
-    assert find_artifact("pocket") == tmp_path / "pocket"
-    assert find_artifact(artifact) == artifact
-    with pytest.raises(ArtifactError, match=r"'poket' is neither a bundled model \(pocket\) .* does not exist"):
-        find_artifact("poket")
-    with pytest.raises(ArtifactError, match="it is a file"):
-        find_artifact(artifact / MANIFEST)
-
-
-def test_every_bundled_model_is_whole():
-    assert "photo" in bundled_models()
-    for name in bundled_models():
-        manifest = Manifest.load(find_artifact(name))
-        assert manifest.name == name
-        for file in manifest.digests:
-            assert manifest.read_checked(find_artifact(name), file)
-        assert (find_artifact(name) / "CARD.md").read_text()
-        assert asdict(manifest)["parity"]["largest"] <= 1e-5

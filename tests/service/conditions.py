@@ -6,7 +6,7 @@ import random
 import sqlite3
 from typing import Any
 
-from diptych.store.filters import compiled
+from diptych.store.filters import to_sql
 
 MISSING = object()
 KINDS = {bool: "bool", int: "number", float: "number", str: "text", type(None): "null"}
@@ -91,5 +91,5 @@ def _operand(rng: random.Random, name: str) -> Any:
 
 
 def selected(connection: sqlite3.Connection, condition: dict[str, Any]) -> set[int]:
-    text, values = compiled(condition)
+    text, values = to_sql(condition)
     return {row for (row,) in connection.execute(f"SELECT row FROM pictures WHERE {text}", values)}

@@ -28,7 +28,7 @@ from schemathesis.transport.serialization import contains_binary
 from diptych import Scorer
 from diptych.bench.load import running
 from diptych.collection.registry import Collections
-from diptych.http.middleware.auth import new_key, written
+from diptych.http.middleware.auth import key_line, new_key
 
 NAMES = ("default", "shoes")  # collections that stay
 STORED = "DIPTYCH_CONTRACT_STORED"  # ids of pictures that stay, for the hooks
@@ -124,13 +124,13 @@ def contract(folder: Path, model: str, *, minutes: float, closed: bool, seed: in
     with Collections.open(root, scorer) as collections:
         for name in NAMES:
             collections.create(name)
-            with collections.using(name) as collection:
+            with collections.borrow(name) as collection:
                 ids = [
                     collection.add(drawn(colour), metadata={"colour": colour}, keep_bytes=True).id
                     for colour in range(5)
                 ]
     secret, key = new_key("contract", "admin")
-    serving = {**os.environ, **({"DIPTYCH_KEYS": written(key)} if closed else {})}
+    serving = {**os.environ, **({"DIPTYCH_KEYS": key_line(key)} if closed else {})}
     asking = {**os.environ, "SCHEMATHESIS_HOOKS": str(Path(__file__).resolve()), STORED: json.dumps(ids)}
     options = ["--header", f"Authorization: Bearer {secret}"] if closed else []
     with running(root, model, 1, option="--collections", environment=serving) as (port, _):

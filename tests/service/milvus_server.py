@@ -42,7 +42,7 @@ server.config.update(proxy_port=int(sys.argv[1]), data_dir=sys.argv[2])
 server.start()
 server.server_proc.wait()
 """
-_PATIENCE = 240.0
+_WAIT_SECONDS = 240.0
 
 # For `params`: the names of fixtures, with what selects and skips them.
 SERVERS = [
@@ -88,7 +88,7 @@ class MilvusServer:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=log, env=environment, start_new_session=True, cwd=self.folder.parent
             )
-        end = time.monotonic() + _PATIENCE
+        end = time.monotonic() + _WAIT_SECONDS
         while True:
             assert self.process.poll() is None, (self.folder.parent / "milvus.log").read_text(errors="replace")
             try:

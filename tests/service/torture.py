@@ -15,19 +15,23 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from torture_account import Child, Tally, Torture
-from torture_work import EVERYTHING, NOBODY, copies, draw
+from torture_account import WARM, Child, Tally, Torture
+from torture_work import EVERYTHING, NOBODY, copies, draw, give_back, id_of
 
 from diptych import Collection, Scorer
 from diptych.store.index.cache import CACHE, MANIFEST
 from diptych.store.index.layout import KINDS, Kind
+from diptych.store.sqlite.backend import SqliteBackend
+from diptych.store.sqlite.backup import backup
+from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE
 from diptych_runtime.errors import DiptychError
-from diptych_runtime.manifest import find_artifact
+from diptych_runtime.models import find_artifact
 
 MIXED = {"add": 8, "remove": 3, "save": 1, "search": 1}
 CANNOT = 3  # the exit code where a fault cannot be made
@@ -57,6 +61,39 @@ def kill_backups(torture: Torture) -> None:
     for copy in sorted(copies(torture.directory).glob("*")):
         torture.reckon_copy(copy)
     shutil.rmtree(copies(torture.directory), ignore_errors=True)
+
+
+def kill_restores(torture: Torture) -> None:
+    """kill -9 while a backup takes the place of a newer state: the collection is wholly the one or the other."""
+    torture.fill()
+    older, copied = list(torture.held), copies(torture.directory) / "copy"
+    with Store.open(torture.directory) as store:
+        backup(store, copied)
+    with torture.child(torture.job({"add": 3, "remove": 2})) as child:
+        child.hear_until("open")
+        child.hear_for(torture.random.uniform(0.05, 0.2))
+    torture.reckon()
+    torture.tally.cycles -= 1  # the restore is what counts
+    words, theirs = WARM.Pipe(duplex=False)
+    process = WARM.Process(target=give_back, args=(copied, torture.directory, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    if torture.random.random() < 0.9:
+        words.recv()  # it has begun
+    time.sleep(torture.random.uniform(0, 0.06))
+    process.kill()
+    done = False
+    with contextlib.suppress(EOFError):
+        while True:
+            done = words.recv() == "done"
+    process.join()
+    torture.tally.acknowledged += done
+    with SqliteBackend.open(torture.directory) as store:
+        ids = set(store.ids())
+    if done or ids == set(map(id_of, older)):
+        torture.held = older
+    torture.reckon()
+    shutil.rmtree(copies(torture.directory))
 
 
 def kill_repairs(torture: Torture) -> None:
@@ -277,6 +314,7 @@ FAULTS: dict[str, tuple[str, Callable[[Torture], None]]] = {
     "kill-saves": ("kill -9 while saving the index", kill({"add": 1, "remove": 1, "save": 4})),
     "kill-rebuilds": ("kill -9 while rebuilding", kill({"add": 2, "remove": 1, "rebuild": 2}, 0.5)),
     "kill-backups": ("kill -9 while backing up", kill_backups),
+    "kill-restores": ("kill -9 while restoring a backup", kill_restores),
     "kill-repairs": ("kill -9 while repairing the index", kill_repairs),
     "half-written": ("kill -9, then a file cut short or with a torn end", half_written),
     "full-disk": ("a disk that is full for a while", full_disk),

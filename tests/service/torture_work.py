@@ -25,7 +25,7 @@ import diptych.store.sqlite.database
 from diptych import Collection, Scorer
 from diptych.errors import StoreError
 from diptych.pictures.content import picture_id
-from diptych.store.sqlite.backup import backup
+from diptych.store.sqlite.backup import backup, restore
 from diptych_runtime.errors import DiptychError
 
 EVERYTHING = 1_000_000
@@ -156,6 +156,14 @@ class Worker:
         """Say what a search finds that asks for everything."""
         result = self.collection.search(draw(0), top=EVERYTHING, candidates=8)
         self.out.send(("served", [match.id for match in result.matches]))
+
+
+def give_back(copied: Path, directory: Path, out: Connection) -> None:
+    """Restore a backup as `index restore --replace` does, told before and after."""
+    with diptych.store.sqlite.backend.SqliteBackend.open(copied, read_only=True) as copy:
+        out.send("begin")
+        restore(copy, directory, replace=True)
+        out.send("done")
 
 
 def copies(directory: Path) -> Path:

@@ -27,7 +27,7 @@ def test_a_resolved_recipe_reads_back_as_itself() -> None:
 def test_stages_end_where_the_next_begins() -> None:
     stages = [{"pixels": 64, "steps": 3}, {"pixels": 128, "steps": 5}]
     recipe = recipe_from({"stages": stages, "tasks": [{"kind": "copy"}]})
-    assert [(stage.pixels, end) for stage, end in recipe.spans()] == [(64, 3), (128, 8)]
+    assert [(stage.pixels, end) for stage, end in recipe.stage_ends()] == [(64, 3), (128, 8)]
     assert recipe.steps == 8
 
 

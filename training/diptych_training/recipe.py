@@ -12,10 +12,11 @@ from typing import Any
 from diptych_model.checkpoint import read_description
 from diptych_model.config import PairConfig
 from diptych_model.settings import known_settings
-from diptych_runtime.manifest import bundled_models, find_checkpoint
+from diptych_runtime.models import bundled_models, find_checkpoint
 from diptych_training.errors import DataError
 from diptych_training.tasks import TASKS, Task, task_from
 
+TEACHERS = ("pair", "matches")
 IMAGENET = "imagenet"  # what a recipe may start from: weights that have seen it
 
 
@@ -26,7 +27,8 @@ class Stage:
     Every task draws `fill` times its queries; every query is paired with its match and with `negatives` others, the
     nearest by embedding but for `easy` random ones. Without `relate` the panel part learns alone, by the contrast of
     its embedding: far cheaper, and it gives attention something to find. With `frozen` the stem stays as it is, which
-    saves two thirds of what it costs.
+    saves two thirds of what it costs. With `only` one question learns, and of the network what is that question's alone
+    (`question_weights`): the other question's answers stay nearly as they are.
     """
 
     pixels: int
@@ -36,6 +38,7 @@ class Stage:
     easy: int = 2
     relate: bool = True
     frozen: bool = False
+    only: str = ""
 
     def __post_init__(self) -> None:
         if min(self.pixels, self.steps, self.fill) <= 0 or not 0 <= self.easy <= self.negatives or self.negatives < 1:
@@ -51,10 +54,11 @@ class Learning:
 
     `average` is the decay of the running average of the weights, `temperature` divides the cosines of the embedding,
     `threshold` weighs the log-loss of pairs beside their listwise contrast, `level` the contrast of matches with the
-    pairs of all queries, `entropy` how evenly embeddings are to lie, `distil` the divergence of the embedding from the
-    pair scorer, `link` the contrast of tokens of which it is known that they show the same place, `retain` the
-    divergence from how alike photos were to the encoder before it was fine-tuned. `chunk` pairs are related at a time
-    (memory and speed, not result); 0 leaves it to the device.
+    pairs of all queries, `entropy` how evenly embeddings are to lie, `distil` the divergence of the embedding from its
+    `teacher`, which is the *pair* scorer or what the best *matches* of the tokens say (late interaction), `link` the
+    contrast of tokens of which it is known that they show the same place, `retain` the divergence from how alike photos
+    were to the encoder before it was fine-tuned. `chunk` pairs are related at a time (memory and speed, not result); 0
+    leaves it to the device.
     """
 
     rate: float = 1.5e-3
@@ -67,6 +71,7 @@ class Learning:
     level: float = 0.0
     entropy: float = 0.0
     distil: float = 0.5
+    teacher: str = "pair"
     link: float = 0.0
     retain: float = 0.0
     chunk: int = 0
@@ -78,6 +83,8 @@ class Learning:
                 "learning needs rate, temperature and clip above 0, warmup of 1 at least and average in [0, 1), "
                 f"got {self}"
             )
+        if self.teacher not in TEACHERS:
+            raise ValueError(f"learning.teacher must be one of {', '.join(TEACHERS)}, got {self.teacher!r}")
 
 
 @dataclass(frozen=True)
@@ -109,8 +116,18 @@ class Recipe:
                     f"a stage's panels must be of {self.network.pixels} pixels, the network's, or a smaller multiple "
                     f"of {divisor}; got {stage.pixels}"
                 )
+            if stage.only and (stage.only not in self.network.questions or self.network.parts == 1):
+                raise ValueError(
+                    f"a stage's only must be one of the network's questions, {', '.join(self.network.questions)}, each "
+                    f"with its part of the embedding (parts = {len(self.network.questions)}); got {stage.only!r} and "
+                    f"parts = {self.network.parts}"
+                )
         if self.network.seam == "pixels":
             raise ValueError("a run encodes each picture once, and with seam = 'pixels' it cannot: use seam = 'tokens'")
+        if self.learning.teacher == "matches" and self.network.relation == "siamese":
+            raise ValueError(
+                "the siamese twin has no tokens to match: learning.teacher = 'matches' needs another relation"
+            )
         if self.learning.link and self.network.relation == "siamese":
             raise ValueError("learning.link is about tokens, and the siamese twin has none: set link = 0")
         counts = (self.validate_every, self.checkpoint_every, self.mine_every, self.threads)
@@ -134,7 +151,7 @@ class Recipe:
         """Steps of all stages together."""
         return sum(stage.steps for stage in self.stages)
 
-    def spans(self) -> list[tuple[Stage, int]]:
+    def stage_ends(self) -> list[tuple[Stage, int]]:
         """Return each stage with the step at which it ends."""
         ends = accumulate(stage.steps for stage in self.stages)
         return list(zip(self.stages, ends, strict=True))

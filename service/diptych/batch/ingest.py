@@ -14,28 +14,28 @@ from pathlib import Path
 import numpy as np
 
 from diptych.batch.parts.manifest import NAMES, Step, write_part
-from diptych.batch.parts.picture_names import Names, describe, names_between
-from diptych.batch.workers.shared_folder import Crew, Exchange
-from diptych.batch.workers.tasks import Means, scorer_of, unseen
+from diptych.batch.parts.picture_names import PictureNames, describe, names_between
+from diptych.batch.workers.shared_folder import SharedParts, WorkerPool
+from diptych.batch.workers.tasks import WorkerConfig, load_scorer, unseen
 from diptych.collection.collection import Collection, Refusal
 from diptych.collection.ingest import (
     BATCH_BYTES,
     Added,
-    Arrival,
+    AlreadyStored,
     Encoded,
-    Known,
+    Incoming,
     batches,
-    check_name,
     features,
-    full_path,
-    receive,
+    read_new,
 )
 from diptych.errors import BatchError
 from diptych.pictures.content import Content, picture_id, read_bytes
 from diptych.pictures.file_info import Picture, picture_of, read_file
+from diptych.pictures.walk import check_name, full_path
 from diptych.scoring.scorer import Scorer
-from diptych.scoring.threads import each
-from diptych_runtime.atomic import write_durably
+from diptych.scoring.threads import map_pictures
+from diptych.store.sqlite.backend import SqliteBackend
+from diptych_runtime.atomic import write_atomic
 from diptych_runtime.errors import PictureError
 
 ORDER, KNOWN = "order.json", "known.ids"
@@ -48,11 +48,11 @@ class Found:
     """A picture file: what is known of it without decoding, and its content as a collection takes it in."""
 
     picture: Picture
-    content: Content | Encoded | Known
+    content: Content | Encoded | AlreadyStored
 
 
 @dataclass(frozen=True)
-class _Order:
+class _JobSpec:
     """What a job is: so many files, `size` in a part, with a model of this revision."""
 
     model: str
@@ -64,7 +64,7 @@ class _Order:
         return Step("files", self.count, self.size)
 
     @classmethod
-    def load(cls, job: Path) -> _Order:
+    def load(cls, job: Path) -> _JobSpec:
         """Raises BatchError where it is not to be seen."""
         try:
             return cls(**json.loads((job / ORDER).read_bytes()))
@@ -90,7 +90,9 @@ class _Held:
         return {id for id, there in zip(ids, first < stop, strict=True) if there}
 
 
-def embedded(collection: Collection, paths: Iterable[str], crew: Crew | None) -> Iterator[dict[str, Found | None]]:
+def embedded(
+    collection: Collection, paths: Iterable[str], crew: WorkerPool | None
+) -> Iterator[dict[str, Found | None]]:
     """Part by part, what workers found in picture files, None where they could read nothing.
 
     Without a crew, what workers of an earlier run left, and None for the rest; if they left nothing of these files it
@@ -98,7 +100,7 @@ def embedded(collection: Collection, paths: Iterable[str], crew: Crew | None) ->
     are not computed. Stop at any time: what an earlier run's workers left of these files comes first, if the files have
     the size and the time that they had; the rest in the order of `paths`. Raises BatchError.
     """
-    exchange = Exchange.of(collection, _NAME)
+    exchange = SharedParts.of(collection, _NAME)
     left = dict.fromkeys(paths)
     asked = len(left)
     with exchange.explained():
@@ -121,15 +123,24 @@ def embedded(collection: Collection, paths: Iterable[str], crew: Crew | None) ->
             exchange.clear()
 
 
-def add_files(
-    collection: Collection, paths: Iterable[Path], crew: Crew | None, *, on_error: Refusal, keep_bytes: bool = False
+def add_with_workers(
+    collection: Collection,
+    paths: Iterable[Path],
+    crew: WorkerPool | None,
+    *,
+    on_error: Refusal,
+    keep_bytes: bool = False,
+    dry_run: bool = False,
 ) -> Iterator[Added]:
     """`Collection.add_files` with a crew: what is yielded is on the disk, and running it again takes up the rest.
 
-    What no worker has read is looked at by this process, which refuses it with the reason or adds it.
+    Features that workers of a killed run left are taken without a crew too. A dry run, and a collection on Milvus, to
+    which every machine writes, have no workers. Files that no worker could read are read by this process, which refuses
+    them with the reason or adds them.
     """
-    if crew is None and not Exchange.of(collection, _NAME).jobs():
-        yield from collection.add_files(paths, on_error=on_error, keep_bytes=keep_bytes)
+    shared = isinstance(collection.backend, SqliteBackend) and not dry_run
+    if not shared or (crew is None and not SharedParts.of(collection, _NAME).jobs()):
+        yield from collection.add_files(paths, on_error=on_error, keep_bytes=keep_bytes, dry_run=dry_run)
         return
     if keep_bytes:
         collection.backend.check_keeping()
@@ -138,7 +149,7 @@ def add_files(
         named.setdefault(str(path.absolute()), []).append(path)  # links are left
     unread: list[Path] = []
     for part in embedded(collection, named, crew):
-        arrivals: list[Arrival] = []
+        arrivals: list[Incoming] = []
         held = 0
         for path, found in part.items():
             if found is not None and keep_bytes:
@@ -146,7 +157,7 @@ def add_files(
             if found is None:
                 unread += named[path]
                 continue
-            arrivals += [Arrival(found.content, full_path(path), {})] * len(named[path])
+            arrivals += [Incoming(found.content, full_path(path), {})] * len(named[path])
             if held > BATCH_BYTES:
                 yield from collection.commit(arrivals)
                 arrivals, held = [], 0
@@ -160,15 +171,15 @@ def add_files(
         crew.say_blind(blind)
 
 
-def embed(number: int, *, folder: str, means: Means) -> None:
+def embed(number: int, *, folder: str, means: WorkerConfig) -> None:
     """Look at the files of a part and leave what was found."""
     job = Path(folder)
-    order = _Order.load(job)
-    scorer = scorer_of(means, order.model)
+    order = _JobSpec.load(job)
+    scorer = load_scorer(means, order.model)
     results: dict[str, Found | None] = {}
     made: dict[str, Encoded] = {}
     for batch in batches(map(Path, names_between(job / NAMES, *order.step.bounds(number)))):
-        looked = each(partial(_look, scorer=scorer, held=_Held.of(job)), batch, scorer.runtime.threads)
+        looked = map_pictures(partial(_look, scorer=scorer, held=_Held.of(job)), batch, scorer.runtime.threads)
         fresh: dict[str, Content] = {}
         for found in looked:
             if isinstance(found, Found) and isinstance(found.content, Content) and found.content.id not in made:
@@ -186,26 +197,26 @@ def embed(number: int, *, folder: str, means: Means) -> None:
 def _look(path: Path, scorer: Scorer, held: _Held) -> Found:
     check_name(str(path))
     status, data = read_file(path, scorer.limits)
-    content = receive(data, held, scorer, name=str(path), keep=False)
+    content = read_new(data, held, scorer, name=str(path), keep=False)
     return Found(picture_of(content.id, path, status, data), content)
 
 
-def _begin(job: Path, paths: list[str], collection: Collection) -> _Order:
-    order = _Order(collection.scorer.runtime.revision, len(paths), _SIZE)
-    with closing(Names(job / NAMES)) as names:
+def _begin(job: Path, paths: list[str], collection: Collection) -> _JobSpec:
+    order = _JobSpec(collection.scorer.runtime.revision, len(paths), _SIZE)
+    with closing(PictureNames(job / NAMES)) as names:
         for path in paths:
             names.place(path)
         names.finish()
     ids = [bytes.fromhex(id) for id in collection.store.ids()]
-    write_durably(job / KNOWN, np.sort(np.array(ids, "S16")).tobytes())
-    write_durably(job / ORDER, json.dumps(asdict(order)).encode())
+    write_atomic(job / KNOWN, np.sort(np.array(ids, "S16")).tobytes())
+    write_atomic(job / ORDER, json.dumps(asdict(order)).encode())
     return order
 
 
 def _left_in(job: Path, model: str) -> Iterator[dict[str, Found | None]]:
     """The parts of a job that was not done; those of another model, and damaged ones, are of no use."""
     try:
-        if _Order.load(job).model != model:
+        if _JobSpec.load(job).model != model:
             return
     except (BatchError, ValueError, TypeError):
         return  # it had not begun yet
@@ -219,7 +230,7 @@ def _left_in(job: Path, model: str) -> Iterator[dict[str, Found | None]]:
 
 def _holds(found: Found | None) -> bool:
     """Whether what a worker found some time ago still is so. What was known then may have been removed since."""
-    if found is None or isinstance(found.content, Known):
+    if found is None or isinstance(found.content, AlreadyStored):
         return False
     try:
         status = Path(found.picture.path).stat()
@@ -272,7 +283,7 @@ def _load(path: Path) -> dict[str, Found | None]:
             found[line["path"]] = None
             if "picture" in line:
                 picture = Picture(**line["picture"])
-                content: Encoded | Known = Known(picture.id, None)
+                content: Encoded | AlreadyStored = AlreadyStored(picture.id, None)
                 if "row" in line:
                     both = embeddings[line["row"]].tobytes(), tokens[line["row"]].tobytes()
                     content = Encoded(line["sha256"], line["media_type"], picture.width, picture.height, *both)

@@ -12,15 +12,15 @@ import numpy as np
 
 from diptych.batch.parts.assemble import Outcome, assemble, assembled
 from diptych.batch.parts.disk import check_room, explained, size
-from diptych.batch.parts.folder import Bar, Order, folder_of, opened, remove
+from diptych.batch.parts.folder import Bar, JobSpec, folder_of, opened, remove
 from diptych.batch.parts.manifest import NAMES, Manifest, Step
 from diptych.batch.parts.picture_names import describe
 from diptych.batch.tables.read import SIDES, schema_of
-from diptych.batch.workers.executor import Engine
-from diptych.batch.workers.retries import Attempts, Say
-from diptych.batch.workers.tasks import Means, PartWork, encode, score
+from diptych.batch.workers.executor import Executor
+from diptych.batch.workers.retries import RetryQueue, Say
+from diptych.batch.workers.tasks import PartWork, WorkerConfig, encode, score
 from diptych.errors import BatchError
-from diptych_runtime.questions import THING
+from diptych_runtime.calibration.questions import THING
 
 _TOLD = 2**30  # bytes of disk that are announced
 _ROW = 48  # bytes that the results add to a row of the output, about
@@ -46,13 +46,13 @@ class Job:
     table: Path
     output: Path
     format: str
-    means: Means = field(default_factory=Means)
+    means: WorkerConfig = field(default_factory=WorkerConfig)
     sides: tuple[str, str] = SIDES
     question: str = THING
     bar: Bar = lambda unit, count, done: nullcontext(lambda count: None)
     say: Say = lambda text: None
 
-    def run(self, engine: AbstractContextManager[Engine], *, resume: bool = False, force: bool = False) -> Report:
+    def run(self, engine: AbstractContextManager[Executor], *, resume: bool = False, force: bool = False) -> Report:
         """Score the table, or with `resume` what a stopped run left of it; then the folder of parts goes.
 
         Raises BatchError if the output is there already and `force` is not given, if the disk does not suffice, if
@@ -64,7 +64,7 @@ class Job:
         if self.output.exists() and not force:
             raise BatchError(f"{self.output} exists already; name another file, or replace it with --force")
         began = perf_counter()
-        order = Order.of(self.table, self.means.model, self.sides, self.question)
+        order = JobSpec.of(self.table, self.means.model, self.sides, self.question)
         schema = schema_of(str(self.table), self.sides) if self.format == "parquet" else None
         with (
             opened(order, self.output, resume=resume, force=force, bar=self.bar) as manifest,
@@ -82,7 +82,7 @@ class Job:
             seconds["writing"] = perf_counter() - began
         return Report(outcome, scored, encoded, seconds)
 
-    def _do(self, workers: Engine, step: Step, function: PartWork) -> tuple[int, float]:
+    def _do(self, workers: Executor, step: Step, function: PartWork) -> tuple[int, float]:
         """Do the parts of a step that are not done: how many items they had, and the seconds it took."""
         folder, began = folder_of(self.output).absolute(), perf_counter()
         there = step.done(folder)
@@ -91,7 +91,7 @@ class Job:
             self.say(f"{step.items(there):,} of {step.count:,} {step.name} are done")
         count = 0
         if left:
-            attempts = Attempts(left, partial(self._rows, step), self.say)
+            attempts = RetryQueue(left, partial(self._rows, step), self.say)
             with self.bar(step.name[:-1], step.count, step.items(there)) as tick:
                 for number in workers.run(partial(function, folder=str(folder), means=self.means), attempts):
                     done = step.items({number})

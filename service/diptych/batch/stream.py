@@ -15,7 +15,7 @@ from diptych.batch.tables.read import SIDES, columns_of, kind_of, open_table, sc
 from diptych.batch.tables.scores import Scores
 from diptych.batch.tables.write import make_writer
 from diptych.batch.workers.encoder import Encoder, pair_errors, score_pairs
-from diptych.pictures.sources import Fetch, refused
+from diptych.pictures.sources import Fetch, refuse_url
 from diptych.scoring.scorer import Scorer
 
 CHUNK = 256
@@ -71,7 +71,7 @@ def score_stream(
     format: str,
     tick: Tick,
     *,
-    fetch: Fetch = refused,
+    fetch: Fetch = refuse_url,
     sides: tuple[str, str] = SIDES,
 ) -> tuple[int, int]:
     """Score a table and write each chunk as soon as it is done; how many pairs there were and how many had errors."""

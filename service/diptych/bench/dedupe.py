@@ -22,11 +22,12 @@ from diptych.bench import hashes
 from diptych.bench.dedupe_truth import figures
 from diptych.bench.model import processor
 from diptych.console import table
-from diptych.dedupe.pair_cache import LEDGER, Ledger
+from diptych.dedupe.pair_cache import LEDGER, PairCache
 from diptych.dedupe.scan import listed, resolved
 from diptych.errors import BenchError
-from diptych_runtime.manifest import Manifest, find_artifact
-from diptych_runtime.threads import thread_count
+from diptych_runtime.manifest import Manifest
+from diptych_runtime.models import find_artifact
+from diptych_runtime.session import thread_count
 
 EACH = 6  # pictures of one photo, itself among them
 THRESHOLDS = ("auto", "0.95", "0.9", "0.7")
@@ -63,7 +64,7 @@ def measure(
     result["seconds"]["nothing new"] = dedupe("auto")[0]
     say("hashes ...")
     revision = Manifest.load(find_artifact(model)).revision
-    with Ledger(store / LEDGER, revision) as ledger:
+    with PairCache(store / LEDGER, revision) as ledger:
         known = ledger.files([str(pictures)])
     ordered = [known[path] for path in sorted(known)]
     for name, tolerance, seconds, groups in hashes.measured(ordered, thread_count()):

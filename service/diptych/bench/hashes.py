@@ -13,7 +13,7 @@ from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.keeper import preference
 from diptych.errors import BenchError
 from diptych.pictures.file_info import Picture
-from diptych.scoring.threads import each
+from diptych.scoring.threads import map_pictures
 from diptych_runtime.decoder import open_picture
 from diptych_runtime.errors import PictureError
 
@@ -43,7 +43,7 @@ def measured(pictures: Sequence[Picture], threads: int) -> Iterator[tuple[str, i
         if (function, size) not in made:
             began = perf_counter()
             work = partial(_hash, function=getattr(imagehash, function), size=size)
-            hashes = each(work, [picture.path for picture in pictures], threads)
+            hashes = map_pictures(work, [picture.path for picture in pictures], threads)
             bits = [np.zeros(size * size, bool) if isinstance(one, PictureError) else one for one in hashes]
             made[function, size] = np.packbits(np.stack(bits), 1).view(np.uint64), perf_counter() - began
         words, seconds = made[function, size]

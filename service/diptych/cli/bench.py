@@ -19,7 +19,7 @@ from diptych.cli.resources import open_scorer
 from diptych.console import emit, progress, remark
 from diptych.errors import BenchError
 from diptych.store.open import open_searchable
-from diptych_runtime.manifest import find_artifact
+from diptych_runtime.models import find_artifact
 from diptych_runtime.runtime import Runtime
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from diptych.cli import options
 from diptych.console import Subparsers, command, group
 from diptych.store.index.layout import KINDS
-from diptych_runtime.questions import COPY, THING
+from diptych_runtime.calibration.questions import COPY, THING
 
 Run = Callable[[argparse.Namespace], int]
 

@@ -21,9 +21,9 @@ from diptych.dedupe.actions.plan import Plan, carry_out, planned
 from diptych.dedupe.actions.undo_log import Outcome
 from diptych.dedupe.find import Duplicates, find_duplicates
 from diptych.dedupe.keeper import checked_rules
-from diptych.dedupe.pair_cache import LEDGER, Ledger
+from diptych.dedupe.pair_cache import LEDGER, PairCache
 from diptych.dedupe.report import page, table
-from diptych.dedupe.scan import File, Survey, listed, resolved, survey
+from diptych.dedupe.scan import PictureFile, Scan, listed, resolved, scan
 from diptych.dedupe.workers import recover
 from diptych.errors import DedupeError
 from diptych.scoring.scorer import Scorer
@@ -94,18 +94,18 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _find(
-    args: argparse.Namespace, roots: Sequence[Path], files: Sequence[File], scorer: Scorer, refused: Refused
-) -> tuple[Duplicates, Survey]:
+    args: argparse.Namespace, roots: Sequence[Path], files: Sequence[PictureFile], scorer: Scorer, refused: Refused
+) -> tuple[Duplicates, Scan]:
     own = args.store is None
     store = store_of(roots, scorer) if own else args.store
     with (
         open_workers(args) as crew,
         Collection.open(store, scorer, create=True) as collection,
-        Ledger(collection.directory / LEDGER, scorer.runtime.revision) as ledger,
+        PairCache(collection.directory / LEDGER, scorer.runtime.revision) as ledger,
     ):
         recover(collection, ledger)
         with progress((), args, total=len(files), unit="picture", desc="reading") as bar:
-            seen = survey(roots, files, collection, ledger, refuse=_into(refused), tick=bar.update, crew=crew)
+            seen = scan(roots, files, collection, ledger, refuse=_into(refused), tick=bar.update, crew=crew)
         resolved(roots)  # one that is gone by now would look as if it had become empty
         if not seen.pictures:
             raise DedupeError(f"none of the {len(files):,} pictures could be read: {refused[0]['reason']}")
@@ -206,7 +206,7 @@ def _listed(line: str) -> str:
     return line
 
 
-def _found_text(found: Duplicates, seen: Survey, refused: Refused) -> list[str]:
+def _found_text(found: Duplicates, seen: Scan, refused: Refused) -> list[str]:
     data = table.summary(found, refused)
     lines = [
         f"{data['pictures']:,} pictures; {seen.new:,} new, {seen.changed:,} changed and {seen.gone:,} gone",

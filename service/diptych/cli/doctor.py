@@ -20,13 +20,14 @@ from diptych.cli.resources import open_scorer
 from diptych.collection.root import collections_in
 from diptych.console import emit
 from diptych.scoring.scorer import Scorer
-from diptych.store.location import Place
+from diptych.store.location import Location
 from diptych.store.open import open_store
+from diptych_runtime.calibration.verdicts import least_of
 from diptych_runtime.decoder import FORMATS, PictureLimits
 from diptych_runtime.errors import ArtifactError, DiptychError
-from diptych_runtime.manifest import Manifest, bundled_models, find_artifact
-from diptych_runtime.threads import cgroup_quota, thread_count
-from diptych_runtime.verdicts import least_of
+from diptych_runtime.manifest import Manifest
+from diptych_runtime.models import bundled_models, find_artifact
+from diptych_runtime.session import cgroup_quota, thread_count
 
 _PACKAGES = (
     "diptych",
@@ -129,7 +130,7 @@ def measure(scorer: Scorer) -> dict[str, Any]:
     }
 
 
-def inspect_store(where: Place, problems: list[str]) -> dict[str, Any]:
+def inspect_store(where: Location, problems: list[str]) -> dict[str, Any]:
     """Counts and health of a collection; what is wrong is added to `problems`. Raises StoreError."""
     with open_store(where, read_only=True) as store:
         verdict = store.verify()

@@ -6,45 +6,36 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from diptych.batch.ingest import add_files
+from diptych.batch.ingest import add_with_workers
 from diptych.cli.outputs import check_output
 from diptych.cli.resources import check_engine, open_scorer, open_workers
 from diptych.collection.collection import Collection
-from diptych.collection.ingest import Added, can_be_kept, full_path
+from diptych.collection.ingest import Added
 from diptych.collection.rebuild import rebuild
 from diptych.collection.root import listed, strangers
 from diptych.console import emit, progress, read_bytes, remark, shortened
 from diptych.errors import StoreError, UnknownPictureError
-from diptych.pictures.walk import picture_files
+from diptych.pictures.walk import can_be_kept, full_path, pictures_in
 from diptych.scoring.scorer import Scorer
 from diptych.store.backend import Backend
-from diptych.store.location import Address, Place
+from diptych.store.location import Address, Location
 from diptych.store.open import open_store
 from diptych.store.records import Record
 from diptych.store.sqlite import backup as archive
-from diptych.store.sqlite.backend import Local
+from diptych.store.sqlite.backend import SqliteBackend
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE
 from diptych_runtime.atomic import replacing
 from diptych_runtime.errors import PictureError
 
 _ID = re.compile(r"[0-9a-f]{32}")
-
-
-def pictures_in(paths: Iterable[Path], unlisted: Callable[[OSError], object]) -> Iterator[Path]:
-    """The files named, and every picture file in the folders named (`walk`)."""
-    for path in paths:
-        if path.is_dir():
-            yield from map(Path, picture_files(path, unlisted))
-        else:
-            yield path
 
 
 def add(args: argparse.Namespace) -> int:
@@ -73,23 +64,19 @@ def add(args: argparse.Namespace) -> int:
         refused.append({"path": str(path), "reason": str(error)})
         bar.update()
 
-    def unlisted(error: OSError) -> None:
-        reason = f"{error.filename} cannot be listed: {error.strerror}"
-        refused.append({"path": str(error.filename), "reason": reason})
+    def unread(path: str, reason: str) -> None:
+        refused.append({"path": path, "reason": reason})
 
     with open_workers(args) as crew, to_add_to(args, scorer) as collection:
-        files = list(pictures_in((path for path in args.paths if str(path) != "-"), unlisted))
+        files = list(pictures_in((path for path in args.paths if str(path) != "-"), unread))
         if isinstance(args.store, Path) and (others := strangers(args.store)):
             remark(
                 args, f"{args.store} holds what is not Diptych's: {listed(others)}; a store is best alone in its folder"
             )
         with progress((), args, total=len(files), unit="picture", desc="adding") as bar:
             try:
-                options = {"on_error": refuse, "keep_bytes": args.keep_bytes}
-                for added in (
-                    collection.add_files(files, **options, dry_run=args.dry_run)
-                    if args.dry_run or isinstance(args.store, Address)
-                    else add_files(collection, files, crew, **options)
+                for added in add_with_workers(
+                    collection, files, crew, on_error=refuse, keep_bytes=args.keep_bytes, dry_run=args.dry_run
                 ):
                     note(added)
                     bar.update()
@@ -212,7 +199,10 @@ def backup(args: argparse.Namespace) -> int:
 
 def restore(args: argparse.Namespace) -> int:
     """Run `diptych index restore`; no other process may write to the collection meanwhile."""
-    with Local.open(args.backup, read_only=True) as copy, progress((), args, unit="page", desc="copying") as bar:
+    with (
+        SqliteBackend.open(args.backup, read_only=True) as copy,
+        progress((), args, unit="page", desc="copying") as bar,
+    ):
         pictures = archive.restore(copy, args.store, replace=args.replace, progress=_told(bar))
     emit(
         args,
@@ -280,7 +270,7 @@ def to_add_to(args: argparse.Namespace, scorer: Scorer) -> Iterator[Collection]:
             yield collection
 
 
-def _added_text(counts: dict[str, int], refused: list[dict[str, str]], total: int, where: Place, would: str) -> str:
+def _added_text(counts: dict[str, int], refused: list[dict[str, str]], total: int, where: Location, would: str) -> str:
     lines = [f"{counts['added']:,} {would}added, {counts['already']:,} already there, {len(refused):,} {would}refused"]
     lines += shortened([f"  {entry['reason']}" for entry in refused])
     return "\n".join([*lines, f"{total:,} pictures in {where}"])

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from diptych.store.filters import compiled
-from diptych.store.location import Address, place
-from diptych_runtime.providers import PROVIDERS
-from diptych_runtime.questions import ASKED
+from diptych.store.filters import to_sql
+from diptych.store.location import Address, parse_location
+from diptych_runtime.calibration.questions import ASKED
+from diptych_runtime.session import PROVIDERS
 
 _STORE = "the folder of the collection, or milvus://host:port/name"
 
@@ -78,7 +78,7 @@ def engine(parser: argparse.ArgumentParser) -> None:
 def a_place(text: str) -> Path | Address:
     """A folder, or an address on Milvus."""
     try:
-        return place(text)
+        return parse_location(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -131,7 +131,7 @@ def a_condition(text: str) -> dict[str, Any]:
     """A condition on metadata, as JSON."""
     try:
         condition = json.loads(text)
-        compiled(condition)
+        to_sql(condition)
     except (ValueError, RecursionError) as error:
         raise argparse.ArgumentTypeError(f"expected a condition as JSON: {error}") from None
     return condition

@@ -7,18 +7,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from diptych.batch.workers.executor import Engine, Serial
+from diptych.batch.workers.executor import Executor, Serial
 from diptych.batch.workers.pool import Pool
 from diptych.batch.workers.ray import Cluster
-from diptych.batch.workers.shared_folder import Crew
-from diptych.batch.workers.tasks import Means
+from diptych.batch.workers.shared_folder import WorkerPool
+from diptych.batch.workers.tasks import WorkerConfig
 from diptych.console import read_bytes, remark
-from diptych.pictures.sources import fetcher, is_address
+from diptych.pictures.sources import is_url, make_fetcher
 from diptych.scoring.decode_pool import decoder
 from diptych.scoring.scorer import Scorer
-from diptych_runtime.manifest import bundled_models
+from diptych_runtime.models import bundled_models
 from diptych_runtime.runtime import Runtime
-from diptych_runtime.threads import thread_count
+from diptych_runtime.session import thread_count
 
 
 def open_scorer(args: argparse.Namespace) -> Scorer:
@@ -33,22 +33,22 @@ def read_pictures(args: argparse.Namespace, names: Sequence[str]) -> list[str | 
 
     Raises RemoteError for a web address that gives none.
     """
-    fetch = fetcher(args.urls)
-    return [read_bytes("-") if name == "-" else fetch(name) if is_address(name) else name for name in names]
+    fetch = make_fetcher(args.urls)
+    return [read_bytes("-") if name == "-" else fetch(name) if is_url(name) else name for name in names]
 
 
 @contextmanager
-def open_workers(args: argparse.Namespace) -> Iterator[Crew | None]:
+def open_workers(args: argparse.Namespace) -> Iterator[WorkerPool | None]:
     """The crew that `--engine` asks for; None where this process does everything. Raises BatchError."""
     if args.engine == "local":
         yield None
         return
     engine, means = engine_of(args)
     with engine as working:
-        yield Crew(working, means, lambda text: remark(args, text))
+        yield WorkerPool(working, means, lambda text: remark(args, text))
 
 
-def engine_of(args: argparse.Namespace) -> tuple[AbstractContextManager[Engine], Means]:
+def engine_of(args: argparse.Namespace) -> tuple[AbstractContextManager[Executor], WorkerConfig]:
     """What `--engine`, `--address`, `--workers` and the options of the model ask for."""
     threads = args.threads
     if args.engine == "ray":
@@ -61,7 +61,7 @@ def engine_of(args: argparse.Namespace) -> tuple[AbstractContextManager[Engine],
         engine = Serial()
     # A worker need not have this one's working directory.
     model = args.model if args.model in bundled_models() else str(Path(args.model).absolute())
-    return engine, Means(model, args.provider, threads, getattr(args, "urls", False))
+    return engine, WorkerConfig(model, args.provider, threads, getattr(args, "urls", False))
 
 
 def check_engine(args: argparse.Namespace) -> None:

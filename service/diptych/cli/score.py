@@ -22,9 +22,9 @@ from diptych.cli.outputs import check_output
 from diptych.cli.resources import check_engine, engine_of, open_scorer, read_pictures
 from diptych.console import emit, progress, remark
 from diptych.errors import BatchError
-from diptych.pictures.sources import fetcher
+from diptych.pictures.sources import make_fetcher
 from diptych_runtime.atomic import replacing
-from diptych_runtime.questions import THING
+from diptych_runtime.calibration.questions import THING
 
 if TYPE_CHECKING:
     from diptych_runtime.judgement import Judgement
@@ -130,7 +130,13 @@ def _stream(args: argparse.Namespace, table: str, format: str) -> dict[str, Any]
             output = stack.enter_context(replacing(Path(args.output)))
         bar = stack.enter_context(progress((), args, unit="pair", desc="scoring"))
         pairs, errors = score_stream(
-            open_scorer(args), table, output, format, bar.update, fetch=fetcher(args.urls), sides=tuple(args.columns)
+            open_scorer(args),
+            table,
+            output,
+            format,
+            bar.update,
+            fetch=make_fetcher(args.urls),
+            sides=tuple(args.columns),
         )
     return {"output": args.output, "pairs": pairs, "errors": errors, "scored": pairs}
 

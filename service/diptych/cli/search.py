@@ -15,10 +15,10 @@ from diptych.collection.search import CLOSER_LOOKS, Match
 from diptych.console import emit, remark, table
 from diptych.scoring import explanation
 from diptych.scoring.scorer import Scorer
-from diptych_runtime.atomic import write_durably
+from diptych_runtime.atomic import write_atomic
+from diptych_runtime.calibration.verdicts import least_of
 from diptych_runtime.decoder import open_picture
 from diptych_runtime.judgement import NOT_TAKEN, CloserLook
-from diptych_runtime.verdicts import least_of
 
 
 def search(args: argparse.Namespace) -> int:
@@ -96,7 +96,7 @@ def explain(args: argparse.Namespace) -> int:
     found = explanation.explain(scorer, *tokens, links=args.links, original=sides.__getitem__)
     if args.output:
         opened = (scorer.decoder.run(partial(open_picture, side, scorer.limits)) for side in sides)
-        write_durably(Path(args.output), explanation.overlay(found, *opened))
+        write_atomic(Path(args.output), explanation.overlay(found, *opened))
     answer = found.answer
     links = [(found.place(link.first), found.place(link.second), link.share) for link in found.links]
     rows = [("{},{}".format(*a), "{},{}".format(*b), f"{share:.4f}") for a, b, share in links]

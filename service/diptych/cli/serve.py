@@ -12,7 +12,7 @@ from diptych.collection.sync.follow import Follower
 from diptych.console import emit, remark
 from diptych.errors import SettingsError
 from diptych.http.server import bound, log, run
-from diptych.scoring.decode_pool import Workers
+from diptych.scoring.decode_pool import DecodePool
 from diptych.scoring.scorer import Scorer
 from diptych.store.location import Address
 
@@ -33,7 +33,7 @@ def serve(args: argparse.Namespace) -> int:
         runtime = open_scorer(args).runtime
         # Two at least: a picture that hangs must not hold up all others.
         workers = stack.enter_context(
-            Workers(max(2, runtime.threads), seconds=settings.decode_seconds, memory=settings.decode_memory)
+            DecodePool(max(2, runtime.threads), seconds=settings.decode_seconds, memory=settings.decode_memory)
         )
         scorer = Scorer(runtime, decoder=workers)
         stored = None
@@ -41,7 +41,7 @@ def serve(args: argparse.Namespace) -> int:
             stored = stack.enter_context(Collection.open(args.store, scorer, create=True))
         elif args.collections is not None:
             stored = stack.enter_context(Collections.open(args.collections, scorer))
-        for name, one in Collections.of(stored).opened().items():
+        for name, one in Collections.of(stored).open_ones().items():
             remark(args, f"{name}: {len(one):,} pictures in {one.name}")
         remark(args, f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {runtime.threads} threads")
         remark(args, f"attention by {runtime.attention_path}")
@@ -58,13 +58,13 @@ def serve(args: argparse.Namespace) -> int:
 
 def key(args: argparse.Namespace) -> int:
     """Run `diptych key`: print a new secret, and the line that lets it in."""
-    from diptych.http.middleware.auth import new_key, written
+    from diptych.http.middleware.auth import key_line, new_key
 
     try:
         secret, made = new_key(args.name, "read" if args.read_only else "admin")
     except ValueError as error:
         raise SettingsError(str(error)) from None
-    line = written(made)
+    line = key_line(made)
     emit(
         args,
         {"key": secret, "setting": line},

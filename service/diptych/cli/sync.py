@@ -14,10 +14,9 @@ from diptych.cli.index import to_add_to
 from diptych.cli.resources import open_scorer
 from diptych.collection.collection import Collection
 from diptych.collection.sync.follow import follow
-from diptych.collection.sync.run import Outcome, Run
-from diptych.collection.sync.seen_files import Ledger
+from diptych.collection.sync.run import Outcome, Run, checked
+from diptych.collection.sync.seen_files import SeenFiles
 from diptych.collection.sync.summary import data, line, text
-from diptych.collection.sync.tree import checked
 from diptych.console import emit, one_line, progress, remark, shortened, visible
 from diptych.errors import StoreInUseError
 from diptych.signals import end_orderly
@@ -51,19 +50,19 @@ def sync(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _opened(args: argparse.Namespace) -> Iterator[tuple[Collection, Ledger]]:
+def _opened(args: argparse.Namespace) -> Iterator[tuple[Collection, SeenFiles]]:
     scorer = open_scorer(args)
     try:
         with (
             to_add_to(args, scorer) as collection,
-            Ledger(collection.directory, scorer.limits, read_only=args.dry_run) as ledger,
+            SeenFiles(collection.directory, scorer.limits, read_only=args.dry_run) as ledger,
         ):
             yield collection, ledger
     except StoreInUseError as error:
         raise StoreInUseError(f"{error}. A service follows folders itself: diptych serve --sync FOLDER") from None
 
 
-def _run(args: argparse.Namespace, collection: Collection, ledger: Ledger) -> Run:
+def _run(args: argparse.Namespace, collection: Collection, ledger: SeenFiles) -> Run:
     return Run(
         collection,
         ledger,
@@ -82,7 +81,7 @@ def _go(run: Run, bar: Any) -> Outcome:
     return run.go(total=begin, tick=bar.update)
 
 
-def _follow(args: argparse.Namespace, collection: Collection, ledger: Ledger) -> int:
+def _follow(args: argparse.Namespace, collection: Collection, ledger: SeenFiles) -> int:
     """Follow until Ctrl-C, which is 130, or what is like SIGTERM (`end_orderly`), which is 0."""
     end_orderly()
 

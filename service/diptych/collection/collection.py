@@ -15,37 +15,37 @@ import numpy as np
 from diptych.collection import search as stages
 from diptych.collection.ingest import (
     Added,
-    Arrival,
-    Known,
+    AlreadyStored,
+    Incoming,
     batches,
     checked_metadata,
-    foreseen,
-    full_path,
-    receive,
-    rows,
+    read_new,
+    simulate,
+    to_rows,
 )
 from diptych.collection.rebuild import ScorerEmbedder
 from diptych.collection.search import SearchResult
 from diptych.errors import StoreError, UnknownPictureError
 from diptych.pictures.content import Content, thumbnail
+from diptych.pictures.walk import full_path
 from diptych.scoring.scorer import Scorer
-from diptych.scoring.threads import each
+from diptych.scoring.threads import map_pictures
 from diptych.store.backend import Backend
 from diptych.store.embedder import OnFailure, OnProgress
 from diptych.store.index.candidates import CandidateIndex
 from diptych.store.index.layout import Kind
-from diptych.store.location import Place
+from diptych.store.location import Location
 from diptych.store.open import open_searchable
 from diptych.store.originals import original
 from diptych.store.records import Record
 from diptych.store.reports import RebuildReport, VerifyReport
-from diptych.store.sqlite.backend import Local
+from diptych.store.sqlite.backend import SqliteBackend
 from diptych_runtime.decoder import PictureSource
 from diptych_runtime.errors import PictureError
 
 Records = list[Record]
 Acknowledged = list[Added]
-Received = list[Content | Known | PictureError]
+Received = list[Content | AlreadyStored | PictureError]
 Refusal = Callable[[Path, PictureError], None]
 
 logger = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class Collection:
         self.scorer = scorer
 
     @classmethod
-    def open(cls, where: Place, scorer: Scorer, *, create: bool = False, read_only: bool = False) -> Collection:
+    def open(cls, where: Location, scorer: Scorer, *, create: bool = False, read_only: bool = False) -> Collection:
         """Open the collection in a folder, or at an address like `milvus://host:19530/photos`.
 
         One process may write to a folder, others may open it with `read_only=True` at the same time; a damaged or stale
@@ -80,9 +80,9 @@ class Collection:
         return self.backend.name
 
     @property
-    def store(self) -> Local:
+    def store(self) -> SqliteBackend:
         """The store of a collection in a folder. Raises StoreError for one elsewhere."""
-        if not isinstance(self.backend, Local):
+        if not isinstance(self.backend, SqliteBackend):
             raise StoreError(f"the collection {self.name} is not in a folder of this machine")
         return self.backend
 
@@ -135,9 +135,9 @@ class Collection:
             name, path = os.fspath(source), full_path(source)
         if keep_bytes:
             self.backend.check_keeping()
-        content = receive(source, self.backend, self.scorer, name=name, keep=keep_bytes)
-        arrivals = [Arrival(content, path, facts)]
-        return (foreseen(arrivals, set()) if dry_run else self.commit(arrivals))[0]
+        content = read_new(source, self.backend, self.scorer, name=name, keep=keep_bytes)
+        arrivals = [Incoming(content, path, facts)]
+        return (simulate(arrivals, set()) if dry_run else self.commit(arrivals))[0]
 
     def add_files(
         self,
@@ -154,24 +154,24 @@ class Collection:
         """
         met: set[str] = set()
         for batch in batches(map(Path, paths)):
-            received = self.receive([(path, str(path)) for path in batch], keep_bytes=keep_bytes)
+            received = self.read_new([(path, str(path)) for path in batch], keep_bytes=keep_bytes)
             arrivals = []
             for path, content in zip(batch, received, strict=True):
                 if isinstance(content, PictureError):
                     (on_error or _log_refusal)(path, content)
                 else:
-                    arrivals.append(Arrival(content, full_path(path), {}))
-            yield from foreseen(arrivals, met) if dry_run else self.commit(arrivals)
+                    arrivals.append(Incoming(content, full_path(path), {}))
+            yield from simulate(arrivals, met) if dry_run else self.commit(arrivals)
 
-    def receive(self, pictures: Sequence[tuple[PictureSource, str | None]], *, keep_bytes: bool = False) -> Received:
+    def read_new(self, pictures: Sequence[tuple[PictureSource, str | None]], *, keep_bytes: bool = False) -> Received:
         """Read and check pictures, (source, name for its error) each, and write nothing; `commit` adds them.
 
         Where one cannot be read, its error stands in its place. Raises NoOriginalsError if their bytes cannot be kept.
         """
         if keep_bytes:
             self.backend.check_keeping()
-        return each(
-            lambda picture: receive(picture[0], self.backend, self.scorer, name=picture[1], keep=keep_bytes),
+        return map_pictures(
+            lambda picture: read_new(picture[0], self.backend, self.scorer, name=picture[1], keep=keep_bytes),
             pictures,
             self.scorer.runtime.threads,
         )
@@ -285,13 +285,13 @@ class Collection:
             ScorerEmbedder(self.scorer), everything=everything, index=index, on_error=on_error, on_progress=on_progress
         )
 
-    def commit(self, arrivals: Sequence[Arrival]) -> Acknowledged:
+    def commit(self, arrivals: Sequence[Incoming]) -> Acknowledged:
         """Write pictures in one go and let the index follow; they are on the disk when this returns."""
-        new = rows(arrivals, self.scorer)
+        new = to_rows(arrivals, self.scorer)
         known = [
             (arrival.content.id, arrival.path, arrival.content.data)
             for arrival in arrivals
-            if isinstance(arrival.content, Known)
+            if isinstance(arrival.content, AlreadyStored)
         ]
         fresh = self.backend.insert(new) if new else ()
         if known:

@@ -14,10 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from diptych.pictures.content import Content, describe, picture_id, read_bytes
+from diptych.pictures.walk import check_name, full_path
 from diptych.scoring.scorer import Scorer
 from diptych.store.records import NewPicture
 from diptych_runtime.decoder import PictureSource
-from diptych_runtime.errors import PictureError
 
 BATCH = 64
 BATCH_BYTES = 64 * 1024 * 1024
@@ -26,7 +26,7 @@ METADATA_DEPTH = 100
 METADATA_BYTES = 64 * 1024  # of a picture, as JSON
 
 
-class Holder(Protocol):
+class HasPictures(Protocol):
     """What knows which pictures there are already."""
 
     def known(self, ids: Sequence[str]) -> set[str]:
@@ -35,7 +35,7 @@ class Holder(Protocol):
 
 
 @dataclass(frozen=True)
-class Known:
+class AlreadyStored:
     """A picture that the collection holds already; `data` are its bytes if they are to be kept."""
 
     id: str
@@ -67,10 +67,10 @@ class Encoded:
 
 
 @dataclass(frozen=True)
-class Arrival:
+class Incoming:
     """A picture to be added, with what is to be remembered beside it."""
 
-    content: Content | Encoded | Known
+    content: Content | Encoded | AlreadyStored
     path: str | None
     metadata: dict[str, Any]
 
@@ -101,12 +101,9 @@ def batches(paths: Iterable[Path]) -> Iterator[list[Path]]:
         yield batch
 
 
-def full_path(path: str | os.PathLike[str]) -> str:
-    """A path as the collection keeps it: absolute, without `..`, links left as the user named them."""
-    return os.path.abspath(path)  # noqa: PTH100 - Path.resolve would follow links
-
-
-def receive(source: PictureSource, holder: Holder, scorer: Scorer, *, name: str | None, keep: bool) -> Content | Known:
+def read_new(
+    source: PictureSource, holder: HasPictures, scorer: Scorer, *, name: str | None, keep: bool
+) -> Content | AlreadyStored:
     """Read and check a picture, unless its content is there already; its bytes are let go if nobody keeps them.
 
     Raises PictureError, also for a file whose name is not UTF-8: the database could not keep it.
@@ -116,19 +113,19 @@ def receive(source: PictureSource, holder: Holder, scorer: Scorer, *, name: str 
     data = read_bytes(source, scorer.limits, name=name)
     id = picture_id(hashlib.sha256(data).hexdigest())
     if holder.known([id]):
-        return Known(id, data if keep else None)
+        return AlreadyStored(id, data if keep else None)
     content = scorer.decoder.run(partial(describe, data, scorer.runtime.panel_size, scorer.limits, name=name))
     return replace(content, data=data) if keep else content
 
 
-def rows(arrivals: Sequence[Arrival], scorer: Scorer) -> list[NewPicture]:
+def to_rows(arrivals: Sequence[Incoming], scorer: Scorer) -> list[NewPicture]:
     """Encode the new ones among the pictures and make the rows that go into the database."""
     unmade = [arrival.content for arrival in arrivals if isinstance(arrival.content, Content)]
     made = iter(features([content.pixels for content in unmade], scorer))
     fresh = [
         (arrival, Encoded.of(content, *next(made)) if isinstance(content, Content) else content)
         for arrival in arrivals
-        if not isinstance(content := arrival.content, Known)
+        if not isinstance(content := arrival.content, AlreadyStored)
     ]
     return [
         NewPicture(
@@ -148,12 +145,12 @@ def rows(arrivals: Sequence[Arrival], scorer: Scorer) -> list[NewPicture]:
     ]
 
 
-def foreseen(arrivals: Sequence[Arrival], met: set[str]) -> list[Added]:
+def simulate(arrivals: Sequence[Incoming], met: set[str]) -> list[Added]:
     """What `commit` would acknowledge, without writing; `met` remembers what came before, for what comes twice."""
     found = []
     for arrival in arrivals:
         id = arrival.content.id
-        found.append(Added(id, not isinstance(arrival.content, Known) and id not in met))
+        found.append(Added(id, not isinstance(arrival.content, AlreadyStored) and id not in met))
         met.add(id)
     return found
 
@@ -199,19 +196,3 @@ def _inside(value: Any) -> Iterable[Any]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
-
-
-def can_be_kept(name: str) -> bool:
-    """Whether the database can hold a name: it takes UTF-8 only, a file system takes more."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def check_name(path: str) -> None:
-    """Raise PictureError for a name that the database cannot hold."""
-    if not can_be_kept(path):
-        shown = path.encode("utf-8", "backslashreplace").decode()
-        raise PictureError(f"{shown} has a name that is not UTF-8; rename it")

@@ -10,10 +10,10 @@ import numpy as np
 from diptych.collection.ingest import features
 from diptych.errors import UnknownPictureError
 from diptych.scoring.scorer import Scorer
-from diptych.scoring.threads import each
+from diptych.scoring.threads import map_pictures
 from diptych.store.embedder import OnFailure, OnProgress
 from diptych.store.index.layout import Kind
-from diptych.store.location import Address, Place, place
+from diptych.store.location import Address, Location, parse_location
 from diptych.store.originals import Keeper, original
 from diptych.store.records import Record
 from diptych.store.reports import RebuildReport
@@ -23,7 +23,7 @@ from diptych_runtime.runtime import Runtime
 
 
 def rebuild(
-    where: Place,
+    where: Location,
     scorer: Scorer,
     *,
     everything: bool = False,
@@ -37,7 +37,7 @@ def rebuild(
     May be interrupted and run again. With `drop`, pictures that cannot be read any more are removed; `index` is the
     kind of a folder's index from now on. Raises StoreError.
     """
-    found = place(where)
+    found = parse_location(where)
     options: dict[str, Any] = {"everything": everything, "drop": drop, "index": index}
     options |= {"on_error": on_error, "on_progress": on_progress}
     if isinstance(found, Address):
@@ -60,7 +60,7 @@ class ScorerEmbedder:
 
     def __call__(self, store: Keeper, records: Sequence[Record], /) -> list[tuple[bytes, bytes] | PictureError]:
         """(embedding, tokens) of each picture, or why there are none."""
-        contents = each(lambda record: self._pixels(store, record), records, self.runtime.threads)
+        contents = map_pictures(lambda record: self._pixels(store, record), records, self.runtime.threads)
         made = iter(features([pixels for pixels in contents if not isinstance(pixels, PictureError)], self.scorer))
         return [content if isinstance(content, PictureError) else next(made) for content in contents]
 

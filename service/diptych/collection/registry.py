@@ -26,7 +26,7 @@ from diptych_runtime.atomic import disk_bytes
 from diptych_runtime.errors import DiptychError
 
 DEFAULT = "default"
-PATIENCE = 30.0  # seconds for those who are at a collection that is to be removed or closed
+REMOVAL_SECONDS = 30.0  # seconds for those who are at a collection that is to be removed or closed
 _SHOWN = 20
 
 logger = logging.getLogger(__name__)
@@ -93,10 +93,10 @@ class Collections:
         """Close the collections of a root, once nobody is at them; after half a minute all the same."""
         if self._home is None:
             return
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + REMOVAL_SECONDS
         with self._changing:
             for place in self._places.values():
-                self._drain(place, end - time.monotonic())
+                self._wait_idle(place, end - time.monotonic())
                 if place.collection is not None:
                     place.collection.close()
             self._home[0].release()
@@ -119,7 +119,7 @@ class Collections:
         with self._changed:
             return sorted(self._places)
 
-    def opened(self) -> dict[str, Collection]:
+    def open_ones(self) -> dict[str, Collection]:
         """Those that can be used, by name."""
         with self._changed:
             places = sorted(self._places.items())
@@ -148,7 +148,7 @@ class Collections:
         return name
 
     @contextmanager
-    def using(self, name: str | None = None) -> Iterator[Collection]:
+    def borrow(self, name: str | None = None) -> Iterator[Collection]:
         """The collection of this name; as long as the block runs, it is neither removed nor closed.
 
         Raises what `resolve` does, and DamagedCollectionError.
@@ -177,7 +177,7 @@ class Collections:
         fault = self.damaged().get(name)
         if fault is not None:
             return Summary(name, None, disk_bytes(Path(self._places[name].name)), None, fault)
-        with self.using(name) as collection:
+        with self.borrow(name) as collection:
             backend = collection.backend
             return Summary(name, backend.count(), backend.disk_bytes(), backend.indexed()[1], None)
 
@@ -197,7 +197,7 @@ class Collections:
         root, scorer = self._changeable()
         check_name(name)
         with self._changing:
-            if name in self.opened():
+            if name in self.open_ones():
                 return False
             new = name not in collections_in(root.folder)
             if new:
@@ -205,23 +205,23 @@ class Collections:
             place = _opened(root.folder / name, scorer)
             with self._changed:
                 self._places[name] = place
-            with self.using(name):  # or it says what is wrong
+            with self.borrow(name):  # or it says what is wrong
                 return new
 
-    def remove(self, name: str, pictures: int = 0, *, patience: float = PATIENCE) -> None:
+    def remove(self, name: str, pictures: int = 0, *, seconds: float = REMOVAL_SECONDS) -> None:
         """Remove a collection with exactly so many pictures and all that Diptych keeps of them, for good.
 
-        Waits up to `patience` seconds for those who are at it, while nobody else gets it. Raises
+        Waits up to `seconds` for those who are at it, while nobody else gets it. Raises
         UnknownCollectionError, DamagedCollectionError, CollectionKeptError if it has another number of pictures,
         somebody stays, its folder is a link or holds what is not Diptych's, and StoreError if the disk does not do it.
         """
         root, _ = self._changeable()
         with self._changing:
-            with self.using(name) as collection:
+            with self.borrow(name) as collection:
                 _check_count(name, collection, pictures)
             place = self._places[name]
             try:
-                if not self._drain(place, patience):
+                if not self._wait_idle(place, seconds):
                     raise CollectionKeptError(f"the collection {name} is still being used; try again in a moment")
                 root.check_removable(name)
                 _check_count(name, collection, pictures)  # who was still at it may have added some
@@ -240,7 +240,7 @@ class Collections:
             raise StoreError("no collection can be made or removed here; start `diptych serve --collections ROOT`")
         return self._home
 
-    def _drain(self, place: _Place, seconds: float) -> bool:
+    def _wait_idle(self, place: _Place, seconds: float) -> bool:
         """Let nobody else have a collection, and wait for those who have it; False if some stay."""
         with self._changed:
             place.leaving = True

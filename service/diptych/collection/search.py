@@ -17,10 +17,10 @@ from diptych.store.backend import Backend
 from diptych.store.filters import Filter
 from diptych.store.originals import original
 from diptych.store.records import Record
+from diptych_runtime.calibration.verdicts import Verdict
 from diptych_runtime.crops import nearest_of_all, second_looks
 from diptych_runtime.decoder import PictureSource
 from diptych_runtime.judgement import CloserLook, Judgement
-from diptych_runtime.verdicts import Verdict
 
 PAIR_BATCH = 64
 CLOSER_LOOKS = 100  # of a search, at most: a few seconds
@@ -32,7 +32,7 @@ class Match:
 
     `similarity` is the cosine of the embeddings, as the question weighs their parts, of the query or of the crop of it
     that is nearest. `raw_score` is the pair's logit, of the better look where there were two, and `relevance_score` in
-    [0, 1] says what it means among the others that were found (`diptych_runtime.normalization`); both are None for a
+    [0, 1] says what it means among the others that were found (`calibration.normalization`); both are None for a
     picture that the pair graph did not look at, and so are `verdict` and `closer_look` (`Judgement`).
     """
 
@@ -79,7 +79,7 @@ class Stopwatch:
             self.seconds[stage] = self.seconds.get(stage, 0.0) + perf_counter() - began
 
 
-def permuted(logits: np.ndarray, total: int) -> np.ndarray:
+def rerank_order(logits: np.ndarray, total: int) -> np.ndarray:
     """The re-ranked order int64 (total,) of a first-stage list whose first K entries have the logits float32 (K,).
 
     The first K are permuted, best first and equals in their first-stage order; the rest is untouched.
@@ -127,7 +127,7 @@ def search(
     held = logits.copy()
     if enough is None:
         held[:, column] = scorer.runtime.normalized(logits[:, column])
-    order = permuted(logits[:, column], len(keys))
+    order = rerank_order(logits[:, column], len(keys))
     shown = np.union1d(order[:top], np.arange(len(keys))[:top])
     with watch("retrieve"):
         records = backend.records(keys[shown].tolist())
@@ -143,7 +143,7 @@ def search(
     order[: len(best)] = sorted(best, key=lambda place: -said[place].relevance_score)
     ranks = np.empty(len(keys), np.int64)
     ranks[order] = np.arange(len(keys))
-    listed = _Found(keys, cosines, said, ranks, records)
+    listed = _Candidates(keys, cosines, said, ranks, records)
     first = listed.matches(np.arange(len(keys))[:top])
     closer_looks = sum(one.closer_look == "taken" for one in said.values())
     return SearchResult(listed.matches(order[:top]), first, len(logits), closer_looks, watch.seconds)
@@ -230,7 +230,7 @@ class _Look:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Candidates:
     """A first-stage list, turned into matches where it is asked for; `said` is of what the network looked at."""
 
     keys: np.ndarray

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from diptych.collection.collection import Collection
-from diptych.dedupe.pair_cache import Ledger
+from diptych.dedupe.pair_cache import PairCache
 from diptych.errors import UnknownPictureError
 from diptych_runtime import judgement
+from diptych_runtime.calibration.questions import COPY
+from diptych_runtime.closer_look.evidence import Evidence
+from diptych_runtime.closer_look.verification import View
 from diptych_runtime.decoder import PictureSource
-from diptych_runtime.evidence import Evidence
-from diptych_runtime.questions import COPY
-from diptych_runtime.verification import View
 
 BATCH = 64  # pairs, after each of which the ledger has them
 _KEPT = 256  # pictures whose keypoints stay in memory, 1.3 MB each
@@ -34,7 +34,7 @@ class CloserLook:
         collection: Collection,
         ids: Sequence[str],
         paths: Mapping[str, str],
-        ledger: Ledger,
+        ledger: PairCache,
         question: str = COPY,
         tick: Callable[[int], object] = lambda n: None,
     ) -> None:

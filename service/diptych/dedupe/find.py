@@ -9,21 +9,21 @@ from typing import Literal
 
 import numpy as np
 
-from diptych.batch.workers.shared_folder import Crew
+from diptych.batch.workers.shared_folder import WorkerPool
 from diptych.collection.collection import Collection
 from diptych.dedupe.candidates import CANDIDATES, candidate_pairs
 from diptych.dedupe.closer import CloserLook
 from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.keeper import DEFAULT, preference
-from diptych.dedupe.pair_cache import Ledger
+from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.pair_scores import PairScores
 from diptych.dedupe.threshold import automatic_of, most_lenient, stated_of
 from diptych.errors import UnknownPictureError
 from diptych.pictures.file_info import Picture
 from diptych.store.records import Record
 from diptych_runtime import judgement
-from diptych_runtime.questions import COPY
-from diptych_runtime.verdicts import Verdict, least_of, verdict
+from diptych_runtime.calibration.questions import COPY
+from diptych_runtime.calibration.verdicts import Verdict, least_of, verdict
 
 _STEP = 500  # records read at once
 _VECTORS = 4096
@@ -57,7 +57,8 @@ class Duplicates:
     `question` is the one that was asked. `order` has the places of the pictures, the ones to keep first. `pairs` are
     (id, id, score) of all that were looked at and reach `bound`, which is at most the `threshold`; `looked_at` counts
     all pairs, `computed` those not known. `verdicts` are the lowest scores of each. `alarm_rate` is how often a picture
-    without a copy is taken for one of another (`diptych_runtime.thresholds`); None where the model does not say.
+    without a copy is taken for one of another (`diptych_runtime.calibration.thresholds`); None where
+    the model does not say.
     """
 
     groups: list[Group]
@@ -81,9 +82,9 @@ def find_duplicates(
     keep: Sequence[str] = DEFAULT,
     candidates: int = CANDIDATES,
     bound: float | None = None,
-    ledger: Ledger | None = None,
+    ledger: PairCache | None = None,
     on_pairs: Callable[[int, int], Callable[[int], object]] = lambda missing, known: lambda done: None,
-    crew: Crew | None = None,
+    crew: WorkerPool | None = None,
     question: str = COPY,
 ) -> Duplicates:
     """Group the pictures of a collection, by default all of it, that are copies of one.
@@ -112,7 +113,7 @@ def find_duplicates(
     order = preference(found, keep)
     place = {id: number for number, id in enumerate(ids)}
     contents = list(dict.fromkeys(place[found[number].id] for number in order))
-    ledger = ledger or Ledger(None, asked.revision)
+    ledger = ledger or PairCache(None, asked.revision)
     scores = PairScores(collection, ids, ledger, crew=crew, question=question)
     embeddings = _embeddings(collection, ids)
     pairs = candidate_pairs(embeddings, candidates, asked.threads, queries=asked.queries(embeddings))

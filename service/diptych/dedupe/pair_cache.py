@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,8 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from diptych.errors import DedupeError
 from diptych.pictures.file_info import Picture
-from diptych_runtime.evidence import Evidence
-from diptych_runtime.questions import MATCH
+from diptych.store.sqlite.cache import CacheDatabase, in_one_step, paths_below, version_of
+from diptych_runtime.calibration.questions import MATCH
+from diptych_runtime.closer_look.evidence import Evidence
 
 LEDGER = "dedupe.sqlite"
 _EVIDENCE_OF = TypeAdapter(Evidence)
@@ -49,35 +48,25 @@ DROP TABLE old;
 _COLUMNS = "path, id, bytes, modified, width, height, format, exif, taken"
 
 
-class Ledger:
+class PairCache(CacheDatabase):
     """Files and scored pairs in one SQLite database; what a method wrote is on the disk when it returns.
 
-    It has no lock of its own: who opens it has the collection beside it open for writing.
+    It has no lock of its own: its user has the collection beside it open for writing.
     """
+
+    error, remedy = DedupeError, "the next run computes again what it holds"
 
     def __init__(self, path: Path | None, revision: str) -> None:
         """Open or make it, by default in memory; scores of another model revision are dropped. Raises DedupeError."""
         self.path = path or Path(":memory:")
         with self._understood():
-            self._connection = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
+            self._connection = self.connect(self.path)
         try:
             with self._understood():
-                self._connection.execute("PRAGMA journal_mode=WAL")
-                self._connection.execute("PRAGMA synchronous=FULL")
                 self._prepare(revision)
         except BaseException:
             self._connection.close()
             raise
-
-    def close(self) -> None:
-        """Close the database; a second call does nothing."""
-        self._connection.close()
-
-    def __enter__(self) -> Ledger:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def files(self, folders: Iterable[str]) -> dict[str, Picture]:
         """What was known of the files below these folders, by path."""
@@ -85,7 +74,7 @@ class Ledger:
         with self._understood():
             for folder in folders:
                 query = f"SELECT {_COLUMNS} FROM files WHERE path > ? AND path < ?"
-                for path, id, *facts in self._connection.execute(query, _below(folder)):
+                for path, id, *facts in self._connection.execute(query, paths_below(folder)):
                     found[path] = Picture(id.hex(), path, *facts[:7])
         return found
 
@@ -146,16 +135,15 @@ class Ledger:
 
     def _prepare(self, revision: str) -> None:
         connection = self._connection
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        version = version_of(connection)
         if version == 0:
-            connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version={_VERSION}; COMMIT;")
+            in_one_step(connection, _TABLES, _VERSION)
         elif version in (1, 2):
-            lift = _LIFT if version == 1 else ""
-            connection.executescript(f"BEGIN IMMEDIATE; {lift} {_EVIDENCE} PRAGMA user_version={_VERSION}; COMMIT;")
+            in_one_step(connection, (_LIFT if version == 1 else "") + _EVIDENCE, _VERSION)
         elif version != _VERSION:
             raise DedupeError(
                 f"{self.path} has the format version {version}, and this Diptych reads version {_VERSION}; delete it: "
-                "the next run computes again what it holds"
+                f"{self.remedy}"
             )
         known = connection.execute("SELECT revision FROM model").fetchone()
         if known != (revision,):
@@ -163,28 +151,6 @@ class Ledger:
                 connection.execute("DELETE FROM pairs")
                 connection.execute("DELETE FROM model")
                 connection.execute("INSERT INTO model VALUES (?)", (revision,))
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._understood():
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
-
-    @contextmanager
-    def _understood(self) -> Iterator[None]:
-        """SQLite's errors as ours."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise DedupeError(
-                f"{self.path}: {error}; make room, or delete it: the next run computes again what it holds"
-            ) from None
 
 
 def _sides(pair: tuple[str, str]) -> list[bytes]:
@@ -197,9 +163,3 @@ def _read(seen: str) -> Evidence | None:
         return _EVIDENCE_OF.validate_json(seen)
     except ValidationError:
         return None
-
-
-def _below(folder: str) -> tuple[str, str]:
-    """The range of the paths in a folder: "0" is the character behind "/"."""
-    folder = folder.rstrip("/")
-    return folder + "/", folder + "0"

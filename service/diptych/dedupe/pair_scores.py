@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from diptych.batch.workers.shared_folder import Crew
+from diptych.batch.workers.shared_folder import WorkerPool
 from diptych.collection.collection import Collection
-from diptych.dedupe.pair_cache import Ledger
+from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.workers import shared, tokens_of
-from diptych_runtime.questions import COPY, THING
+from diptych_runtime.calibration.questions import COPY, THING
 
 _WORTH = 4096  # pairs, from which on it pays to hand them out
 BATCH = 1024  # pairs, after each of which the ledger has them
@@ -29,9 +29,9 @@ class PairScores:
         self,
         collection: Collection,
         ids: Sequence[str],
-        ledger: Ledger,
+        ledger: PairCache,
         tick: Callable[[int], object] = lambda n: None,
-        crew: Crew | None = None,
+        crew: WorkerPool | None = None,
         question: str = COPY,
     ) -> None:
         """`tick` is told how many were computed, each time some were; a `crew` computes where there are many."""
@@ -71,7 +71,7 @@ class PairScores:
 
     def hold_against(self, pairs: np.ndarray) -> None:
         """From now on hold every score against the rivals of both pictures: the logits of what each of them is paired
-        with in `pairs`, its nearest (see `diptych_runtime.normalization`).
+        with in `pairs`, its nearest (see `diptych_runtime.calibration.normalization`).
         """
         self._shifts = self.scorer.runtime.shifts(pairs, self.logits(pairs), len(self.ids))
 

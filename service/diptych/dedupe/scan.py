@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from diptych.batch.ingest import Found, embedded
-from diptych.batch.workers.shared_folder import Crew
+from diptych.batch.workers.shared_folder import WorkerPool
 from diptych.collection.collection import Collection
-from diptych.collection.ingest import Arrival, batches, can_be_kept
+from diptych.collection.ingest import Incoming, batches
 from diptych.dedupe.actions.move_file import HELD
-from diptych.dedupe.pair_cache import Ledger
+from diptych.dedupe.pair_cache import PairCache
 from diptych.errors import DedupeError
 from diptych.pictures.content import picture_id
 from diptych.pictures.file_info import Picture, picture_of, read_file
-from diptych.pictures.walk import picture_files
-from diptych.scoring.threads import each
+from diptych.pictures.walk import FoundFile, Refuse, Tree
+from diptych.scoring.threads import map_pictures
 from diptych_runtime.decoder import SUFFIXES
 from diptych_runtime.errors import PictureError
 
-Refuse = Callable[[str, str], object]
-
 
 @dataclass(frozen=True)
-class File:
+class PictureFile:
     """A file that may be a picture: which of the folders it is from, and its size and time (ns) when it was listed."""
 
     path: str
@@ -47,28 +44,38 @@ def resolved(folders: Iterable[Path]) -> list[Path]:
     return roots
 
 
-def listed(roots: Sequence[Path], refuse: Refuse) -> list[File]:
+def listed(roots: Sequence[Path], refuse: Refuse) -> list[PictureFile]:
     """The picture files (by ending) below the folders, sorted by path; one that has several names only once.
 
-    Links are left out: what they lead to could be taken for a copy of itself. So is what was put into a trash folder.
-    What cannot be listed goes to `refuse` with a reason. Raises DedupeError if there is no picture at all.
+    Links are left out: the file behind one could be taken for a copy of itself. Files and folders that cannot be read
+    go to `refuse` with the reason. Raises DedupeError if there is no picture at all.
     """
-    found: dict[str, tuple[int, os.stat_result]] = {}
+    found: dict[str, tuple[int, FoundFile]] = {}
+    unread: dict[str, str] = {}
     for number, root in enumerate(roots):
-        for path, status in _regular(root, refuse):
-            found.setdefault(path, (number, status))
+        tree = Tree.below([root], SUFFIXES | {HELD})
+        unread |= tree.refused | tree.closed
+        for path, file in tree.files.items():
+            if path.endswith(HELD):
+                unread[path] = (
+                    f"{path} was being moved when a run was killed: `diptych dedupe --undo JOURNAL` puts it back"
+                )
+            elif not file.link:
+                found.setdefault(path, (number, file))
+    for path, reason in unread.items():
+        refuse(path.encode("utf-8", "backslashreplace").decode(), reason)
     files, met = [], set()
-    for path, (number, status) in sorted(found.items()):
-        if (status.st_dev, status.st_ino) not in met:
-            met.add((status.st_dev, status.st_ino))
-            files.append(File(path, number, status.st_size, status.st_mtime_ns))
+    for path, (number, file) in sorted(found.items()):
+        if (same := (file.device, file.stamp.inode)) not in met:
+            met.add(same)
+            files.append(PictureFile(path, number, file.stamp.bytes, file.stamp.modified))
     if not files:
         raise DedupeError(f"there is no picture ({', '.join(sorted(SUFFIXES))}) in {', '.join(map(str, roots))}")
     return files
 
 
 @dataclass(frozen=True)
-class Survey:
+class Scan:
     """The pictures of the files, sorted by path; how many are `new`, `changed` or `gone` since the last time."""
 
     pictures: list[Picture]
@@ -77,16 +84,16 @@ class Survey:
     gone: int
 
 
-def survey(
+def scan(
     roots: Sequence[Path],
-    files: Sequence[File],
+    files: Sequence[PictureFile],
     collection: Collection,
-    ledger: Ledger,
+    ledger: PairCache,
     *,
     refuse: Refuse,
     tick: Callable[[int], object] = lambda done: None,
-    crew: Crew | None = None,
-) -> Survey:
+    crew: WorkerPool | None = None,
+) -> Scan:
     """The pictures of the files below the roots; their features are in the collection when this returns.
 
     With a `crew` its workers make them.
@@ -97,7 +104,7 @@ def survey(
     known = ledger.files(map(str, roots))
     stored = collection.backend.known(sorted({picture.id for picture in known.values()}))
     pictures: list[Picture] = []
-    fresh: dict[str, File] = {}
+    fresh: dict[str, PictureFile] = {}
     for file in files:
         old = known.get(file.path)
         if old is not None and (old.bytes, old.modified) == (file.bytes, file.modified) and old.id in stored:
@@ -107,9 +114,9 @@ def survey(
             fresh[file.path] = file
 
     def take(results: Mapping[str, Found]) -> None:
-        arrivals: dict[str, Arrival] = {}
+        arrivals: dict[str, Incoming] = {}
         for path, one in results.items():
-            arrivals.setdefault(one.picture.id, Arrival(one.content, path, {}))
+            arrivals.setdefault(one.picture.id, Incoming(one.content, path, {}))
         collection.commit(list(arrivals.values()))
         good = [replace(one.picture, root=fresh[path].root) for path, one in results.items()]
         ledger.add_files(good)
@@ -136,28 +143,7 @@ def survey(
     new = len(kept - known.keys())
     pictures.sort(key=lambda picture: picture.path)
     changed = sum(picture.path in known and picture.id != known[picture.path].id for picture in pictures)
-    return Survey(pictures, new, changed, len(known.keys() - {file.path for file in files}))
-
-
-def _regular(root: Path, refuse: Refuse) -> Iterator[tuple[str, os.stat_result]]:
-    def unlisted(error: OSError) -> None:
-        refuse(str(error.filename), f"the folder cannot be listed: {error.strerror}")
-
-    for path in picture_files(root, unlisted, SUFFIXES | {HELD}):
-        if path.endswith(HELD):
-            refuse(path, "it was being moved when a run was killed: `diptych dedupe --undo JOURNAL` puts it back")
-            continue
-        try:
-            status = os.lstat(path)
-        except OSError as error:
-            refuse(path, f"it cannot be looked at: {error.strerror}")
-            continue
-        if not stat.S_ISREG(status.st_mode):
-            continue
-        if can_be_kept(path):
-            yield path, status
-        else:
-            refuse(path.encode("utf-8", "backslashreplace").decode(), "its name is not UTF-8; rename it")
+    return Scan(pictures, new, changed, len(known.keys() - {file.path for file in files}))
 
 
 def _looked_at(paths: Sequence[str], collection: Collection) -> Iterator[dict[str, Found | PictureError]]:
@@ -166,7 +152,7 @@ def _looked_at(paths: Sequence[str], collection: Collection) -> Iterator[dict[st
     for batch in batches(map(Path, paths)):
         results: dict[str, Found | PictureError] = {}
         read: dict[Path, tuple[os.stat_result, bytes]] = {}
-        for path, one in zip(batch, each(partial(read_file, limits=limits), batch, threads), strict=True):
+        for path, one in zip(batch, map_pictures(partial(read_file, limits=limits), batch, threads), strict=True):
             if isinstance(one, PictureError):
                 results[str(path)] = one
             else:
@@ -175,12 +161,12 @@ def _looked_at(paths: Sequence[str], collection: Collection) -> Iterator[dict[st
         first: dict[str, Path] = {}
         for path, id in ids.items():
             first.setdefault(id, path)
-        received = collection.receive([(read[path][1], str(path)) for path in first.values()])
+        received = collection.read_new([(read[path][1], str(path)) for path in first.values()])
         contents = dict(zip(first, received, strict=True))
         for path, (status, data) in read.items():
             id, content = ids[path], contents[ids[path]]
             if isinstance(content, PictureError) and path != first[id]:
-                (content,) = collection.receive([(data, str(path))])  # whose error calls it by its own name
+                (content,) = collection.read_new([(data, str(path))])  # whose error calls it by its own name
             if not isinstance(content, PictureError):
                 content = Found(picture_of(id, path, status, data), content)
             results[str(path)] = content

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from diptych.errors import DedupeError
-from diptych_runtime.thresholds import threshold_at
+from diptych_runtime.calibration.thresholds import threshold_at
 
 if TYPE_CHECKING:
     from diptych_runtime.runtime import Runtime

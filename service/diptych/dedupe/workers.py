@@ -10,27 +10,27 @@ import numpy as np
 
 from diptych.batch.parts.disk import check_room
 from diptych.batch.parts.manifest import NAMES, PAIRS, Manifest, new_id, part_sizes
-from diptych.batch.parts.picture_names import Names, names_between
+from diptych.batch.parts.picture_names import PictureNames, names_between
 from diptych.batch.parts.tokens import Tokens
 from diptych.batch.tables.scores import Scores
-from diptych.batch.workers.shared_folder import Crew, Exchange
+from diptych.batch.workers.shared_folder import SharedParts, WorkerPool
 from diptych.batch.workers.tasks import score
 from diptych.collection.collection import Collection
-from diptych.dedupe.pair_cache import Ledger
+from diptych.dedupe.pair_cache import PairCache
 from diptych.errors import BatchError, UnknownPictureError
-from diptych_runtime.atomic import write_durably
+from diptych_runtime.atomic import write_atomic
 
 _NAME = "pairs"
 
 
 def shared(
-    collection: Collection, ids: Sequence[str], pairs: np.ndarray, crew: Crew, question: str
+    collection: Collection, ids: Sequence[str], pairs: np.ndarray, crew: WorkerPool, question: str
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(pairs int64 (p, 2), logits float32 (p,)), part by part in order, of pairs (P, 2) of places in `ids`.
 
     The logits answer the question. A part counts as taken when the next one is asked for. Raises BatchError.
     """
-    exchange = Exchange.of(collection, _NAME)
+    exchange = SharedParts.of(collection, _NAME)
     with exchange.explained():
         with exchange.begun() as job:
             manifest = _begin(job, collection, ids, pairs, question)
@@ -40,9 +40,9 @@ def shared(
         exchange.clear()
 
 
-def recover(collection: Collection, ledger: Ledger) -> None:
+def recover(collection: Collection, ledger: PairCache) -> None:
     """Put into the ledger what workers had scored when an earlier run ended; what is damaged is scored again."""
-    exchange = Exchange.of(collection, _NAME)
+    exchange = SharedParts.of(collection, _NAME)
     with exchange.explained():
         for job in exchange.jobs():
             with suppress(BatchError, FileNotFoundError, ValueError):
@@ -59,7 +59,7 @@ def tokens_of(collection: Collection, ids: Sequence[str]) -> dict[str, np.ndarra
     return found
 
 
-def _take_over(job: Path, collection: Collection, ledger: Ledger) -> None:
+def _take_over(job: Path, collection: Collection, ledger: PairCache) -> None:
     manifest = Manifest.load(job)
     if manifest.model != collection.scorer.runtime.revision:
         return
@@ -96,7 +96,7 @@ def _begin(job: Path, collection: Collection, ids: Sequence[str], pairs: np.ndar
     needed = len(places) * 2 * int(np.prod(manifest.token_shape)) + 16 * len(pairs)
     check_room(job, needed, "the tokens that workers read and their scores", "make room and run the same command again")
     tokens = Tokens(job, manifest.encoding, manifest.token_shape)
-    with closing(Names(job / NAMES)) as names:
+    with closing(PictureNames(job / NAMES)) as names:
         for number in range(manifest.encoding.parts):
             first, stop = manifest.encoding.bounds(number)
             wanted = [ids[int(place)] for place in places[first:stop]]
@@ -106,6 +106,6 @@ def _begin(job: Path, collection: Collection, ids: Sequence[str], pairs: np.ndar
                 names.place(id)
         names.finish()
     rank = (np.cumsum(asked) - 1).astype(np.uint32)
-    write_durably(job / PAIRS, rank[pairs].tobytes())
+    write_atomic(job / PAIRS, rank[pairs].tobytes())
     manifest.save(job)
     return manifest

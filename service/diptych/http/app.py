@@ -16,18 +16,18 @@ from diptych.collection.registry import Collections
 from diptych.http.context import Context
 from diptych.http.health import is_ready
 from diptych.http.metrics import Metrics
-from diptych.http.middleware.body_limits import Inlet
+from diptych.http.middleware.body_limits import BodyLimits
 from diptych.http.middleware.errors import RequestError, install_handlers
-from diptych.http.middleware.outer import OPEN, Edge
+from diptych.http.middleware.outer import OPEN, OuterMiddleware
 from diptych.http.openapi import complete_openapi
-from diptych.http.request_pool import Work
+from diptych.http.request_pool import RequestPool
 from diptych.http.routes import collections, duplicates, images, pairs, search, status
 from diptych.http.routes.page import install_page
 from diptych.http.settings import Settings
 from diptych.http.warmup import warm_up
-from diptych.pictures.fetch import Remote
+from diptych.pictures.fetch import Fetcher
 from diptych.scoring.scorer import Scorer
-from diptych_runtime.questions import askable
+from diptych_runtime.calibration.questions import askable
 
 WARM_AGAIN = 30.0  # seconds after a warm-up that failed and may succeed
 
@@ -52,17 +52,19 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
     """
     kept = Collections.of(stored)
     settings = settings or Settings()
-    scorer.engine.capacity = settings.pairs
+    scorer.scheduler.capacity = settings.pairs
     metrics = Metrics(scorer, kept)
-    work = Work(settings.workers, settings.waiting, settings.seconds, lambda waited: metrics.stage("queue", waited))
+    work = RequestPool(
+        settings.workers, settings.waiting, settings.seconds, lambda waited: metrics.stage("queue", waited)
+    )
     # What asks no model. A thumbnail decodes a whole picture, which may be large: more than a few at once would cost
     # too much memory.
-    reads = Work(workers=4, waiting=1024, seconds=settings.seconds)
-    remote = None if settings.remote is None else Remote(settings.remote)
+    reads = RequestPool(workers=4, waiting=1024, seconds=settings.seconds)
+    remote = None if settings.remote is None else Fetcher(settings.remote)
     # Python reads one body at a time, whatever it is given; two, so that small ones need not wait for a large one.
-    parsing = Work(workers=2, waiting=1024, seconds=settings.seconds)
+    parsing = RequestPool(workers=2, waiting=1024, seconds=settings.seconds)
     context = Context(scorer, kept, settings, work, reads, metrics, fetch=remote and remote.fetch, parsing=parsing)
-    inlet = Inlet(settings.body_bytes, settings.bodies_bytes, settings.body_seconds)
+    inlet = BodyLimits(settings.body_bytes, settings.bodies_bytes, settings.body_seconds)
     metrics.live("diptych_ready", "1 if the service can answer, as /readyz says, else 0.", lambda: is_ready(context))
     metrics.live("diptych_body_bytes", "Bytes of the bodies of requests being answered.", lambda: inlet.held)
 
@@ -98,7 +100,7 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
         telemetry=_TELEMETRY,
     )
     app.state.context, app.state.inlet = context, inlet
-    app.add_middleware(Edge, inlet=inlet, keys=settings.keys, hosts=settings.hosts, metrics=metrics)
+    app.add_middleware(OuterMiddleware, inlet=inlet, keys=settings.keys, hosts=settings.hosts, metrics=metrics)
     install_handlers(app)
     for part in (pairs, search, duplicates, images, collections, status):
         app.include_router(part.router)

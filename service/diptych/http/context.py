@@ -19,8 +19,9 @@ from diptych.collection.registry import Collections
 from diptych.errors import UnknownPictureError
 from diptych.http.metrics import Metrics
 from diptych.http.middleware.errors import RequestError
-from diptych.http.pair_caches import Ledgers
-from diptych.http.request_pool import Work
+from diptych.http.pair_caches import PairCaches
+from diptych.http.probe import Probe
+from diptych.http.request_pool import RequestPool
 from diptych.http.schemas.images import Fetch, Picture, Upload, reference
 from diptych.http.schemas.requests import Asking
 from diptych.http.schemas.requests import Request as Asked
@@ -42,25 +43,29 @@ class Context:
     scorer: Scorer
     collections: Collections
     settings: Settings
-    work: Work
-    reads: Work
+    work: RequestPool
+    reads: RequestPool
     metrics: Metrics
     started: int = field(default_factory=lambda: int(time.time()))
     warm_up: WarmUp | None = None
-    ledgers: Ledgers = field(default_factory=Ledgers)
+    ledgers: PairCaches = field(default_factory=PairCaches)
     fetch: Fetch | None = None  # pictures behind web addresses, where that is allowed
-    parsing: Work = field(default_factory=lambda: Work(workers=2, waiting=1024))
+    parsing: RequestPool = field(default_factory=lambda: RequestPool(workers=2, waiting=1024))
+    probe: Probe = field(init=False)
 
-    def using(self, name: str | None) -> AbstractContextManager[Collection]:
+    def __post_init__(self) -> None:
+        self.probe = Probe(self.scorer)
+
+    def borrow(self, name: str | None) -> AbstractContextManager[Collection]:
         """The collection that a request means, for as long as it needs it; 501 if the service has none at all."""
         if self.collections.fixed and not self.collections.names():
             message = "This service has no collection; start it with `diptych serve --store DIR`."
             raise RequestError(501, "no_collection", message)
-        return self.collections.using(name)
+        return self.collections.borrow(name)
 
-    def oldest(self) -> float:
+    def longest_running(self) -> float:
         """Seconds since the longest-running computation began, in a request or behind it; 0.0 when none runs."""
-        return max(self.work.oldest(), self.reads.oldest(), self.scorer.engine.oldest())
+        return max(self.work.longest_running(), self.reads.longest_running(), self.scorer.scheduler.longest_running())
 
     def link(self, collection: Collection, id: str, part: str) -> str:
         """Where a "content" or "thumbnail" of a stored picture is."""
@@ -89,7 +94,7 @@ class Context:
             message = f'The model "{str(body.model)[:64]}" is not served here; "{self.model}" is.'
             raise RequestError(404, "model_not_found", message, param="model")
         if body.collection is not None:
-            with self.using(body.collection):
+            with self.borrow(body.collection):
                 pass
 
     def picture_bytes(self, picture: Picture | Upload, position: str, collection: str | None) -> bytes:
@@ -97,7 +102,7 @@ class Context:
         position, found = reference(picture, position, self.fetch)
         if isinstance(found, bytes):
             return found
-        with self.using(collection) as stored, known(position):
+        with self.borrow(collection) as stored, known(position):
             return stored.content(found)[0]
 
     def picture(self, picture: Picture | Upload, position: str, collection: str | None, side: int) -> Image.Image:
@@ -126,7 +131,7 @@ class Context:
         if isinstance(found, bytes):
             return found
         try:
-            with self.using(collection) as holder:
+            with self.borrow(collection) as holder:
                 return holder.content(found)[0]
         except UnknownPictureError:
             return None
@@ -138,7 +143,7 @@ class Context:
         tokens = np.empty((len(found), *runtime.token_shape), np.float16)
         embeddings = np.empty((len(found), runtime.embedding_dim), np.float32)
         if stored:
-            with self.using(collection) as holder:
+            with self.borrow(collection) as holder:
                 kept = holder.panels([id for *_, id in stored])
                 for place, position, id in stored:
                     if id not in kept:
@@ -211,7 +216,7 @@ async def _stored(
         Query(description="The collection that is meant; by default the only one, or else that called `default`."),
     ] = None,
 ) -> AsyncIterator[Collection]:
-    with request.app.state.context.using(collection) as found:
+    with request.app.state.context.borrow(collection) as found:
         yield found  # until the whole answer is sent
 
 

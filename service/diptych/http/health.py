@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
+
 from fastapi import Depends
 
 from diptych.errors import StoreError
 from diptych.http.context import Context, Here
 from diptych.http.middleware.errors import RequestError
+from diptych.http.probe import PROBE_SECONDS
 from diptych.http.warmup import WarmUp
+
+
+async def decoding(here: Context) -> None:
+    """503 unless a picture can be decoded within PROBE_SECONDS."""
+    decoded = False
+    with suppress(TimeoutError):  # a probe ends by itself, by its deadline; this is for one that does not
+        decoded = await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(here.probe.begun())), PROBE_SECONDS + 1)
+    if not decoded:
+        message = f"Not ready: no picture could be decoded within {PROBE_SECONDS:g} s."
+        raise RequestError(503, "not_ready", message, headers={"Retry-After": "1"})
 
 
 def proven(here: Context) -> WarmUp:
@@ -25,7 +39,7 @@ def ready(here: Context) -> WarmUp:
     """How the warm-up went; 503 unless that was well, no computation is stuck and the service is not about to end."""
     if here.work.draining:
         raise RequestError(503, "draining", "The service is ending; ask another one.")
-    done, oldest = proven(here), here.oldest()
+    done, oldest = proven(here), here.longest_running()
     if done.fault is not None:
         raise _not_ready(done)
     if oldest > here.settings.stuck_seconds:
@@ -39,7 +53,7 @@ def _not_ready(done: WarmUp) -> RequestError:
 
 def reachable(here: Context) -> None:
     """Ask the servers that collections are on; 503 if one does not answer."""
-    for collection in here.collections.opened().values():
+    for collection in here.collections.open_ones().values():
         if collection.backend.folder is None:
             try:
                 collection.backend.check()
@@ -48,13 +62,13 @@ def reachable(here: Context) -> None:
 
 
 def is_ready(here: Context) -> bool:
-    """Whether the service is `ready` and its collections are `reachable`."""
+    """Whether the service is `ready` and its collections are `reachable`, and it decodes."""
     try:
         ready(here)
         reachable(here)
-    except RequestError:
+        return here.probe.begun().result(PROBE_SECONDS + 1)
+    except (RequestError, TimeoutError):
         return False
-    return True
 
 
 async def _proven(here: Here) -> None:

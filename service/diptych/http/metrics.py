@@ -23,7 +23,7 @@ class Metrics:
     """The figures of one service; every name begins with `diptych_`.
 
     Stages of a request: "queue" until a worker takes it, "decode", "panel" (where pictures are added, until they are on
-    the disk), "retrieve", "pair" (with "turn", the wait for the engine's turn, in it).
+    the disk), "retrieve", "pair" (with "turn", the wait for the scheduler's turn, in it).
     """
 
     def __init__(self, scorer: Scorer, collections: Collections) -> None:
@@ -46,7 +46,7 @@ class Metrics:
         self._counts = Counter(
             *("diptych_done_total", "Pictures encoded and pairs looked at.", ("what",)), registry=self.registry
         )
-        runtime, engine = scorer.runtime, scorer.engine
+        runtime, scheduler = scorer.runtime, scorer.scheduler
         Info("diptych_service", "What runs, and on what.", registry=self.registry).info(
             {
                 "version": version("diptych"),
@@ -56,10 +56,10 @@ class Metrics:
                 "attention_path": runtime.attention_path,
             }
         )
-        self.live("diptych_pairs_waiting", "Pairs that nobody has begun with.", lambda: engine.waiting)
-        self.live("diptych_pairs_in_flight", "Pairs being looked at.", lambda: engine.in_flight)
+        self.live("diptych_pairs_waiting", "Pairs that nobody has begun with.", lambda: scheduler.waiting)
+        self.live("diptych_pairs_in_flight", "Pairs being looked at.", lambda: scheduler.in_flight)
         self.registry.register(_Indexes(collections))
-        engine.waited = lambda seconds: self.stage("turn", seconds)
+        scheduler.waited = lambda seconds: self.stage("turn", seconds)
 
     def text(self) -> bytes:
         """Everything, in Prometheus' text format."""
@@ -111,7 +111,7 @@ class _Indexes(Collector):
         """As the registry calls it."""
         pictures = GaugeMetricFamily("diptych_collection_pictures", "Pictures in the index.", labels=("collection",))
         generation = GaugeMetricFamily("diptych_index_generation", "Changes in the index.", labels=("collection",))
-        for name, collection in self._collections.opened().items():
+        for name, collection in self._collections.open_ones().items():
             with suppress(StoreError):  # one that cannot be asked right now has no figures
                 count, changes = collection.backend.indexed()
                 pictures.add_metric((name,), count)

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager, contextmanager
 from weakref import WeakKeyDictionary, finalize
 
 from diptych.collection.collection import Collection
-from diptych.dedupe.pair_cache import LEDGER, Ledger
+from diptych.dedupe.pair_cache import LEDGER, PairCache
 from diptych.errors import DeadlineError
 
 
-class Ledgers:
+class PairCaches:
     """One ledger a collection: beside it on the disk, or, where that may not be written, in memory.
 
     One request at a time searches a collection: two would score the same pairs.
@@ -20,7 +20,7 @@ class Ledgers:
 
     def __init__(self) -> None:
         self._turns: WeakKeyDictionary[Collection, asyncio.Lock] = WeakKeyDictionary()
-        self._memory: WeakKeyDictionary[Collection, Ledger] = WeakKeyDictionary()
+        self._memory: WeakKeyDictionary[Collection, PairCache] = WeakKeyDictionary()
 
     @asynccontextmanager
     async def turn(self, collection: Collection, seconds: float) -> AsyncIterator[None]:
@@ -38,15 +38,15 @@ class Ledgers:
             lock.release()
 
     @contextmanager
-    def of(self, collection: Collection) -> Iterator[Ledger]:
+    def of(self, collection: Collection) -> Iterator[PairCache]:
         """The ledger of a collection, for whose turn it is. Raises DedupeError."""
         revision = collection.scorer.runtime.revision
         folder = collection.backend.folder
         if folder is not None and not collection.backend.read_only:
-            with Ledger(folder / LEDGER, revision) as ledger:
+            with PairCache(folder / LEDGER, revision) as ledger:
                 yield ledger
             return
         if collection not in self._memory:
-            ledger = self._memory[collection] = Ledger(None, revision)
+            ledger = self._memory[collection] = PairCache(None, revision)
             finalize(collection, ledger.close)
         yield self._memory[collection]

@@ -15,13 +15,13 @@ from starlette.requests import Request
 
 from diptych.errors import DeadlineError
 from diptych.http.middleware.errors import RequestError
-from diptych.scoring.deadline import Patience, waiting_for
-from diptych.scoring.watchdog import Running
+from diptych.scoring.deadline import Deadline, deadline_scope
+from diptych.scoring.watchdog import Watchdog
 
 T = TypeVar("T")
 
 
-class Work:
+class RequestPool:
     """Runs functions in at most `workers` threads at once and lets at most `waiting` more queue for one.
 
     Each has `seconds`, after which, as after its caller has gone away, it is not begun any more and none of its pairs
@@ -40,7 +40,7 @@ class Work:
         self._queued = queued
         self._limiter = anyio.CapacityLimiter(workers)
         self._admitted = 0
-        self._running = Running()
+        self._running = Watchdog()
         self._mean = 1.0
 
     async def run(
@@ -60,16 +60,16 @@ class Work:
                 headers={"Retry-After": str(pause)},
             )
         asked, seconds = time.monotonic(), self.seconds if seconds is None else seconds
-        deadline = asked + seconds
+        end = asked + seconds
         if request is not None:
-            deadline = request.scope.setdefault("state", {}).setdefault("deadline", deadline)
-        patience = Patience(deadline)
-        watching = None if request is None else asyncio.create_task(_watch(request, patience))
+            end = request.scope.setdefault("state", {}).setdefault("deadline", end)
+        deadline = Deadline(end)
+        watching = None if request is None else asyncio.create_task(_watch(request, deadline))
         self._admitted += 1
         try:
-            # Only waiting for a thread is broken off here: what runs looks at its patience itself.
-            with anyio.fail_after(None if math.isinf(deadline) else max(0.0, deadline - asked)):
-                return await anyio.to_thread.run_sync(self._timed, function, patience, asked, limiter=self._limiter)
+            # Only waiting for a thread is broken off here: what runs looks at its deadline itself.
+            with anyio.fail_after(None if math.isinf(end) else max(0.0, end - asked)):
+                return await anyio.to_thread.run_sync(self._timed, function, deadline, asked, limiter=self._limiter)
         except TimeoutError:
             raise DeadlineError(
                 f"the request was not begun within {seconds:g} s; try again later, or ask for less"
@@ -81,22 +81,22 @@ class Work:
                 with suppress(asyncio.CancelledError):
                     await watching
 
-    def oldest(self) -> float:
+    def longest_running(self) -> float:
         """Seconds since the longest-running function began; 0.0 when none runs."""
-        return self._running.oldest()
+        return self._running.longest_running()
 
-    def _timed(self, function: Callable[[], T], patience: Patience, asked: float) -> T:
+    def _timed(self, function: Callable[[], T], deadline: Deadline, asked: float) -> T:
         began = time.monotonic()
         self._queued(began - asked)
         try:
-            patience.check("the request")
-            with self._running, waiting_for(patience):
+            deadline.check("the request")
+            with self._running, deadline_scope(deadline):
                 return function()
         finally:
             self._mean = 0.8 * self._mean + 0.2 * (time.monotonic() - began)
 
 
-async def _watch(request: Request, patience: Patience) -> None:
+async def _watch(request: Request, deadline: Deadline) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-    patience.given_up = True
+    deadline.cancelled = True

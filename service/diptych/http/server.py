@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Seconds that Python lets a thread go on while others wait. The engine's come back from each chunk for microseconds;
+# Seconds that Python lets a thread go on while others wait. The scheduler's come back from each chunk for microseconds;
 # by default (0.005) they would often wait that long while another thread reads or writes a request's JSON.
 SWITCH = 0.0005
 STUCK = 70  # EX_SOFTWARE: what runs the service should start it again
@@ -128,7 +128,7 @@ def _end_when_stuck(app: FastAPI, seconds: float) -> None:
     while True:
         time.sleep(tick)
         CLOCK.tick(tick)
-        oldest = app.state.context.oldest()
+        oldest = app.state.context.longest_running()
         if oldest > 1.1 * seconds:
             logger.critical("a computation has been running for %.0f s; ending with code %d", oldest, STUCK)
             logging.shutdown()

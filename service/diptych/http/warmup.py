@@ -65,9 +65,9 @@ def warm_up(scorer: Scorer, collections: Collections) -> WarmUp:
 def _unsearched(collections: Collections, picture: np.ndarray) -> str | None:
     """Search every collection; why the service is not ready, if so."""
     fault = None
-    for name in collections.opened():
+    for name in collections.open_ones():
         try:
-            with collections.using(name) as collection:
+            with collections.borrow(name) as collection:
                 collection.search(picture, top=1, candidates=1)
         except UnreachableError as error:
             logger.warning("the collection %s was not searched: %s", name, error)  # /readyz asks it every time

@@ -20,15 +20,15 @@ import httpx
 from diptych.errors import RemoteError, RemoteRefusedError, RemoteTimeoutError, RemoteTooLargeError
 from diptych.pictures.url_guard import (
     Address,
-    RemoteLimits,
+    FetchLimits,
     Resolve,
-    checked_addresses,
     host_of,
-    read_url,
+    parse_url,
     resolve_host,
+    resolve_public,
 )
 
-__all__ = ["Remote", "RemoteLimits"]
+__all__ = ["FetchLimits", "Fetcher"]
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ _TRIES = 3  # of the addresses of one name
 _HEADERS = {"Accept": "image/*", "Accept-Encoding": "identity", "Connection": "close", "User-Agent": "diptych"}
 
 
-class Remote:
+class Fetcher:
     """Fetches pictures by web address. May be used from any number of threads.
 
     `resolve` gives the addresses of a name. `tls` knows whose certificates count; without it, those that httpx trusts.
@@ -45,12 +45,12 @@ class Remote:
 
     def __init__(
         self,
-        limits: RemoteLimits | None = None,
+        limits: FetchLimits | None = None,
         *,
         resolve: Resolve = resolve_host,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self.limits = limits or RemoteLimits()
+        self.limits = limits or FetchLimits()
         self._resolve = resolve
         self._tls = tls or httpx.create_ssl_context(trust_env=False)
         self._lock = threading.Lock()
@@ -93,7 +93,7 @@ class _Fetch:
     the limit, and then cuts the connection, which ends the thread.
     """
 
-    def __init__(self, limits: RemoteLimits, resolve: Resolve, tls: ssl.SSLContext) -> None:
+    def __init__(self, limits: FetchLimits, resolve: Resolve, tls: ssl.SSLContext) -> None:
         self.limits, self.resolve, self.tls = limits, resolve, tls
         self.answer: Future[bytes] = Future()
         self._deadline = time.monotonic() + limits.seconds
@@ -122,7 +122,7 @@ class _Fetch:
             self._shut()
 
     def _follow(self, text: str) -> bytes:
-        url = read_url(text, self.limits)
+        url = parse_url(text, self.limits)
         for _ in range(self.limits.redirects + 1):
             answer = self._ask(url)
             if isinstance(answer, bytes):
@@ -136,7 +136,7 @@ class _Fetch:
     def _ask(self, url: httpx.URL) -> bytes | httpx.URL:
         """The picture, or where it has moved to."""
         error: httpx.HTTPError | None = None
-        addresses = checked_addresses(url, self.limits, self.resolve)[:_TRIES]
+        addresses = resolve_public(url, self.limits, self.resolve)[:_TRIES]
         for done, address in enumerate(addresses):
             try:
                 return self._ask_at(address, url, connect=self._left() / (len(addresses) - done))
@@ -176,7 +176,7 @@ class _Fetch:
 
     def _moved(self, url: httpx.URL, location: str) -> httpx.URL:
         try:
-            moved = read_url(location, self.limits, base=url)
+            moved = parse_url(location, self.limits, base=url)
         except RemoteRefusedError as error:
             raise RemoteRefusedError(f"{host_of(url)} redirects, and {error}") from None
         if (url.scheme, moved.scheme) == ("https", "http"):
@@ -228,7 +228,7 @@ class _Fetch:
         return left
 
 
-def _late(limits: RemoteLimits) -> RemoteTimeoutError:
+def _late(limits: FetchLimits) -> RemoteTimeoutError:
     return RemoteTimeoutError(
         f"the picture was not there within {limits.seconds:g} s; try again, or send the picture itself"
     )

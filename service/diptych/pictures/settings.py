@@ -15,11 +15,11 @@ from pydantic import BeforeValidator, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from diptych.errors import SettingsError
-from diptych.pictures.url_guard import RemoteLimits
+from diptych.pictures.url_guard import FetchLimits
 
 PREFIX = "DIPTYCH_"
-# Read elsewhere: by the kernel, the runtime, the trainer, the store, and below.
-_OTHERS = frozenset({"KERNEL", "GPU_MEMORY", "DATA", "MILVUS_TOKEN", "CONFIG"})
+# Variables of packages that know no settings (the kernel, the runtime, training), a password, and the name of the file.
+ELSEWHERE = frozenset({"KERNEL", "GPU_MEMORY", "DATA", "MILVUS_TOKEN", "CONFIG"})
 
 
 def _split(value: Any) -> Any:
@@ -52,18 +52,18 @@ class FetchSettings(BaseSettings):
     @field_validator("url_hosts")
     @classmethod
     def _hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        RemoteLimits(hosts=value)
+        FetchLimits(hosts=value)
         return value
 
     @property
-    def remote(self) -> RemoteLimits | None:
+    def remote(self) -> FetchLimits | None:
         """What may be fetched by web address; None for nothing."""
         return self.remote_limits if self.urls else None
 
     @property
-    def remote_limits(self) -> RemoteLimits:
+    def remote_limits(self) -> FetchLimits:
         """What bounds the fetching, where it is allowed."""
-        return RemoteLimits(self.url_bytes, self.url_seconds, hosts=self.url_hosts, private=self.url_private)
+        return FetchLimits(self.url_bytes, self.url_seconds, hosts=self.url_hosts, private=self.url_private)
 
     @classmethod
     def load(cls, file: str | os.PathLike[str] | None = None) -> Self:
@@ -77,7 +77,7 @@ class FetchSettings(BaseSettings):
         variables = [PREFIX + name.upper() for name in cls.model_fields]
         for variable in os.environ:
             name = variable.removeprefix(PREFIX)
-            if variable.startswith(PREFIX) and name not in _OTHERS and cls._misspelt(name.lower()):
+            if variable.startswith(PREFIX) and name not in ELSEWHERE and cls._misspelt(name.lower()):
                 raise _unknown(f"the variable {variable}", variable, variables)
         for name in values:
             if cls._misspelt(name):

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 Fetch = Callable[[str], bytes]
 
 
-def is_address(name: str) -> bool:
+def is_url(name: str) -> bool:
     """Whether this names a picture by web address."""
     return name.lower().startswith(("http://", "https://"))
 
 
-def refused(url: str) -> bytes:
+def refuse_url(url: str) -> bytes:
     """Fetch nothing. Raises RemoteRefusedError that says what would."""
     raise RemoteRefusedError(f"{url[:200]} is a web address; add --urls to have such pictures fetched")
 
 
-def fetcher(urls: bool) -> Fetch:
+def make_fetcher(urls: bool) -> Fetch:
     """What gets the bytes behind a web address, within the limits that the service has too (DIPTYCH_URL_*).
 
     Without `urls` or DIPTYCH_URLS it refuses every address: a name in a table may come from a stranger.
@@ -33,15 +33,15 @@ def fetcher(urls: bool) -> Fetch:
 
     @cache
     def allowed() -> Fetch:
-        from diptych.pictures.fetch import Remote
+        from diptych.pictures.fetch import Fetcher
 
-        settings = fetching(urls)
-        return refused if settings is None else Remote(settings.remote_limits).fetch
+        settings = fetch_settings(urls)
+        return refuse_url if settings is None else Fetcher(settings.remote_limits).fetch
 
     return lambda url: allowed()(url)
 
 
-def fetching(urls: bool) -> FetchSettings | None:
+def fetch_settings(urls: bool) -> FetchSettings | None:
     """The settings where pictures may be fetched: by `urls`, or by the settings themselves; else None."""
     if not urls and not {"DIPTYCH_URLS", "DIPTYCH_CONFIG"} & os.environ.keys():
         return None  # without a look at them, which takes a tenth of a second

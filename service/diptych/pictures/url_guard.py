@@ -34,7 +34,7 @@ _METADATA = frozenset(
 
 
 @dataclass(frozen=True)
-class RemoteLimits:
+class FetchLimits:
     """What may be fetched: `bytes` of a picture, within `seconds` for all hops, from these ports and `hosts`.
 
     No `hosts` means any; ".example.org" means that host and all below it. `private` opens what is not public, for an
@@ -69,7 +69,7 @@ def host_of(url: httpx.URL) -> str:
     return url.raw_host.decode("ascii")
 
 
-def read_url(text: str, limits: RemoteLimits, *, base: httpx.URL | None = None) -> httpx.URL:
+def parse_url(text: str, limits: FetchLimits, *, base: httpx.URL | None = None) -> httpx.URL:
     """A web address that may be asked as far as its text tells, relative to `base`; raises RemoteRefusedError."""
     if len(text) > _LENGTH:
         raise _refused(f"expected at most {_LENGTH:,} characters, got {len(text):,}")
@@ -94,7 +94,7 @@ def read_url(text: str, limits: RemoteLimits, *, base: httpx.URL | None = None) 
     return url
 
 
-def checked_addresses(url: httpx.URL, limits: RemoteLimits, resolve: Resolve) -> list[Address]:
+def resolve_public(url: httpx.URL, limits: FetchLimits, resolve: Resolve) -> list[Address]:
     """The addresses of a read URL's host, each once, when all of them may be asked; raises RemoteError otherwise.
 
     Which addresses they are is for the log: who names a host need not learn what it is called inside.

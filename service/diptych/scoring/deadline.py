@@ -1,4 +1,4 @@
-"""How long somebody waits for what is computed, known wherever the computing takes place."""
+"""The deadline of the current request, in a context variable, so that decoding and scoring stop when it has passed."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from diptych.errors import DeadlineError
 
 
 @dataclass(eq=False)
-class Patience:
-    """How long somebody waits: until `deadline`, by the monotonic clock, or until `given_up`."""
+class Deadline:
+    """The end of a caller's waiting: the time `at` by the monotonic clock, or before it once it is `cancelled`."""
 
-    deadline: float = float("inf")
-    given_up: bool = False
+    at: float = float("inf")
+    cancelled: bool = False
 
-    def check(self, what: str) -> None:
-        """Raise DeadlineError if nobody waits for `what` any more."""
-        if self.given_up:
-            raise DeadlineError(f"nobody waits for {what} any more")
-        if time.monotonic() >= self.deadline:
-            raise DeadlineError(f"{what} was not done within the time it was given; ask for less, or allow more time")
-
-
-_patience: ContextVar[Patience] = ContextVar("patience", default=Patience())  # noqa: B039 - nobody changes this one
+    def check(self, task: str) -> None:
+        """Raise DeadlineError if the caller no longer waits for `task`."""
+        if self.cancelled:
+            raise DeadlineError(f"nobody waits for {task} any more")
+        if time.monotonic() >= self.at:
+            raise DeadlineError(f"{task} was not done within the time it was given; ask for less, or allow more time")
 
 
-def patience() -> Patience:
-    """That of whoever waits for what this thread does; without `waiting_for` it has no end."""
-    return _patience.get()
+_current: ContextVar[Deadline] = ContextVar("deadline", default=Deadline())  # noqa: B039 - nobody changes this one
+
+
+def current_deadline() -> Deadline:
+    """The deadline of the work on this thread; outside of `deadline_scope` it has no end."""
+    return _current.get()
 
 
 @contextmanager
-def waiting_for(patience: Patience) -> Iterator[None]:
-    """What is decoded and scored inside, on this thread, is only begun while somebody waits for it."""
-    token = _patience.set(patience)
+def deadline_scope(deadline: Deadline) -> Iterator[None]:
+    """The block in which decoding and scoring, on this thread, begin nothing that `deadline` has no time for."""
+    token = _current.set(deadline)
     try:
         yield
     finally:
-        _patience.reset(token)
+        _current.reset(token)

@@ -8,25 +8,29 @@ one is killed at the wrong moment.
 from __future__ import annotations
 
 import logging
+import math
 import multiprocessing
 import os
 import resource
 import signal
+import socket
+import struct
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from multiprocessing import resource_tracker
+from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
-from queue import LifoQueue
-from threading import Lock
+from queue import Empty, LifoQueue
+from threading import Lock, Thread, Timer
 from traceback import format_exc
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from diptych.errors import DecoderEndedError, DecodingMemoryError, DecodingTimeError
-from diptych.pictures.sources import fetching
-from diptych.scoring.deadline import patience
-from diptych.scoring.threads import each
+from diptych.errors import DeadlineError, DecoderEndedError, DecodingMemoryError, DecodingTimeError
+from diptych.pictures.sources import fetch_settings
+from diptych.scoring.deadline import current_deadline
+from diptych.scoring.threads import map_pictures
 from diptych_runtime.errors import PictureError
 
 if TYPE_CHECKING:
@@ -43,12 +47,21 @@ _LIFE = 1000
 _AT_A_TIME = 4
 # What `multiprocessing` remembers of its children is not made for several threads.
 _CHILDREN = Lock()
+# Seconds beyond the time of a picture after which a process that says nothing is taken for stopped: it would have been
+# ended by its own timer.
+_GRACE = 2.0
+# Seconds that a process has to start; then the server that it is forked from is taken for stopped.
+_START = 30.0
 
 logger = logging.getLogger(__name__)
 
 
 class Decoder(Protocol):
-    """Where pictures are decoded. A call is a function with its arguments, `partial(panel_pixels, data, 224)`."""
+    """Where pictures are decoded. A call is a function with its arguments, `partial(panel_pixels, data, 224)`;
+    `answered` is when one was answered last (`time.monotonic`).
+    """
+
+    answered: float
 
     def run(self, call: Callable[[], R], /) -> R:
         """The call's value. Raises its error."""
@@ -59,31 +72,34 @@ class Decoder(Protocol):
         ...
 
 
-class Threads:
+class ThreadDecoder:
     """Decodes in this process, on so many threads: for pictures of one's own."""
 
     def __init__(self, threads: int) -> None:
-        self.threads = threads
+        self.threads, self.answered = threads, 0.0
 
     def run(self, call: Callable[[], R], /) -> R:
         """The call's value, computed in the thread that asks."""
-        return call()
+        value = call()
+        self.answered = time.monotonic()
+        return value
 
     def each(self, calls: Sequence[Callable[[], R]], /) -> list[R | PictureError]:
         """The values of several calls, in order; a PictureError stands in its result's place."""
-        return each(lambda call: call(), calls, self.threads)
+        return map_pictures(lambda call: call(), calls, self.threads)
 
 
-class Workers:
-    """Processes that decode: `with Workers(2) as workers: workers.run(partial(open_picture, data, name="query"))`.
+class DecodePool:
+    """Processes that decode: `with DecodePool(2) as workers: workers.run(partial(open_picture, data, name="query"))`.
 
     A picture has `seconds` from the moment its process begins it, and `memory` bytes of address space beyond what the
     process began with (on Linux alone; the default suffices for every format at the 64 megapixels of `PictureLimits`).
     One that takes more, or that ends its process, gets a PictureError of its own, which calls it by the argument
     `name`; the next one gets a new process. Where libjpeg and libwebp meet the bound of memory by themselves, they call
-    the picture damaged. Calls and their values must pickle. Who asks waits for a free process, and gets a DeadlineError
-    in place of what is to be begun when its `Patience` is over. A script that makes a pool needs the usual
-    `if __name__ == "__main__":`.
+    the picture damaged. Calls and their values must pickle. The caller waits for a free process and for the picture,
+    and gets a DeadlineError when its `Deadline` has passed or when a process says nothing beyond its time (stopped from
+    outside, swapped out, waiting for a dead disk); that process is killed and replaced. A script that makes a pool
+    needs the usual `if __name__ == "__main__":`.
     """
 
     def __init__(self, processes: int, *, seconds: float = 10.0, memory: int = 2 * 1024**3) -> None:
@@ -93,9 +109,9 @@ class Workers:
                 "expected processes >= 1, seconds > 0 and memory >= 1 byte, "
                 f"got processes={processes}, seconds={seconds} and memory={memory}"
             )
-        self.processes, self.seconds, self.memory = processes, seconds, memory
-        # The last one used is the next: its memory is warm. None stands for one that has yet to be started.
-        self._idle: LifoQueue[_Worker | None] = LifoQueue()
+        self.processes, self.seconds, self.memory, self.answered = processes, seconds, memory, 0.0
+        # The last one used is the next: its memory is warm. An error stands for one that could not be started.
+        self._idle: LifoQueue[_Worker | OSError] = LifoQueue()
         self._closed = False
         for _ in range(processes):
             self._idle.put(_Worker(seconds, memory))
@@ -111,7 +127,7 @@ class Workers:
         """The values of several calls, in order; a PictureError stands in its result's place."""
         step = max(1, min(_AT_A_TIME, len(calls) // self.processes))
         parts = [calls[start : start + step] for start in range(0, len(calls), step)]
-        answered: list[Any] = each(self._all, parts, self.processes)
+        answered: list[Any] = map_pictures(self._all, parts, self.processes)
         answers = [answer for part in answered for answer in part]
         for answer in answers:
             if isinstance(answer, Exception) and not isinstance(answer, PictureError):
@@ -126,30 +142,60 @@ class Workers:
 
     def _ask(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
         """The values or errors of the calls, in order, up to and with the first that ended its process."""
-        patience().check("this picture")
-        worker, kept = self._idle.get(), None
-        if self._closed:
-            self._idle.put(worker)
-            raise RuntimeError("the pool of decoding processes is closed")
+        current_deadline().check("this picture")
+        worker = self._free()
+        kept = False
         try:
-            if worker is None or worker.spent():
-                worker = _Worker(self.seconds, self.memory)
             answers = worker.ask(calls)
-            kept = worker
+            self.answered = time.monotonic()
+            kept = not worker.pipe.closed
         finally:
             # Whoever was left in the middle is not kept: it would answer the next picture with this one.
-            self._idle.put(kept)
+            if kept:
+                self._idle.put(worker)
+            else:
+                self._replace(worker)
         return answers
+
+    def _free(self) -> _Worker:
+        """A process that waits for a picture. Raises DeadlineError if there is none in time, and OSError."""
+        while True:
+            left = current_deadline().at - time.monotonic()
+            try:
+                worker = self._idle.get(timeout=None if math.isinf(left) else max(left, 0.0))
+            except Empty:
+                raise DeadlineError("no decoding process was free in time; try again later") from None
+            if self._closed:
+                self._idle.put(worker)
+                raise RuntimeError("the pool of decoding processes is closed")
+            if isinstance(worker, _Worker) and not worker.spent():
+                return worker
+            self._replace(worker)
+            if isinstance(worker, OSError):
+                raise worker
+
+    def _replace(self, worker: _Worker | OSError) -> None:
+        """Start another process in the place of one, beside the caller, who may have no time for it."""
+        Thread(target=self._put_another, args=(worker,), name="diptych-decode-start", daemon=True).start()
+
+    def _put_another(self, worker: _Worker | OSError) -> None:
+        try:
+            if isinstance(worker, _Worker):
+                worker.end(kill=True)
+            self._idle.put(_Worker(self.seconds, self.memory))
+        except OSError as error:
+            logger.error("no decoding process could be started: %s", error)
+            self._idle.put(error)
 
     def close(self) -> None:
         """End the processes; what is being decoded is waited for, what waits for a process is refused."""
         self._closed = True
         for worker in [self._idle.get() for _ in range(self.processes)]:
-            if worker is not None:
+            if isinstance(worker, _Worker):
                 worker.end()
-            self._idle.put(None)
+            self._idle.put(OSError("closed"))
 
-    def __enter__(self) -> Workers:
+    def __enter__(self) -> DecodePool:
         return self
 
     def __exit__(
@@ -168,13 +214,20 @@ class _Worker:
         context.set_forkserver_preload(_PRELOAD)
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, seconds, memory), name="diptych-decode", daemon=True)
-        with _CHILDREN, without_interrupts():
-            self.process.start()
-        theirs.close()
+        with _CHILDREN, sigint_blocked(), _bounded_start():
+            try:
+                self.process.start()
+            except EOFError:
+                self.pipe.close()
+                raise OSError("the server that decoding processes are forked from ended or was stopped") from None
+            finally:
+                theirs.close()
         try:
+            if not self.pipe.poll(_START):
+                self.process.kill()
             self.pipe.recv()
         except (EOFError, OSError):
-            raise OSError(f"a decoding process ended before it could begin ({named(self.end())})") from None
+            raise OSError(f"a decoding process ended before it could begin ({describe_exit(self.end())})") from None
 
     def spent(self) -> bool:
         """Whether another one has to take its place: it is old, or there is something to read, which is its end."""
@@ -185,20 +238,44 @@ class _Worker:
         self.asked += len(calls)
         answers: list[Any] = []
         try:
+            self._wait()
             self.pipe.send(calls)
             for _ in calls:
+                self._wait()
                 answers.append(self.pipe.recv())
+        except BlockingIOError:
+            self.process.kill()
+            self.pipe.close()
+            current_deadline().check("this picture")
+            message = f"a decoding process said nothing for {self.seconds + _GRACE:g} s and was replaced; try again"
+            logger.warning("%s", message)
+            raise DeadlineError(message) from None
         except (EOFError, OSError):
             options = getattr(calls[len(answers)], "keywords", {})
             answers.append(self._error(options.get("name") or "the picture"))
             logger.warning("%s", answers[-1])
         return answers
 
-    def end(self) -> int | None:
-        """Close the pipe, by which the process ends, and give its exit status (negative: the signal)."""
+    def _wait(self) -> None:
+        """Let reading and writing raise BlockingIOError after the time of a picture, or that of the caller."""
+        left = min(self.seconds + _GRACE, max(current_deadline().at - time.monotonic(), 0.001))
+        bound = struct.pack("@ll", int(left), int(left % 1 * 1e6))
+        with socket.socket(fileno=os.dup(self.pipe.fileno())) as pipe:
+            pipe.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, bound)
+            pipe.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, bound)
+
+    def end(self, *, kill: bool = False) -> int | None:
+        """Close the pipe, by which the process ends, and give its exit status (negative: the signal).
+
+        One that does not end, as one that is stopped, is killed; else this process could not end either.
+        """
         self.pipe.close()
         with _CHILDREN:
-            self.process.join(5)
+            if not kill:
+                self.process.join(5)
+            if self.process.is_alive():
+                self.process.kill()
+                self.process.join(5)
             return self.process.exitcode
 
     def _error(self, name: str) -> PictureError:
@@ -212,13 +289,32 @@ class _Worker:
                 f"{name} takes more than {self.memory / 2**20:,.0f} MiB of memory to decode; scale it down first"
             )
         return DecoderEndedError(
-            f"{name} cannot be decoded: the process that tried ended ({named(status)}); "
+            f"{name} cannot be decoded: the process that tried ended ({describe_exit(status)}); "
             "save the picture anew with another program"
         )
 
 
 @contextmanager
-def without_interrupts() -> Iterator[None]:
+def _bounded_start() -> Iterator[None]:
+    """A process starts inside in time, or the server that it is forked from is killed; the next start makes another."""
+
+    def kill() -> None:
+        server: int | None = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+        if server is not None:
+            logger.error("process %d, which decoding processes are forked from, is stopped; killed", server)
+            os.kill(server, signal.SIGKILL)
+
+    timer = Timer(_START, kill)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@contextmanager
+def sigint_blocked() -> Iterator[None]:
     """Processes started inside never hear Ctrl-C, which a terminal sends to them too, not even while they start."""
     resource_tracker.ensure_running()  # it would unblock the signal if it started later
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -233,6 +329,9 @@ def _work(pipe: Connection, seconds: float, memory: int) -> None:
 
     The kernel keeps the time, so a decoder is stopped whatever it does, and also if the service was killed meanwhile.
     """
+    # A group of its own: where a group with a stopped process loses its shell, the kernel sends SIGHUP to all of it,
+    # and that would be the service too.
+    os.setpgid(0, 0)
     signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGINT})
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     # Once that much was freed, glibc keeps what small pictures need, and does not fetch it anew for each.
@@ -277,7 +376,7 @@ def _confine(memory: int) -> None:
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
-def named(status: int | None) -> str:
+def describe_exit(status: int | None) -> str:
     """An exit status for people, by the name of the signal if it was one."""
     return f"exit status {status}" if status is None or status >= 0 else signal.Signals(-status).name
 
@@ -286,7 +385,7 @@ def decoder(urls: bool, threads: int) -> Decoder:
     """What decodes pictures: where some may be fetched, which are strangers', processes with the bounds of the service
     (DIPTYCH_DECODE_*), else threads. A batch's worker is such a process already, which may have no others.
     """
-    settings = None if multiprocessing.current_process().daemon else fetching(urls)
+    settings = None if multiprocessing.current_process().daemon else fetch_settings(urls)
     if settings is None:
-        return Threads(threads)
-    return Workers(threads, seconds=settings.decode_seconds, memory=settings.decode_memory)
+        return ThreadDecoder(threads)
+    return DecodePool(threads, seconds=settings.decode_seconds, memory=settings.decode_memory)

@@ -1,4 +1,4 @@
-"""The engine: the pairs of everyone who asks, scored in common chunks, each request in its turn."""
+"""The scheduler: the pairs of everyone who asks, scored in common chunks, each request in its turn."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Protocol
 import numpy as np
 
 from diptych.errors import DeadlineError, OverloadedError
-from diptych.scoring.deadline import patience
-from diptych.scoring.watchdog import Running
+from diptych.scoring.deadline import current_deadline
+from diptych.scoring.watchdog import Watchdog
 
 CAPACITY = 50_000
 _CHUNKS = 4  # of the runtime, that a thread takes at once: what it does between two of them, the others wait for
@@ -21,17 +21,17 @@ _STEP = 0.05  # seconds after which a waiting caller looks at its clock, and at 
 
 
 class Related(Protocol):
-    """What the engine needs of a `Runtime`."""
+    """What the scheduler needs of a `Runtime`."""
 
     questions: tuple[str, ...]
     workers: int
     pair_chunk: int
 
-    def paired(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def broadcast_pairs(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Both sides with as many rows."""
         ...
 
-    def logits_here(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
+    def logits_on_this_thread(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
         """Raw scores (P, Q) of as many pairs, a column a question, on this thread."""
         ...
 
@@ -60,7 +60,7 @@ class _Job:
         self.done.set()
 
 
-class Engine:
+class PairScheduler:
     """Scores pairs with a runtime, in as many threads as it has workers. May be used from any number of threads.
 
     Requests take turns: each gives one chunk at most before the next one's turn, and small ones share what a thread
@@ -77,7 +77,7 @@ class Engine:
         self._lock = threading.Lock()
         self._working = 0
         self._in_flight = 0
-        self._chunks = Running()
+        self._chunks = Watchdog()
         self._seconds = 0.0  # of one pair on one thread, a running mean
 
     @property
@@ -91,34 +91,34 @@ class Engine:
         """Pairs that are being looked at."""
         return self._in_flight
 
-    def oldest(self) -> float:
+    def longest_running(self) -> float:
         """Seconds since the longest-running chunk began; 0.0 when none runs."""
-        return self._chunks.oldest()
+        return self._chunks.longest_running()
 
     def logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray, *, seconds: float | None = None) -> np.ndarray:
-        """Raw scores float32 (P, Q), as `Runtime.logits_here`; one side may have one row for the other's many.
+        """Raw scores float32 (P, Q), as `Runtime.logits_on_this_thread`; one side may have one row for many.
 
         All questions are answered by one look, so whoever asks which of them shares the chunks with all others.
-        Waits its turn, at most `seconds`, and while there is `Patience`. Raises DeadlineError when they are over,
+        Waits its turn, for at most `seconds` and until the `Deadline`. Raises DeadlineError when they are over,
         OverloadedError when too many pairs wait already; either way, and on Ctrl-C, what is not begun is never
         computed.
         """
-        tokens_a, tokens_b = self.runtime.paired(tokens_a, tokens_b)
-        waited = patience()
-        deadline = waited.deadline if seconds is None else min(waited.deadline, time.monotonic() + seconds)
+        tokens_a, tokens_b = self.runtime.broadcast_pairs(tokens_a, tokens_b)
+        deadline = current_deadline()
+        end = deadline.at if seconds is None else min(deadline.at, time.monotonic() + seconds)
         logits = np.empty((len(tokens_a), len(self.runtime.questions)), np.float32)
         job = _Job(tokens_a, tokens_b, logits, len(tokens_a))
         if not len(tokens_a):
             return job.logits
         self._admit(job)
         try:
-            while not job.done.wait(min(_STEP, max(0.0, deadline - time.monotonic()))):
-                if time.monotonic() >= deadline:
+            while not job.done.wait(min(_STEP, max(0.0, end - time.monotonic()))):
+                if time.monotonic() >= end:
                     raise DeadlineError(
                         f"{job.missing:,} of {len(job.logits):,} pairs were not scored within the time that was "
                         "given; ask for fewer, or allow more time"
                     )
-                waited.check("these pairs")
+                deadline.check("these pairs")
         finally:
             with self._lock:
                 if job in self._jobs:
@@ -149,7 +149,7 @@ class Engine:
             began = time.perf_counter()
             try:
                 with self._chunks:
-                    logits = self.runtime.logits_here(
+                    logits = self.runtime.logits_on_this_thread(
                         np.concatenate([job.tokens_a[rows] for job, rows in pieces]),
                         np.concatenate([job.tokens_b[rows] for job, rows in pieces]),
                     )

@@ -9,17 +9,17 @@ from typing import Any, Self
 
 import numpy as np
 
-from diptych.scoring.deadline import patience
-from diptych.scoring.decode_pool import Decoder, Threads
-from diptych.scoring.scheduler import Engine
-from diptych.scoring.threads import each
+from diptych.scoring.deadline import current_deadline
+from diptych.scoring.decode_pool import Decoder, ThreadDecoder
+from diptych.scoring.scheduler import PairScheduler
+from diptych.scoring.threads import map_pictures
+from diptych_runtime.calibration.verdicts import Verdict
+from diptych_runtime.closer_look.evidence import Evidence
+from diptych_runtime.closer_look.verification import View, describe, verify
 from diptych_runtime.decoder import PictureLimits, PictureSource, panel_pixels, query_pixels
 from diptych_runtime.errors import ArtifactError, PictureError
-from diptych_runtime.evidence import Evidence
 from diptych_runtime.judgement import Judgement, deserving, judge
 from diptych_runtime.runtime import Panels, Runtime
-from diptych_runtime.verdicts import Verdict
-from diptych_runtime.verification import View, describe, verify
 
 ENCODE_BATCH = 64
 
@@ -28,7 +28,7 @@ Original = Callable[[int], PictureSource | None]  # the file of a picture by its
 
 class Scorer:
     """Scores pairs of pictures with one loaded model; may be used from several threads at once, whose pairs its
-    `engine` then scores together.
+    `scheduler` then scores together.
 
     >>> scorer = Scorer.load()
     >>> scorer.predict([("cat.jpg", "cat-cropped.jpg")])
@@ -39,9 +39,9 @@ class Scorer:
     def __init__(
         self, runtime: Runtime, limits: PictureLimits | None = None, *, decoder: Decoder | None = None
     ) -> None:
-        """Pictures are decoded by `decoder`: `Workers` for those of strangers; without it, by the runtime's threads."""
-        self.runtime, self.engine = runtime, Engine(runtime)
-        self.limits, self.decoder = limits or PictureLimits(), decoder or Threads(runtime.threads)
+        """Pictures are decoded by `decoder`, a `DecodePool` for strangers' pictures; by default by threads."""
+        self.runtime, self.scheduler = runtime, PairScheduler(runtime)
+        self.limits, self.decoder = limits or PictureLimits(), decoder or ThreadDecoder(runtime.threads)
 
     @classmethod
     def load(
@@ -60,7 +60,7 @@ class Scorer:
         return cls(Runtime.open(model, provider=provider, threads=threads).asking(question))
 
     def asking(self, question: str | None) -> Self:
-        """This scorer asked another question: the same model, engine, decoder and limits. None is no other one.
+        """This scorer asked another question: the same model, scheduler, decoder and limits. None is no other one.
 
         Raises ArtifactError for a question that the model does not answer.
         """
@@ -116,13 +116,13 @@ class Scorer:
         """Raw scores float32 (P,) of P pairs of tokens float16 (P, N, M, d); one query may stand for all pairs.
 
         The order of the two pictures makes no difference, to the last bit. Raises ArtifactError like `encode_pixels`,
-        and what `Engine.logits` does.
+        and what `PairScheduler.logits` does.
         """
         return np.ascontiguousarray(self.all_logits(tokens_a, tokens_b)[:, self.runtime.column])
 
     def all_logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
         """`logits` of all questions float32 (P, Q), in the order of `Runtime.questions`, by the same look."""
-        logits = self.engine.logits(tokens_a, tokens_b)
+        logits = self.scheduler.logits(tokens_a, tokens_b)
         self._check_finite("a pair", logits)
         return logits
 
@@ -200,11 +200,11 @@ class Scorer:
         """What a closer look at each pair of views sees; None where one is missing."""
 
         def look(pair: tuple[View | None, View | None]) -> Evidence | None:
-            patience().check("a closer look")
+            current_deadline().check("a closer look")
             a, b = pair
             return None if a is None or b is None else verify(a, b)
 
-        seen = each(look, pairs, self.runtime.threads)
+        seen = map_pictures(look, pairs, self.runtime.threads)
         return [None if isinstance(evidence, PictureError) else evidence for evidence in seen]
 
     def predict(

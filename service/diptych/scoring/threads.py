@@ -13,7 +13,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def each(function: Callable[[T], R], items: Sequence[T], threads: int) -> list[R | PictureError]:
+def map_pictures(function: Callable[[T], R], items: Sequence[T], threads: int) -> list[R | PictureError]:
     """`function` of every item, in order; where it raised PictureError, that error stands in the result's place.
 
     It finds the context variables of the caller.

@@ -31,20 +31,20 @@ class Clock:
 CLOCK = Clock()
 
 
-class Running:
+class Watchdog:
     """`with running: ...` in any number of threads, not nested in one."""
 
     def __init__(self, clock: Clock = CLOCK) -> None:
         self._clock, self._began = clock, dict[int, float]()
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> Watchdog:
         self._began[get_ident()] = self._clock.now()
         return self
 
     def __exit__(self, *_: object) -> None:
         del self._began[get_ident()]
 
-    def oldest(self) -> float:
+    def longest_running(self) -> float:
         """Seconds since the longest-running thread began; 0.0 when none runs."""
         began = list(self._began.values())
         return self._clock.now() - min(began) if began else 0.0

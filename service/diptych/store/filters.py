@@ -58,10 +58,10 @@ SCHEMA = {
 
 Filter = dict[str, Any]
 Condition = tuple[str, list[Any]]
-EVERYTHING: Condition = ("(1)", [])
+ALWAYS: Condition = ("(1)", [])
 
 
-def compiled(condition: Filter) -> Condition:
+def to_sql(condition: Filter) -> Condition:
     """A condition as SQL over the column `metadata`, and the values it takes; an empty one is always true.
 
     Raises ValueError, which says where and what was expected, for what is no condition.
@@ -157,7 +157,7 @@ def _path(key: str, where: str) -> str:
 
 def _joined(parts: list[Condition], by: str) -> Condition:
     if not parts:
-        return EVERYTHING
+        return ALWAYS
     return f"({by.join(text for text, _ in parts)})", [value for _, values in parts for value in values]
 
 

@@ -35,10 +35,10 @@ class Address:
         return self.text
 
 
-Place = str | os.PathLike[str] | Address
+Location = str | os.PathLike[str] | Address
 
 
-def place(where: Place) -> Path | Address:
+def parse_location(where: Location) -> Path | Address:
     """The Milvus collection or the folder that is meant. Raises ValueError for an address that is none."""
     if isinstance(where, Address):
         return where

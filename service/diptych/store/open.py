@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from diptych.store.backend import Backend
-from diptych.store.location import Address, Place, place
+from diptych.store.location import Address, Location, parse_location
 from diptych_runtime.runtime import Runtime
 
 
-def open_searchable(where: Place, runtime: Runtime, *, create: bool, read_only: bool) -> Backend:
+def open_searchable(where: Location, runtime: Runtime, *, create: bool, read_only: bool) -> Backend:
     """Open a place to be searched by this model. Raises StoreError, and ModelMismatchError if another one made it."""
-    found = place(where)
+    found = parse_location(where)
     if isinstance(found, Address):
-        from diptych.store.milvus.backend import MilvusStore
+        from diptych.store.milvus.backend import MilvusBackend
 
-        return MilvusStore.searchable(found, runtime, create=create, read_only=read_only)
-    from diptych.store.sqlite.backend import Local
+        return MilvusBackend.searchable(found, runtime, create=create, read_only=read_only)
+    from diptych.store.sqlite.backend import SqliteBackend
 
-    return Local.searchable(found, runtime, create=create, read_only=read_only)
+    return SqliteBackend.searchable(found, runtime, create=create, read_only=read_only)
 
 
-def open_store(where: Place, *, read_only: bool = False) -> Backend:
+def open_store(where: Location, *, read_only: bool = False) -> Backend:
     """Open a place to look after its pictures, whatever model embedded them. Raises StoreError."""
-    found = place(where)
+    found = parse_location(where)
     if isinstance(found, Address):
-        from diptych.store.milvus.backend import MilvusStore
+        from diptych.store.milvus.backend import MilvusBackend
 
-        return MilvusStore.open(found, read_only=read_only)
-    from diptych.store.sqlite.backend import Local
+        return MilvusBackend.open(found, read_only=read_only)
+    from diptych.store.sqlite.backend import SqliteBackend
 
-    return Local.open(found, read_only=read_only)
+    return SqliteBackend.open(found, read_only=read_only)

@@ -9,7 +9,7 @@ import pytest
 
 from diptych.batch.job import Job
 from diptych.batch.workers.executor import Serial
-from diptych.batch.workers.tasks import Means
+from diptych.batch.workers.tasks import WorkerConfig
 
 LABELS = ("plain", 'with "quotes", commas', "zwölf\nlines")
 ROWS = 1000
@@ -32,13 +32,13 @@ def pairs(gallery: Path) -> Path:
 
 
 @pytest.fixture
-def means(artifact: Path) -> Means:
+def means(artifact: Path) -> WorkerConfig:
     """The small model on one thread."""
-    return Means(str(artifact), "cpu", 1)
+    return WorkerConfig(str(artifact), "cpu", 1)
 
 
 @pytest.fixture
-def job(means: Means):
+def job(means: WorkerConfig):
     """`job(table, output, format="jsonl")`; the format is otherwise CSV."""
 
     def make(table: Path, output: Path, format: str = "csv", **options) -> Job:

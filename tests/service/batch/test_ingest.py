@@ -9,12 +9,12 @@ from part_works import Ending
 
 from diptych import Collection
 from diptych.batch import ingest as embedding
-from diptych.batch.ingest import add_files, embed
+from diptych.batch.ingest import add_with_workers, embed
 from diptych.batch.parts.manifest import write_part
 from diptych.batch.workers.executor import Serial
 from diptych.batch.workers.pool import Pool
-from diptych.batch.workers.shared_folder import Crew
-from diptych.batch.workers.tasks import Means
+from diptych.batch.workers.shared_folder import WorkerPool
+from diptych.batch.workers.tasks import WorkerConfig
 from diptych.cli.main import main
 from diptych.collection import ingest
 from diptych.collection.ingest import Added
@@ -34,7 +34,7 @@ def small_parts(monkeypatch):
 def crew(means):
     """The work of workers, done in this process."""
     with Serial() as engine:
-        yield Crew(engine, means)
+        yield WorkerPool(engine, means)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_workers_fill_a_collection_as_one_process_does(files, crew, store):
         expected, refused, added = filled(alone, files, alone.add_files)
     assert (len(expected), len(refused), len(added)) == (12, 2, 13)
     with store("shared") as shared:
-        found, said, told = filled(shared, files, lambda paths, **rest: add_files(shared, paths, crew, **rest))
+        found, said, told = filled(shared, files, partial(add_with_workers, shared, crew=crew))
         assert found == expected
         assert said == refused
         assert sorted(one.id for one in told if one.created) == sorted(one.id for one in added if one.created)
@@ -94,8 +94,8 @@ def test_real_processes_do_the_same(files, means, store):
     with store("alone") as alone:
         expected, refused, _ = filled(alone, files, alone.add_files)
     with store("shared") as shared, Pool(2) as pool:
-        crew = Crew(pool, means)
-        found, said, _ = filled(shared, files, lambda paths, **rest: add_files(shared, paths, crew, **rest))
+        crew = WorkerPool(pool, means)
+        found, said, _ = filled(shared, files, partial(add_with_workers, shared, crew=crew))
     assert (list(found.items()), said) == (list(expected.items()), refused), "and they come in the same order"
 
 
@@ -104,7 +104,7 @@ def test_what_the_collection_has_is_not_decoded_again(gallery, crew, store, desc
     with store() as collection:
         list(collection.add_files(files[:5]))
         described.clear()
-        added = list(add_files(collection, files, crew, on_error=never))
+        added = list(add_with_workers(collection, files, crew, on_error=never))
         assert [one.created for one in added] == [False] * 5 + [True] * 7
         assert sorted(described) == [str(path) for path in files[5:]]
 
@@ -115,12 +115,12 @@ def test_what_workers_left_is_taken_over_and_the_rest_is_done(gallery, again, me
     with store() as collection:
         taken = []
         with pytest.raises(KeyboardInterrupt):
-            taken += add_files(collection, files, Crew(Ending(), means), on_error=never)
+            taken += add_with_workers(collection, files, WorkerPool(Ending(), means), on_error=never)
         assert len(collection) == SIZE
         assert len(list((collection.directory / "embedding.parts").glob("*/files-*.part"))) == 2
         described.clear()
         crew = again and request.getfixturevalue(again)
-        added = list(add_files(collection, files, crew, on_error=never))
+        added = list(add_with_workers(collection, files, crew, on_error=never))
         assert len(added) == len(collection) == 12
         assert sum(one.created for one in added) == 8
         assert described == []
@@ -132,7 +132,7 @@ def test_the_command_without_a_cluster_takes_over_what_is_its_own_and_keeps_the_
 ):
     files = sorted(gallery.rglob("*.jpg"))
     with store() as collection, pytest.raises(KeyboardInterrupt):
-        list(add_files(collection, files, Crew(Ending(), means), on_error=never))
+        list(add_with_workers(collection, files, WorkerPool(Ending(), means), on_error=never))
     described.clear()
     (tmp_path / "other.jpg").write_bytes(photo_bytes(99))
     add = ["index", "add", "--store", str(tmp_path / "store"), "--model", means.model, "--threads", "1", "--quiet"]
@@ -149,11 +149,11 @@ def test_what_changed_meanwhile_or_is_not_asked_for_is_not_taken_over(gallery, c
     files = sorted(gallery.rglob("*.jpg"))
     with store() as collection:
         with pytest.raises(KeyboardInterrupt):
-            list(add_files(collection, files, Crew(Ending(), means), on_error=never))
+            list(add_with_workers(collection, files, WorkerPool(Ending(), means), on_error=never))
         changed, left_out = files[SIZE], files[SIZE + 1]
         changed.write_bytes(photo_bytes(99))
         asked = [path for path in files if path != left_out]
-        assert len(list(add_files(collection, asked, crew, on_error=never))) == 11
+        assert len(list(add_with_workers(collection, asked, crew, on_error=never))) == 11
         paths = {record.path: record.sha256 for record in collection.list(100)}
         assert str(left_out) not in paths
         assert paths[str(changed)] == describe(photo_bytes(99), 32, collection.scorer.limits).sha256
@@ -164,14 +164,14 @@ def test_parts_of_another_model_are_of_no_use(gallery, means, crew, store, other
 
     files = sorted(gallery.rglob("*.jpg"))
     with store() as collection, pytest.raises(KeyboardInterrupt):
-        list(add_files(collection, files, Crew(Ending(), means), on_error=never))
+        list(add_with_workers(collection, files, WorkerPool(Ending(), means), on_error=never))
     other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
     (tmp_path / "store" / "embedding.parts").rename(tmp_path / "parts")
     with Collection.open(tmp_path / "new", other, create=True) as collection:
         (tmp_path / "parts").rename(collection.directory / "embedding.parts")
         described.clear()
-        crew = Crew(crew.engine, Means(str(other_artifact), "cpu", 1))
-        assert len(list(add_files(collection, files, crew, on_error=never))) == 12
+        crew = WorkerPool(crew.engine, WorkerConfig(str(other_artifact), "cpu", 1))
+        assert len(list(add_with_workers(collection, files, crew, on_error=never))) == 12
         assert len(described) == 12
 
 
@@ -185,7 +185,7 @@ def test_kept_bytes_are_those_the_worker_saw(gallery, crew, store, photo_bytes, 
 
     with store() as collection:
         monkeypatch.setattr(embedding, "write_part", changed)
-        added = list(add_files(collection, files, crew, on_error=never, keep_bytes=True))
+        added = list(add_with_workers(collection, files, crew, on_error=never, keep_bytes=True))
         assert [collection.content(one.id) for one in added] == [
             (path.read_bytes(), "image/jpeg") for path in (files[0], files[2], files[1])
         ]
@@ -202,7 +202,10 @@ def test_what_workers_do_not_see_is_looked_at_here_and_that_is_said(gallery, mea
             gallery.with_name("elsewhere").rename(gallery)
 
     with store() as collection:
-        assert len(list(add_files(collection, files, Crew(Blind(), means, said.append), on_error=never))) == 12
+        assert (
+            len(list(add_with_workers(collection, files, WorkerPool(Blind(), means, said.append), on_error=never)))
+            == 12
+        )
         assert len(collection) == 12
     assert said == ["12 pictures could be read here and not by workers; does each of these see the folders?"]
 
@@ -212,9 +215,9 @@ def test_a_machine_that_does_not_see_the_folder_or_has_another_model_says_so(
 ):
     with pytest.raises(BatchError, match=r"order.json is not to be seen on .*; every worker has to see the folder of"):
         embed(0, folder=str(tmp_path / "nowhere"), means=means)
-    other = Means(str(other_artifact), "cpu", 1)
+    other = WorkerConfig(str(other_artifact), "cpu", 1)
     with store() as collection, Serial() as engine, pytest.raises(BatchError, match="every worker needs that one"):
-        list(add_files(collection, sorted(gallery.rglob("*.jpg")), Crew(engine, other), on_error=never))
+        list(add_with_workers(collection, sorted(gallery.rglob("*.jpg")), WorkerPool(engine, other), on_error=never))
 
 
 def test_a_damaged_part_that_was_left_is_done_again_and_one_that_is_new_is_an_error(gallery, means, crew, store):
@@ -222,11 +225,11 @@ def test_a_damaged_part_that_was_left_is_done_again_and_one_that_is_new_is_an_er
     for share in (0.0, 0.5, 0.99):
         with store(f"store {share}") as collection:
             with pytest.raises(KeyboardInterrupt):
-                list(add_files(collection, files, Crew(Ending(), means), on_error=never))
+                list(add_with_workers(collection, files, WorkerPool(Ending(), means), on_error=never))
             (part, _) = sorted((collection.directory / "embedding.parts").glob("*/files-*.part"))
             data = part.read_bytes()
             part.write_bytes(data[: int(share * len(data))])
-            assert len(list(add_files(collection, files, crew, on_error=never))) == 12
+            assert len(list(add_with_workers(collection, files, crew, on_error=never))) == 12
 
     class Damaging(Serial):
         def run(self, work, attempts):
@@ -236,7 +239,7 @@ def test_a_damaged_part_that_was_left_is_done_again_and_one_that_is_new_is_an_er
                 yield number
 
     with store() as collection, pytest.raises(BatchError, match=r"part is damaged .*; run the same command again"):
-        list(add_files(collection, files, Crew(Damaging(), means), on_error=never))
+        list(add_with_workers(collection, files, WorkerPool(Damaging(), means), on_error=never))
 
 
 def test_a_name_that_is_not_utf_8_is_refused_as_by_one_process(tmp_path, crew, store, photo_bytes):
@@ -246,9 +249,7 @@ def test_a_name_that_is_not_utf_8_is_refused_as_by_one_process(tmp_path, crew, s
     files = [Path(os.fsdecode(path))]
     with store() as collection:
         ((_, alone),) = filled(collection, files, collection.add_files)[1].items()
-        ((_, shared),) = filled(collection, files, lambda paths, **rest: add_files(collection, paths, crew, **rest))[
-            1
-        ].items()
+        ((_, shared),) = filled(collection, files, partial(add_with_workers, collection, crew=crew))[1].items()
     assert shared == alone
     assert "is not UTF-8; rename it" in alone
 
@@ -260,7 +261,7 @@ def test_one_record_that_is_damaged_does_not_stop_the_others(gallery, crew, stor
     with closing(sqlite3.connect(collection.directory / "collection.sqlite")) as connection, connection:
         connection.execute("UPDATE pictures SET width=width+1 WHERE row=1")
     with store() as collection:
-        assert len(list(add_files(collection, files, crew, on_error=never))) == len(collection) == 12
+        assert len(list(add_with_workers(collection, files, crew, on_error=never))) == len(collection) == 12
 
 
 def test_names_are_used_as_they_were_given(gallery, crew, store, monkeypatch):
@@ -269,7 +270,7 @@ def test_names_are_used_as_they_were_given(gallery, crew, store, monkeypatch):
     (gallery / "broken.jpg").write_bytes(b"no picture")
     given = [Path(name) for name in ("01.jpg", "01.jpg", "link/../02.jpg", "broken.jpg", "broken.jpg", "./04.jpg")]
     found = {}
-    for name, add in (("alone", Collection.add_files), ("shared", partial(add_files, crew=crew))):
+    for name, add in (("alone", Collection.add_files), ("shared", partial(add_with_workers, crew=crew))):
         with store(name) as collection:
             refused = []
             added = list(add(collection, given, on_error=lambda path, error, to=refused: to.append((path, str(error)))))
@@ -285,7 +286,7 @@ def test_kept_bytes_are_written_a_little_at_a_time(gallery, crew, store, monkeyp
     commit = Collection.commit
     monkeypatch.setattr(Collection, "commit", lambda self, new: sizes.append(len(new)) or commit(self, new))
     with store() as collection:
-        assert len(list(add_files(collection, files, crew, on_error=never, keep_bytes=True))) == 12
+        assert len(list(add_with_workers(collection, files, crew, on_error=never, keep_bytes=True))) == 12
         assert max(sizes) <= 2
         assert all(record.bytes_kept for record in collection.list(100))
 
@@ -293,7 +294,9 @@ def test_kept_bytes_are_written_a_little_at_a_time(gallery, crew, store, monkeyp
 def test_an_error_of_a_picture_is_one_line(crew, store, bad_pictures):
     with store() as collection:
         _, refused, _ = filled(
-            collection, list(bad_pictures.values()), lambda paths, **rest: add_files(collection, paths, crew, **rest)
+            collection,
+            list(bad_pictures.values()),
+            partial(add_with_workers, collection, crew=crew),
         )
         assert len(refused) == len(bad_pictures)
         for path, reason in refused.items():

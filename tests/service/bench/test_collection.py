@@ -4,6 +4,7 @@ import json
 import numpy as np
 import pytest
 
+from diptych.bench import collection
 from diptych.bench.collection import SIDES, cuts, measure, text
 from diptych.errors import BenchError
 
@@ -50,7 +51,26 @@ def test_a_part_that_fails_ends_it_with_its_words(tmp_path):
         measure(tmp_path, 100, "no-such-model")
 
 
-def test_the_command_prints_json_and_leaves_nothing_behind(diptych, artifact, tmp_path):
+def test_the_command_hands_on_what_it_is_told_prints_json_and_leaves_nothing_behind(
+    diptych, artifact, tmp_path, measured, monkeypatch
+):
+    told = []
+
+    def stub(folder, count, model, say, args):
+        (folder / "photos").mkdir()
+        told.append((count, model))
+        return measured
+
+    monkeypatch.setattr(collection, "measure", stub)
+    found = diptych("bench", "collection", "--count", 100, "--folder", tmp_path, "--model", artifact, "--json")
+    assert found.code == 0
+    assert told == [(100, str(artifact))]
+    assert found.json == json.loads(json.dumps(measured))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_the_command_measures_prints_json_and_leaves_nothing_behind(diptych, artifact, tmp_path):
     found = diptych("bench", "collection", "--count", 100, "--folder", tmp_path, "--model", artifact, "--json")
     assert found.code == 0
     assert json.loads(found.out)["count"] == 100

@@ -1,14 +1,40 @@
 import re
+import time
 
 import pytest
 
+from diptych.bench import model
+from diptych.bench.graphs import open_yardstick
 from diptych.bench.model import PEERS, REQUESTS, measure, peak_memory, text
 from diptych.errors import BenchError
 
 
+class Peer:
+    """Stands in for a session of a peer, seconds a round; `tests/export/test_bench_graphs` runs it."""
+
+    def run(self, outputs, feeds) -> None:
+        assert feeds["pixels"].shape == (1, 3, 224, 448)
+        time.sleep(0.02)
+
+
 @pytest.fixture(scope="module")
-def measured(scorer):
-    return measure(scorer, rounds=3, peers=list(PEERS))
+def measured(scorer, photo):
+    def drawn(folder, count):
+        folder.mkdir()
+        for number in range(count):
+            photo(number, (160, 120)).save(folder / f"{number}.jpg")
+        return sorted(folder.iterdir())
+
+    real = open_yardstick
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model, "draw_collection", drawn)
+        patch.setattr(model, "open_yardstick", lambda name, threads: Peer() if "vit" in name else real(name, threads))
+        return measure(scorer, rounds=3, peers=list(PEERS))
+
+
+@pytest.mark.slow
+def test_a_peer_is_measured_beside_the_model(scorer) -> None:
+    assert measure(scorer, rounds=3, peers=["vit-s16"])["peers"]["vit-s16"] > 1
 
 
 def test_every_figure_is_a_median_between_its_percentiles_and_ratios_are_of_one_run(measured) -> None:

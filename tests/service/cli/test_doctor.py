@@ -5,8 +5,9 @@ import pytest
 
 from diptych.cli import doctor
 from diptych.store.sqlite.schema import DATABASE
-from diptych_runtime.manifest import Manifest, find_artifact
-from diptych_runtime.verdicts import least_of
+from diptych_runtime.calibration.verdicts import least_of
+from diptych_runtime.manifest import Manifest
+from diptych_runtime.models import find_artifact
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from diptych import Collection
-from diptych.cli.index import pictures_in
 from diptych.pictures.walk import TRASH
 from diptych.store.index.cache import digest
 from diptych.store.records import Record
@@ -34,15 +33,6 @@ def _bytes(store: Path) -> dict[str, bytes]:
 def _records(store: Path) -> list[Record]:
     with Store.open(store, read_only=True) as opened:
         return opened.page(100)
-
-
-def test_folders_give_their_pictures_by_ending_in_alphabetical_order_and_files_come_as_they_are_named(tmp_path):
-    for name in ("b/2.JPG", "b/1.jpeg", "b/notes.txt", "b/.jpg", "a/9.webp", "b/a/0.TIFF", "z.txt"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).touch()
-    named = [tmp_path / "z.txt", tmp_path / "b", tmp_path / "none", tmp_path / "a", tmp_path / "a/9.webp"]
-    found = [str(path.relative_to(tmp_path)) for path in pictures_in(named, lambda error: pytest.fail(str(error)))]
-    assert found == ["z.txt", "b/1.jpeg", "b/2.JPG", "b/a/0.TIFF", "none", "a/9.webp", "a/9.webp"]
 
 
 def test_a_folder_that_cannot_be_listed_is_named_and_the_rest_is_added(diptych, model, gallery, tmp_path, monkeypatch):

@@ -12,8 +12,8 @@ from diptych.batch.workers.executor import Serial
 from diptych.batch.workers.pool import Pool
 from diptych.cli.resources import check_engine, engine_of, open_scorer, open_workers, read_pictures
 from diptych.errors import BatchError
-from diptych.scoring.decode_pool import Threads, Workers, decoder
-from diptych_runtime.threads import thread_count
+from diptych.scoring.decode_pool import DecodePool, ThreadDecoder, decoder
+from diptych_runtime.session import thread_count
 
 
 def asked(**options) -> Namespace:
@@ -33,9 +33,9 @@ def test_only_a_single_dash_is_standard_input(monkeypatch):
 def test_a_command_that_fetches_nothing_starts_no_processes_for_strangers(artifact, monkeypatch):
     monkeypatch.setenv("DIPTYCH_URLS", "1")
     args = Namespace(model=str(artifact), provider="cpu", threads=1)
-    assert isinstance(open_scorer(args).decoder, Threads)
+    assert isinstance(open_scorer(args).decoder, ThreadDecoder)
     guarded = open_scorer(Namespace(**vars(args), urls=False)).decoder
-    assert isinstance(guarded, Workers)
+    assert isinstance(guarded, DecodePool)
     guarded.close()
 
 
@@ -77,8 +77,8 @@ def test_nobody_is_hired_unless_asked_for(monkeypatch):
 
 
 def test_a_worker_of_a_batch_which_may_start_no_process_decodes_itself(monkeypatch):
-    assert isinstance(decoder(False, 3), Threads)
+    assert isinstance(decoder(False, 3), ThreadDecoder)
     monkeypatch.setattr(multiprocessing, "current_process", lambda: SimpleNamespace(daemon=True))
     alone = decoder(True, 3)
-    assert isinstance(alone, Threads)
+    assert isinstance(alone, ThreadDecoder)
     assert alone.threads == 3

@@ -4,7 +4,7 @@ from diptych import Collection, Scorer
 from diptych.bench.demo.collection import draw_scenes
 from diptych.cli import search as commands
 from diptych.collection import search as stages
-from diptych_runtime.verdicts import VERDICTS
+from diptych_runtime.calibration.verdicts import VERDICTS
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from started import until_ready
 
 from diptych.cli import serve
 from diptych.errors import SettingsError
-from diptych.http.middleware.auth import new_key, parse_key, written
+from diptych.http.middleware.auth import key_line, new_key, parse_key
 from diptych.http.server import bound
-from diptych.scoring.decode_pool import Workers
+from diptych.scoring.decode_pool import DecodePool
 
 
 def test_serve_answers_over_a_collection_it_makes_and_ends_when_it_is_told(artifact, port, spawn, tmp_path, diptych):
@@ -124,12 +124,12 @@ import sys, threading, time
 from diptych.cli.main import main
 from diptych_runtime.runtime import Runtime
 gate = threading.Event()
-real = Runtime.logits_here
-def logits_here(self, a, b):
+real = Runtime.logits_on_this_thread
+def logits_on_this_thread(self, a, b):
     if len(b) == 4:
         gate.wait()
     return real(self, a, b)
-Runtime.logits_here = logits_here
+Runtime.logits_on_this_thread = logits_on_this_thread
 sys.exit(main())
 """
 
@@ -220,7 +220,7 @@ def test_a_slow_body_is_refused_when_it_is_told_to_end_and_keeps_nobody(artifact
 
 def test_the_log_has_a_line_for_every_answer_with_its_id_and_key(artifact, port, spawn, environment):
     secret, key = new_key("alice", "read")
-    environment |= {"DIPTYCH_LOG": "json", "DIPTYCH_KEYS": written(key)}
+    environment |= {"DIPTYCH_LOG": "json", "DIPTYCH_KEYS": key_line(key)}
     address = f"http://127.0.0.1:{port}"
     process = spawn("serve", "--port", port, "--model", artifact, "--threads", 1)
     until_ready(address, process)
@@ -325,7 +325,7 @@ def test_serve_decodes_in_processes_of_its_own_as_many_as_threads_and_two_at_lea
     monkeypatch.setattr(serve, "log", lambda *_, **__: None)
     assert diptych("serve", "--model", artifact, "--threads", threads).code == 0
     (pool,) = pools
-    assert isinstance(pool, Workers)
+    assert isinstance(pool, DecodePool)
     assert (pool.processes, pool.seconds, pool.memory) == (processes, 7.5, 2**29)
     with pytest.raises(RuntimeError, match="closed"):
         pool.run(os.getpid)

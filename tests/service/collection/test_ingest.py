@@ -9,13 +9,12 @@ from diptych.collection.ingest import (
     BATCH_BYTES,
     METADATA_BYTES,
     METADATA_DEPTH,
-    Arrival,
-    Known,
+    AlreadyStored,
+    Incoming,
     batches,
     checked_metadata,
-    full_path,
-    receive,
-    rows,
+    read_new,
+    to_rows,
 )
 from diptych.pictures.content import Content
 from diptych.store.sqlite.database import Store
@@ -67,31 +66,33 @@ def test_a_file_that_is_gone_still_comes_through_to_be_refused_by_name(tmp_path)
 
 def test_what_is_there_already_is_recognised_by_its_bytes_and_not_decoded_again(store, scorer, photo_bytes):
     data = photo_bytes(1)
-    new = receive(data, store, scorer, name=None, keep=False)
+    new = read_new(data, store, scorer, name=None, keep=False)
     assert isinstance(new, Content)
     assert new.data is None, "nobody keeps them"
-    store.insert(rows([Arrival(new, "/a.jpg", {"n": 1})], scorer))
-    assert receive(data, store, scorer, name=None, keep=False) == Known(new.id, None)
-    assert receive(data, store, scorer, name=None, keep=True) == Known(new.id, data)
+    store.insert(to_rows([Incoming(new, "/a.jpg", {"n": 1})], scorer))
+    assert read_new(data, store, scorer, name=None, keep=False) == AlreadyStored(new.id, None)
+    assert read_new(data, store, scorer, name=None, keep=True) == AlreadyStored(new.id, data)
 
 
 def test_rows_are_made_of_the_new_ones_only_and_hold_what_the_scorer_gives(store, scorer, photo_bytes):
-    contents = [receive(photo_bytes(seed), store, scorer, name=None, keep=seed == 2) for seed in (1, 2)]
-    made = rows([Arrival(Known("0" * 32, b"x"), None, {}), *(Arrival(one, None, {}) for one in contents)], scorer)
+    contents = [read_new(photo_bytes(seed), store, scorer, name=None, keep=seed == 2) for seed in (1, 2)]
+    made = to_rows(
+        [Incoming(AlreadyStored("0" * 32, b"x"), None, {}), *(Incoming(one, None, {}) for one in contents)], scorer
+    )
     panels = scorer.encode([photo_bytes(1), photo_bytes(2)])
     assert [row.data for row in made] == [None, photo_bytes(2)]
     for row, embedding, tokens in zip(made, panels.embeddings, panels.tokens, strict=True):
         assert np.array_equal(np.frombuffer(row.embedding, "<f4"), embedding)
         assert np.array_equal(np.frombuffer(row.tokens, "<f2"), tokens.ravel())
         assert row.revision == scorer.runtime.revision
-    assert rows([], scorer) == rows([Arrival(Known("0" * 32, None), None, {})], scorer) == []
+    assert to_rows([], scorer) == to_rows([Incoming(AlreadyStored("0" * 32, None), None, {})], scorer) == []
 
 
 def test_a_file_whose_name_is_not_utf_8_is_refused_in_words_that_can_be_printed(tmp_path, store, scorer, photo_bytes):
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.jpg"))
     path.write_bytes(photo_bytes(1))
     with pytest.raises(PictureError, match="has a name that is not UTF-8; rename it") as caught:
-        receive(path, store, scorer, name=str(path), keep=False)
+        read_new(path, store, scorer, name=str(path), keep=False)
     assert str(caught.value).encode().startswith(os.fsencode(tmp_path) + rb"/caf\udce9.jpg has")
 
 
@@ -126,10 +127,3 @@ def test_metadata_that_nobody_could_read_back_is_refused():
     ):
         with pytest.raises(ValueError, match="metadata"):
             checked_metadata(bad)  # type: ignore[arg-type]
-
-
-def test_a_path_is_kept_absolute_and_without_detours_but_through_its_links(tmp_path, monkeypatch):
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "folder")
-    monkeypatch.chdir(tmp_path / "folder")
-    assert full_path("../link/./a.jpg") == str(tmp_path / "link" / "a.jpg")

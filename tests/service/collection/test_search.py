@@ -8,21 +8,21 @@ from PIL import Image
 
 from diptych import Scorer
 from diptych.collection.collection import Collection
-from diptych.collection.search import permuted, search
+from diptych.collection.search import rerank_order, search
 from diptych_runtime.errors import PictureError
 
 
 @pytest.mark.parametrize(("looked_at", "total"), [(0, 5), (3, 5), (5, 5), (0, 0), (7, 11)])
 def test_reranking_permutes_the_first_k_and_leaves_the_rest_untouched(looked_at, total):
     logits = np.random.default_rng(total).normal(size=looked_at).astype(np.float32)
-    order = permuted(logits, total)
+    order = rerank_order(logits, total)
     assert sorted(order[:looked_at].tolist()) == list(range(looked_at))
     assert order[looked_at:].tolist() == list(range(looked_at, total))
     assert (np.diff(logits[order[:looked_at]]) <= 0).all()
 
 
 def test_equal_scores_keep_their_first_stage_order():
-    assert permuted(np.array([1, 2, 1, 2, 1], np.float32), 7).tolist() == [1, 3, 0, 2, 4, 5, 6]
+    assert rerank_order(np.array([1, 2, 1, 2, 1], np.float32), 7).tolist() == [1, 3, 0, 2, 4, 5, 6]
 
 
 def test_a_search_reranks_k_candidates_and_leaves_the_rest_in_first_stage_order(collection, photo_bytes):

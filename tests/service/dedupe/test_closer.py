@@ -9,12 +9,11 @@ from diptych import Collection, Scorer, find_duplicates
 from diptych.bench.demo.collection import draw_scenes
 from diptych.dedupe import closer as module
 from diptych.dedupe.closer import CloserLook
-from diptych.dedupe.pair_cache import Ledger
+from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.threshold import automatic_of
 from diptych.errors import UnknownPictureError
-from diptych.scoring import scorer
-from diptych_runtime.evidence import FEATURES, Verification
-from diptych_runtime.verdicts import verdict
+from diptych_runtime.calibration.verdicts import verdict
+from diptych_runtime.closer_look.evidence import FEATURES, Verification
 
 # Only what can be laid over each other, and agrees, is a copy.
 WEIGHTS = dict.fromkeys(FEATURES, 0.0) | {"bias": -4.0, "registered": 4.0, "agreement_60": 12.0}
@@ -49,20 +48,20 @@ def every_pair(count: int) -> np.ndarray:
 def test_copies_agree_and_others_do_not(scenes):
     names = [record.path.rsplit("/", 1)[1] for record in scenes.list(10)]
     pairs = every_pair(4)
-    scores = closer_look(scenes, Ledger(None, "x")).scores(pairs, np.full(len(pairs), 0.9))
+    scores = closer_look(scenes, PairCache(None, "x")).scores(pairs, np.full(len(pairs), 0.9))
     copies = np.array([{names[a], names[b]} == {"0.png", "copy.png"} for a, b in pairs])
     assert scores[copies].item() > 0.9
     assert scores[~copies].max() < 0.1
 
 
 def test_what_the_network_calls_different_is_not_looked_at(scenes, monkeypatch):
-    monkeypatch.setattr(scorer, "verify", pytest.fail)
+    monkeypatch.setattr(Scorer, "evidence", lambda *_: pytest.fail("it was looked at"))
     scores = np.full(6, 0.05)
-    assert closer_look(scenes, Ledger(None, "x")).scores(every_pair(4), scores).tolist() == scores.tolist()
+    assert closer_look(scenes, PairCache(None, "x")).scores(every_pair(4), scores).tolist() == scores.tolist()
 
 
 def test_what_is_not_looked_at_passes_no_threshold_of_what_is(scenes):
-    look = closer_look(scenes, Ledger(None, "x"))
+    look = closer_look(scenes, PairCache(None, "x"))
     look.verification = replace(LOOK, above=0.95)
     found = look.scores(every_pair(4), np.full(6, 0.94))
     assert 0.499 < found.max() < min(LOOK.thresholds.values())
@@ -70,17 +69,17 @@ def test_what_is_not_looked_at_passes_no_threshold_of_what_is(scenes):
 
 def test_no_pair_is_looked_at_twice_whatever_the_model(scenes, tmp_path, monkeypatch):
     pairs, told = every_pair(4), []
-    with Ledger(tmp_path / "ledger.sqlite", "one") as ledger:
+    with PairCache(tmp_path / "ledger.sqlite", "one") as ledger:
         first = closer_look(scenes, ledger, tick=told.append).scores(pairs, np.full(6, 0.9))
     assert sum(told) == 6
-    monkeypatch.setattr(scorer, "verify", pytest.fail)
-    with Ledger(tmp_path / "ledger.sqlite", "another") as ledger:
+    monkeypatch.setattr(Scorer, "evidence", lambda *_: pytest.fail("it was looked at"))
+    with PairCache(tmp_path / "ledger.sqlite", "another") as ledger:
         assert closer_look(scenes, ledger).scores(pairs, np.full(6, 0.9)).tolist() == first.tolist()
 
 
 def test_what_was_looked_at_before_an_interruption_is_kept(scenes, monkeypatch):
     monkeypatch.setattr(module, "BATCH", 2)
-    ledger, told = Ledger(None, "x"), []
+    ledger, told = PairCache(None, "x"), []
 
     def tick(done: int) -> None:
         told.append(done)
@@ -93,7 +92,7 @@ def test_what_was_looked_at_before_an_interruption_is_kept(scenes, monkeypatch):
 
 
 def test_a_pair_without_its_files_keeps_the_networks_score_and_is_never_the_same(scenes, monkeypatch):
-    look = closer_look(scenes, Ledger(None, "x"))
+    look = closer_look(scenes, PairCache(None, "x"))
     look.paths = {}
 
     def lost(id: str):
@@ -131,6 +130,6 @@ def test_groups_are_made_of_what_the_closer_look_says(scenes):
 
 def test_a_picture_that_cannot_be_decoded_any_more_is_passed_over(scenes, tmp_path):
     (tmp_path / "broken.png").write_bytes(b"broken")
-    look = closer_look(scenes, Ledger(None, "x"))
+    look = closer_look(scenes, PairCache(None, "x"))
     look.paths = dict.fromkeys(look.ids, str(tmp_path / "broken.png"))
     assert look.scores(every_pair(4), np.full(6, 0.85)).tolist() == [0.85] * 6

@@ -15,7 +15,7 @@ from diptych.collection.collection import Collection
 from diptych.dedupe.candidates import CANDIDATES
 from diptych.dedupe.keeper import DEFAULT
 from diptych.dedupe.report import table
-from diptych.dedupe.scan import survey
+from diptych.dedupe.scan import scan
 from diptych.pictures.walk import TRASH
 
 ORIGINALS = {"a/1.jpg", "a/2.jpg", "a/3.jpg"}
@@ -168,11 +168,11 @@ def test_outputs_that_cannot_be_written_are_an_error_before_any_work(dedupe, pho
 
 def test_a_folder_that_vanishes_midway_is_an_error_and_nothing_is_forgotten(dedupe, photos, tmp_path, monkeypatch):
     def vanish(*args, **words):
-        found = survey(*args, **words)
+        found = scan(*args, **words)
         photos.rename(tmp_path / "elsewhere")
         return found
 
-    monkeypatch.setattr(commands, "survey", vanish)
+    monkeypatch.setattr(commands, "scan", vanish)
     result = dedupe(photos)
     assert (result.code, f"expected a folder of pictures, and {photos} does not exist" in result.err) == (1, True)
     monkeypatch.undo()

@@ -3,12 +3,12 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+from exported import drawn_collection
 
 from diptych import Collection, Scorer, find_duplicates
-from diptych.bench.demo.collection import draw_collection
 from diptych.dedupe.find import of_record
 from diptych.dedupe.groups import grouped, matches_of
-from diptych.dedupe.pair_cache import Ledger
+from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.threshold import automatic
 from diptych.errors import DedupeError, UnknownPictureError
 
@@ -17,7 +17,7 @@ from diptych.errors import DedupeError, UnknownPictureError
 def drawn(tmp_path_factory):
     """A collection of drawn scenes and edited copies of some of them."""
     folder = tmp_path_factory.mktemp("drawn")
-    photos = draw_collection(folder, count=40)
+    photos = drawn_collection(folder, 40)
     queries = sorted((folder / "queries").glob("*-edited.jpg"))
     with Collection.open(folder / "store", Scorer.load("photo-small", threads=2), create=True) as collection:
         list(collection.add_files([*photos, *queries]))
@@ -47,7 +47,7 @@ def test_groups_do_not_depend_on_the_order_of_pictures_or_on_what_the_ledger_kno
     pictures = [of_record(record) for record in drawn.list(1000)]
     expected = plain(find_duplicates(drawn, pictures, threshold=0.5).groups)
     random = np.random.default_rng(0)
-    with Ledger(None, drawn.scorer.runtime.revision) as ledger:
+    with PairCache(None, drawn.scorer.runtime.revision) as ledger:
         for threshold, keep in ((0.99, ["newest"]), (0.2, ["shortest"])):
             find_duplicates(drawn, pictures, threshold=threshold, keep=keep, ledger=ledger)
         shuffled = [pictures[place] for place in random.permutation(len(pictures))]
@@ -57,7 +57,7 @@ def test_groups_do_not_depend_on_the_order_of_pictures_or_on_what_the_ledger_kno
 
 def test_a_second_run_computes_nothing_and_one_on_more_pictures_only_what_is_new(drawn):
     pictures = [of_record(record) for record in drawn.list(1000)]
-    with Ledger(None, drawn.scorer.runtime.revision) as ledger:
+    with PairCache(None, drawn.scorer.runtime.revision) as ledger:
         first = find_duplicates(drawn, pictures[:-5], threshold=0.9, ledger=ledger)
         assert first.computed == first.looked_at > 300
         assert find_duplicates(drawn, pictures[:-5], threshold=0.9, ledger=ledger).computed == 0
@@ -132,7 +132,7 @@ def collection_of_two(artifact_of_two, gallery, tmp_path):
 
 def test_copies_are_asked_for_and_the_ledger_serves_no_question_the_scores_of_another(collection_of_two):
     copy, thing = (collection_of_two.scorer.asking(name) for name in ("copy", "thing"))
-    with Ledger(None, copy.runtime.revision) as ledger:
+    with PairCache(None, copy.runtime.revision) as ledger:
         for asked in (copy, thing, copy):
             question = asked.runtime.question
             found = find_duplicates(collection_of_two, ledger=ledger, bound=1e-6, question=question)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from diptych.dedupe.pair_cache import Ledger
+from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.pair_scores import PairScores
 from diptych.errors import UnknownPictureError
 
@@ -13,7 +13,7 @@ def ids(collection):
 
 @pytest.fixture
 def ledger(tmp_path, scorer):
-    with Ledger(tmp_path / "dedupe.sqlite", scorer.runtime.revision) as ledger:
+    with PairCache(tmp_path / "dedupe.sqlite", scorer.runtime.revision) as ledger:
         yield ledger
 
 
@@ -59,7 +59,7 @@ def test_what_was_computed_before_a_stop_is_kept(collection, ids, ledger, monkey
 
 def test_few_pictures_in_memory_give_the_same_scores(collection, ids, tmp_path, scorer, monkeypatch):
     pairs = np.array([(a, b) for a in range(12) for b in range(a)])
-    with Ledger(None, "x") as one, Ledger(None, "x") as other:
+    with PairCache(None, "x") as one, PairCache(None, "x") as other:
         expected = PairScores(collection, ids, one).of(pairs)
         monkeypatch.setattr("diptych.dedupe.pair_scores._KEPT", 1)
         monkeypatch.setattr("diptych.dedupe.pair_scores.BATCH", 5)

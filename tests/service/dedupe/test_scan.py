@@ -4,8 +4,8 @@ import shutil
 import pytest
 
 from diptych import Collection
-from diptych.dedupe.pair_cache import Ledger
-from diptych.dedupe.scan import listed, resolved, survey
+from diptych.dedupe.pair_cache import PairCache
+from diptych.dedupe.scan import listed, resolved, scan
 from diptych.errors import DedupeError
 from diptych.pictures.content import describe, picture_id
 from diptych.pictures.walk import TRASH
@@ -25,9 +25,9 @@ def look(tmp_path, scorer):
         files = listed(roots, lambda path, reason: refused.append((path, reason)))
         with (
             Collection.open(tmp_path / "store", scorer, create=True) as collection,
-            Ledger(tmp_path / "store" / "dedupe.sqlite", scorer.runtime.revision) as ledger,
+            PairCache(tmp_path / "store" / "dedupe.sqlite", scorer.runtime.revision) as ledger,
         ):
-            seen = survey(roots, files, collection, ledger, refuse=lambda path, reason: refused.append((path, reason)))
+            seen = scan(roots, files, collection, ledger, refuse=lambda path, reason: refused.append((path, reason)))
             assert collection.store.known([one.id for one in seen.pictures]) == {one.id for one in seen.pictures}
         return seen, refused
 
@@ -101,8 +101,8 @@ def test_a_file_that_vanishes_after_it_was_listed_is_told(photos, tmp_path, scor
     roots, refused = resolved([photos]), []
     files = listed(roots, never)
     (photos / "a/1.jpg").unlink()
-    with Collection.open(tmp_path / "s", scorer, create=True) as collection, Ledger(None, "x") as ledger:
-        seen = survey(roots, files, collection, ledger, refuse=lambda path, reason: refused.append(path))
+    with Collection.open(tmp_path / "s", scorer, create=True) as collection, PairCache(None, "x") as ledger:
+        seen = scan(roots, files, collection, ledger, refuse=lambda path, reason: refused.append(path))
     assert (len(seen.pictures), refused) == (5, [str(photos / "a/1.jpg")])
 
 
@@ -133,7 +133,7 @@ def test_a_name_that_is_not_utf_8_is_refused_alone(photos, look, photo_bytes):
         file.write(photo_bytes(9))
     seen, refused = look(photos)
     assert len(seen.pictures) == 6
-    assert refused == [(rf"{photos}/caf\udce9.jpg", "its name is not UTF-8; rename it")]
+    assert refused == [(rf"{photos}/caf\udce9.jpg", rf"{photos}/caf\udce9.jpg has a name that is not UTF-8; rename it")]
 
 
 def test_a_stop_keeps_what_was_done(photos, tmp_path, scorer, monkeypatch):
@@ -144,11 +144,11 @@ def test_a_stop_keeps_what_was_done(photos, tmp_path, scorer, monkeypatch):
     def stop(_):
         raise KeyboardInterrupt
 
-    with Collection.open(tmp_path / "s", scorer, create=True) as collection, Ledger(None, "x") as ledger:
+    with Collection.open(tmp_path / "s", scorer, create=True) as collection, PairCache(None, "x") as ledger:
         with pytest.raises(KeyboardInterrupt):
-            survey(roots, files, collection, ledger, refuse=never, tick=stop)
+            scan(roots, files, collection, ledger, refuse=never, tick=stop)
         assert len(ledger.files([str(photos)])) == len(collection) == 2
-        seen = survey(roots, files, collection, ledger, refuse=never)
+        seen = scan(roots, files, collection, ledger, refuse=never)
     assert (len(seen.pictures), seen.new) == (6, 4)
 
 

@@ -4,8 +4,9 @@ import pytest
 
 from diptych.dedupe.threshold import automatic, automatic_of, most_lenient
 from diptych.errors import DedupeError
-from diptych_runtime.evidence import FEATURES, Verification
-from diptych_runtime.manifest import Manifest, find_artifact
+from diptych_runtime.closer_look.evidence import FEATURES, Verification
+from diptych_runtime.manifest import Manifest
+from diptych_runtime.models import find_artifact
 from diptych_runtime.runtime import Runtime
 
 STATED = {"0.01": 0.94, "0.001": 0.9988, "0.0001": 0.9997}

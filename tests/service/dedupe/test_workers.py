@@ -7,10 +7,10 @@ from part_works import Ending
 
 from diptych import Collection, Scorer, find_duplicates
 from diptych.batch.workers.executor import Serial
-from diptych.batch.workers.shared_folder import Crew
-from diptych.batch.workers.tasks import Means
+from diptych.batch.workers.shared_folder import WorkerPool
+from diptych.batch.workers.tasks import WorkerConfig
 from diptych.dedupe import pair_scores
-from diptych.dedupe.pair_cache import Ledger
+from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.workers import recover, shared
 from diptych.errors import BatchError, UnknownPictureError
 
@@ -24,7 +24,7 @@ def small_parts(monkeypatch):
 @pytest.fixture
 def crew(artifact):
     with Serial() as engine:
-        yield Crew(engine, Means(str(artifact), "cpu", 1))
+        yield WorkerPool(engine, WorkerConfig(str(artifact), "cpu", 1))
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def ids(collection):
 
 @pytest.fixture
 def ledger(scorer):
-    with Ledger(None, scorer.runtime.revision) as ledger:
+    with PairCache(None, scorer.runtime.revision) as ledger:
         yield ledger
 
 
@@ -43,7 +43,7 @@ PAIRS = np.array(list(itertools.combinations(range(1, 11), 2)))
 
 def test_workers_give_the_scores_that_one_process_gives(collection, ids, ledger, crew):
     expected = pair_scores.PairScores(collection, ids, ledger).of(PAIRS)
-    with Ledger(None, collection.scorer.runtime.revision) as other:
+    with PairCache(None, collection.scorer.runtime.revision) as other:
         found = pair_scores.PairScores(collection, ids, other, crew=crew)
         assert found.of(PAIRS).tolist() == expected.tolist()
         assert found.computed == found.looked_at == len(PAIRS) == 45
@@ -58,20 +58,20 @@ def test_a_few_pairs_are_not_worth_handing_out(collection, ids, ledger, artifact
         def run(self, work, attempts):
             pytest.fail("it was asked to work")
 
-    crew = Crew(Idle(), Means(str(artifact)))
+    crew = WorkerPool(Idle(), WorkerConfig(str(artifact)))
     assert len(pair_scores.PairScores(collection, ids, ledger, crew=crew).of(PAIRS)) == 45
 
 
 def test_what_workers_had_scored_is_in_the_ledger_of_the_next_run(collection, ids, ledger, crew):
     with pytest.raises(KeyboardInterrupt):
-        pair_scores.PairScores(collection, ids, ledger, crew=Crew(Ending(), crew.means)).of(PAIRS)
+        pair_scores.PairScores(collection, ids, ledger, crew=WorkerPool(Ending(), crew.means)).of(PAIRS)
     assert len(ledger.scores(ids, "match")[0]) == 8
     recover(collection, ledger)
     assert len(ledger.scores(ids, "match")[0]) == 24
     assert not (collection.directory / "pairs.parts").exists()
     again = pair_scores.PairScores(collection, ids, ledger, crew=crew)
     assert again.missing(PAIRS) == 21
-    with Ledger(None, collection.scorer.runtime.revision) as other:
+    with PairCache(None, collection.scorer.runtime.revision) as other:
         assert again.of(PAIRS).tolist() == pair_scores.PairScores(collection, ids, other).of(PAIRS).tolist()
 
 
@@ -79,7 +79,7 @@ def test_scores_of_another_model_are_not_recovered(collection, ids, ledger, crew
     from diptych import Scorer
 
     with pytest.raises(KeyboardInterrupt):
-        list(shared(collection, ids, PAIRS, Crew(Ending(), crew.means), "match"))
+        list(shared(collection, ids, PAIRS, WorkerPool(Ending(), crew.means), "match"))
     other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
     with Collection.open(tmp_path / "other store", other, create=True) as elsewhere:
         (collection.directory / "pairs.parts").rename(elsewhere.directory / "pairs.parts")
@@ -98,7 +98,7 @@ def test_groups_are_the_same_whoever_computes(collection, crew):
 def test_what_is_damaged_or_of_another_version_is_scored_again(collection, ids, ledger, crew):
     def stopped():
         with pytest.raises(KeyboardInterrupt):
-            list(shared(collection, ids, PAIRS, Crew(Ending(), crew.means), "match"))
+            list(shared(collection, ids, PAIRS, WorkerPool(Ending(), crew.means), "match"))
         (job,) = (collection.directory / "pairs.parts").iterdir()
         return job
 
@@ -108,7 +108,7 @@ def test_what_is_damaged_or_of_another_version_is_scored_again(collection, ids, 
     assert len(ledger.scores(ids, "match")[0]) == 8, "the other part is whole"
     for name, data in (("pairs.u4", b""), ("pairs.u4", b"abc"), ("job.json", b"{}"), ("names.sqlite", b"no")):
         (stopped() / name).write_bytes(data)
-        with Ledger(None, collection.scorer.runtime.revision) as other:
+        with PairCache(None, collection.scorer.runtime.revision) as other:
             recover(collection, other)
             assert len(other.scores(ids, "match")[0]) == 0
         assert not (collection.directory / "pairs.parts").exists()
@@ -131,22 +131,22 @@ def test_workers_answer_the_question_that_is_asked_and_what_they_leave_is_kept_u
     artifact_of_two, gallery, tmp_path
 ):
     scorer = Scorer.load(str(artifact_of_two), provider="cpu", threads=1)
-    means = Means(str(artifact_of_two), "cpu", 1)
+    means = WorkerConfig(str(artifact_of_two), "cpu", 1)
     with (
         Collection.open(tmp_path / "two", scorer, create=True) as collection,
-        Ledger(None, scorer.runtime.revision) as ledger,
-        Ledger(None, scorer.runtime.revision) as own,
+        PairCache(None, scorer.runtime.revision) as ledger,
+        PairCache(None, scorer.runtime.revision) as own,
         Serial() as engine,
     ):
         list(collection.add_files(sorted(gallery.rglob("*.jpg"))))
         ids = [record.id for record in collection.list(100)]
         for question in ("copy", "thing"):
             expected = pair_scores.PairScores(collection, ids, own, question=question).of(PAIRS)
-            found = pair_scores.PairScores(collection, ids, ledger, crew=Crew(engine, means), question=question)
+            found = pair_scores.PairScores(collection, ids, ledger, crew=WorkerPool(engine, means), question=question)
             assert found.of(PAIRS).tolist() == expected.tolist()
-        with Ledger(None, scorer.runtime.revision) as late:
+        with PairCache(None, scorer.runtime.revision) as late:
             with pytest.raises(KeyboardInterrupt):
-                list(shared(collection, ids, PAIRS, Crew(Ending(), means), "copy"))
+                list(shared(collection, ids, PAIRS, WorkerPool(Ending(), means), "copy"))
             recover(collection, late)
             assert len(late.scores(ids, "copy")[0]) > 0
             assert len(late.scores(ids, "thing")[0]) == 0

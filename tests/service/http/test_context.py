@@ -10,7 +10,7 @@ from diptych.errors import UnknownPictureError
 from diptych.http.context import Context, known, positioned
 from diptych.http.metrics import Metrics
 from diptych.http.middleware.errors import RequestError
-from diptych.http.request_pool import Work
+from diptych.http.request_pool import RequestPool
 from diptych.http.schemas.images import InlineImage, StoredImage
 from diptych.http.schemas.requests import Request
 from diptych.http.settings import Settings
@@ -29,7 +29,7 @@ def bare(scorer) -> Context:
 
 
 def _context(scorer, collections: Collections) -> Context:
-    return Context(scorer, collections, Settings(), Work(1, 1), Work(1, 1), Metrics(scorer, collections))
+    return Context(scorer, collections, Settings(), RequestPool(1, 1), RequestPool(1, 1), Metrics(scorer, collections))
 
 
 def test_sent_and_stored_pictures_may_be_mixed_and_come_back_in_their_order(here, shelf, scorer, photo_bytes, data_uri):

@@ -9,9 +9,9 @@ from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
+from exported import drawn_collection
 
 from diptych import Collection, Scorer, find_duplicates
-from diptych.bench.demo.collection import draw_collection
 from diptych.dedupe import pair_scores
 from diptych.dedupe.pair_cache import LEDGER
 from diptych.http.routes import duplicates
@@ -29,7 +29,7 @@ def photo() -> Scorer:
 def drawn(tmp_path_factory, photo):
     """The folder of a collection of drawn scenes and edited copies of some of them."""
     folder = tmp_path_factory.mktemp("drawn")
-    photos = draw_collection(folder, count=COUNT)
+    photos = drawn_collection(folder, COUNT)
     edited = sorted((folder / "queries").glob("*-edited.jpg"))
     with Collection.open(folder / "store", photo, create=True) as collection:
         list(collection.add_files([*photos, *edited]))
@@ -76,7 +76,13 @@ def expected(collection, **options):
         {
             "keeper": g.keeper.id,
             "members": [
-                {"id": m.picture.id, "relevance_score": m.relevance_score, "verdict": m.verdict} for m in g.others
+                {
+                    "id": m.picture.id,
+                    "relevance_score": m.relevance_score,
+                    "verdict": m.verdict,
+                    "closer_look": m.closer_look,
+                }
+                for m in g.others
             ],
         }
         for g in find_duplicates(collection, **options).groups

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from stuck import hang
 
-from diptych.scoring.decode_pool import Workers
+from diptych.scoring.decode_pool import DecodePool
 from diptych.scoring.scorer import Scorer
 
 
 class Hanging:
     """A pool in which one picture never ends."""
 
-    def __init__(self, workers: Workers, stuck: bytes) -> None:
+    def __init__(self, workers: DecodePool, stuck: bytes) -> None:
         self.workers, self.stuck, self.run = workers, stuck, workers.run
 
     def each(self, calls: Any) -> Any:
@@ -30,7 +30,7 @@ def test_a_picture_whose_decoding_hangs_is_refused_and_other_requests_are_answer
 ):
     stuck = photo_bytes(13)
     with (
-        Workers(2, seconds=1.5) as workers,
+        DecodePool(2, seconds=1.5) as workers,
         running(None, Scorer(scorer.runtime, decoder=Hanging(workers, stuck))) as client,
         ThreadPoolExecutor(1) as pool,
     ):

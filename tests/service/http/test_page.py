@@ -54,6 +54,7 @@ def test_the_status_says_what_runs_and_keeps_up(visit, client, collection, photo
     says(page, "#facts", "6 pictures")
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_the_status_says_why_the_service_is_not_ready_and_when_it_is_silent(visit, reader, says):
     page = visit(reader, "#/search", refusals=True)
@@ -71,6 +72,7 @@ def test_the_status_says_why_the_service_is_not_ready_and_when_it_is_silent(visi
     assert page.is_hidden("#status-alert")
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_on_a_phone_no_view_is_wider_than_the_screen(visit, reader, photo_bytes, scheme, upload):
@@ -130,6 +132,7 @@ def test_the_views_are_links_and_the_chosen_theme_is_remembered(visit, reader):
     assert page.evaluate("localStorage.getItem('diptych.theme')") is None
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_every_control_and_every_picture_has_a_name(visit, reader, shelf):
     query, other = (record.id for record in shelf.list(2))

@@ -40,6 +40,7 @@ def test_of_a_batch_with_a_bad_picture_the_good_ones_join_and_the_bad_one_is_nam
     assert collection.list(10)[-1].metadata == {"filename": "new.jpg"}
 
 
+@pytest.mark.slow
 def test_no_request_brings_more_pictures_than_the_service_takes(visit, serve, collection, photo_bytes, upload, says):
     with serve(Settings(pictures=2)) as client:
         page = visit(client, "#/collection")
@@ -57,6 +58,7 @@ def test_no_request_brings_more_pictures_than_the_service_takes(visit, serve, co
     assert collection.stats()["pictures"] == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["chosen", "dropped"])
 def test_a_folder_is_added_with_what_is_below_it_and_without_what_is_no_picture(
     way, visit, client, collection, photo_bytes, tmp_path, says
@@ -81,6 +83,7 @@ def test_a_folder_is_added_with_what_is_below_it_and_without_what_is_no_picture(
     assert {record.metadata.get("filename") for record in collection.list(10)} >= {"a.jpg", "b.jpg"}
 
 
+@pytest.mark.slow
 def test_adding_can_be_cancelled_and_taken_up_again(visit, client, collection, photo_bytes, upload, says):
     page = visit(client, "#/collection", refusals=True)
     page.wait_for_selector(".tile >> nth=4")
@@ -114,6 +117,7 @@ def test_a_picture_is_removed_only_after_a_word_about_its_file(visit, client, co
     assert page.evaluate("document.activeElement.closest('.tile').dataset.id") == second.id
 
 
+@pytest.mark.slow
 def test_a_read_only_key_is_told_kindly_that_it_changes_nothing(visit, serve, collection, photo_bytes, upload, says):
     secret, key = new_key("reader", "read")
     with serve(Settings(keys=(key,))) as client:
@@ -128,6 +132,7 @@ def test_a_read_only_key_is_told_kindly_that_it_changes_nothing(visit, serve, co
     assert collection.stats()["pictures"] == 5
 
 
+@pytest.mark.slow
 def test_without_a_collection_the_page_says_so_and_still_compares(visit, serve, photo_bytes, upload, says):
     with serve(stored=False) as client:
         page = visit(client)

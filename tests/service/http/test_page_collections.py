@@ -22,6 +22,7 @@ def names(page) -> list[str]:
     return page.eval_on_selector_all(".tile .name", "nodes => nodes.map(node => node.textContent)")
 
 
+@pytest.mark.slow
 def test_one_collection_is_not_offered_for_choice(visit, reader, says):
     page = visit(reader)
     says(page, "#facts", "5 pictures")
@@ -92,6 +93,7 @@ def test_the_chosen_collection_is_in_the_address_and_every_view_follows_it(visit
         page.context.close()
 
 
+@pytest.mark.slow
 def test_the_choice_follows_the_address_before_the_service_has_answered(visit, several, photo_bytes, says):
     with several("bags", "shoes") as client:
         fill(client, "bags", photo_bytes(1))
@@ -106,6 +108,7 @@ def test_the_choice_follows_the_address_before_the_service_has_answered(visit, s
         page.context.close()
 
 
+@pytest.mark.slow
 def test_a_damaged_collection_says_so_and_the_others_are_a_choice_away(visit, several, root, photo_bytes, says):
     with several("bags", "default") as client:
         fill(client, "default", photo_bytes(1))
@@ -127,6 +130,7 @@ def test_a_damaged_collection_says_so_and_the_others_are_a_choice_away(visit, se
         page.context.close()
 
 
+@pytest.mark.slow
 def test_an_address_of_a_collection_that_is_gone_shows_another_and_says_so(visit, several, photo_bytes, says):
     with several("bags", "default") as client:
         fill(client, "default", photo_bytes(1))
@@ -189,12 +193,14 @@ def test_a_collection_is_made_filled_and_removed_only_after_a_word_about_its_pic
         page.context.close()
 
 
+@pytest.mark.slow
 def test_with_one_collection_there_is_no_shelf(visit, reader, says):
     page = visit(reader, "#/collection")
     says(page, "#facts", "5 pictures")
     assert page.is_hidden("#shelf")
 
 
+@pytest.mark.slow
 def test_who_may_only_look_is_told_so_and_not_asked_again(visit, several, says):
     secret, key = new_key("visitor", "read")
     with several("bags", settings=Settings(keys=(key,))) as client:
@@ -206,6 +212,7 @@ def test_who_may_only_look_is_told_so_and_not_asked_again(visit, several, says):
         page.context.close()
 
 
+@pytest.mark.slow
 def test_where_none_was_made_yet_the_page_says_how_one_is(visit, several, says):
     with several() as client:
         page = visit(client)

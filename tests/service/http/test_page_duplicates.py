@@ -6,9 +6,9 @@ from itertools import count
 from threading import Event
 
 import pytest
+from exported import drawn_collection
 
 from diptych import Collection, Scorer, find_duplicates
-from diptych.bench.demo.collection import draw_collection
 from diptych.dedupe import pair_scores
 from diptych.http.middleware.auth import new_key
 from diptych.http.routes import duplicates
@@ -28,7 +28,7 @@ def photo() -> Scorer:
 def files(tmp_path_factory):
     """Files of drawn scenes and of edited copies of some of them."""
     folder = tmp_path_factory.mktemp("drawn")
-    return [*draw_collection(folder, count=24), *sorted((folder / "queries").glob("*-edited.jpg"))]
+    return [*drawn_collection(folder, 24), *sorted((folder / "queries").glob("*-edited.jpg"))]
 
 
 @pytest.fixture
@@ -106,6 +106,7 @@ def test_the_slider_groups_anew_with_pairs_from_both_sides_and_leads_back(looked
     assert looked.is_visible("#as-found")
 
 
+@pytest.mark.slow
 def test_the_one_to_keep_is_changed_and_the_selection_follows(looked):
     first = groups(looked)[0]
     looked.click("#groups .group >> nth=0 >> text=Keep this >> nth=0")
@@ -146,6 +147,7 @@ def test_pictures_go_only_after_a_clear_yes_and_the_ones_to_keep_stay(looked, sc
     says(looked, "#shown", f"of {before - len(going)} pictures")
 
 
+@pytest.mark.slow
 def test_why_a_pair_passes_is_a_click_away(looked):
     pair = looked.get_attribute("#pass a >> nth=0", "href")
     looked.click("#pass a >> nth=0")
@@ -153,6 +155,7 @@ def test_why_a_pair_passes_is_a_click_away(looked):
     assert looked.evaluate("location.hash") == pair
 
 
+@pytest.mark.slow
 def test_leaving_the_view_stops_asking_and_coming_back_goes_on(visit, running, scenes, photo, says, monkeypatch):
     monkeypatch.setattr(duplicates, "SECONDS", 0.0)
     monkeypatch.setattr(pair_scores, "BATCH", 20)
@@ -186,6 +189,7 @@ def test_leaving_the_view_stops_asking_and_coming_back_goes_on(visit, running, s
         page.context.close()
 
 
+@pytest.mark.slow
 def test_who_may_only_look_finds_groups_and_is_told_kindly_that_none_goes(visit, running, scenes, photo, says):
     secret, key = new_key("visitor", "read")
     before = len(scenes)
@@ -204,6 +208,7 @@ def test_who_may_only_look_finds_groups_and_is_told_kindly_that_none_goes(visit,
     assert len(scenes) == before
 
 
+@pytest.mark.slow
 def test_the_view_follows_the_chosen_collection(visit, several, photo_bytes, says):
     with several("bags", "shoes") as client:
         for name, seeds in (("bags", (1, 2)), ("shoes", (3,))):
@@ -220,6 +225,7 @@ def test_the_view_follows_the_chosen_collection(visit, several, photo_bytes, say
         page.context.close()
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_said_and_where_nothing_is_kept_too(visit, running, scenes, photo, says):
     (scenes.directory / "dedupe.sqlite").write_bytes(b"no database at all" * 400)
     with running(scenes, photo) as client:
@@ -235,6 +241,7 @@ def test_what_is_wrong_is_said_and_where_nothing_is_kept_too(visit, running, sce
         page.context.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_fits_a_phone_and_everything_in_it_has_a_name(looked, scheme):
     looked.emulate_media(color_scheme=scheme)

@@ -45,6 +45,7 @@ def test_a_chosen_file_fills_both_columns(visit, reader, shelf, photo_bytes, upl
     page.wait_for_function("() => [...document.images].every(image => image.complete && image.naturalWidth > 0)")
 
 
+@pytest.mark.slow
 def test_a_dropped_file_and_an_example_are_searched_and_a_bad_file_is_explained(visit, reader, photo_bytes, drop):
     page = visit(reader, refusals=True)
     page.wait_for_selector("#example-list a")
@@ -65,6 +66,7 @@ def test_a_dropped_file_and_an_example_are_searched_and_a_bad_file_is_explained(
     page.wait_for_selector("#search-alert:not([hidden])")
 
 
+@pytest.mark.slow
 def test_a_pasted_picture_is_searched(visit, reader, shelf, photo_bytes):
     page, expected = visit(reader), shelf.search(photo_bytes(2))
     page.wait_for_selector("#example-list a")
@@ -80,6 +82,7 @@ def test_a_pasted_picture_is_searched(visit, reader, shelf, photo_bytes):
     assert page.inner_text("#query-name") == "image.png"
 
 
+@pytest.mark.slow
 def test_a_silent_service_is_said_to_be_silent_and_may_be_asked_again(visit, reader, photo_bytes, upload, says):
     page = visit(reader, refusals=True)
     page.wait_for_selector("#example-list a")
@@ -135,6 +138,7 @@ def test_why_shows_what_the_network_looked_at_and_follows_keys_and_pointer(visit
     assert page.evaluate("document.activeElement.closest('[data-id]').dataset.id") == other
 
 
+@pytest.mark.slow
 def test_why_has_an_address_of_its_own_for_reloading_and_going_back(visit, reader, shelf):
     query, other = (record.id for record in shelf.list(2))
     page = visit(reader, f"#/search?q={query}&why={other}")
@@ -154,6 +158,7 @@ def test_why_has_an_address_of_its_own_for_reloading_and_going_back(visit, reade
     page.wait_for_selector(f'#second [data-id="{other}"] .tag')
 
 
+@pytest.mark.slow
 def test_why_that_came_too_late_says_so_and_may_be_asked_again(visit, reader, photo_bytes, upload, says):
     page = visit(reader, refusals=True)
     page.route("**/v1/explain", lambda route: route.fulfill(status=504, json=REFUSAL))
@@ -175,7 +180,9 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("verdict", WORDS)
+@pytest.mark.parametrize(
+    "verdict", [pytest.param(word, marks=[pytest.mark.slow] * (word != "likely")) for word in WORDS]
+)
 def test_two_pictures_are_compared_in_the_words_of_the_services_verdict(
     verdict, visit, reader, photo_bytes, data_uri, upload, drop, says
 ):
@@ -210,6 +217,7 @@ def test_both_questions_are_answered_the_one_that_was_asked_first(
         page.context.close()
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_compared_is_named_and_can_be_taken_away(visit, reader, photo_bytes, upload, says):
     page = visit(reader, "#/compare", refusals=True)
     page.set_input_files("#file-a", upload("good.jpg", photo_bytes(1)))

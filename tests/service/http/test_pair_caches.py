@@ -11,13 +11,13 @@ import pytest
 from diptych import Collection
 from diptych.dedupe.pair_cache import LEDGER
 from diptych.errors import DeadlineError, DedupeError
-from diptych.http.pair_caches import Ledgers
+from diptych.http.pair_caches import PairCaches
 
 PAIR = ("0" * 32, "1" * 32)
 
 
 def test_a_collection_has_one_searcher_at_a_time_and_another_collection_its_own(collection, shelf):
-    ledgers, events = Ledgers(), []
+    ledgers, events = PairCaches(), []
 
     async def search(name, where):
         async with ledgers.turn(where, 10):
@@ -34,7 +34,7 @@ def test_a_collection_has_one_searcher_at_a_time_and_another_collection_its_own(
 
 
 def test_who_waits_too_long_is_told_so_and_leaves_the_turn_to_others(collection):
-    ledgers = Ledgers()
+    ledgers = PairCaches()
 
     async def impatient():
         async with ledgers.turn(collection, 10):
@@ -48,16 +48,16 @@ def test_who_waits_too_long_is_told_so_and_leaves_the_turn_to_others(collection)
 
 
 def test_scores_are_beside_a_collection_that_can_be_written(collection):
-    for ledgers in (Ledgers(), Ledgers()):
+    for ledgers in (PairCaches(), PairCaches()):
         with ledgers.of(collection) as ledger:
             ledger.add_scores([PAIR], np.array([1.5], np.float32), "copy")
     assert (collection.directory / LEDGER).exists()
-    with Ledgers().of(collection) as ledger:
+    with PairCaches().of(collection) as ledger:
         assert ledger.scores(PAIR, "copy")[1].tolist() == [1.5]
 
 
 def test_scores_of_a_collection_that_is_only_read_are_in_memory_as_long_as_it_is_there(collection):
-    ledgers = Ledgers()
+    ledgers = PairCaches()
     reading = Collection.open(collection.directory, collection.scorer, read_only=True)
     with ledgers.of(reading) as ledger:
         ledger.add_scores([PAIR], np.array([1.5], np.float32), "copy")

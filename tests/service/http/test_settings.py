@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from diptych.errors import SettingsError
-from diptych.http.middleware.auth import new_key, written
+from diptych.http.middleware.auth import key_line, new_key
 from diptych.http.settings import Settings
+from diptych.pictures.settings import ELSEWHERE
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "serving.md"
 OTHER = {  # a value that is not the default
-    "keys": written(new_key("alice", "read")[1]),
+    "keys": key_line(new_key("alice", "read")[1]),
     "log": "json",
     "hosts": "pictures.example.org photos.example.org",
     "urls": "true",
@@ -38,7 +40,7 @@ def test_every_setting_is_read_from_the_environment_and_from_a_file_and_the_envi
     monkeypatch.setenv("DIPTYCH_CONFIG", str(file))
     assert getattr(Settings.load(), name) == from_environment
     other = {
-        "keys": written(new_key("bob", "admin")[1]),
+        "keys": key_line(new_key("bob", "admin")[1]),
         "log": "text",
         **dict.fromkeys(("urls", "url_private"), "false"),
         "hosts": "example.com",
@@ -94,3 +96,15 @@ def test_what_is_no_key_is_refused_without_being_repeated(monkeypatch):
         with pytest.raises(SettingsError, match=r"keys \(DIPTYCH_KEYS\): .*diptych key NAME") as caught:
             Settings.load()
         assert secret not in str(caught.value)
+
+
+def test_every_variable_that_is_read_anywhere_is_registered_and_documented():
+    root = DOCUMENT.parents[1]
+    texts = [
+        path.read_text() for room in ("model", "export", "training", "service") for path in (root / room).rglob("*.py")
+    ]
+    read = {name for text in texts for name in re.findall(r"\bDIPTYCH_([A-Z_]+[A-Z])\b", text)}
+    assert read > ELSEWHERE
+    assert read - {name.upper() for name in Settings.model_fields} == ELSEWHERE
+    documented = "".join(path.read_text() for path in (root / "docs").glob("*.md"))
+    assert [name for name in sorted(ELSEWHERE) if f"DIPTYCH_{name}`" not in documented] == []

@@ -15,9 +15,9 @@ from scorers import BrokenScorer, GatedScorer, wait_until
 from starlette.routing import Route
 
 from diptych.http.app import create_app
-from diptych.http.request_pool import Work
+from diptych.http.request_pool import RequestPool
 from diptych.http.settings import Settings
-from diptych_runtime.verdicts import least_of
+from diptych_runtime.calibration.verdicts import least_of
 
 ROUTES = {
     "/v1/score": {"post"},
@@ -85,9 +85,9 @@ def test_work_is_never_run_by_more_threads_than_allowed():
     job = AtOnce()
 
     async def all_jobs() -> None:
-        work = Work(workers=2, waiting=10)
+        work = RequestPool(workers=2, waiting=10)
         await asyncio.gather(*(work.run(job) for _ in range(12)))
-        assert work.oldest() == 0
+        assert work.longest_running() == 0
 
     asyncio.run(all_jobs())
     assert job.calls == 12
@@ -164,8 +164,8 @@ def gate(scorer, monkeypatch):
     """While it is closed, no pair of the model is scored."""
     gate = threading.Event()
     gate.set()
-    real = scorer.runtime.logits_here
-    monkeypatch.setattr(scorer.runtime, "logits_here", lambda a, b: gate.wait(30) and real(a, b))
+    real = scorer.runtime.logits_on_this_thread
+    monkeypatch.setattr(scorer.runtime, "logits_on_this_thread", lambda a, b: gate.wait(30) and real(a, b))
     yield gate
     gate.set()
 
@@ -181,7 +181,7 @@ def test_a_request_that_takes_too_long_is_504_and_what_is_left_of_it_is_not_comp
         answer = client.post("/v1/score", json=ask)
         assert (answer.status_code, answer.json()["error"]["code"]) == (504, "deadline")
         assert 0.3 <= time.monotonic() - began < 3
-        assert scorer.engine.waiting == 0
+        assert scorer.scheduler.waiting == 0
         gate.set()
         assert client.post("/v1/score", json={"queries": uri, "documents": uri}).status_code == 200
 
@@ -195,8 +195,8 @@ def test_what_its_caller_has_left_is_not_computed(serve, scorer, gate, data_uri,
             head = "POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
             head += f"Content-Length: {len(body)}\r\n\r\n"
             caller.sendall(head.encode() + body)
-            wait_until(lambda: scorer.engine.waiting > 0)
-        wait_until(lambda: scorer.engine.waiting == 0)
+            wait_until(lambda: scorer.scheduler.waiting > 0)
+        wait_until(lambda: scorer.scheduler.waiting == 0)
         gate.set()
         assert client.post("/v1/score", json={"queries": uri, "documents": uri}).status_code == 200
 

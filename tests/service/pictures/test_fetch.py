@@ -13,7 +13,7 @@ from answering import PICTURE, PUBLIC, PUBLIC6, moved, remote_to, target, whole
 
 from diptych.errors import RemoteError, RemoteRefusedError
 from diptych.pictures import fetch, url_guard
-from diptych.pictures.fetch import Remote, RemoteLimits
+from diptych.pictures.fetch import Fetcher, FetchLimits
 
 
 def test_a_picture_comes_as_it_was_sent_and_little_is_said_in_asking(serve, monkeypatch):
@@ -51,7 +51,7 @@ def test_a_name_is_resolved_once_and_the_connection_goes_to_what_was_checked(ser
         return resolve(next(answers) if host in ("rebind.example", b"rebind.example") else host, *args, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", rebinding)
-    fetching = Remote()
+    fetching = Fetcher()
     assert fetching.fetch("http://rebind.example/a.jpg") == PICTURE
     assert routed.tried == [(PUBLIC, 80)]
     assert "\r\nHost: rebind.example\r\n" in server.heads[0]
@@ -106,9 +106,9 @@ def test_a_redirect_may_leave_neither_the_listed_hosts_nor_the_rebinding_guard(s
     routed[PUBLIC] = serve(lambda head, line: line.sendall(moved("/again" if target(head) == "/" else "//b.example/")))
     answers = iter([[PUBLIC], ["127.0.0.1"]])
     with pytest.raises(RemoteRefusedError, match=r"a\.example is not, or not only, on the public internet"):
-        Remote(resolve=lambda host: next(answers)).fetch("http://a.example/")
+        Fetcher(resolve=lambda host: next(answers)).fetch("http://a.example/")
     with pytest.raises(RemoteRefusedError, match=r"b\.example is not among the hosts"):
-        Remote(RemoteLimits(hosts=("a.example",)), resolve=lambda host: [PUBLIC]).fetch("http://a.example/away")
+        Fetcher(FetchLimits(hosts=("a.example",)), resolve=lambda host: [PUBLIC]).fetch("http://a.example/away")
 
 
 @pytest.mark.parametrize("allowed", [0, 1, 3])
@@ -163,7 +163,7 @@ def test_what_the_network_says_is_for_the_log_only(routed, caplog):
     caplog.set_level(logging.INFO, "diptych.pictures.fetch")
     reason = r"^pictures\.example gave no whole answer \(ConnectError\); try whether a browser can open the address$"
     with pytest.raises(RemoteError, match=reason):
-        Remote(resolve=lambda host: [PUBLIC]).fetch("http://pictures.example/a.jpg?key=secret")
+        Fetcher(resolve=lambda host: [PUBLIC]).fetch("http://pictures.example/a.jpg?key=secret")
     assert caplog.messages == [f"pictures.example at {PUBLIC}: ConnectError('[Errno 111] Connection refused')"]
 
 
@@ -267,5 +267,5 @@ def test_a_redirect_leads_from_http_to_https_and_never_back(serve, certificate):
 
 
 def test_limits_are_those_of_a_destination_and_the_default_is_a_public_one():
-    assert RemoteLimits is url_guard.RemoteLimits
-    assert Remote().limits == RemoteLimits(32 * 2**20, 10.0, 3, frozenset({80, 443}), (), private=False)
+    assert FetchLimits is url_guard.FetchLimits
+    assert Fetcher().limits == FetchLimits(32 * 2**20, 10.0, 3, frozenset({80, 443}), (), private=False)

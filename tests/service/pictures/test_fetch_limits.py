@@ -10,7 +10,7 @@ import pytest
 from answering import PUBLIC, Answer, moved, remote_to, whole
 
 from diptych.errors import RemoteError, RemoteTimeoutError, RemoteTooLargeError
-from diptych.pictures.fetch import Remote, RemoteLimits
+from diptych.pictures.fetch import Fetcher, FetchLimits
 
 
 def fetching_threads() -> list[threading.Thread]:
@@ -119,10 +119,10 @@ def test_the_deadline_holds_while_a_name_is_looked_up_and_nothing_is_asked_after
         released.wait(10)
         return ["127.0.0.1"]
 
-    limits = RemoteLimits(private=True, seconds=0.2, ports=frozenset({server.port}))
+    limits = FetchLimits(private=True, seconds=0.2, ports=frozenset({server.port}))
     began = time.monotonic()
     with pytest.raises(RemoteTimeoutError):
-        Remote(limits, resolve=slow).fetch(f"http://slow.example:{server.port}/")
+        Fetcher(limits, resolve=slow).fetch(f"http://slow.example:{server.port}/")
     assert time.monotonic() - began < 3
     released.set()
     assert_threads_end()
@@ -139,9 +139,9 @@ def mute() -> Iterator[int]:
 def test_the_deadline_holds_in_a_handshake_that_never_ends():
     began = time.monotonic()
     with mute() as port:
-        limits = RemoteLimits(private=True, seconds=0.3, ports=frozenset({port}))
+        limits = FetchLimits(private=True, seconds=0.3, ports=frozenset({port}))
         with pytest.raises(RemoteTimeoutError):
-            Remote(limits).fetch(f"https://127.0.0.1:{port}/")
+            Fetcher(limits).fetch(f"https://127.0.0.1:{port}/")
         assert time.monotonic() - began < 3
         assert_threads_end()
 
@@ -171,7 +171,7 @@ def test_a_connection_that_comes_too_late_is_not_used(serve, routed, monkeypatch
 
     monkeypatch.setattr(socket, "create_connection", late)
     with pytest.raises(RemoteTimeoutError):
-        Remote(RemoteLimits(seconds=0.2), resolve=lambda host: [PUBLIC]).fetch("http://late.example/")
+        Fetcher(FetchLimits(seconds=0.2), resolve=lambda host: [PUBLIC]).fetch("http://late.example/")
     assert_threads_end()
     assert routed.tried == [(PUBLIC, 80)]
     assert "GET" not in "".join(server.heads)
@@ -185,7 +185,7 @@ def test_no_connection_is_made_for_a_name_that_is_found_after_closing(routed):
         closed.wait(10)
         return [PUBLIC]
 
-    fetching = Remote(resolve=slow)
+    fetching = Fetcher(resolve=slow)
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(fetching.fetch, "http://slow.example/")
         assert asked.acquire(timeout=5)

@@ -6,15 +6,15 @@ import httpx
 import pytest
 
 from diptych.errors import RemoteError, RemoteRefusedError
-from diptych.pictures.url_guard import RemoteLimits, checked_addresses, read_url, resolve_host
+from diptych.pictures.url_guard import FetchLimits, parse_url, resolve_host, resolve_public
 
 PUBLIC, OTHER, PUBLIC6 = "93.184.216.34", "1.1.1.1", "2606:4700:4700::1111"
 
 
-def checked(text: str, limits: RemoteLimits | None = None, *found: str) -> list[str]:
+def checked(text: str, limits: FetchLimits | None = None, *found: str) -> list[str]:
     """All checks of one hop, for a host that resolves to `found`."""
-    limits = limits or RemoteLimits()
-    addresses = checked_addresses(read_url(text, limits), limits, lambda host: found or [PUBLIC])
+    limits = limits or FetchLimits()
+    addresses = resolve_public(parse_url(text, limits), limits, lambda host: found or [PUBLIC])
     return [str(address) for address in addresses]
 
 
@@ -70,7 +70,7 @@ def test_what_is_no_plain_web_address_is_refused_and_told_why(text, reason):
 @pytest.mark.parametrize("private", [False, True])
 def test_a_host_in_an_odd_spelling_is_refused_whatever_it_resolves_to(host, private):
     with pytest.raises(RemoteRefusedError, match=r"expected a host like|it cannot be read"):
-        checked(f"http://{host}/a.jpg", RemoteLimits(private=private))
+        checked(f"http://{host}/a.jpg", FetchLimits(private=private))
 
 
 INSIDE = [
@@ -134,7 +134,7 @@ def test_all_addresses_of_a_name_come_back_once_and_in_order():
 def test_an_intranet_is_opened_on_demand(address):
     with pytest.raises(RemoteRefusedError):
         checked("http://intranet/", None, address)
-    assert checked("http://intranet/", RemoteLimits(private=True), address) == [str(ip_address(address))]
+    assert checked("http://intranet/", FetchLimits(private=True), address) == [str(ip_address(address))]
 
 
 @pytest.mark.parametrize(
@@ -146,14 +146,14 @@ def test_an_intranet_is_opened_on_demand(address):
 )
 def test_metadata_services_and_what_is_no_host_stay_closed_in_an_intranet(address):
     with pytest.raises(RemoteRefusedError):
-        checked("http://intranet/", RemoteLimits(private=True), address)
+        checked("http://intranet/", FetchLimits(private=True), address)
 
 
 def test_localhost_is_refused_as_this_machine_resolves_it():
-    limits = RemoteLimits()
+    limits = FetchLimits()
     assert {ip_address(text).is_loopback for text in resolve_host("localhost")} == {True}
     with pytest.raises(RemoteRefusedError, match="localhost is not, or not only, on the public internet"):
-        checked_addresses(read_url("http://localhost/", limits), limits, resolve_host)
+        resolve_public(parse_url("http://localhost/", limits), limits, resolve_host)
 
 
 @pytest.mark.parametrize("error", [socket.gaierror(-2, "Name or service not known at 10.0.0.53"), None])
@@ -163,9 +163,9 @@ def test_a_name_without_an_address_is_an_error_that_tells_nothing_of_the_resolve
             raise error
         return []
 
-    limits = RemoteLimits()
+    limits = FetchLimits()
     with pytest.raises(RemoteError, match=r"^no address is known for a\.example; check how it is spelled$") as caught:
-        checked_addresses(read_url("http://a.example/", limits), limits, resolve)
+        resolve_public(parse_url("http://a.example/", limits), limits, resolve)
     assert caught.value.code == "remote_failed"
 
 
@@ -187,7 +187,7 @@ def test_a_name_without_an_address_is_an_error_that_tells_nothing_of_the_resolve
     ],
 )
 def test_only_listed_hosts_are_asked_when_there_is_a_list(hosts, allowed, refused):
-    limits = RemoteLimits(hosts=hosts)
+    limits = FetchLimits(hosts=hosts)
     assert all(checked(f"https://{host}/a.jpg", limits) for host in allowed)
     for host in refused:
         with pytest.raises(RemoteRefusedError, match="is not among the hosts that may be asked"):
@@ -196,25 +196,25 @@ def test_only_listed_hosts_are_asked_when_there_is_a_list(hosts, allowed, refuse
 
 def test_a_listed_host_must_be_public_all_the_same():
     with pytest.raises(RemoteRefusedError, match="on the public internet"):
-        checked("https://example.org/", RemoteLimits(hosts=("example.org",)), "127.0.0.1")
+        checked("https://example.org/", FetchLimits(hosts=("example.org",)), "127.0.0.1")
 
 
 def test_a_name_that_is_not_ascii_goes_by_its_ascii_form():
     asked = []
-    limits = RemoteLimits(hosts=("xn--bcher-kva.example",))
-    url = read_url("https://BÜCHER.example/ä.jpg?q=ö", limits)
-    checked_addresses(url, limits, lambda host: asked.append(host) or [PUBLIC])
+    limits = FetchLimits(hosts=("xn--bcher-kva.example",))
+    url = parse_url("https://BÜCHER.example/ä.jpg?q=ö", limits)
+    resolve_public(url, limits, lambda host: asked.append(host) or [PUBLIC])
     assert asked == ["xn--bcher-kva.example"]
     assert url.raw_path == b"/%C3%A4.jpg?q=%C3%B6"
 
 
 def test_an_address_relative_to_another_is_read_with_all_checks():
-    limits, base = RemoteLimits(), httpx.URL("https://example.org/a/b.jpg")
-    assert str(read_url("../c.jpg?d", limits, base=base)) == "https://example.org/c.jpg?d"
-    assert str(read_url("//other.example/c", limits, base=base)) == "https://other.example/c"
+    limits, base = FetchLimits(), httpx.URL("https://example.org/a/b.jpg")
+    assert str(parse_url("../c.jpg?d", limits, base=base)) == "https://example.org/c.jpg?d"
+    assert str(parse_url("//other.example/c", limits, base=base)) == "https://other.example/c"
     for text in ("//user@other.example/", "//127.1/", "//other.example:22/", "ftp://other.example/", "/a b"):
         with pytest.raises(RemoteRefusedError):
-            read_url(text, limits, base=base)
+            parse_url(text, limits, base=base)
 
 
 @pytest.mark.parametrize(
@@ -234,4 +234,4 @@ def test_an_address_relative_to_another_is_read_with_all_checks():
 )
 def test_limits_that_make_no_sense_are_refused_when_they_are_made(options, reason):
     with pytest.raises(ValueError, match=reason):
-        RemoteLimits(**options)
+        FetchLimits(**options)

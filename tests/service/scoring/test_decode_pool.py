@@ -19,10 +19,11 @@ from PIL import Image, ImageFile
 from stuck import hang
 
 from diptych.collection.collection import Collection
-from diptych.errors import DecoderEndedError, DecodingMemoryError, DecodingTimeError
+from diptych.errors import DeadlineError, DecoderEndedError, DecodingMemoryError, DecodingTimeError
 from diptych.pictures.content import describe, thumbnail
 from diptych.scoring import decode_pool
-from diptych.scoring.decode_pool import Threads, Workers
+from diptych.scoring.deadline import Deadline, deadline_scope
+from diptych.scoring.decode_pool import DecodePool, ThreadDecoder
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.decoder import FORMATS, PictureLimits, open_picture, panel_pixels
 from diptych_runtime.errors import PictureError
@@ -33,7 +34,7 @@ MIB = 2**20
 
 @pytest.fixture(scope="module")
 def workers():
-    with Workers(2) as workers:
+    with DecodePool(2) as workers:
         yield workers
 
 
@@ -124,7 +125,7 @@ ENDS = {
 @pytest.mark.parametrize("end", ENDS)
 def test_a_picture_that_ends_its_process_gets_an_error_and_the_next_one_is_decoded(end, photo_bytes, caplog):
     function, args, kind, text = ENDS[end]
-    with Workers(1, seconds=1, memory=64 * MIB) as workers:
+    with DecodePool(1, seconds=1, memory=64 * MIB) as workers:
         first, said = workers.run(os.getpid), []
         for _ in range(2):
             began = time.monotonic()
@@ -142,18 +143,18 @@ def test_a_picture_that_ends_its_process_gets_an_error_and_the_next_one_is_decod
 
 def test_a_picture_too_large_for_the_memory_it_may_take_says_so_by_its_name(photo_bytes):
     data = written(Image.new("RGB", (5000, 3000)), "PNG")
-    with Workers(1, memory=64 * MIB) as workers:
+    with DecodePool(1, memory=64 * MIB) as workers:
         with pytest.raises(DecodingMemoryError, match=r"^queries\[2\] takes more than 64 MiB of memory to decode"):
             workers.run(partial(open_picture, data, name="queries[2]"))
         assert workers.run(partial(open_picture, photo_bytes(1))).size == (96, 64)
-    with Workers(1, memory=256 * MIB) as workers:
+    with DecodePool(1, memory=256 * MIB) as workers:
         assert workers.run(partial(open_picture, data)).size == (5000, 3000)
 
 
 def test_one_that_is_killed_while_it_decodes_costs_that_picture_and_while_it_idles_none(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with Workers(1) as workers, ThreadPoolExecutor(1) as pool:
+    with DecodePool(1) as workers, ThreadPoolExecutor(1) as pool:
         first = workers.run(os.getpid)
         asked = pool.submit(workers.run, partial(Path.read_bytes, pipe))
         with pipe.open("wb"):  # waits until the process reads
@@ -166,8 +167,98 @@ def test_one_that_is_killed_while_it_decodes_costs_that_picture_and_while_it_idl
         assert workers.run(os.getpid) not in (first, second)
 
 
+@pytest.mark.parametrize("size", [10, 10 * MIB])
+def test_a_stopped_process_is_replaced_after_the_time_of_a_picture_whatever_it_was_to_read(size, monkeypatch):
+    monkeypatch.setattr(decode_pool, "_GRACE", 0.5)
+    with DecodePool(1, seconds=0.5) as workers:
+        first = workers.run(os.getpid)
+        os.kill(first, signal.SIGSTOP)
+        began = time.monotonic()
+        with pytest.raises(
+            DeadlineError, match=r"^a decoding process said nothing for 1 s and was replaced; try again"
+        ):
+            workers.run(partial(len, bytes(size)))
+        assert 0.9 < time.monotonic() - began < 5
+        assert workers.run(partial(len, bytes(size))) == size
+        until(lambda: not alive(first))
+
+
+def test_nobody_waits_for_a_stopped_process_or_a_free_one_beyond_their_deadline():
+    with DecodePool(1) as workers, ThreadPoolExecutor(2) as pool:
+        first = workers.run(os.getpid)
+        os.kill(first, signal.SIGSTOP)
+
+        def ask() -> float:
+            began = time.monotonic()
+            with deadline_scope(Deadline(began + 0.5)), pytest.raises(DeadlineError):
+                workers.run(os.getpid)
+            return time.monotonic() - began
+
+        asked = [pool.submit(ask) for _ in range(2)]
+        assert max(one.result(10) for one in asked) < 3
+        assert workers.run(os.getpid) != first
+
+
+def test_a_pool_with_a_stopped_process_closes_and_leaves_none():
+    workers = DecodePool(1)
+    pid = workers.run(os.getpid)
+    os.kill(pid, signal.SIGSTOP)
+    workers.close()
+    assert not alive(pid)
+
+
+def test_a_stopped_server_that_processes_are_forked_from_is_replaced(monkeypatch):
+    monkeypatch.setattr(decode_pool, "_START", 3.0)
+    with DecodePool(2) as workers:
+        server = workers.run(os.getppid)
+        os.kill(server, signal.SIGSTOP)
+        with pytest.raises(DecoderEndedError):
+            workers.run(partial(os._exit, 3))
+        assert workers.run(partial(str, "the other one")) == "the other one"
+        until(lambda: not alive(server), 20)
+        until(lambda: workers._idle.qsize() == 2, 20)
+        with pytest.raises(OSError, match="forked from ended or was stopped"):
+            workers.run(os.getppid)
+        until(lambda: workers._idle.qsize() == 2, 20)
+        assert workers.run(os.getppid) != server
+
+
+ORPHANED = """
+import os, signal, subprocess, sys, time
+from diptych.scoring.decode_pool import DecodePool
+
+if __name__ == "__main__":
+    if len(sys.argv) == 1:  # a job of a shell, which ends before what it started
+        os.setpgid(0, 0)
+        subprocess.Popen([sys.executable, __file__, "service"])
+        sys.stdin.readline()
+    else:
+        workers = DecodePool(1)
+        os.kill(workers.run(os.getpid), signal.SIGSTOP)
+        print("stopped", flush=True)
+        while os.getppid() == os.getpgrp():
+            time.sleep(0.05)
+        time.sleep(1)
+        print("alive", flush=True)
+        os._exit(0)
+"""
+
+
+def test_a_service_with_a_stopped_process_outlives_the_shell_that_started_it(tmp_path, environment):
+    script = tmp_path / "orphaned.py"
+    script.write_text(ORPHANED)
+    command = [sys.executable, str(script)]
+    with subprocess.Popen(command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
+        assert shell.stdin is not None
+        assert shell.stdout is not None
+        assert shell.stdout.readline() == "stopped\n"
+        shell.stdin.write("\n")
+        shell.stdin.flush()
+        assert shell.stdout.readline() == "alive\n"
+
+
 def test_the_time_of_a_picture_ends_with_it():
-    with Workers(1, seconds=0.5) as workers:
+    with DecodePool(1, seconds=0.5) as workers:
         first = workers.run(os.getpid)
         time.sleep(0.7)
         assert workers.run(os.getpid) == first
@@ -175,14 +266,14 @@ def test_the_time_of_a_picture_ends_with_it():
 
 def test_a_process_is_replaced_after_a_life_of_many_pictures(monkeypatch):
     monkeypatch.setattr(decode_pool, "_LIFE", 3)
-    with Workers(1) as workers:
+    with DecodePool(1) as workers:
         pids = [workers.run(os.getpid) for _ in range(9)]
         assert [pids.index(pid) for pid in pids] == [0, 0, 0, 3, 3, 3, 6, 6, 6]
         until(lambda: not alive(pids[0]))
 
 
 def test_while_one_picture_hangs_the_others_are_decoded():
-    with Workers(2, seconds=1.5) as workers, ThreadPoolExecutor(1) as pool:
+    with DecodePool(2, seconds=1.5) as workers, ThreadPoolExecutor(1) as pool:
         asked = pool.submit(workers.run, partial(hang, name="a.jpg"))
         count = 0
         while not asked.done():
@@ -196,7 +287,7 @@ def test_while_one_picture_hangs_the_others_are_decoded():
 def test_as_many_pictures_are_decoded_at_a_time_as_there_are_processes_and_the_others_wait(tmp_path):
     pipe, before = tmp_path / "pipe", children()
     os.mkfifo(pipe)
-    with Workers(2) as workers, ThreadPoolExecutor(6) as pool:
+    with DecodePool(2) as workers, ThreadPoolExecutor(6) as pool:
         reader = pool.submit(workers.run, partial(Path.read_bytes, pipe))
         writer = pool.submit(workers.run, partial(Path.write_bytes, pipe, b"!"))
         # Each opens the pipe only when the other one does.
@@ -217,7 +308,7 @@ def test_a_caller_who_is_interrupted_leaves_no_answer_behind_for_the_next_one(mo
 
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        with Workers(1) as workers:
+        with DecodePool(1) as workers:
             signal.setitimer(signal.ITIMER_REAL, 0.1)
             with pytest.raises(KeyboardInterrupt):
                 workers.run(partial(eval, "__import__('time').sleep(0.3) or 'stale'"))
@@ -232,7 +323,7 @@ def test_a_caller_who_is_interrupted_leaves_no_answer_behind_for_the_next_one(mo
 
 def test_closing_waits_for_what_is_decoded_refuses_what_waits_and_leaves_no_process():
     with ThreadPoolExecutor(3) as pool:
-        workers = Workers(1)
+        workers = DecodePool(1)
         pid = workers.run(os.getpid)
         asked = [pool.submit(workers.run, partial(time.sleep, 0.5))]
         until(lambda: workers._idle.empty())
@@ -261,12 +352,12 @@ def test_where_memory_runs_out_the_processes_go_before_the_service_and_a_crash_w
 PROGRAM = """
 import multiprocessing, os, signal, sys, threading, time
 from functools import partial
-from diptych.scoring.decode_pool import Workers
+from diptych.scoring.decode_pool import DecodePool
 
 heard = threading.Event()
 signal.signal(signal.SIGINT, lambda *_: heard.set())
 print("begun", flush=True)
-workers = Workers(2, seconds=3)
+workers = DecodePool(2, seconds=3)
 threading.Thread(target=workers.run, args=(partial(time.sleep, 60),), daemon=True).start()
 while workers._idle.qsize() > 1:
     time.sleep(0.001)
@@ -327,7 +418,7 @@ def test_ctrl_c_in_the_terminal_is_the_services_alone_even_while_the_processes_s
 def test_a_pool_that_cannot_start_says_so_and_does_not_blame_a_picture(tmp_path, environment):
     script = tmp_path / "script.py"
     script.write_text(
-        "from diptych.scoring.decode_pool import Workers\nWorkers(1)\n"
+        "from diptych.scoring.decode_pool import DecodePool\nDecodePool(1)\n"
     )  # without `if __name__ == "__main__":`
     done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode != 0
@@ -337,10 +428,10 @@ def test_a_pool_that_cannot_start_says_so_and_does_not_blame_a_picture(tmp_path,
 @pytest.mark.parametrize("options", [{"processes": 0}, {"seconds": 0.0}, {"memory": 0}])
 def test_a_pool_of_nothing_is_refused(options):
     with pytest.raises(ValueError, match=f"{next(iter(options))}=0"):
-        Workers(**{"processes": 1, **options})
+        DecodePool(**{"processes": 1, **options})
 
 
-@pytest.mark.parametrize("decoder", [Threads(1), Threads(3), "workers"])
+@pytest.mark.parametrize("decoder", [ThreadDecoder(1), ThreadDecoder(3), "workers"])
 def test_of_several_pictures_each_has_its_value_or_its_error_in_its_place(decoder, request, photo_bytes):
     decoder = request.getfixturevalue(decoder) if isinstance(decoder, str) else decoder
     assert decoder.each([]) == []
@@ -363,7 +454,7 @@ def test_of_several_pictures_each_has_its_value_or_its_error_in_its_place(decode
 def test_of_several_pictures_only_those_that_end_their_process_are_lost_whatever_it_was_handed_beside_them():
     ends = {3: partial(os._exit, 3), 4: partial(time.sleep, 60), 5: partial(bytearray, 96 * MIB), 18: os.abort}
     for processes in (1, 3):
-        with Workers(processes, seconds=1, memory=64 * MIB) as workers:
+        with DecodePool(processes, seconds=1, memory=64 * MIB) as workers:
             answers = workers.each([ends.get(n) or partial(str, n) for n in range(19)])
         kinds = [type(answers.pop(n)) for n in sorted(ends, reverse=True)]
         assert kinds == [DecoderEndedError, DecodingMemoryError, DecodingTimeError, DecoderEndedError]
@@ -371,8 +462,8 @@ def test_of_several_pictures_only_those_that_end_their_process_are_lost_whatever
 
 
 def test_threads_decode_in_this_process_and_one_picture_in_the_thread_that_asks():
-    assert Threads(2).run(threading.get_ident) == threading.get_ident()
-    assert Threads(2).each([os.getpid] * 3) == [os.getpid()] * 3
+    assert ThreadDecoder(2).run(threading.get_ident) == threading.get_ident()
+    assert ThreadDecoder(2).each([os.getpid] * 3) == [os.getpid()] * 3
 
 
 def test_whatever_a_scorer_and_a_collection_decode_they_decode_where_they_are_told(

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from diptych.errors import DeadlineError, OverloadedError
-from diptych.scoring.deadline import Patience, waiting_for
-from diptych.scoring.scheduler import Engine
+from diptych.scoring.deadline import Deadline, deadline_scope
+from diptych.scoring.scheduler import PairScheduler
 from diptych_runtime.errors import ArtifactError
 
 
@@ -23,10 +23,10 @@ class Slow:
         self.taken: list[list[int]] = []
         self.error: Exception | None = None
 
-    def paired(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def broadcast_pairs(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.broadcast_to(tokens_a, tokens_b.shape), tokens_b
 
-    def logits_here(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
+    def logits_on_this_thread(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
         self.taken.append(tokens_b[:, 0].astype(int).tolist())
         self.entered.release()
         self.gate.acquire()
@@ -49,18 +49,18 @@ def pool():
         yield pool
 
 
-def ask(pool, engine, first, count, **options):
+def ask(pool, scheduler, first, count, **options):
     """Ask in another thread, and come back when the pairs are in the queue."""
-    before = engine.waiting
-    future = pool.submit(engine.logits, *pairs(first, count), **options)
-    while engine.waiting == before and not future.done():
+    before = scheduler.waiting
+    future = pool.submit(scheduler.logits, *pairs(first, count), **options)
+    while scheduler.waiting == before and not future.done():
         time.sleep(0.001)
     return future
 
 
-def held(pool, runtime, engine):
+def held(pool, runtime, scheduler):
     """One pair inside the runtime, so that what is asked for next has to wait."""
-    first = pool.submit(engine.logits, *pairs(0, 1))
+    first = pool.submit(scheduler.logits, *pairs(0, 1))
     runtime.entered.acquire()
     return first
 
@@ -68,22 +68,22 @@ def held(pool, runtime, engine):
 def test_scores_are_those_of_the_runtime_in_order(scorer):
     tokens = np.random.default_rng(0).standard_normal((37, *scorer.runtime.token_shape)).astype(np.float16)
     expected = scorer.runtime.pair_logits(tokens[:1], tokens)[:, None]
-    engine = Engine(scorer.runtime)
-    assert np.array_equal(engine.logits(tokens[:1], tokens), expected)
-    assert engine.logits(tokens[:0], tokens[:0]).shape == (0, 1)
+    scheduler = PairScheduler(scorer.runtime)
+    assert np.array_equal(scheduler.logits(tokens[:1], tokens), expected)
+    assert scheduler.logits(tokens[:0], tokens[:0]).shape == (0, 1)
     with ThreadPoolExecutor(6) as pool:
-        asked = [pool.submit(engine.logits, tokens[:1], tokens[i : i + 1 + i % 5]) for i in range(30)]
+        asked = [pool.submit(scheduler.logits, tokens[:1], tokens[i : i + 1 + i % 5]) for i in range(30)]
         for i, future in enumerate(asked):
             assert np.array_equal(future.result(), expected[i : i + 1 + i % 5])
-    assert engine.waiting == 0
+    assert scheduler.waiting == 0
 
 
 def test_one_pair_does_not_wait_for_a_thousand_and_small_ones_share_a_turn(pool):
     runtime = Slow()
-    engine = Engine(runtime)
-    first = held(pool, runtime, engine)
-    giant = ask(pool, engine, 1000, 1000)
-    single, two = ask(pool, engine, 1, 1), ask(pool, engine, 2, 2)
+    scheduler = PairScheduler(runtime)
+    first = held(pool, runtime, scheduler)
+    giant = ask(pool, scheduler, 1000, 1000)
+    single, two = ask(pool, scheduler, 1, 1), ask(pool, scheduler, 2, 2)
     runtime.open(2)
     assert single.result(5).tolist() == [[-1, 1]]
     assert np.array_equal(two.result(5)[:, 1], [2, 3])
@@ -97,17 +97,17 @@ def test_one_pair_does_not_wait_for_a_thousand_and_small_ones_share_a_turn(pool)
 
 def test_a_thread_takes_several_chunks_and_less_towards_the_end_so_that_all_end_together(pool):
     runtime = Slow(workers=2)
-    engine = Engine(runtime)
+    scheduler = PairScheduler(runtime)
     runtime.open()
-    assert np.array_equal(engine.logits(*pairs(0, 102))[:, 1], np.arange(102))
+    assert np.array_equal(scheduler.logits(*pairs(0, 102))[:, 1], np.arange(102))
     sizes = sorted((len(taken) for taken in runtime.taken), reverse=True)
     assert sizes == [16, 16, 16, 16, 12, 8, 8, 4, 4, 2]
 
 
 def test_as_many_threads_work_at_a_time_as_there_are_workers(pool):
     runtime = Slow(workers=3)
-    engine = Engine(runtime)
-    asked = pool.submit(engine.logits, *pairs(0, 100))
+    scheduler = PairScheduler(runtime)
+    asked = pool.submit(scheduler.logits, *pairs(0, 100))
     for _ in range(3):
         assert runtime.entered.acquire(timeout=5)
     assert not runtime.entered.acquire(timeout=0.05)
@@ -117,26 +117,26 @@ def test_as_many_threads_work_at_a_time_as_there_are_workers(pool):
 
 def test_what_comes_too_late_is_not_computed(pool):
     runtime = Slow()
-    engine = Engine(runtime)
-    first = held(pool, runtime, engine)
-    late = ask(pool, engine, 10, 7, seconds=0.05)
+    scheduler = PairScheduler(runtime)
+    first = held(pool, runtime, scheduler)
+    late = ask(pool, scheduler, 10, 7, seconds=0.05)
     with pytest.raises(DeadlineError, match="7 of 7 pairs were not scored within the time that was given"):
         late.result(5)
-    assert engine.waiting == 0
+    assert scheduler.waiting == 0
     runtime.open()
     first.result(5)
     assert runtime.taken == [[0]]
 
 
-@pytest.mark.parametrize("patience", [Patience(deadline=0.0), Patience(given_up=True)])
-def test_without_patience_nothing_is_begun(patience, pool):
+@pytest.mark.parametrize("deadline", [Deadline(at=0.0), Deadline(cancelled=True)])
+def test_after_its_deadline_nothing_is_begun(deadline, pool):
     runtime = Slow()
-    engine = Engine(runtime)
-    first = held(pool, runtime, engine)
+    scheduler = PairScheduler(runtime)
+    first = held(pool, runtime, scheduler)
 
     def asked_in_vain() -> None:
-        with waiting_for(patience):
-            engine.logits(*pairs(10, 7))
+        with deadline_scope(deadline):
+            scheduler.logits(*pairs(10, 7))
 
     with pytest.raises(DeadlineError, match=r"not scored within the time|nobody waits for these pairs any more"):
         pool.submit(asked_in_vain).result(5)
@@ -147,24 +147,24 @@ def test_without_patience_nothing_is_begun(patience, pool):
 
 def test_the_wait_for_a_turn_is_told_once_for_each_request_and_pairs_in_flight_are_counted(pool):
     runtime, waited = Slow(), []
-    engine = Engine(runtime)
-    engine.waited = waited.append
-    first = held(pool, runtime, engine)
-    assert (engine.in_flight, len(waited)) == (1, 1)
-    second = ask(pool, engine, 10, 20)
+    scheduler = PairScheduler(runtime)
+    scheduler.waited = waited.append
+    first = held(pool, runtime, scheduler)
+    assert (scheduler.in_flight, len(waited)) == (1, 1)
+    second = ask(pool, scheduler, 10, 20)
     time.sleep(0.5)
     runtime.open()
     first.result(5)
     second.result(5)
     assert len(waited) == 2
     assert waited[1] >= 0.5 > waited[0]
-    assert engine.in_flight == 0
+    assert scheduler.in_flight == 0
 
 
 def test_what_nobody_waits_for_any_more_is_not_computed(monkeypatch, pool):
     runtime = Slow()
-    engine = Engine(runtime)
-    first = held(pool, runtime, engine)
+    scheduler = PairScheduler(runtime)
+    first = held(pool, runtime, scheduler)
 
     def interrupt(self, timeout=None):
         raise KeyboardInterrupt
@@ -172,8 +172,8 @@ def test_what_nobody_waits_for_any_more_is_not_computed(monkeypatch, pool):
     with monkeypatch.context() as patched:
         patched.setattr(threading.Event, "wait", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            engine.logits(*pairs(10, 3))
-    assert engine.waiting == 0
+            scheduler.logits(*pairs(10, 3))
+    assert scheduler.waiting == 0
     runtime.open()
     first.result(5)
     assert runtime.taken == [[0]]
@@ -181,47 +181,47 @@ def test_what_nobody_waits_for_any_more_is_not_computed(monkeypatch, pool):
 
 def test_a_full_queue_is_refused_with_the_time_to_come_back_and_a_large_request_alone_is_not(pool):
     runtime = Slow()
-    engine = Engine(runtime, capacity=10)
-    first = held(pool, runtime, engine)
-    large = ask(pool, engine, 0, 25)
+    scheduler = PairScheduler(runtime, capacity=10)
+    first = held(pool, runtime, scheduler)
+    large = ask(pool, scheduler, 0, 25)
     with pytest.raises(OverloadedError, match="25 pairs are waiting, and with 1 more they would be over 10") as caught:
-        engine.logits(*pairs(0, 1))
+        scheduler.logits(*pairs(0, 1))
     assert caught.value.seconds >= 1
     runtime.open()
     assert len(large.result(5)) == 25
-    assert np.array_equal(engine.logits(*pairs(3, 1))[:, 1], [3])
+    assert np.array_equal(scheduler.logits(*pairs(3, 1))[:, 1], [3])
     first.result(5)
 
 
 def test_an_error_reaches_all_who_share_the_chunk_and_the_engine_goes_on(pool):
     runtime = Slow()
-    engine = Engine(runtime)
-    first = held(pool, runtime, engine)
+    scheduler = PairScheduler(runtime)
+    first = held(pool, runtime, scheduler)
     runtime.error = ArtifactError("broken")
-    others = [ask(pool, engine, 10, 9), ask(pool, engine, 20, 1)]
+    others = [ask(pool, scheduler, 10, 9), ask(pool, scheduler, 20, 1)]
     runtime.open()
     for future in (first, *others):
         with pytest.raises(ArtifactError, match="broken"):
             future.result(5)
     runtime.error = None
-    assert np.array_equal(engine.logits(*pairs(4, 2))[:, 1], [4, 5])
+    assert np.array_equal(scheduler.logits(*pairs(4, 2))[:, 1], [4, 5])
 
 
 def test_a_capacity_of_nothing_is_refused():
     with pytest.raises(ValueError, match="capacity must be at least 1 pair, got 0"):
-        Engine(Slow(), capacity=0)
+        PairScheduler(Slow(), capacity=0)
 
 
 def test_a_chunk_that_does_not_come_back_grows_old(pool):
     runtime = Slow()
-    engine = Engine(runtime)
-    assert engine.oldest() == 0
-    first = held(pool, runtime, engine)
+    scheduler = PairScheduler(runtime)
+    assert scheduler.longest_running() == 0
+    first = held(pool, runtime, scheduler)
     time.sleep(0.05)
-    assert 0.05 <= engine.oldest() < 5
+    assert 0.05 <= scheduler.longest_running() < 5
     runtime.open()
     first.result(5)
     deadline = time.monotonic() + 5
-    while engine.oldest() and time.monotonic() < deadline:
+    while scheduler.longest_running() and time.monotonic() < deadline:
         time.sleep(0.001)
-    assert engine.oldest() == 0
+    assert scheduler.longest_running() == 0

@@ -9,9 +9,9 @@ import pytest
 from diptych import Scorer
 from diptych.bench.demo.collection import draw_scenes
 from diptych.scoring.scorer import best_first
+from diptych_runtime.closer_look.evidence import FEATURES, Verification
+from diptych_runtime.closer_look.verification import describe
 from diptych_runtime.errors import ArtifactError, PictureError
-from diptych_runtime.evidence import FEATURES, Verification
-from diptych_runtime.verification import describe
 
 
 @pytest.fixture
@@ -124,10 +124,10 @@ def thing(artifact_of_two):
 
 def test_a_scorer_that_is_asked_another_question_gives_its_column_and_shares_the_engine(thing, pictures):
     tokens = thing.encode(pictures).tokens
-    columns = thing.runtime.logits_here(tokens[:-1], tokens[1:])
+    columns = thing.runtime.logits_on_this_thread(tokens[:-1], tokens[1:])
     copy = thing.asking("copy")
     assert (thing.runtime.question, copy.runtime.question) == ("thing", "copy")
-    assert (copy.engine, copy.decoder, copy.limits) == (thing.engine, thing.decoder, thing.limits)
+    assert (copy.scheduler, copy.decoder, copy.limits) == (thing.scheduler, thing.decoder, thing.limits)
     for column, asked in enumerate((copy, thing)):
         logits = asked.logits(tokens[:-1], tokens[1:])
         assert logits.tobytes() == columns[:, column].tobytes()

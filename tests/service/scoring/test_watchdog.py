@@ -3,11 +3,11 @@ import time
 
 import pytest
 
-from diptych.scoring.watchdog import Clock, Running
+from diptych.scoring.watchdog import Clock, Watchdog
 
 
 def test_the_one_that_began_first_counts_until_it_ends():
-    running, gate, begun = Running(), threading.Event(), threading.Event()
+    running, gate, begun = Watchdog(), threading.Event(), threading.Event()
 
     def hang() -> None:
         with running:
@@ -19,27 +19,27 @@ def test_the_one_that_began_first_counts_until_it_ends():
     assert begun.wait(10)
     time.sleep(0.05)
     with running:
-        assert 0.05 <= running.oldest() < 5
+        assert 0.05 <= running.longest_running() < 5
     gate.set()
     thread.join()
-    assert running.oldest() == 0
+    assert running.longest_running() == 0
 
 
 def test_an_error_ends_it_too():
-    running = Running()
+    running = Watchdog()
     with pytest.raises(ValueError, match="broken"), running:
         raise ValueError("broken")
-    assert running.oldest() == 0
+    assert running.longest_running() == 0
 
 
 def test_for_how_long_the_process_was_stopped_does_not_count(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     clock = Clock()
-    running = Running(clock)
+    running = Watchdog(clock)
     clock.tick(0.0)
     with running:
         for passed in (1.0, 1.9, 9.0, 1.0):  # one a second, one late on a busy machine, one after eight seconds stopped
             now[0] += passed
             clock.tick(1.0)
-        assert running.oldest() == pytest.approx(1.0 + 1.9 + 1.0 + 1.0)
+        assert running.longest_running() == pytest.approx(1.0 + 1.9 + 1.0 + 1.0)

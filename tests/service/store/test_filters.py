@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from conditions import VALUES, drawn_condition, drawn_metadata, met, selected
 
-from diptych.store.filters import compiled
+from diptych.store.filters import to_sql
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_a_bare_value_means_equal_and_types_are_kept_apart(table):
 )
 def test_what_is_no_condition_is_refused_with_its_place(condition, message):
     with pytest.raises(ValueError, match=message):
-        compiled(condition)
+        to_sql(condition)
 
 
 def test_depth_is_bounded_and_the_largest_condition_is_taken(table):
@@ -81,5 +81,5 @@ def test_depth_is_bounded_and_the_largest_condition_is_taken(table):
         deep = {"$not": deep}
     selected(table[0], deep)
     with pytest.raises(ValueError, match="at most 16 levels"):
-        compiled({"$not": deep})
+        to_sql({"$not": deep})
     assert selected(table[0], {"a": {"$in": list(range(256))}}) >= selected(table[0], {"a": {"$in": [0, 1, 2]}})

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from diptych.store.location import Address, place
+from diptych.store.location import Address, parse_location
 
 
 def test_whatever_is_no_address_is_a_folder():
-    assert place("store") == Path("store")
-    assert place(Path("/a/b")) == Path("/a/b")
+    assert parse_location("store") == Path("store")
+    assert parse_location(Path("/a/b")) == Path("/a/b")
     for odd in ("milvus/x", "C:/pictures", "C://pictures", "a:/b", "here/ab://c", "1a://b", "éa://b"):
-        assert place(odd) == Path(odd)
+        assert parse_location(odd) == Path(odd)
 
 
 @pytest.mark.parametrize(
@@ -26,14 +26,14 @@ def test_whatever_is_no_address_is_a_folder():
     ],
 )
 def test_an_address_names_its_server(text, server):
-    found = place(text)
+    found = parse_location(text)
     assert isinstance(found, Address)
     assert (found.server, found.collection) == (server, "photos")
-    assert place(found) is found
+    assert parse_location(found) is found
 
 
 def test_an_address_has_options_and_no_others():
-    found = place("milvus://host/photos?originals=/mnt/o&consistency=strong")
+    found = parse_location("milvus://host/photos?originals=/mnt/o&consistency=strong")
     assert isinstance(found, Address)
     assert (found.originals, found.strong) == (Path("/mnt/o"), True)
     for wrong, said in [
@@ -48,17 +48,17 @@ def test_an_address_has_options_and_no_others():
         ("milvus://host/photos_replaced", "belong to `diptych index rebuild`"),
     ]:
         with pytest.raises(ValueError, match=said):
-            place(wrong)
+            parse_location(wrong)
 
 
 def test_a_password_is_used_and_never_shown(monkeypatch):
-    found = place("milvus://me:s%40cret@host/photos")
+    found = parse_location("milvus://me:s%40cret@host/photos")
     assert isinstance(found, Address)
     assert found.token == "me:s@cret"
     assert "cret" not in f"{found} {found!r}"
     monkeypatch.setenv("DIPTYCH_MILVUS_TOKEN", "from outside")
-    assert place("milvus://host/photos").token == "from outside"  # pyright: ignore[reportAttributeAccessIssue]
-    assert found.token == place("milvus://me:s%40cret@host/photos").token  # pyright: ignore[reportAttributeAccessIssue]
+    assert parse_location("milvus://host/photos").token == "from outside"  # pyright: ignore[reportAttributeAccessIssue]
+    assert found.token == parse_location("milvus://me:s%40cret@host/photos").token  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_password_is_used_and_never_shown(monkeypatch):
 def test_a_wrong_address_is_refused_without_its_password_and_makes_no_folder(text, diptych, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=r"expected .*milvus://") as caught:
-        place(text)
+        parse_location(text)
     assert "s3" not in str(caught.value)
     found = diptych("index", "add", "--store", text, tmp_path)
     assert (found.code, "milvus://" in found.err, "s3" in found.out + found.err) == (2, True, False)

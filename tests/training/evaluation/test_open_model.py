@@ -21,6 +21,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory, tiny_network) -> Path:
     return directory
 
 
+@pytest.mark.usefixtures("written_graphs")
 def test_a_checkpoint_is_exported_and_scores_as_its_artifact_does(checkpoint: Path, runtime: Runtime) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (3, 32, 32, 3), np.uint8)
     with open_model(str(checkpoint)) as opened:
@@ -43,6 +44,7 @@ def test_a_model_is_asked_the_question_that_is_named(artifact: Path, artifact_of
             assert (two.question, one.question) == (found, "match")
 
 
+@pytest.mark.slow
 def test_a_model_s_panel_part_is_measured_alone_by_late_interaction_and_by_its_embedding(checkpoint: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (5, 32, 32, 3), np.uint8)
     with open_model(f"late:{checkpoint}") as late, open_model(f"twin:{checkpoint}") as twin:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from diptych_training.evaluation.copies import evaluate_copies
+from diptych_training.evaluation.protocols.copies import evaluate_copies
 from diptych_training.evaluation.series import SHOWN
 from diptych_training.evaluation.stages import Entrants
 

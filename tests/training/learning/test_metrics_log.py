@@ -3,11 +3,11 @@ from pathlib import Path
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from diptych_training.learning.metrics_log import Journal
+from diptych_training.learning.metrics_log import MetricsLog
 
 
 def test_numbers_go_to_the_metrics_file_and_to_tensorboard(tmp_path: Path) -> None:
-    journal = Journal(tmp_path, step=0, steps=2, quiet=True)
+    journal = MetricsLog(tmp_path, step=0, steps=2, quiet=True)
     journal.note(1, {"pair": 0.5})
     journal.note(1, {"score": 0.25}, beneath="validation")
     journal.close()
@@ -21,12 +21,12 @@ def test_numbers_go_to_the_metrics_file_and_to_tensorboard(tmp_path: Path) -> No
 def test_resuming_drops_what_is_made_again_and_a_line_that_was_cut_short(tmp_path: Path) -> None:
     metrics = tmp_path / "metrics.jsonl"
     metrics.write_text('{"step": 1, "pair": 1}\n{"step": 2, "pair": 2}\n{"step": 3, "pa')
-    Journal(tmp_path, step=1, steps=3, quiet=True).close()
+    MetricsLog(tmp_path, step=1, steps=3, quiet=True).close()
     assert metrics.read_text() == '{"step": 1, "pair": 1}\n'
 
 
 def test_a_silent_journal_writes_nothing(tmp_path: Path) -> None:
-    journal = Journal(tmp_path, step=0, steps=1, quiet=False, silent=True)
+    journal = MetricsLog(tmp_path, step=0, steps=1, quiet=False, silent=True)
     journal.note(1, {"pair": 1})
     journal.say("nothing")
     journal.close()

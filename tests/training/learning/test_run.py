@@ -19,7 +19,7 @@ from diptych_model import load_checkpoint
 from diptych_training.errors import DataError
 from diptych_training.learning import run
 from diptych_training.learning.distributed import Processes
-from diptych_training.learning.metrics_log import Journal
+from diptych_training.learning.metrics_log import MetricsLog
 from diptych_training.learning.trainer import Learner
 from diptych_training.recipe import Recipe, read_recipe, recipe_from
 
@@ -230,7 +230,7 @@ def test_the_account_says_how_fast_it_went_and_where_the_time_goes(
 ) -> None:
     training = run.Run(recipe, tmp_path, Processes())
     stage = recipe.stages[-1]
-    journal = Journal(tmp_path, step=0, steps=1, quiet=True)
+    journal = MetricsLog(tmp_path, step=0, steps=1, quiet=True)
     began = time.perf_counter()
     training.open(stage, archives)
     training.advance(stage, journal)

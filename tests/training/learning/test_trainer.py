@@ -61,6 +61,39 @@ def test_a_frozen_stem_stays_as_it_is_and_the_rest_learns(drawn: list[Step]) -> 
     assert not torch.equal(learner.network.state_dict()["panel.encoder.0.0.weight"], before["panel.encoder.0.0.weight"])
 
 
+def test_of_one_question_alone_only_its_own_rows_learn(drawn: list[Step]) -> None:
+    network = SMALL["network"] | {"questions": ["copy", "thing"], "parts": 2, "correspondence": True, "embedding": 8}
+    stages = [SMALL["stages"][-1] | {"only": "thing"}]
+    recipe = recipe_from(SMALL | {"network": network, "stages": stages})
+    learner = learner_of(recipe, std=0.2)
+    before = {name: value.clone() for name, value in learner.network.state_dict().items()}
+    for step in drawn[:2]:
+        learner.learn(step, recipe.stages[0])
+    after = learner.network.state_dict()
+    learnt = {
+        name: torch.where((value != before[name]).reshape(len(value), -1).any(1))[0].tolist()
+        for name, value in after.items()
+        if not torch.equal(value, before[name])
+    }
+    expected = {"panel.embedding": [4, 5, 6, 7], "pair.correspondence.prior": [1], "pair.head.2": [1]}
+    assert learnt == {f"{name}.{of}": rows for name, rows in expected.items() for of in ("weight", "bias")}
+
+
+def test_the_best_matches_teach_the_embedding_where_the_recipe_says_so(drawn: list[Step]) -> None:
+    taught = {}
+    for teacher in ("pair", "matches"):
+        recipe = recipe_from(SMALL | {"learning": SMALL["learning"] | {"teacher": teacher}})
+        losses = learner_of(recipe, std=0.2).learn(drawn[0], recipe.stages[-1])
+        taught[teacher] = losses.pop("distillation"), losses
+    assert taught["pair"][0] != taught["matches"][0]
+    assert taught["pair"][1] == taught["matches"][1]
+
+
+def test_a_stage_of_one_question_needs_a_network_that_answers_it_apart() -> None:
+    with pytest.raises(ValueError, match=r"only must be one of the network's questions.*got 'thing' and parts = 1"):
+        recipe_from(SMALL | {"stages": [SMALL["stages"][-1] | {"only": "thing"}]})
+
+
 def test_without_relating_only_the_panel_part_learns(drawn: list[Step]) -> None:
     recipe = recipe_from(SMALL)
     learner = learner_of(recipe)

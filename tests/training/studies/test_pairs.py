@@ -1,5 +1,6 @@
 """Studies: variants alike in all but one part, trained on a grid, laid side by side."""
 
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,9 +16,18 @@ from diptych_training.studies.pairs import study, study_text
 from diptych_training.studies.variants import BASE, STUDIES, TOLERANCE, equalised
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(module.PANEL, "steps", 2)
+
+
+@pytest.fixture(scope="module")
+def finished(omniglot: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict, list[str]]:
+    """The folder of a study of two variants with two seeds each, its result, and what it said had ended."""
+    folder, ended = tmp_path_factory.mktemp("study"), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(module.PANEL, "steps", 2)
+        return folder, run(folder, omniglot, finished=ended.append), ended
 
 
 def run(folder: Path, data: Path, **changes) -> dict:
@@ -52,12 +62,10 @@ def test_a_variant_that_cannot_be_made_as_small_as_the_others_is_refused() -> No
         equalised(BASE, 1000)
 
 
-@pytest.mark.usefixtures("brief")
 def test_a_study_measures_every_variant_with_every_seed_and_lays_the_baseline_and_the_embedding_beside(
-    omniglot: Path, tmp_path: Path
+    finished: tuple[Path, dict, list[str]],
 ) -> None:
-    ended: list[str] = []
-    result = run(tmp_path, omniglot, finished=ended.append)
+    _, result, ended = finished
     assert [row["variant"] for row in result["rows"]] == ["embedding alone", "msac", "transformer"]
     assert sorted(ended) == [
         "mixers-msac-rate-0.002-seed-0",
@@ -85,19 +93,21 @@ def test_a_study_measures_every_variant_with_every_seed_and_lays_the_baseline_an
     assert "512 training pairs" in text
 
 
-@pytest.mark.usefixtures("brief")
 def test_a_study_that_is_run_again_computes_only_what_is_new_and_elsewhere_the_same_numbers(
-    omniglot: Path, tmp_path: Path
+    omniglot: Path, tmp_path: Path, finished: tuple[Path, dict, list[str]]
 ) -> None:
-    first = run(tmp_path / "a", omniglot, seeds=1)
+    folder, first = shutil.copytree(finished[0], tmp_path / "a"), finished[1]
     ended: list[str] = []
-    more = run(tmp_path / "a", omniglot, only=("transformer", "convolution"), seeds=1, finished=ended.append)
+    more = run(folder, omniglot, only=("transformer", "convolution"), seeds=1, finished=ended.append)
     assert ended == ["mixers-convolution-rate-0.002-seed-0"]
-    assert {r["variant"]: r for r in more["rows"]}["transformer"] == first["rows"][2]
-    assert run(tmp_path / "b", omniglot, seeds=1)["rows"] == first["rows"]
-    (tmp_path / "a" / "panel-0.safetensors").unlink()
+    again = {row["variant"]: row["accuracy"]["by_seed"] for row in more["rows"]}
+    assert again.pop("convolution")
+    assert again == {row["variant"]: row["accuracy"]["by_seed"][:1] for row in first["rows"]}
+    elsewhere = run(tmp_path / "b", omniglot, only=("msac",), seeds=1)
+    assert again | {row["variant"]: row["accuracy"]["by_seed"] for row in elsewhere["rows"]} == again
+    (folder / "panel-0.safetensors").unlink()
     ended.clear()
-    run(tmp_path / "a", omniglot, seeds=1, finished=ended.append)
+    run(folder, omniglot, seeds=1, finished=ended.append)
     assert ended == ["panel-0"]
 
 

@@ -6,12 +6,12 @@ def test_every_shop_photo_is_laid_beside_its_product_and_others_of_the_catalogue
     assert (part.match ^ part.rival).all()
 
 
-def test_the_exam_asks_for_classes_that_are_never_drawn_among_all(opened) -> None:
+def test_the_validation_set_asks_for_classes_that_are_never_drawn_among_all(opened) -> None:
     products = opened("catalogue")
-    exam = products.exam()
+    validation = products.validation()
     drawn = {products.photos.rows[i].subject for i in products.shots}
     asked = {row.subject for row in products.photos.rows if row.kind == "grocery" and row.split == "validation"}
     assert asked
     assert not drawn & asked
-    assert len(exam.gallery) == sum(row.kind == "iconic" for row in products.photos.rows)
-    assert (exam.relevant.sum(1) == 1).all()
+    assert len(validation.gallery) == sum(row.kind == "iconic" for row in products.photos.rows)
+    assert (validation.relevant.sum(1) == 1).all()

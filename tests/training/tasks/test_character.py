@@ -18,9 +18,9 @@ def test_a_character_is_no_rival_of_itself_in_another_turn(opened, drawn) -> Non
     assert (alike & ~part.match).any()
 
 
-def test_the_exam_asks_each_hand_for_one_of_twenty_characters_of_another(opened) -> None:
-    exam = opened("character").exam()
-    assert exam.among is not None
-    assert exam.among.shape == (len(exam.queries), 20)
-    found = np.take_along_axis(exam.relevant, exam.among, 1)
+def test_the_validation_set_asks_each_hand_for_one_of_twenty_characters_of_another(opened) -> None:
+    validation = opened("character").validation()
+    assert validation.among is not None
+    assert validation.among.shape == (len(validation.queries), 20)
+    found = np.take_along_axis(validation.relevant, validation.among, 1)
     assert (found.sum(1) == 1).all()

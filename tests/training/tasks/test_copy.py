@@ -44,17 +44,17 @@ def test_mining_finds_for_each_photo_others_that_are_not_the_same(opened) -> Non
     assert (copies.subject[copies.neighbours] != copies.subject[:, None]).all()
 
 
-def test_the_exam_asks_for_held_out_photos_and_as_a_whole_for_all_of_them(opened) -> None:
+def test_the_validation_set_asks_for_held_out_photos_and_as_a_whole_for_all_of_them(opened) -> None:
     copies = opened("copy", archives=ARCHIVES)
     held_out = copies.photos.where(kinds=tuple(ARCHIVES), split="validation")
-    exam, whole = copies.exam(), copies.exam(whole=True)
+    validation, whole = copies.validation(), copies.validation(whole=True)
     assert len(whole.queries) == len(held_out)
     assert len(held_out) < len(whole.gallery) <= len(held_out) + len(copies.pixels)
-    assert len(exam.gallery) <= len(whole.gallery)
-    assert exam.headline == "micro_ap"
+    assert len(validation.gallery) <= len(whole.gallery)
+    assert validation.headline == "micro_ap"
     wanted = {photo.tobytes() for photo in copies.photos.pixels[held_out]}
-    for row in exam.relevant:
-        assert exam.gallery[int(row.argmax())].numpy().tobytes() in wanted
+    for row in validation.relevant:
+        assert validation.gallery[int(row.argmax())].numpy().tobytes() in wanted
 
 
 def test_of_distractors_the_original_is_not_shown_and_everything_else_is_a_rival(opened, drawn) -> None:
@@ -70,10 +70,10 @@ def test_of_distractors_the_original_is_not_shown_and_everything_else_is_a_rival
 def test_hard_edits_are_learnt_from_and_examined_with_edits_of_another_hand(opened, drawn) -> None:
     heavy, hard = (opened("copy", queries=6, archives=ARCHIVES, strength=name) for name in ("heavy", "hard"))
     assert not torch.equal(drawn(heavy).queries.pictures, drawn(hard).queries.pictures)
-    exam, other = hard.exam(), heavy.exam()
-    assert torch.equal(hard.exam().queries, exam.queries)
-    assert not torch.equal(other.queries, exam.queries)
-    found = exam.relevant.any(1)
+    validation, other = hard.validation(), heavy.validation()
+    assert torch.equal(hard.validation().queries, validation.queries)
+    assert not torch.equal(other.queries, validation.queries)
+    found = validation.relevant.any(1)
     assert found.any()
     assert not found[3::4].any()
 

@@ -11,10 +11,10 @@ def test_an_article_is_laid_beside_another_side_of_it(opened, drawn) -> None:
     assert not part.linked
 
 
-def test_the_exam_leaves_out_the_very_picture_that_is_asked_with(opened) -> None:
-    exam = opened("instance").exam()
-    for query, place, relevant in zip(exam.queries, exam.itself, exam.relevant, strict=True):
-        assert torch.equal(query, exam.gallery[place])
+def test_the_validation_set_leaves_out_the_very_picture_that_is_asked_with(opened) -> None:
+    validation = opened("instance").validation()
+    for query, place, relevant in zip(validation.queries, validation.itself, validation.relevant, strict=True):
+        assert torch.equal(query, validation.gallery[place])
         assert not relevant[place]
-    assert (exam.relevant.sum(1) == 1).all()
-    assert len(np.unique(exam.itself)) == len(exam.queries)
+    assert (validation.relevant.sum(1) == 1).all()
+    assert len(np.unique(validation.itself)) == len(validation.queries)

@@ -83,12 +83,12 @@ def test_what_pairs_connect_is_one_thing_and_what_is_said_to_differ_comes_along(
     assert part.match.shape[1] > part.match.shape[0]
 
 
-def test_the_exam_asks_with_what_is_held_out_and_not_for_itself(opened, folder: Path) -> None:
+def test_the_validation_set_asks_with_what_is_held_out_and_not_for_itself(opened, folder: Path) -> None:
     task = opened("classes", pictures=str(folder))
-    exam = task.exam()
-    assert len(exam.queries) == task.held_out.sum()
-    assert not exam.relevant[np.arange(len(exam.queries)), exam.itself].any()
-    assert (exam.relevant.sum(1) == EACH - 1).all()
+    validation = task.validation()
+    assert len(validation.queries) == task.held_out.sum()
+    assert not validation.relevant[np.arange(len(validation.queries)), validation.itself].any()
+    assert (validation.relevant.sum(1) == EACH - 1).all()
 
 
 def test_mining_names_pictures_of_other_classes(opened, folder: Path) -> None:

@@ -53,17 +53,17 @@ def test_photos_that_are_held_out_are_never_printed_in_training(renderings) -> N
     assert not kept_apart & {photo.numpy().tobytes() for photo in renderings.textures}
 
 
-def test_the_exam_asks_for_things_of_held_out_photos_among_lookalikes(renderings) -> None:
-    exam, again = renderings.exam(), renderings.exam()
+def test_the_validation_set_asks_for_things_of_held_out_photos_among_lookalikes(renderings) -> None:
+    validation, again = renderings.validation(), renderings.validation()
     held_out = renderings.photos.where(kinds=renderings.kinds, split="validation")
     subjects = len(np.unique(renderings.subject[held_out]))
-    assert exam.queries.shape == (min(150, subjects), 16, 16, 3)
-    assert len(exam.gallery) == 2 * len(exam.queries)
-    assert exam.headline == "recall@1"
-    assert (exam.relevant.sum(1) == 1).all()
-    assert exam.queries.dtype == torch.uint8
-    assert torch.equal(exam.queries, again.queries)
-    assert torch.equal(exam.gallery, again.gallery)
+    assert validation.queries.shape == (min(150, subjects), 16, 16, 3)
+    assert len(validation.gallery) == 2 * len(validation.queries)
+    assert validation.headline == "recall@1"
+    assert (validation.relevant.sum(1) == 1).all()
+    assert validation.queries.dtype == torch.uint8
+    assert torch.equal(validation.queries, again.queries)
+    assert torch.equal(validation.gallery, again.gallery)
 
 
 def test_archives_with_nothing_to_print_are_refused_with_a_way_out(archives) -> None:

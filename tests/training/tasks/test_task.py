@@ -47,14 +47,14 @@ def test_fill_multiplies_the_queries(task, drawn) -> None:
 
 
 def test_an_exam_is_always_the_same_and_its_queries_can_be_found(task) -> None:
-    exam, again = task.exam(), task.exam()
-    assert torch.equal(exam.queries, again.queries)
-    assert torch.equal(exam.gallery, again.gallery)
-    assert len(exam.queries)
-    assert exam.relevant.shape == (len(exam.queries), len(exam.gallery))
-    assert exam.relevant.any(1).all()
-    if exam.itself is not None:
-        assert not exam.relevant[np.arange(len(exam.queries)), exam.itself].any()
+    validation, again = task.validation(), task.validation()
+    assert torch.equal(validation.queries, again.queries)
+    assert torch.equal(validation.gallery, again.gallery)
+    assert len(validation.queries)
+    assert validation.relevant.shape == (len(validation.queries), len(validation.gallery))
+    assert validation.relevant.any(1).all()
+    if validation.itself is not None:
+        assert not validation.relevant[np.arange(len(validation.queries)), validation.itself].any()
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from diptych_runtime.atomic import replacing_file
 from diptych_training.errors import DataError
-from diptych_training.whole import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,7 +73,7 @@ def bench_plot(result: dict[str, Any], path: Path) -> None:
         size = f"side of the filter, at {rows[0]['tokens']} tokens"
         grid[-1, place].set_xlabel("tokens of both panels" if column == "tokens" else size, fontsize=POINTS + 1)
     figure.text(0.6 / width, 1 - 0.25 / height, _caption(result), fontsize=POINTS + 1, va="top")
-    with whole_file(path) as unfinished:
+    with replacing_file(path) as unfinished:
         figure.savefig(unfinished, dpi=120)
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
+from diptych_runtime.atomic import replacing_folder
 from diptych_runtime.decoder import SUFFIXES, panel_pixels
 from diptych_training.data import documents, synthetic
 from diptych_training.errors import DataError
-from diptych_training.whole import whole_folder
 
 SPLITS = ("train", "validation", "test")
 DRAWN, DRAWN_PICTURES = "drawn", 4000
@@ -195,7 +195,7 @@ def unpack(folder: Path, archive: str, target: Path) -> dict[str, int]:
     if target.exists() and any(target.iterdir()):
         raise DataError(f"{target} is not empty; name a new folder for the photos of {archive}")
     photos = list_photos(folder, [archive])
-    with whole_folder(target) as fresh:
+    with replacing_folder(target) as fresh:
         for photo, data in zip(photos, read_photos(folder, photos), strict=True):
             path = fresh / photo.name
             path.parent.mkdir(parents=True, exist_ok=True)

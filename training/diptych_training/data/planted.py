@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from diptych_runtime.atomic import replacing_folder
+from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.decoder import panel_pixels
-from diptych_runtime.questions import COPY
 from diptych_training.data.archives import CLASS, Photo, list_photos, read_photos
 from diptych_training.data.csv import read_table
 from diptych_training.data.documents import GROUPS, draw_documents
 from diptych_training.data.edits import REPERTOIRES, picture_names, write_queries
 from diptych_training.errors import DataError
-from diptych_training.whole import whole_folder
 
 ARCHIVES = (
     *("clothing", "flowers", "trashnet", "openimages_doors", "goods", "screens", "cards_coins"),
@@ -99,7 +99,7 @@ def _prepare(kind: str, folder: Path, sets: Path) -> Path:
     target = sets / kind
     if target.is_dir():
         return target
-    with whole_folder(target) as fresh:
+    with replacing_folder(target) as fresh:
         originals = fresh / "originals"
         originals.mkdir()
         rows = _draw(kind, originals) if kind in GROUPS else _write_photos(kind, folder, originals)

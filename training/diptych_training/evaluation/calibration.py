@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from diptych.console import table
-from diptych_runtime.evidence import Evidence
+from diptych_runtime.atomic import replacing_file
+from diptych_runtime.calibration.questions import COPY, THING
+from diptych_runtime.calibration.thresholds import NEGATIVES
+from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.judgement import probabilities
 from diptych_runtime.manifest import Question
-from diptych_runtime.questions import COPY, THING
 from diptych_runtime.runtime import Runtime
-from diptych_runtime.thresholds import NEGATIVES
 from diptych_training.data.planted import KINDS, open_kinds
 from diptych_training.errors import DataError
-from diptych_training.learning.calibration import (
+from diptych_training.learning.fitting.calibration import (
     Reliability,
     even_weights,
     fit_calibration,
@@ -30,9 +31,9 @@ from diptych_training.learning.calibration import (
     reliability,
     weights_of_parts,
 )
-from diptych_training.learning.examined import Examined
-from diptych_training.learning.negatives import NEAREST, random_pairs
-from diptych_training.learning.verification import (
+from diptych_training.learning.fitting.examined import Examined
+from diptych_training.learning.fitting.negatives import NEAREST, random_pairs
+from diptych_training.learning.fitting.verification import (
     Answers,
     Pairs,
     answers_of,
@@ -40,7 +41,6 @@ from diptych_training.learning.verification import (
     fit_verification,
     looking,
 )
-from diptych_training.whole import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -237,7 +237,7 @@ def draw_calibration(result: Mapping[str, Any], path: Path) -> None:
     figure.supxlabel("probability", fontsize=9)
     figure.supylabel("share of matches, as many matches as others", fontsize=9)
     figure.tight_layout()
-    with whole_file(path) as unfinished:
+    with replacing_file(path) as unfinished:
         figure.savefig(unfinished, format=path.suffix[1:], dpi=110)
     pyplot.close(figure)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diptych.console import Subparsers, command, emit, progress, remark
-from diptych_runtime.questions import ASKED, COPY, THING
+from diptych_runtime.calibration.questions import ASKED, COPY, THING
 
 if TYPE_CHECKING:
     from diptych_training.evaluation.series import Evidence
@@ -60,7 +60,7 @@ def register(subparsers: Subparsers) -> None:
 
 def run_oneshot(args: argparse.Namespace) -> int:
     """`diptych evaluate oneshot RUNS`."""
-    from diptych_training.evaluation.oneshot import evaluate_oneshot, open_runs
+    from diptych_training.evaluation.protocols.oneshot import evaluate_oneshot, open_runs
 
     with open_runs(args.runs) as folder:
         return _finish(args, lambda entrants: evaluate_oneshot(entrants, folder))
@@ -68,7 +68,7 @@ def run_oneshot(args: argparse.Namespace) -> int:
 
 def run_episodes(args: argparse.Namespace) -> int:
     """`diptych evaluate episodes DIR`."""
-    from diptych_training.evaluation.episodes import evaluate_episodes, open_drawings
+    from diptych_training.evaluation.protocols.episodes import evaluate_episodes, open_drawings
 
     chosen = {"split": args.split, "episodes": args.episodes, "ways": args.ways, "seed": args.seed}
     with open_drawings(args.drawings, args.split) as folder:
@@ -77,7 +77,7 @@ def run_episodes(args: argparse.Namespace) -> int:
 
 def run_retrieval(args: argparse.Namespace) -> int:
     """`diptych evaluate retrieval --queries Q.csv --gallery G.csv --root DIR`."""
-    from diptych_training.evaluation.retrieval import evaluate_retrieval, read_labelled
+    from diptych_training.evaluation.protocols.retrieval import evaluate_retrieval, read_labelled
 
     queries, gallery = (read_labelled(path, args.root) for path in (args.queries, args.gallery))
     return _finish(
@@ -87,7 +87,7 @@ def run_retrieval(args: argparse.Namespace) -> int:
 
 def run_copies(args: argparse.Namespace) -> int:
     """`diptych evaluate copies --references DIR --queries DIR --truth T.csv`."""
-    from diptych_training.evaluation.copies import evaluate_copies, read_truth
+    from diptych_training.evaluation.protocols.copies import evaluate_copies, read_truth
 
     if not args.no_baselines and "phash" not in args.control:
         args.control = ["phash", *args.control]
@@ -100,7 +100,7 @@ def run_copies(args: argparse.Namespace) -> int:
 
 def run_pairs(args: argparse.Namespace) -> int:
     """`diptych evaluate pairs PAIRS.csv`."""
-    from diptych_training.evaluation.pairs import evaluate_pairs, read_pairs
+    from diptych_training.evaluation.protocols.pairs import evaluate_pairs, read_pairs
 
     root = args.root or args.pairs.parent
     given = read_pairs(args.pairs, root)

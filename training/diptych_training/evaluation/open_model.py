@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from diptych_runtime.manifest import bundled_models, find_checkpoint
+from diptych_runtime.models import bundled_models, find_checkpoint
 from diptych_runtime.runtime import Runtime
 from diptych_training.errors import DataError
 

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-PATIENCE = timedelta(hours=2)  # the others wait while the first validates
+TIMEOUT = timedelta(hours=2)  # the others wait while the first validates
 
 
 def is_first() -> bool:
@@ -31,7 +31,7 @@ class Processes:
         if self.count > 1 and not dist.is_initialized():
             if self.device.type == "cuda":
                 torch.cuda.set_device(self.device)
-            dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo", timeout=PATIENCE)
+            dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo", timeout=TIMEOUT)
 
     @property
     def first(self) -> bool:

@@ -8,10 +8,12 @@ from typing import Any
 from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
+from diptych_runtime.atomic import write_atomic
+
 METRICS, EVENTS = "metrics.jsonl", "tensorboard"
 
 
-class Journal:
+class MetricsLog:
     """`metrics.jsonl` and TensorBoard's events in the directory of a run; nothing at all where `silent`.
 
     On resuming, what was noted of steps after `step` is dropped: they will be made again.
@@ -27,7 +29,7 @@ class Journal:
             lines = self.path.read_text().splitlines(keepends=True)
             # A line that a crash cut short is of a step that will be made again.
             kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step]
-            self.path.write_text("".join(kept))
+            write_atomic(self.path, "".join(kept).encode())
         self._events = SummaryWriter(str(directory / EVENTS), purge_step=step + 1, flush_secs=30)
 
     def note(self, step: int, values: Mapping[str, Any], *, beneath: str = "") -> None:

@@ -17,31 +17,32 @@ import torch
 
 from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
 from diptych_model.checkpoint import read_description
+from diptych_runtime.atomic import replacing
+from diptych_runtime.calibration.questions import COPY
+from diptych_runtime.calibration.thresholds import NEGATIVES, Negatives
 from diptych_runtime.manifest import Question
-from diptych_runtime.questions import COPY
-from diptych_runtime.thresholds import NEGATIVES, Negatives
 from diptych_training.data.archives import Archives
 from diptych_training.errors import DataError
 from diptych_training.learning.batch import draw_step
-from diptych_training.learning.calibration import (
+from diptych_training.learning.distributed import Processes
+from diptych_training.learning.fitting.calibration import (
     FALSE_POSITIVE_RATES,
     fit_calibration,
     fit_cohort,
     fit_thresholds,
     weights_of_parts,
 )
-from diptych_training.learning.distributed import Processes
-from diptych_training.learning.metrics_log import Journal
-from diptych_training.learning.negatives import NEAREST
+from diptych_training.learning.fitting.negatives import NEAREST
+from diptych_training.learning.fitting.tempering import temper
+from diptych_training.learning.metrics_log import MetricsLog
 from diptych_training.learning.pretrained import PICTURES, begin_from_imagenet
 from diptych_training.learning.retention import PHOTOS, remember
-from diptych_training.learning.tempering import temper
 from diptych_training.learning.trainer import Learner
 from diptych_training.metrics import Ranking
 from diptych_training.recipe import IMAGENET, Recipe, Stage, read_recipe, start_of
 from diptych_training.tasks import OpenTask, Source
 from diptych_training.tasks.hard_negatives import embed, fill_bank
-from diptych_training.tasks.validation import Exam, drawn_at_random, look, rank, sit
+from diptych_training.tasks.validation import ValidationSet, drawn_at_random, look, rank, validate
 
 LARGEST = 224  # the side that photos are kept in: the archives' own are hardly larger
 # One in a hundred of a query's hundred nearest is a false copy for every query: no threshold to throw pictures away by.
@@ -69,16 +70,16 @@ def train(
     if resume:
         _require_same(recipe, directory / RECIPE)
         run.restore()
-    spans = [(stage, end) for stage, end in recipe.spans() if run.learner.step < end or end == recipe.steps]
+    spans = [(stage, end) for stage, end in recipe.stage_ends() if run.learner.step < end or end == recipe.steps]
     # What is missing is missed before anything is written.
     run.open(spans[0][0], data)
     directory.mkdir(parents=True, exist_ok=True)
     if processes.first and not resume:
         (directory / RECIPE).write_text(tomli_w.dumps(recipe.to_dict()))
         (directory / ENVIRONMENT).write_text(json.dumps(environment(), indent=2) + "\n")
-    journal = Journal(directory, step=run.learner.step, steps=recipe.steps, quiet=quiet, silent=not processes.first)
+    journal = MetricsLog(directory, step=run.learner.step, steps=recipe.steps, quiet=quiet, silent=not processes.first)
     try:
-        run.through(spans, journal, data)
+        run.run_stages(spans, journal, data)
     except KeyboardInterrupt:
         journal.say(f"stopped after step {run.learner.step}; {run.kept()}")
         raise
@@ -100,9 +101,9 @@ class Run:
         self._pictures, self._pixels = "", 0
         self.bank = torch.empty(0)
         self.tasks: list[OpenTask] = []
-        self.exams: list[Exam] = []
+        self.validations: list[ValidationSet] = []
 
-    def through(self, spans: list[tuple[Stage, int]], journal: Journal, data: Path | None) -> None:
+    def run_stages(self, spans: list[tuple[Stage, int]], journal: MetricsLog, data: Path | None) -> None:
         """Take all steps of the stages, each with the step at which it ends."""
         recipe, learner, first = self.recipe, self.learner, self.learner.processes.first
         for stage, end in spans:
@@ -121,11 +122,11 @@ class Run:
                     self.save()
                 learner.processes.wait()
         if first:
-            temper_checkpoint(self.directory / BEST, self.exams, learner.device)
+            temper_checkpoint(self.directory / BEST, self.validations, learner.device)
             # Every picture there is: among few the nearest are not near, and thresholds found there are too low.
             both = zip(self.tasks, recipe.tasks, strict=True)
             asked = [task for task, settings in both if settings.calibrated] or self.tasks
-            calibrate(self.directory / BEST, [task.exam(whole=True) for task in asked], learner.device)
+            calibrate(self.directory / BEST, [task.validation(whole=True) for task in asked], learner.device)
         learner.processes.wait()
 
     def open(self, stage: Stage, data: Path | None) -> None:
@@ -134,7 +135,7 @@ class Run:
         """
         if stage.pixels == self._pixels:
             return
-        self.tasks, self.exams = [], []  # two sizes at once would not fit the memory
+        self.tasks, self.validations = [], []  # two sizes at once would not fit the memory
         archives = Archives(min(round(stage.pixels * 1.375), LARGEST), data)
         source = Source(archives, stage.pixels, self.recipe.seed, self.learner.device)
         tasks = [settings.open(source) for settings in self.recipe.tasks]
@@ -154,7 +155,7 @@ class Run:
             self.learner.memory = remember(self.learner.network, sampled, stage.pixels)
         if self.recipe.network.bank:
             self.bank = torch.from_numpy(archives.sample(self.recipe.network.bank))
-        self.exams = [task.exam() for task in tasks] if self.learner.processes.first else []
+        self.validations = [task.validation() for task in tasks] if self.learner.processes.first else []
 
     def mine(self, stage: Stage) -> None:
         """Let every task look for its hard negatives under the averaged network, and embed the bank anew."""
@@ -168,7 +169,7 @@ class Run:
             fill_bank(network, self.bank, stage.pixels)
         self.seconds["mine"] += time.perf_counter() - began
 
-    def advance(self, stage: Stage, journal: Journal) -> None:
+    def advance(self, stage: Stage, journal: MetricsLog) -> None:
         """Take one step and note it."""
         learner, began = self.learner, time.perf_counter()
         drawn = draw_step(self.tasks, learner.step, seed=self.recipe.seed, fill=stage.fill, device=learner.device)
@@ -190,11 +191,11 @@ class Run:
         """Measure the averaged network, and keep it if it is the best so far."""
         began, measured, weighed = time.perf_counter(), {}, 0.0
         fill_bank(self.learner.average, self.bank, stage.pixels)
-        for settings, exam in zip(self.recipe.tasks, self.exams, strict=True):
-            first, after = (ranking.summary() for ranking in sit(self.learner.average, exam, stage.pixels))
+        for settings, validation in zip(self.recipe.tasks, self.validations, strict=True):
+            first, after = (ranking.summary() for ranking in validate(self.learner.average, validation, stage.pixels))
             measured |= {f"{settings.kind}_{name}": value for name, value in first.items()}
             measured |= {f"{settings.kind}_reranked_{name}": value for name, value in after.items()}
-            weighed += settings.weight * after[exam.headline]
+            weighed += settings.weight * after[validation.headline]
         measured["score"] = weighed / sum(settings.weight for settings in self.recipe.tasks)
         self.seconds["validate"] += time.perf_counter() - began
         # A smaller panel is another, easier-going yardstick: only the recipe's own size competes for the best.
@@ -207,11 +208,9 @@ class Run:
         """Write the state to resume from, whole or not at all, and the averaged weights beside it."""
         neighbours = [None if found is None else torch.from_numpy(found) for found in self._neighbours]
         save_checkpoint(self.learner.average, self.directory / LAST, self._metadata({}))
-        written = self.directory / (STATE + ".new")
-        torch.save(
-            self.learner.state() | {"best": self.best, "neighbours": neighbours, "pictures": self._pictures}, written
-        )
-        written.replace(self.directory / STATE)
+        state = self.learner.state() | {"best": self.best, "neighbours": neighbours, "pictures": self._pictures}
+        with replacing(self.directory / STATE) as stream:
+            torch.save(state, stream)
 
     def kept(self) -> str:
         """Say what a run that ends early can go on from."""
@@ -265,14 +264,14 @@ def _begun(recipe: Recipe) -> PairNetwork:
     return network
 
 
-def temper_checkpoint(checkpoint: Path, exams: list[Exam], device: torch.device) -> None:
+def temper_checkpoint(checkpoint: Path, validations: list[ValidationSet], device: torch.device) -> None:
     """`temper` a checkpoint's network and write it back; `shares` of its metadata says how much was kept."""
     network, metadata = load_checkpoint(checkpoint)
-    metadata["shares"] = temper(network.to(device), exams, network.config.pixels)
+    metadata["shares"] = temper(network.to(device), validations, network.config.pixels)
     save_checkpoint(network, checkpoint, metadata)
 
 
-def calibrate(checkpoint: Path, exams: list[Exam], device: torch.device) -> None:
+def calibrate(checkpoint: Path, validations: list[ValidationSet], device: torch.device) -> None:
     """Fit calibration and thresholds of every question on validation pairs and write them into the checkpoint's
     metadata, `questions`.
 
@@ -286,12 +285,12 @@ def calibrate(checkpoint: Path, exams: list[Exam], device: torch.device) -> None
     network.to(device)
     rankings: dict[str, list[Ranking]] = {question: [] for question in network.config.questions}
     others: dict[str, list[dict[Negatives, Ranking]]] = {question: [] for question in network.config.questions}
-    some_copies = any(exam.question == COPY for exam in exams)
-    for exam in exams:
-        looked = look(network, exam, network.config.pixels)
+    some_copies = any(validation.question == COPY for validation in validations)
+    for validation in validations:
+        looked = look(network, validation, network.config.pixels)
         for question, sat in rankings.items():
-            if question != COPY or exam.question == COPY or not some_copies:
-                asked = replace(exam, question=question)
+            if question != COPY or validation.question == COPY or not some_copies:
+                asked = replace(validation, question=question)
                 sat.append(rank(network, asked, looked, candidates=100)[1])
                 drawn, near = drawn_at_random(asked, NEAREST), rank(network, asked, looked, candidates=NEAREST)[1]
                 others[question].append({"random": rank(network, drawn, looked)[1], "nearest": near})

@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from diptych_model import PairNetwork
 from diptych_model.embedding import asked, parted, weights_of_parts
+from diptych_model.network import PairPart
+from diptych_model.relations.controls import LateInteraction
 from diptych_training.errors import DataError
 from diptych_training.learning.batch import Step
 from diptych_training.learning.distributed import Processes
@@ -72,7 +74,11 @@ class Learner:
         """
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = self.rate * rate
-        self.network.train().panel.encoder.requires_grad_(not stage.frozen).train(not stage.frozen)
+        own = question_weights(self.network, stage.only) if stage.only else []
+        self.network.train().requires_grad_(not own)
+        self.network.panel.encoder.requires_grad_(not stage.frozen and not own).train(not stage.frozen and not own)
+        for parameter, _ in own:
+            parameter.requires_grad_(True)
         try:
             losses = self._differentiate(drawn, stage)
         except RuntimeError as error:
@@ -82,7 +88,7 @@ class Learner:
                 f"the memory of {self.device} does not suffice for step {self.step}: resume with a smaller "
                 f"learning.chunk (now {self._chunk(stage)} pairs), or begin another run with a smaller fill"
             ) from None
-        with self._timed("update"):
+        with self._timed("update"), _others_kept(own):
             norm = nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.learning.clip)
             if not torch.isfinite(norm):
                 raise DataError(
@@ -91,7 +97,7 @@ class Learner:
                 )
             self.optimiser.step()
             self.optimiser.zero_grad(set_to_none=True)
-            self._follow()
+            self._update_ema()
         self.step += 1
         return losses
 
@@ -122,21 +128,23 @@ class Learner:
             # Tokens are cut from the graph here: pairs are related a few queries at a time, each chunk small enough for
             # the cache, and the gradients that arrive at the tokens then flow once through the panel part.
             with self._timed("relate"):
-                leaf = tokens.detach().float().requires_grad_()
+                leaf = tokens.detach().float().requires_grad_(not stage.only)
                 teacher, arrived = self._relate(leaf, chosen, drawn, self._chunk(stage))
                 self.processes.add([teacher, arrived, *self._pair_gradients()])
-            roots, gradients = [tokens], [arrived.to(tokens.dtype)]
+            if not stage.only:
+                roots, gradients = [tokens], [arrived.to(tokens.dtype)]
             noted["pair"] = self._pair_loss(teacher, matched, copies)
             self.before = split_questions(teacher, matched, copies)
             answers = self._asked(teacher, copies)
+            taught = self._matches(tokens, chosen, count) if learning.teacher == "matches" else answers
             noted["distillation"] = distillation_loss(
-                cosines.gather(1, chosen)[matched], answers[matched], learning.temperature
+                cosines.gather(1, chosen)[matched], taught[matched], learning.temperature
             )
             for name, rows in (("copy", copies), ("thing", ~copies)):
                 if (matched & rows).any():
                     noted[f"{name}_first"] = (answers.argmax(1) == 0)[matched & rows].float().mean()
             total = total + learning.distil * noted["distillation"]
-        if learning.link and drawn.linked.any():
+        if learning.link and drawn.linked.any() and not stage.only:
             noted["link"] = self._linked(drawn, tokens)
             total = total + learning.link * noted["link"]
         if learning.retain and self.memory is not None:
@@ -156,7 +164,9 @@ class Learner:
         matched, copies = drawn.match.any(1).to(leaf.device), drawn.copies.to(leaf.device)
         shape = chosen.shape if questions == 1 else (*chosen.shape, questions)
         teacher = torch.zeros(shape, device=leaf.device)
-        leaf.grad = arrived = torch.zeros_like(leaf)
+        arrived = torch.zeros_like(leaf)
+        if leaf.requires_grad:
+            leaf.grad = arrived
         for rows in self.processes.share(count).to(leaf.device).split(max(1, chunk // width)):
             tokens_a = leaf[rows].repeat_interleave(width, 0)
             with self._mixed():
@@ -186,6 +196,13 @@ class Learner:
         """The logits (Q, 1 + K) of what each query is about: *copy* of the `copies`, *thing* of the others."""
         return logits if logits.dim() == 2 else torch.where(copies[:, None], logits[..., 0], logits[..., 1])
 
+    @torch.no_grad()
+    def _matches(self, tokens: Tensor, chosen: Tensor, count: int) -> Tensor:
+        """What late interaction says of the chosen pairs (Q, 1 + K): it has learnt nothing, and so nothing by heart."""
+        content = self.network.panel.content(tokens).float()
+        queries = content[:count].repeat_interleave(chosen.shape[1], 0)
+        return LateInteraction(1).to(tokens.device)(queries, content[count + chosen.flatten()]).view(chosen.shape)
+
     def _retained(self, memory: Memory, size: int) -> Tensor:
         generator = torch.Generator().manual_seed(self.recipe.seed * 1_000_003 + self.step)
         pictures, known = memory.draw(size, generator)
@@ -213,7 +230,7 @@ class Learner:
         # Attention costs the square of the tokens: smaller panels go through in larger chunks.
         return int(CHUNK[self.device.type] * (self.recipe.network.pixels / stage.pixels) ** 3)
 
-    def _follow(self) -> None:
+    def _update_ema(self) -> None:
         weight = min(self.recipe.learning.average, (1 + self.step) / (10 + self.step))
         with torch.no_grad():
             for mean, value in zip(self.average.state_dict().values(), self.network.state_dict().values(), strict=True):
@@ -246,6 +263,39 @@ class Learner:
         self.average.load_state_dict(state["average"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.step, self.before = state["step"], state.get("before", [])  # runs of before have none
+
+
+def question_weights(network: PairNetwork, question: str) -> list[tuple[Tensor, slice]]:
+    """The parameters that hold what is one question's alone, and its rows in them: its part of the embedding, and what
+    makes its logit of what the trunk saw.
+    """
+    column, embedding = network.config.questions.index(question), network.panel.embedding
+    length = embedding.out_features // embedding.parts
+    part, row = slice(column * length, (column + 1) * length), slice(column, column + 1)
+    found: list[tuple[Tensor, slice]] = [(embedding.weight, part), (embedding.bias, part)]
+    if isinstance(network.pair, PairPart):
+        lines = [cast(nn.Linear, network.pair.head[-1])]
+        lines += [network.pair.correspondence.prior] if network.pair.correspondence is not None else []
+        found += [(parameter, row) for line in lines for parameter in (line.weight, line.bias)]
+    else:
+        found += [(parameter, row) for parameter in network.pair.parameters()]
+    return found
+
+
+@contextmanager
+def _others_kept(own: list[tuple[Tensor, slice]]) -> Iterator[None]:
+    """Keep every row of these parameters but those named from the step taken within."""
+    with torch.no_grad():
+        before = [parameter.clone() for parameter, _ in own]
+        for parameter, rows in own:
+            if parameter.grad is not None:
+                mine = parameter.grad[rows].clone()
+                parameter.grad.zero_()[rows] = mine
+    yield
+    with torch.no_grad():
+        for (parameter, rows), kept in zip(own, before, strict=True):
+            kept[rows] = parameter[rows]
+            parameter.copy_(kept)
 
 
 def _apart(match: Tensor, rival: Tensor) -> Tensor:

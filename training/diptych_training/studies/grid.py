@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from diptych_runtime.atomic import replacing_file
 from diptych_training.errors import DataError
-from diptych_training.whole import whole_file
 
 Settings = Mapping[str, Any]
 
@@ -125,5 +125,5 @@ def _read(path: Path, settings: Settings) -> dict[str, Any] | None:
 
 
 def _write(path: Path, values: dict[str, Any]) -> None:
-    with whole_file(path) as unfinished:
+    with replacing_file(path) as unfinished:
         unfinished.write_text(json.dumps(values, indent=1) + "\n")

@@ -12,11 +12,11 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from diptych.console import table
+from diptych_runtime.atomic import replacing_file
 from diptych_runtime.decoder import panel_pixels
 from diptych_runtime.runtime import Runtime
 from diptych_training.data.documents import KINDS, MEMBERS, draw_documents
 from diptych_training.data.synthetic import draw_pictures
-from diptych_training.whole import whole_file
 
 SHOWN = ("page", "chat", "table", "bars", "map", "qr", "receipt", "blank")  # kinds of documents
 DRAWN = 384  # pixels a side
@@ -91,7 +91,7 @@ def draw_limits(result: Mapping[str, Any], shown: Sequence[Example], path: Path)
         said = [f"{name}: {value:.3f}" for name, value in row.items() if name not in ("name", "copies")]
         words = [fill(pair.name, 26), "copies" if pair.copies else "no copies", "", *said]
         draw.multiline_text((left + 2 * CELL + 16, top), "\n".join(words), "black", font, spacing=6)
-    with whole_file(path) as unfinished:
+    with replacing_file(path) as unfinished:
         sheet.save(unfinished, "PNG", optimize=True)
 
 

@@ -16,11 +16,11 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from diptych_runtime.atomic import replacing_folder
 from diptych_training.data.archives import Photo, list_photos, load_photos, read_photos, read_table_of, subjects_of
 from diptych_training.data.csv import read_column
 from diptych_training.data.edits import write_queries
 from diptych_training.errors import DataError
-from diptych_training.whole import whole_folder
 
 REFERENCES = "references"
 COPIED = ("clothing", "flowers", "openimages_doors", "trashnet")
@@ -100,7 +100,7 @@ def prepare(name: str, source: Source, sets: Path) -> Path:
 def _prepare(name: str, write: Callable[[Source, Path, Path], None], source: Source, sets: Path) -> Path:
     folder, wanted = sets / name, asdict(source.settings)
     if not (folder / "set.json").is_file():
-        with whole_folder(folder) as fresh:
+        with replacing_folder(folder) as fresh:
             write(source, sets, fresh)
             (fresh / "set.json").write_text(json.dumps(wanted, indent=1) + "\n")
     elif (found := json.loads((folder / "set.json").read_text())) != wanted:

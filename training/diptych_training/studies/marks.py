@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from diptych.console import table
+from diptych_runtime.atomic import replacing_file
 from diptych_runtime.manifest import digest
 from diptych_training.errors import DataError
-from diptych_training.evaluation.copies import evaluate_copies, read_truth
-from diptych_training.evaluation.retrieval import evaluate_retrieval, read_labelled
+from diptych_training.evaluation.protocols.copies import evaluate_copies, read_truth
+from diptych_training.evaluation.protocols.retrieval import evaluate_retrieval, read_labelled
 from diptych_training.evaluation.stages import Entrants
 from diptych_training.studies.mark_sets import MARKS, REFERENCES, Settings, Source, prepare
-from diptych_training.whole import whole_file
 
 CANDIDATES = 100
 
@@ -49,7 +49,7 @@ def measure_marks(
         with enter(question) as entrants:
             for name in (name for name in chosen if MARKS[name].question == question):
                 result["sets"][name] = _measure(name, ready[name], model, entrants, candidates)
-                with whole_file(directory / "marks.json") as unfinished:
+                with replacing_file(directory / "marks.json") as unfinished:
                     unfinished.write_text(json.dumps(result, indent=1) + "\n")
                 if finished:
                     finished(name)

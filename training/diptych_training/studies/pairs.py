@@ -19,6 +19,7 @@ import torch
 from diptych.console import table
 from diptych_model import PairConfig, PairNetwork
 from diptych_model.flops import flops, parameters
+from diptych_runtime.atomic import replacing_file
 from diptych_training.data.characters import archive_digest, draw_episodes, load_characters
 from diptych_training.errors import DataError
 from diptych_training.learning.run import environment
@@ -26,7 +27,6 @@ from diptych_training.metrics import bootstrap, student_interval
 from diptych_training.studies.grid import run_grid
 from diptych_training.studies.one_shot import GROUPS, PROTOCOL, SIZE, WAYS, teach_panel, train_and_measure
 from diptych_training.studies.variants import BASE, STUDIES, Variant, equalised
-from diptych_training.whole import whole_file
 
 PANEL = {"steps": 1000, "rate": 3e-3}
 PANEL_SHAPE = {key: BASE.to_dict()[key] for key in ("pixels", "encoder", "width", "embedding")}
@@ -93,7 +93,7 @@ def study(
         "alphabets": len(np.unique(alphabets)),
         "environment": environment(),
     }
-    with whole_file(directory / f"{name}.json") as unfinished:
+    with replacing_file(directory / f"{name}.json") as unfinished:
         unfinished.write_text(json.dumps(result, indent=1) + "\n")
     return result
 

@@ -13,12 +13,12 @@ import torch
 
 from diptych.console import table
 from diptych_model.networks.language_model import LanguageConfig, parameters_of, windows, with_parameters
+from diptych_runtime.atomic import replacing_file
 from diptych_training.data.text import Text, documentation, read_text
 from diptych_training.errors import DataError
 from diptych_training.learning.language import Budget, train_language
 from diptych_training.metrics import bootstrap, student_interval
 from diptych_training.studies.grid import run_grid
-from diptych_training.whole import whole_file
 
 Widths = tuple[int, ...]
 SCALE_SETS: tuple[Widths, ...] = ((1,), (1, 2), (1, 2, 3))
@@ -61,7 +61,7 @@ def study_language(
     result |= {"train_bytes": len(text.train), "held_out_bytes": len(text.held_out)}
     result |= {"budget": asdict(budgets[0]) | {"rate": list(rates)}, "torch": torch.__version__}
     result |= {"rows": compare_scales(results)}
-    with whole_file(directory / f"comparison-{objective}.json") as unfinished:
+    with replacing_file(directory / f"comparison-{objective}.json") as unfinished:
         unfinished.write_text(json.dumps(result, indent=1) + "\n")
     return result
 

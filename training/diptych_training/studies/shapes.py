@@ -21,6 +21,7 @@ import numpy as np
 from diptych.console import table
 from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
 from diptych_model.flops import parameters
+from diptych_runtime.atomic import replacing_file
 from diptych_training.data.archives import Archives
 from diptych_training.errors import DataError
 from diptych_training.evaluation.open_model import open_model
@@ -29,8 +30,7 @@ from diptych_training.metrics import Pool, bootstrap
 from diptych_training.recipe import recipe_from, start_of
 from diptych_training.studies.grid import run_grid
 from diptych_training.tasks import Source, task_from
-from diptych_training.tasks.validation import sit
-from diptych_training.whole import whole_file
+from diptych_training.tasks.validation import validate
 
 START, STEPS, PAIRS, ROUNDS, CANDIDATES = "photo-small", 500, 64, 15, 20
 _MARKERS = "osD^vP*X<>"
@@ -109,7 +109,7 @@ def study_shapes(
         )
     result = {"study": "shapes", "rows": rows, "settings": {"steps": steps, "seeds": seeds, **given}}
     result["environment"] = environment()
-    with whole_file(directory / "shapes.json") as unfinished:
+    with replacing_file(directory / "shapes.json") as unfinished:
         unfinished.write_text(json.dumps(result, indent=1) + "\n")
     return result
 
@@ -162,7 +162,7 @@ def plot_shapes(result: dict[str, Any], path: Path) -> None:
     axes.set(xlabel="ms a pair, one thread", ylabel="micro-AP", xlim=(0, None))
     # Beside the points: names upon them would cover each other.
     figure.legend(loc="outside right upper")
-    with whole_file(path) as unfinished:
+    with replacing_file(path) as unfinished:
         figure.savefig(unfinished)
 
 
@@ -200,8 +200,8 @@ def _train_and_measure(
     train(recipe, out, data=Path(data), resume=(out / "state.pt").exists(), quiet=True)
     trained = load_checkpoint(out / LAST)[0]
     archives = Archives(round(pixels * 1.375), Path(data))
-    exam = task_from(TASK).open(Source(archives, pixels, seed, trained.device)).exam(whole=True)
-    first, after = sit(trained, exam, pixels, candidates=CANDIDATES)
+    validation = task_from(TASK).open(Source(archives, pixels, seed, trained.device)).validation(whole=True)
+    first, after = validate(trained, validation, pixels, candidates=CANDIDATES)
     owner = np.repeat(np.arange(len(after.scores)), after.scores.shape[1])
     pool = Pool(after.scores.ravel(), after.relevant.ravel(), owner)
 

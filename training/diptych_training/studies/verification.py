@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from diptych.console import table
-from diptych_runtime.evidence import Verification
-from diptych_runtime.questions import COPY, THING
+from diptych_runtime.calibration.questions import COPY, THING
+from diptych_runtime.closer_look.evidence import Verification
 from diptych_runtime.runtime import Runtime
 from diptych_training.data.planted import KINDS, open_kinds
 from diptych_training.errors import DataError
-from diptych_training.learning.calibration import even_weights, expected_calibration_error
-from diptych_training.learning.examined import Examined
-from diptych_training.learning.negatives import NEAREST, fit_negatives, others_of
-from diptych_training.learning.verification import (
+from diptych_training.learning.fitting.calibration import even_weights, expected_calibration_error
+from diptych_training.learning.fitting.examined import Examined
+from diptych_training.learning.fitting.negatives import NEAREST, fit_negatives, others_of
+from diptych_training.learning.fitting.verification import (
     Answers,
     Pairs,
     answers_of,

@@ -10,7 +10,7 @@ from diptych_training.data.archives import subjects_of
 from diptych_training.data.augment import MILD, SHOT, draw_sprites, edit
 from diptych_training.errors import DataError
 from diptych_training.tasks.task import Embed, Part, Source
-from diptych_training.tasks.validation import Exam
+from diptych_training.tasks.validation import ValidationSet
 
 EXAMINED = 300
 
@@ -65,7 +65,7 @@ class Products:
     def mine(self, embed: Embed) -> None:
         """Nothing to look for: every step sees much of the catalogue."""
 
-    def exam(self, *, whole: bool = False) -> Exam:
+    def validation(self, *, whole: bool = False) -> ValidationSet:
         """Shop photos of unseen classes among the catalogue pictures of all classes."""
         rng = np.random.default_rng(0)
         shots = rng.permutation(self.photos.where(kinds=("grocery",), split="validation"))
@@ -75,4 +75,4 @@ class Products:
         )
         relevant = self.subject[shots][:, None] == self.subject[iconic][None, :]
         pixels = torch.from_numpy(self.photos.pixels)
-        return Exam(pixels[shots], pixels[iconic], relevant, "recall@1")
+        return ValidationSet(pixels[shots], pixels[iconic], relevant, "recall@1")

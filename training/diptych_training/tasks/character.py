@@ -9,7 +9,7 @@ from torch import Generator
 from diptych_training.data.augment import Views, unmoved
 from diptych_training.data.characters import Groups, draw_episodes, load_characters, pictures
 from diptych_training.tasks.task import Embed, Part, Source
-from diptych_training.tasks.validation import Exam
+from diptych_training.tasks.validation import ValidationSet
 
 EPISODES = 50
 
@@ -59,7 +59,7 @@ class Letters:
     def mine(self, embed: Embed) -> None:
         """Nothing to look for: a group is an alphabet, and an alphabet is alike enough."""
 
-    def exam(self, *, whole: bool = False) -> Exam:
+    def validation(self, *, whole: bool = False) -> ValidationSet:
         """One-shot trials: one hand's character among twenty by another, of the validation alphabets."""
         characters = load_characters(self.source.archives.folder, "validation", self.source.pixels)
         episodes = draw_episodes(characters, EPISODES * (5 if whole else 1), seed=1)
@@ -67,4 +67,4 @@ class Letters:
         queries = np.concatenate([episode.queries for episode in episodes])
         among = np.concatenate([np.tile(e.candidates, (len(e.queries), 1)) for e in episodes])
         relevant = characters.character[queries][:, None] == characters.character[None, :]
-        return Exam(drawings[torch.from_numpy(queries)], drawings, relevant, "recall@1", among)
+        return ValidationSet(drawings[torch.from_numpy(queries)], drawings, relevant, "recall@1", among)

@@ -13,14 +13,14 @@ from diptych_training.data.augment import HARD, HEAVY, MILD, Views, draw_sprites
 from diptych_training.data.edits import Props, edit_hard
 from diptych_training.tasks.hard_negatives import nearest, without_duplicates
 from diptych_training.tasks.task import Embed, Part, Source
-from diptych_training.tasks.validation import Exam
+from diptych_training.tasks.validation import ValidationSet
 
 FAMILY = 8  # photos that look alike and come together in a step
 STRENGTHS = {"heavy": HEAVY, "hard": HARD}
 UNCHANGED = 0.6  # the share of references that are the photo as it is: that is what a collection holds
 SPRITES = 512
 ASKED, ASKED_WHOLE = 128, 600
-EXAMINER = 1_000_003  # the seed of an exam's overlays: no run trains on them
+EXAMINER = 1_000_003  # the seed of a validation set's overlays: no run trains on them
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Copies:
         """Find each photo's look-alikes."""
         self.neighbours = nearest(embed(self.pixels), self.subject)
 
-    def exam(self, *, whole: bool = False) -> Exam:
+    def validation(self, *, whole: bool = False) -> ValidationSet:
         """Edited held-out photos among unedited ones: a few among some 1,500, or many among all."""
         rng, generator = np.random.default_rng(0), torch.Generator().manual_seed(0)
         held_out = self.photos.where(kinds=self.settings.archives, split="validation")
@@ -127,7 +127,9 @@ class Copies:
         else:
             queries = _edited(self.photos, asked, self.source.pixels, generator)
         relevant = asked[:, None] == gallery[None, :]
-        return Exam(queries, torch.from_numpy(self.photos.pixels[gallery]), relevant, "micro_ap", question="copy")
+        return ValidationSet(
+            queries, torch.from_numpy(self.photos.pixels[gallery]), relevant, "micro_ap", question="copy"
+        )
 
     def _families(self, rng: np.random.Generator, count: int) -> np.ndarray:
         assert self.neighbours is not None

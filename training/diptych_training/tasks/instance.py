@@ -10,7 +10,7 @@ from diptych_training.data.archives import subjects_of
 from diptych_training.data.augment import MILD, SHOT, draw_sprites, edit
 from diptych_training.errors import DataError
 from diptych_training.tasks.task import Embed, Part, Source
-from diptych_training.tasks.validation import Exam
+from diptych_training.tasks.validation import ValidationSet
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Sides:
     def mine(self, embed: Embed) -> None:
         """Nothing to look for: the articles are few."""
 
-    def exam(self, *, whole: bool = False) -> Exam:
+    def validation(self, *, whole: bool = False) -> ValidationSet:
         """Every side of the unseen articles, among the other sides of all articles; the query itself is left out."""
         asked = self._sided("validation")
         gallery = self.photos.where(kinds=("goods",), split="validation")
@@ -69,7 +69,7 @@ class Sides:
         relevant = self.subject[asked][:, None] == self.subject[gallery][None, :]
         relevant[np.arange(len(asked)), place[asked]] = False
         pixels = torch.from_numpy(self.photos.pixels)
-        return Exam(pixels[asked], pixels[gallery], relevant, "recall@1", itself=place[asked])
+        return ValidationSet(pixels[asked], pixels[gallery], relevant, "recall@1", itself=place[asked])
 
     def _sided(self, split: str) -> np.ndarray:
         goods = self.photos.where(kinds=("goods",), split=split)

@@ -17,12 +17,12 @@ from diptych_training.data.csv import LABELS, read_table
 from diptych_training.errors import DataError
 from diptych_training.tasks.hard_negatives import nearest
 from diptych_training.tasks.task import Embed, Part, Source
-from diptych_training.tasks.validation import Exam
+from diptych_training.tasks.validation import ValidationSet
 
 HELD_OUT = 0.2
 HOLD_OUT = ("classes", "pictures")
 NEIGHBOURS = 8
-ASKED, SHOWN = 300, 5000  # an exam's queries and gallery at most, unless it is the whole one
+ASKED, SHOWN = 300, 5000  # a validation set's queries and gallery at most, unless it is the whole one
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class Pictures:
         """Find what is alike and not the same."""
         self.neighbours = nearest(embed(self.pixels), self.subject, NEIGHBOURS)
 
-    def exam(self, *, whole: bool = False) -> Exam:
+    def validation(self, *, whole: bool = False) -> ValidationSet:
         """What is held out among all pictures, the query itself left out; some of them, or all."""
         rng = np.random.default_rng(0)
         asked = self.asked if whole else np.sort(rng.permutation(self.asked)[:ASKED])
@@ -190,7 +190,7 @@ class Pictures:
         relevant[np.arange(len(asked)), place[asked]] = False
         pixels = self.pixels.cpu()
         queries, shown = pixels[torch.from_numpy(asked)], pixels[torch.from_numpy(gallery)]
-        return Exam(queries, shown, relevant, "map", itself=place[asked])
+        return ValidationSet(queries, shown, relevant, "map", itself=place[asked])
 
     def _rival(self, rng: np.random.Generator, i: int) -> int:
         """One picture that is surely another thing: by its label, by mining, or any other."""

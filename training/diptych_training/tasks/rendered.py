@@ -11,10 +11,10 @@ from diptych_training.data.augment import MILD, SHOT, Strength, Views, draw_spri
 from diptych_training.data.render import Things, draw_things, join_things, render, texture_side, vary
 from diptych_training.errors import DataError
 from diptych_training.tasks.task import Embed, Part, Source
-from diptych_training.tasks.validation import Exam
+from diptych_training.tasks.validation import ValidationSet
 
 EXAMINED, EXAMINED_WHOLE = 150, 400
-EXAMINER = 1_000_033  # the seed of an exam's things and scenes
+EXAMINER = 1_000_033  # the seed of a validation set's things and scenes
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,12 @@ class Renderings:
     def mine(self, embed: Embed) -> None:
         """Nothing to look for: every thing comes with its lookalike."""
 
-    def exam(self, *, whole: bool = False) -> Exam:
+    def validation(self, *, whole: bool = False) -> ValidationSet:
         """Things made of held-out photos, before held-out photos, among lookalikes and each other."""
         held_out = self.photos.where(kinds=self.kinds, split="validation")
         if len(np.unique(self.subject[held_out])) < 2:
             raise DataError(
-                "the exam of the rendered task needs held-out photos of two subjects or more; "
+                "the validation set of the rendered task needs held-out photos of two subjects or more; "
                 f"{', '.join(self.settings.archives)} have {len(held_out)} held-out photos: name other archives"
             )
         rng, generator = np.random.default_rng(EXAMINER), torch.Generator().manual_seed(EXAMINER)
@@ -83,7 +83,7 @@ class Renderings:
         queries = render(things, textures, textures, size, generator).pictures
         gallery = render(join_things(things, lookalikes), textures, textures, size, generator).pictures
         relevant = np.eye(len(queries), len(gallery), dtype=bool)
-        return Exam(_as_files(queries), _as_files(gallery), relevant, "recall@1")
+        return ValidationSet(_as_files(queries), _as_files(gallery), relevant, "recall@1")
 
     def _textures(self, chosen: np.ndarray) -> Tensor:
         side = min(texture_side(self.source.pixels), self.photos.pixels.shape[1])

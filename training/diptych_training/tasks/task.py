@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from diptych_training.data.archives import Archives
 from diptych_training.data.augment import Views
-from diptych_training.tasks.validation import Exam
+from diptych_training.tasks.validation import ValidationSet
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class OpenTask(Protocol):
         """Look for hard negatives under the present embedding."""
         ...
 
-    def exam(self, *, whole: bool = False) -> Exam:
+    def validation(self, *, whole: bool = False) -> ValidationSet:
         """The examination on what is held out; `whole` with as many pictures as there are, for thresholds."""
         ...
 

@@ -16,7 +16,7 @@ PAIRS = 64  # related at a time
 
 
 @dataclass(frozen=True)
-class Exam:
+class ValidationSet:
     """Queries to be found in a gallery, always the same ones.
 
     `queries` (Q, H, H, 3) and `gallery` (R, H, H, 3) are uint8 pictures, `relevant` (Q, R) bool. `among` (Q, K) names
@@ -36,7 +36,7 @@ class Exam:
 
 @dataclass(frozen=True)
 class Looked:
-    """An exam's pictures as a network sees them: tokens (n, N, M, d) and embeddings (n, e) of queries and gallery."""
+    """A validation set's pictures encoded: tokens (n, N, M, d) and embeddings (n, e) of queries and gallery."""
 
     query_tokens: Tensor
     query_embeddings: Tensor
@@ -44,52 +44,56 @@ class Looked:
     embeddings: Tensor
 
 
-def look(network: PairNetwork, exam: Exam, size: int) -> Looked:
-    """Encode an exam's pictures at `size` pixels."""
-    return Looked(*embed(network, exam.queries, size), *embed(network, exam.gallery, size))
+def look(network: PairNetwork, validation: ValidationSet, size: int) -> Looked:
+    """Encode a validation set's pictures at `size` pixels."""
+    return Looked(*embed(network, validation.queries, size), *embed(network, validation.gallery, size))
 
 
-def sit(network: PairNetwork, exam: Exam, size: int, candidates: int = CANDIDATES) -> tuple[Ranking, Ranking]:
+def validate(
+    network: PairNetwork, validation: ValidationSet, size: int, candidates: int = CANDIDATES
+) -> tuple[Ranking, Ranking]:
     """Rank by the embedding at `size` pixels, then permute the first `candidates` by the pair scorer."""
-    return rank(network, exam, look(network, exam, size), candidates)
+    return rank(network, validation, look(network, validation, size), candidates)
 
 
 @torch.no_grad()
-def rank(network: PairNetwork, exam: Exam, looked: Looked, candidates: int = CANDIDATES) -> tuple[Ranking, Ranking]:
-    """`sit` with pictures that are encoded already."""
+def rank(
+    network: PairNetwork, validation: ValidationSet, looked: Looked, candidates: int = CANDIDATES
+) -> tuple[Ranking, Ranking]:
+    """`validate` with pictures that are encoded already."""
     network.eval()
     query_embeddings = looked.query_embeddings
     if network.config.parts > 1:
-        query_embeddings = asked(query_embeddings, weights_of_parts(network.config.questions, exam.question))
+        query_embeddings = asked(query_embeddings, weights_of_parts(network.config.questions, validation.question))
     cosines = query_embeddings @ looked.embeddings.T
-    if exam.itself is not None:
-        cosines[torch.arange(len(cosines)), torch.from_numpy(exam.itself)] = -torch.inf
-    if exam.among is not None:
-        among = torch.from_numpy(exam.among).to(cosines.device)
+    if validation.itself is not None:
+        cosines[torch.arange(len(cosines)), torch.from_numpy(validation.itself)] = -torch.inf
+    if validation.among is not None:
+        among = torch.from_numpy(validation.among).to(cosines.device)
         first = cosines.gather(1, among).argsort(dim=1, descending=True, stable=True)
         best = among.gather(1, first)
     else:
         best = cosines.argsort(dim=1, descending=True, stable=True)
-        best = best[:, : min(candidates, best.shape[1] - (exam.itself is not None))]
+        best = best[:, : min(candidates, best.shape[1] - (validation.itself is not None))]
     rows_of = torch.arange(len(best), device=best.device).repeat_interleave(best.shape[1])
     # In float32, as they are served: in bfloat16 many would be equal.
     logits = [
-        answer(network, network.relate(looked.query_tokens[rows], looked.tokens[found]), exam.question)
+        answer(network, network.relate(looked.query_tokens[rows], looked.tokens[found]), validation.question)
         for rows, found in zip(rows_of.split(PAIRS), best.flatten().split(PAIRS), strict=True)
     ]
-    relevant = np.take_along_axis(exam.relevant, best.cpu().numpy(), 1)
-    positives = (relevant if exam.among is not None else exam.relevant).sum(1)
+    relevant = np.take_along_axis(validation.relevant, best.cpu().numpy(), 1)
+    positives = (relevant if validation.among is not None else validation.relevant).sum(1)
     scores = cosines.gather(1, best).cpu().numpy()
     return two_stages(scores, torch.cat(logits).view(best.shape).cpu().numpy(), relevant, positives)
 
 
-def drawn_at_random(exam: Exam, count: int) -> Exam:
-    """The exam with `count` candidates of each query drawn at random from its gallery, always the same ones."""
-    rng, others = np.random.default_rng(0), len(exam.gallery) - (exam.itself is not None)
-    among = rng.integers(0, others, (len(exam.queries), count))
-    if exam.itself is not None:
-        among += among >= exam.itself[:, None]
-    return replace(exam, among=among)
+def drawn_at_random(validation: ValidationSet, count: int) -> ValidationSet:
+    """The validation set with `count` candidates of each query drawn at random from its gallery, each time the same."""
+    rng, others = np.random.default_rng(0), len(validation.gallery) - (validation.itself is not None)
+    among = rng.integers(0, others, (len(validation.queries), count))
+    if validation.itself is not None:
+        among += among >= validation.itself[:, None]
+    return replace(validation, among=among)
 
 
 def answer(network: PairNetwork, logits: Tensor, question: str) -> Tensor:

@@ -14,7 +14,7 @@ from diptych.batch.tables.read import digest, open_table
 from diptych.batch.tables.scores import Scores
 from diptych.batch.tables.write import make_writer
 from diptych.errors import BatchError
-from diptych_runtime.atomic import replacing, write_durably
+from diptych_runtime.atomic import replacing, write_atomic
 
 _WHOLE = "output.json"  # what the output is, written before it gets its name
 
@@ -49,7 +49,7 @@ def assemble(manifest: Manifest, output: Path, format: str, schema: Any, tick: T
             raise BatchError(f"{manifest.table} changed while it was scored; begin anew with --force")
         outcome = Outcome(manifest.rows, parts.errors, manifest.pictures)
         stream.flush()
-        write_durably(folder / _WHOLE, json.dumps({"sha256": digest(temporary), **asdict(outcome)}).encode())
+        write_atomic(folder / _WHOLE, json.dumps({"sha256": digest(temporary), **asdict(outcome)}).encode())
     return outcome
 
 

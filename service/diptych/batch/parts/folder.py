@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 
 from diptych.batch.parts.manifest import MANIFEST, NAMES, PAIRS, Manifest, new_id, part_sizes
-from diptych.batch.parts.picture_names import Names
+from diptych.batch.parts.picture_names import PictureNames
 from diptych.batch.tables.read import SIDES, digest, open_table
 from diptych.errors import BatchError
 from diptych.store.lock import WriterLock
 from diptych_runtime.atomic import sync_folder
+from diptych_runtime.calibration.questions import THING, answered
 from diptych_runtime.manifest import Manifest as Model
-from diptych_runtime.manifest import find_artifact
-from diptych_runtime.questions import THING, answered
+from diptych_runtime.models import find_artifact
 
 _LOCK = "lock"
 
@@ -28,7 +28,7 @@ Bar = Callable[[str, int | None, int], AbstractContextManager[Tick]]  # of a uni
 
 
 @dataclass(frozen=True)
-class Order:
+class JobSpec:
     """What is to be scored: a table, by the columns `sides`, with a model that is asked one of its questions."""
 
     table: Path
@@ -38,7 +38,7 @@ class Order:
     question: str
 
     @classmethod
-    def of(cls, table: Path, model: str, sides: tuple[str, str] = SIDES, question: str = THING) -> Order:
+    def of(cls, table: Path, model: str, sides: tuple[str, str] = SIDES, question: str = THING) -> JobSpec:
         """Look at the table and the model. Raises BatchError and ArtifactError."""
         found = Model.load(find_artifact(model))
         return cls(table, sides, digest(table), found, answered(question, found.questions, found.name))
@@ -55,7 +55,7 @@ def folder_of(output: Path) -> Path:
 
 
 @contextmanager
-def opened(order: Order, output: Path, *, resume: bool, force: bool, bar: Bar) -> Iterator[Manifest]:
+def opened(order: JobSpec, output: Path, *, resume: bool, force: bool, bar: Bar) -> Iterator[Manifest]:
     """Take hold of the folder: of a new run, or with `resume` of one that was stopped. `bar` is shown while it is read.
 
     Raises BatchError if there is a stopped run and neither `resume` nor `force` says what to do with it, and if it
@@ -82,7 +82,7 @@ def remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _begun(order: Order, output: Path, *, resume: bool, force: bool, bar: Bar) -> Manifest:
+def _begun(order: JobSpec, output: Path, *, resume: bool, force: bool, bar: Bar) -> Manifest:
     folder = folder_of(output)
     try:
         found = None if force and not resume else Manifest.load(folder)
@@ -121,12 +121,12 @@ def _clear(folder: Path, goes: Callable[[str], bool]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _survey(order: Order, folder: Path, bar: Bar) -> Manifest:
+def _survey(order: JobSpec, folder: Path, bar: Bar) -> Manifest:
     """Read the table once: every distinct picture gets a place, and every pair becomes two of these."""
     rows = 0
     with (
         open_table(str(order.table), order.sides) as table,
-        closing(Names(folder / NAMES)) as names,
+        closing(PictureNames(folder / NAMES)) as names,
         (folder / PAIRS).open("wb") as pairs,
         bar("row", None, 0) as tick,
     ):

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from diptych.errors import BatchError
-from diptych_runtime.atomic import replacing, write_durably
+from diptych_runtime.atomic import replacing, write_atomic
 
 FORMAT = 3
 MANIFEST, NAMES, PAIRS = "job.json", "names.sqlite", "pairs.u4"
@@ -86,7 +86,7 @@ class Manifest:
 
     def save(self, folder: Path) -> None:
         """Write it; from then on the job has begun."""
-        write_durably(folder / MANIFEST, json.dumps(asdict(self), indent=2).encode())
+        write_atomic(folder / MANIFEST, json.dumps(asdict(self), indent=2).encode())
 
     @classmethod
     def load(cls, folder: Path) -> Manifest:

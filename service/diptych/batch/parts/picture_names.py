@@ -18,7 +18,7 @@ from diptych.errors import BatchError
 _REMEMBERED = 2**17
 
 
-class Names:
+class PictureNames:
     """The names while they are gathered: `with closing(Names(path)) as names: names.place("a.jpg")`.
 
     All raise BatchError where the disk does not take them.

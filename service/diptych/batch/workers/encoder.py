@@ -10,9 +10,9 @@ import numpy as np
 
 from diptych.batch.tables.scores import Scores
 from diptych.errors import RemoteError
-from diptych.pictures.sources import Fetch, is_address, refused
+from diptych.pictures.sources import Fetch, is_url, refuse_url
 from diptych.scoring.scorer import ENCODE_BATCH, Scorer
-from diptych.scoring.threads import each
+from diptych.scoring.threads import map_pictures
 from diptych_runtime.errors import PictureError
 from diptych_runtime.judgement import probabilities
 
@@ -23,14 +23,14 @@ class Encoder:
 
     scorer: Scorer
     base: Path
-    fetch: Fetch = refused
+    fetch: Fetch = refuse_url
 
     def encode(self, names: Sequence[str]) -> tuple[np.ndarray, dict[int, str]]:
         """Tokens float16 (P, N, M, d) of P pictures, zeros for those that cannot be read, and why, by place."""
         tokens = np.zeros((len(names), *self.scorer.runtime.token_shape), np.float16)
         errors: dict[int, str] = {}
         for start in range(0, len(names), ENCODE_BATCH):
-            decoded = each(self._pixels, names[start : start + ENCODE_BATCH], self.scorer.runtime.threads)
+            decoded = map_pictures(self._pixels, names[start : start + ENCODE_BATCH], self.scorer.runtime.threads)
             good = []
             for place, pixels in enumerate(decoded, start):
                 if isinstance(pixels, PictureError):
@@ -45,7 +45,7 @@ class Encoder:
     def _pixels(self, name: str) -> np.ndarray:
         if not name:
             raise PictureError("the path is empty")
-        if is_address(name):
+        if is_url(name):
             try:
                 return self.scorer.pixels(self.fetch(name), name=name)
             except RemoteError as error:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from diptych.batch.workers.retries import Attempts
-from diptych.batch.workers.tasks import Work, let_go
+from diptych.batch.workers.retries import RetryQueue
+from diptych.batch.workers.tasks import Work, clear_caches
 
 
-class Engine(Protocol):
+class Executor(Protocol):
     """Who does the parts: `Serial`, `Pool` or `Cluster`."""
 
-    def run(self, work: Work, attempts: Attempts) -> Iterator[int]:
+    def run(self, work: Work, attempts: RetryQueue) -> Iterator[int]:
         """The number of each part as soon as it is done, in any order. Raises what the work raises, and BatchError."""
         ...
 
@@ -20,7 +20,7 @@ class Engine(Protocol):
 class Serial:
     """Does the parts in this process, one after the other, each with all threads."""
 
-    def run(self, work: Work, attempts: Attempts) -> Iterator[int]:
+    def run(self, work: Work, attempts: RetryQueue) -> Iterator[int]:
         """The number of each part."""
         while attempts:
             number = attempts.take()
@@ -31,4 +31,4 @@ class Serial:
         return self
 
     def __exit__(self, *_: object) -> None:
-        let_go()
+        clear_caches()

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
 
-from diptych.batch.workers.retries import Attempts
+from diptych.batch.workers.retries import RetryQueue
 from diptych.batch.workers.tasks import Work
 from diptych.errors import BatchError
-from diptych.scoring.decode_pool import named, without_interrupts
+from diptych.scoring.decode_pool import describe_exit, sigint_blocked
 
 
 class Pool:
@@ -26,7 +26,7 @@ class Pool:
         self.processes = processes
         self._workers: list[_Worker] = []
 
-    def run(self, work: Work, attempts: Attempts) -> Iterator[int]:
+    def run(self, work: Work, attempts: RetryQueue) -> Iterator[int]:
         """The number of each part as soon as it is done. Raises what the work raises, and BatchError."""
         busy: dict[Connection, tuple[_Worker, int]] = {}
         idle = list(self._workers)
@@ -41,7 +41,7 @@ class Pool:
                     error = worker.answer()
                 except (EOFError, OSError):
                     self._workers.remove(worker)
-                    attempts.lost(number, named(worker.end()))
+                    attempts.lost(number, describe_exit(worker.end()))
                     continue
                 if error is not None:
                     raise error
@@ -73,7 +73,7 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs,), name="diptych-part", daemon=True)
-        with without_interrupts():
+        with sigint_blocked():
             self.process.start()
         theirs.close()
 

@@ -12,15 +12,15 @@ from contextlib import ExitStack, redirect_stdout
 from time import monotonic
 from typing import Any
 
-from diptych.batch.workers.retries import Attempts
+from diptych.batch.workers.retries import RetryQueue
 from diptych.batch.workers.tasks import Work
 from diptych.errors import BatchError
-from diptych_runtime.threads import thread_count
+from diptych_runtime.session import thread_count
 
 _AHEAD = 2  # parts handed out for each that the cluster can work on
 _LOOK = 5.0  # seconds after which a driver that waits looks at the cluster again
 _ANSWER = 10.0  # seconds within which a cluster has to take a connection
-_PATIENCE = 300.0  # seconds for which a cluster may be without a node that can work
+_WAIT = 300.0  # seconds for which a cluster may be without a node that can work
 _SOCKET = re.compile(r"([^/]+):(\d+)")
 _OBJECTS = 100 * 2**20  # bytes for Ray's own store of a cluster begun here: only numbers go through it
 
@@ -61,7 +61,7 @@ class Cluster:
             self._open = opened.pop_all()
         return self
 
-    def run(self, work: Work, attempts: Attempts) -> Iterator[int]:
+    def run(self, work: Work, attempts: RetryQueue) -> Iterator[int]:
         """The number of each part as soon as it is done. Raises what the work raises, and BatchError."""
         remote = self._ray.remote(num_cpus=self.threads, max_retries=0)(_call)
         busy: dict[Any, int] = {}
@@ -96,14 +96,14 @@ class Cluster:
         self._open.close()
 
 
-def _waiting(since: float | None, attempts: Attempts) -> float:
+def _waiting(since: float | None, attempts: RetryQueue) -> float:
     """Since when no node can work, which is said once; BatchError after a while."""
     if since is None:
-        attempts.say(f"the Ray cluster has no node left that can work; waiting {_PATIENCE:.0f} s for one")
+        attempts.say(f"the Ray cluster has no node left that can work; waiting {_WAIT:.0f} s for one")
         return monotonic()
-    if monotonic() - since > _PATIENCE:
+    if monotonic() - since > _WAIT:
         raise BatchError(
-            f"the Ray cluster has had no node that can work for {_PATIENCE:.0f} s; what is done is kept: start one and "
+            f"the Ray cluster has had no node that can work for {_WAIT:.0f} s; what is done is kept: start one and "
             "run this again"
         )
     return since

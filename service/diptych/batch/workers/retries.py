@@ -13,7 +13,7 @@ Say = Callable[[str], object]
 Describe = Callable[[int], str]  # the rows of a part, for people
 
 
-class Attempts:
+class RetryQueue:
     """Numbers of parts to hand out, those first that were handed out in vain."""
 
     def __init__(self, numbers: Iterable[int], describe: Describe, say: Say) -> None:

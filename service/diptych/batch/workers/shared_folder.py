@@ -16,18 +16,18 @@ from pathlib import Path
 
 from diptych.batch.parts.disk import explained
 from diptych.batch.parts.manifest import Step, new_id
-from diptych.batch.workers.executor import Engine
-from diptych.batch.workers.retries import Attempts, Describe, Say
-from diptych.batch.workers.tasks import Means, PartWork
+from diptych.batch.workers.executor import Executor
+from diptych.batch.workers.retries import Describe, RetryQueue, Say
+from diptych.batch.workers.tasks import PartWork, WorkerConfig
 from diptych.collection.collection import Collection
 
 
 @dataclass(frozen=True)
-class Crew:
+class WorkerPool:
     """Who works: an engine, with what it computes, and who is told of workers that were lost."""
 
-    engine: Engine
-    means: Means
+    engine: Executor
+    means: WorkerConfig
     say: Say = lambda text: None
 
     def say_blind(self, count: int) -> None:
@@ -37,13 +37,13 @@ class Crew:
 
 
 @dataclass(frozen=True)
-class Exchange:
+class SharedParts:
     """The folder in which workers leave their parts, with one folder in it for each job."""
 
     folder: Path
 
     @classmethod
-    def of(cls, collection: Collection, name: str) -> Exchange:
+    def of(cls, collection: Collection, name: str) -> SharedParts:
         """That of a collection for work of this name. Raises StoreError if the collection is not in a folder."""
         return cls(collection.directory / f"{name}.parts")
 
@@ -66,10 +66,10 @@ class Exchange:
             raise
 
     def parts(
-        self, job: Path, step: Step, work: PartWork, crew: Crew, describe: Describe
+        self, job: Path, step: Step, work: PartWork, crew: WorkerPool, describe: Describe
     ) -> Iterator[tuple[int, Path]]:
         """Number and file of each part, in order, as soon as it is there; it goes when the next one is asked for."""
-        attempts = Attempts(range(step.parts), describe, crew.say)
+        attempts = RetryQueue(range(step.parts), describe, crew.say)
         following, done = 0, set()
         for number in crew.engine.run(partial(work, folder=str(job), means=crew.means), attempts):
             done.add(number)

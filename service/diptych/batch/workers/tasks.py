@@ -21,7 +21,7 @@ from diptych.batch.parts.tokens import Tokens
 from diptych.batch.tables.scores import Scores
 from diptych.batch.workers.encoder import Encoder, pair_errors, score_pairs
 from diptych.errors import BatchError
-from diptych.pictures.sources import fetcher
+from diptych.pictures.sources import make_fetcher
 from diptych.scoring.decode_pool import decoder
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.runtime import Runtime
@@ -33,7 +33,7 @@ PartWork = Callable[..., object]  # `encode` or `score`
 
 
 @dataclass(frozen=True)
-class Means:
+class WorkerConfig:
     """What a worker computes with. It does not change the scores, so a job may go on with other means."""
 
     model: str = "photo"
@@ -43,7 +43,7 @@ class Means:
 
 
 @dataclass(frozen=True)
-class _Desk:
+class _OpenJob:
     """A job as a worker has it open."""
 
     manifest: Manifest
@@ -52,12 +52,12 @@ class _Desk:
     pairs: np.ndarray
 
 
-def encode(number: int, *, folder: str, means: Means) -> None:
+def encode(number: int, *, folder: str, means: WorkerConfig) -> None:
     """Turn the pictures of a part into tokens. Raises OSError if the table and its folder are gone meanwhile."""
     desk = _open(Path(folder), means)
     manifest = desk.manifest
     names = names_between(Path(folder, NAMES), *manifest.encoding.bounds(number))
-    encoder = Encoder(desk.scorer, Path(manifest.folder), fetcher(means.urls))
+    encoder = Encoder(desk.scorer, Path(manifest.folder), make_fetcher(means.urls))
     tokens, errors = encoder.encode(names)
     if errors and not Path(manifest.folder).is_dir():
         # A disk that was pulled out is not a table full of missing pictures.
@@ -65,7 +65,7 @@ def encode(number: int, *, folder: str, means: Means) -> None:
     desk.tokens.write(number, tokens, errors)
 
 
-def score(number: int, *, folder: str, means: Means) -> None:
+def score(number: int, *, folder: str, means: WorkerConfig) -> None:
     """Score the pairs of a part, whose pictures all have been encoded."""
     desk = _open(Path(folder), means)
     step = desk.manifest.scoring
@@ -74,13 +74,13 @@ def score(number: int, *, folder: str, means: Means) -> None:
     write_part(Path(folder, step.file(number)), Scores.joined(done).to_bytes())
 
 
-def let_go() -> None:
+def clear_caches() -> None:
     """Forget the job and the model that were worked with last."""
     _desk.cache_clear()
     _scorer.cache_clear()
 
 
-def _score(desk: _Desk, pairs: np.ndarray) -> Scores:
+def _score(desk: _OpenJob, pairs: np.ndarray) -> Scores:
     places_a, places_b = pairs.T
     errors_a, errors_b = (desk.tokens.errors(places.tolist()) for places in (places_a, places_b))
     both = [(errors_a.get(a), errors_b.get(b)) for a, b in pairs.tolist()]
@@ -88,7 +88,7 @@ def _score(desk: _Desk, pairs: np.ndarray) -> Scores:
     return score_pairs(desk.scorer, tokens_a, tokens_b, pair_errors(desk.manifest.sides, both))
 
 
-def _open(folder: Path, means: Means) -> _Desk:
+def _open(folder: Path, means: WorkerConfig) -> _OpenJob:
     try:
         manifest = Manifest.load(folder)
     except FileNotFoundError:
@@ -97,10 +97,10 @@ def _open(folder: Path, means: Means) -> _Desk:
 
 
 @lru_cache(1)
-def _desk(folder: Path, manifest: Manifest, means: Means) -> _Desk:
-    scorer = scorer_of(means, manifest.model).asking(manifest.question)
+def _desk(folder: Path, manifest: Manifest, means: WorkerConfig) -> _OpenJob:
+    scorer = load_scorer(means, manifest.model).asking(manifest.question)
     tokens = Tokens(folder, manifest.encoding, manifest.token_shape)
-    return _Desk(manifest, scorer, tokens, np.memmap(folder / PAIRS, np.uint32, "r", shape=(manifest.rows, 2)))
+    return _OpenJob(manifest, scorer, tokens, np.memmap(folder / PAIRS, np.uint32, "r", shape=(manifest.rows, 2)))
 
 
 def unseen(path: Path, whose: str) -> BatchError:
@@ -111,7 +111,7 @@ def unseen(path: Path, whose: str) -> BatchError:
     )
 
 
-def scorer_of(means: Means, revision: str) -> Scorer:
+def load_scorer(means: WorkerConfig, revision: str) -> Scorer:
     """The model that a job began with, kept for the next part. Raises BatchError if it is another one here."""
     scorer = _scorer(means)
     if scorer.runtime.revision != revision:
@@ -123,6 +123,6 @@ def scorer_of(means: Means, revision: str) -> Scorer:
 
 
 @lru_cache(1)
-def _scorer(means: Means) -> Scorer:
+def _scorer(means: WorkerConfig) -> Scorer:
     runtime = Runtime.open(means.model, provider=means.provider, threads=means.threads)
     return Scorer(runtime, decoder=decoder(means.urls, runtime.threads))

@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from diptych_runtime.runtime import open_session
+from diptych_runtime.session import open_session
 
 FOLDER = Path(__file__).parent
 SGEMM_SIZE = 1024

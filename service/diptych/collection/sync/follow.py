@@ -8,14 +8,13 @@ from pathlib import Path
 from threading import Event, Thread
 
 from diptych.collection.collection import Collection
-from diptych.collection.sync.run import Outcome, Run
-from diptych.collection.sync.seen_files import Ledger
+from diptych.collection.sync.run import Outcome, Run, checked
+from diptych.collection.sync.seen_files import SeenFiles
 from diptych.collection.sync.summary import changes, line
-from diptych.collection.sync.tree import checked
 from diptych.console import shortened
 from diptych_runtime.errors import DiptychError
 
-_PATIENCE = 10.0  # seconds; a network disk that is away may let a read hang for ever
+_WAIT_SECONDS = 10.0  # seconds; a network disk that is away may let a read hang for ever
 
 logger = logging.getLogger(__name__)
 
@@ -62,14 +61,14 @@ class Follower:
     def __exit__(self, *_: object) -> None:
         """Wait a while for the batch that is being added; nothing is lost, and the next start takes up the rest."""
         self._over.set()
-        self._thread.join(_PATIENCE)
+        self._thread.join(_WAIT_SECONDS)
         if self._thread.is_alive():
             where = ", ".join(self.folders)
-            logger.warning("sync: %s gave no answer for %g s; ending without, nothing is lost", where, _PATIENCE)
+            logger.warning("sync: %s gave no answer for %g s; ending without, nothing is lost", where, _WAIT_SECONDS)
 
     def _run(self) -> None:
         try:
-            with Ledger(self.collection.directory, self.collection.scorer.limits) as ledger:
+            with SeenFiles(self.collection.directory, self.collection.scorer.limits) as ledger:
                 follow(
                     lambda: Run(self.collection, ledger, self.folders).go(tick=self._tick),
                     self.every,

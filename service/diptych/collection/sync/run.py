@@ -15,12 +15,13 @@ from functools import partial
 from pathlib import Path
 
 from diptych.collection.collection import Collection
-from diptych.collection.ingest import Added, Arrival, batches, foreseen
+from diptych.collection.ingest import Added, Incoming, batches, simulate
 from diptych.collection.sync.plan import Plan, going, objection, planned, refuse
-from diptych.collection.sync.seen_files import Ledger, Seen
-from diptych.collection.sync.tree import Tree, checked, listed
+from diptych.collection.sync.seen_files import Seen, SeenFiles
+from diptych.errors import SyncError
 from diptych.pictures.content import Content, picture_id
-from diptych.scoring.threads import each
+from diptych.pictures.walk import Tree, can_be_kept, full_path
+from diptych.scoring.threads import map_pictures
 from diptych_runtime.decoder import PictureLimits
 from diptych_runtime.errors import PictureError
 
@@ -57,7 +58,7 @@ class Run:
     def __init__(
         self,
         collection: Collection,
-        ledger: Ledger,
+        ledger: SeenFiles,
         folders: Iterable[str | os.PathLike[str]],
         *,
         checksum: bool = False,
@@ -84,7 +85,7 @@ class Run:
         until then stays, and nothing was removed.
         """
         self._began = time.time_ns()
-        self._tree = tree = listed(self.roots)
+        self._tree = tree = Tree.below(self.roots)
         before = self.outcome.before
         for root in self.roots:
             before.update(self.collection.store.under(root))
@@ -108,9 +109,9 @@ class Run:
         """The files that have to be read; of the others the ledger knows what they are."""
         stored = self.collection.store.known(sorted({seen.id for seen in known.values() if seen.id is not None}))
         fresh = []
-        for path, stamp in self._tree.files.items():
+        for path, file in self._tree.files.items():
             seen = known.get(path)
-            if self.checksum or seen is None or seen.stamp != stamp:
+            if self.checksum or seen is None or seen.stamp != file.stamp:
                 fresh.append(path)
             elif seen.reason is not None:
                 self.outcome.refused[path] = seen.reason
@@ -126,7 +127,9 @@ class Run:
         for batch in batches(map(Path, paths)):
             names = [str(path) for path in batch]
             limits, threads = self.collection.scorer.limits, self.collection.scorer.runtime.threads
-            read: dict[str, _Read] = dict(zip(names, each(partial(_read, limits=limits), names, threads), strict=True))
+            read: dict[str, _Read] = dict(
+                zip(names, map_pictures(partial(_read, limits=limits), names, threads), strict=True)
+            )
             if not add:
                 later += (new := self._new(read))
                 read = {path: one for path, one in read.items() if path not in new}
@@ -157,9 +160,9 @@ class Run:
                 self.outcome.refused[path] = str(one)
                 notes[path] = None  # its stamp would not say that it may be read by now
         arrivals = []
-        received = self.collection.receive([(data, path) for path, data in whole.items()])
+        received = self.collection.read_new([(data, path) for path, data in whole.items()])
         for path, content in zip(whole, received, strict=True):
-            stamp = self._tree.files[path]
+            stamp = self._tree.files[path].stamp
             if isinstance(content, PictureError):
                 self.outcome.refused[path] = str(content)
                 # What is in the file is remembered, not that a decoder ran out of time or memory.
@@ -169,15 +172,15 @@ class Run:
             self._at[path] = content.id
             # A picture that was added otherwise keeps its path, or none: it is not these folders' to remove.
             if isinstance(content, Content):
-                arrivals.append(Arrival(content, path, {}))
+                arrivals.append(Incoming(content, path, {}))
         for arrival, added in zip(arrivals, self._added(arrivals), strict=True):
             if added.created:
                 self.outcome.added[added.id] = str(arrival.path)
-        recent = {path for path in notes if self._tree.files[path].modified > self._began - _RECENT}
+        recent = {path for path in notes if self._tree.files[path].stamp.modified > self._began - _RECENT}
         self.ledger.note({path: None if path in recent else seen for path, seen in notes.items()})
 
-    def _added(self, arrivals: Sequence[Arrival]) -> list[Added]:
-        return foreseen(arrivals, self._met) if self.dry_run else self.collection.commit(arrivals)
+    def _added(self, arrivals: Sequence[Incoming]) -> list[Added]:
+        return simulate(arrivals, self._met) if self.dry_run else self.collection.commit(arrivals)
 
     def _conclude(self, gone: Sequence[str]) -> None:
         """Let pictures follow their files, and remove those that have none and need one."""
@@ -209,7 +212,8 @@ class Run:
         for path, stamp in self.ledger.copies(id).items():
             other = Tree()
             other.look(path)
-            if other.files.get(path) == stamp and path not in self._tree.files:
+            file = other.files.get(path)
+            if file is not None and file.stamp == stamp and path not in self._tree.files:
                 return path
         return None
 
@@ -220,6 +224,19 @@ class Run:
         if reason is not None and not self.dry_run:
             checked(self.roots)  # one that went while it was listed is not to be called empty
             refuse(reason)
+
+
+def checked(folders: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """The folders as absolute paths, each once, links left as they are. Raises SyncError for a path of no folder."""
+    roots = list(dict.fromkeys(map(full_path, folders)))
+    for root in roots:
+        if not os.path.isdir(root):  # noqa: PTH112
+            what = "is a file" if os.path.exists(root) else "does not exist"  # noqa: PTH110
+            raise SyncError(f"expected a folder to follow, and {root} {what}; nothing was changed")
+        if not can_be_kept(root):
+            shown = root.encode("utf-8", "backslashreplace").decode()
+            raise SyncError(f"{shown} has a name that is not UTF-8, which no collection can keep; rename it")
+    return roots
 
 
 def _read(path: str, limits: PictureLimits) -> bytes | str | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from diptych.collection.sync.tree import Stamp
 from diptych.errors import SyncError
+from diptych.pictures.walk import Stamp
+from diptych.store.sqlite.cache import CacheDatabase, in_one_step, paths_below, version_of
 from diptych_runtime.decoder import FORMATS, PictureLimits
 
 LEDGER = "sync.sqlite"
@@ -34,8 +34,10 @@ class Seen(NamedTuple):
     reason: str | None
 
 
-class Ledger:
-    """Files by path in one SQLite database. It has no lock: who opens it has the collection beside it for writing."""
+class SeenFiles(CacheDatabase):
+    """Files by path in one SQLite database. It has no lock: its user has the collection beside it for writing."""
+
+    error, remedy, synchronous = SyncError, "the next run reads the files again", "NORMAL"
 
     def __init__(self, folder: Path, limits: PictureLimits, *, read_only: bool = False) -> None:
         """Open the ledger of the collection in a folder, or make it; a damaged one is made anew, which is logged.
@@ -54,25 +56,13 @@ class Ledger:
                 Path(f"{self.path}{suffix}").unlink(missing_ok=True)
             self._connection = self._opened(f"{FORMATS} {limits}", read_only=read_only, forget=True)
 
-    def close(self) -> None:
-        """Close the database; a second call does nothing."""
-        self._connection.close()
-
-    def __enter__(self) -> Ledger:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def files(self, roots: Iterable[str]) -> dict[str, Seen]:
         """What is known of the files below these folders, by path."""
         found = {}
         with self._understood():
             for root in roots:
-                folder = root.rstrip("/")
-                # "0" is the character behind "/".
                 query = "SELECT * FROM files WHERE path > ? AND path < ?"
-                for path, stamp, id, reason in self._connection.execute(query, (folder + "/", folder + "0")):
+                for path, stamp, id, reason in self._connection.execute(query, paths_below(root)):
                     found[path] = Seen(_stamp(stamp), id, reason)
         return found
 
@@ -90,15 +80,12 @@ class Ledger:
             for path, file in seen.items()
             if file is not None
         ]
-        with self._understood(), self._connection as connection:
-            connection.execute("BEGIN")
+        with self._transaction() as connection:
             connection.executemany("DELETE FROM files WHERE path=?", gone)
             connection.executemany("INSERT OR REPLACE INTO files VALUES (?,?,?,?)", rows)
 
     def _opened(self, reader: str, *, read_only: bool, forget: bool = False) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            ":memory:" if read_only else self.path, timeout=30, isolation_level=None, check_same_thread=False
-        )
+        connection = self.connect(":memory:" if read_only else self.path)
         try:
             if read_only and not forget and self.path.is_file():
                 source = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro", uri=True)
@@ -106,30 +93,17 @@ class Ledger:
                 source.close()
             if connection.execute("PRAGMA quick_check").fetchone()[0] != "ok":
                 raise sqlite3.DatabaseError("it is damaged")
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=NORMAL")
             _prepare(connection, reader)
         except BaseException:
             connection.close()
             raise
         return connection
 
-    @contextmanager
-    def _understood(self) -> Iterator[None]:
-        """SQLite's errors as ours."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise self._failed(error) from None
-
-    def _failed(self, error: sqlite3.Error) -> SyncError:
-        return SyncError(f"{self.path}: {error}; make room, or delete it: the next run reads the files again")
-
 
 def _prepare(connection: sqlite3.Connection, reader: str) -> None:
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    version = version_of(connection)
     if version == 0:
-        connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version={_VERSION}; COMMIT;")
+        in_one_step(connection, _TABLES, _VERSION)
     elif version != _VERSION:
         raise sqlite3.DatabaseError(f"it has the format version {version}, and this Diptych reads version {_VERSION}")
     if connection.execute("SELECT formats FROM reader").fetchone() != (reader,):

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from diptych.dedupe.actions.move_file import ChangedError, alone_in, change_of, move
-from diptych.dedupe.actions.undo_log import Entry, Journal, Outcome
+from diptych.dedupe.actions.undo_log import Entry, Outcome, UndoLog
 from diptych.dedupe.find import Group
 from diptych.errors import DedupeError
 from diptych.pictures.file_info import Picture
@@ -73,7 +73,7 @@ def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
     moves files there.
     """
     outcome, keepers = Outcome(), {}
-    with alone_in(plan.roots), Journal.begin(plan.journal, plan.act, plan.folders, plan.roots) as journal:
+    with alone_in(plan.roots), UndoLog.begin(plan.journal, plan.act, plan.folders, plan.roots) as journal:
         for step in plan.steps:
             if step.keeper not in keepers:
                 keepers[step.keeper] = _change_of(step.keeper)

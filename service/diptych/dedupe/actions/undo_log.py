@@ -42,14 +42,14 @@ class Outcome:
         self.left.append({"path": path, "reason": reason})
 
 
-class Journal:
+class UndoLog:
     """A file of JSON lines, each of which is on the disk when `note` returns: `with Journal.begin(path, ...) as j:`."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path, self._descriptor = path, descriptor
 
     @classmethod
-    def begin(cls, path: Path, act: str, folders: Sequence[Path], roots: Sequence[Path]) -> Journal:
+    def begin(cls, path: Path, act: str, folders: Sequence[Path], roots: Sequence[Path]) -> UndoLog:
         """Make a new journal of an act, "move" or "delete", from the `roots` into these folders.
 
         Raises DedupeError if it cannot be written.
@@ -73,7 +73,7 @@ class Journal:
         """Close the file."""
         os.close(self._descriptor)
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> UndoLog:
         return self
 
     def __exit__(self, *_: object) -> None:

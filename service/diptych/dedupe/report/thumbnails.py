@@ -9,7 +9,7 @@ from io import BytesIO
 
 from PIL import Image
 
-from diptych.scoring.threads import each
+from diptych.scoring.threads import map_pictures
 from diptych_runtime.decoder import PictureLimits, open_picture
 from diptych_runtime.errors import PictureError
 
@@ -21,7 +21,7 @@ _BATCH = 64
 def thumbnails(paths: Sequence[str], limits: PictureLimits, threads: int) -> Iterator[str]:
     """A WebP in base64 for each path, in order; empty where a file cannot be read any more."""
     for start in range(0, len(paths), _BATCH):
-        made = each(partial(thumbnail, limits=limits), paths[start : start + _BATCH], threads)
+        made = map_pictures(partial(thumbnail, limits=limits), paths[start : start + _BATCH], threads)
         yield from ("" if isinstance(one, PictureError) else b64encode(one).decode() for one in made)
 
 

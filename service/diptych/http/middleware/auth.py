@@ -39,7 +39,7 @@ def new_key(name: str, role: Role) -> tuple[str, Key]:
 
 
 def parse_key(line: str) -> Key:
-    """A key as `written` wrote it; ValueError for anything else, without what came, for that may be a secret."""
+    """A key as `key_line` wrote it; ValueError for anything else, without what came, for that may be a secret."""
     found = _LINE.fullmatch(line)
     if found is None or found[2] not in get_args(Role):
         raise ValueError(
@@ -49,7 +49,7 @@ def parse_key(line: str) -> Key:
     return Key(found[1], found[2], found[3])  # pyright: ignore[reportArgumentType]
 
 
-def written(key: Key) -> str:
+def key_line(key: Key) -> str:
     """The line of a key as settings have it."""
     return f"{key.name}:{key.role}:{key.digest}"
 

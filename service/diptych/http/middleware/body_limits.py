@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive
 
 
-class Inlet:
+class BodyLimits:
     """Bounds for the bodies of requests: `each` of them in bytes and in `seconds`, and the bytes of `all` together.
 
     Bytes count when they come, not when they are announced, so that nobody takes room by a promise; and until their
@@ -56,7 +56,7 @@ class Body:
     It raises HTTPException: 408, 413, 429 or, when the service ends, 503.
     """
 
-    def __init__(self, inlet: Inlet, headers: Headers, receive: Receive) -> None:
+    def __init__(self, inlet: BodyLimits, headers: Headers, receive: Receive) -> None:
         announced = headers.get("content-length", "")
         self._inlet, self._receive = inlet, receive
         self._expected = int(announced) if announced.isdecimal() else 0

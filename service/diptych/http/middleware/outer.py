@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from diptych.http.metrics import Metrics
 from diptych.http.middleware.auth import CHALLENGES, Key, find_key
-from diptych.http.middleware.body_limits import Inlet
+from diptych.http.middleware.body_limits import BodyLimits
 from diptych.http.middleware.cross_site import foreign_name, foreign_page
 from diptych.http.middleware.errors import ERROR_CODE, envelope, internal_error
 from diptych.scoring.tracing import note_request, trace_id
@@ -42,7 +42,7 @@ _SAFETY = {
 }
 
 
-class Edge:
+class OuterMiddleware:
     """ASGI middleware around the whole app.
 
     Takes X-Request-ID from the caller or makes one; refuses who brings none of the `keys`, on every route but `OPEN`,
@@ -55,7 +55,7 @@ class Edge:
         self,
         app: ASGIApp,
         *,
-        inlet: Inlet,
+        inlet: BodyLimits,
         keys: Sequence[Key] = (),
         hosts: Collection[str] = (),
         metrics: Metrics | None = None,

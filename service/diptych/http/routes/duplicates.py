@@ -20,7 +20,7 @@ from diptych.http.routes.images import described
 from diptych.http.schemas.bodies import json_schema, read_json, require_json
 from diptych.http.schemas.requests import DuplicatesRequest
 from diptych.http.schemas.responses import DuplicateGroup, DuplicateItem, Duplicates, DuplicatesBegun, ImageItem
-from diptych_runtime.questions import COPY
+from diptych_runtime.calibration.questions import COPY
 
 SECONDS = 3.0  # of scoring for one request, or as many as it took to get there
 BOUND = 0.5  # the score to which the pairs of an answer reach down: even odds
@@ -105,7 +105,7 @@ async def duplicates(request: Request, here: Here, request_id: RequestId) -> Dup
             here.metrics.done("pairs", stint.computed)
             here.metrics.stages(stint.timings())
 
-    with here.using(body.collection) as collection:
+    with here.borrow(body.collection) as collection:
         async with here.ledgers.turn(collection, here.settings.seconds):
             return await here.work.run(work, request)
 

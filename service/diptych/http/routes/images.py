@@ -12,7 +12,7 @@ from fastapi.responses import StreamingResponse
 from starlette.convertors import StringConvertor, register_url_convertor
 
 from diptych.collection.collection import Collection
-from diptych.collection.ingest import Arrival, foreseen
+from diptych.collection.ingest import Incoming, simulate
 from diptych.errors import UnknownPictureError
 from diptych.http.context import Context, Here, MayChange, Stored, refused
 from diptych.http.health import Proven
@@ -86,15 +86,15 @@ async def add(request: Request, response: Response, here: Here) -> AddAnswer | D
             files = [(f"image[{n}]", data, {"filename": name, **own}) for n, (name, data) in enumerate(body.image)]
         # Each is checked before any is added, so that a bad one leaves the collection as it was.
         with here.metrics.timed("decode"):
-            received = collection.receive([(data, position) for position, data, _ in files], keep_bytes=True)
-        arrivals: list[Arrival | PictureError] = [
-            content if isinstance(content, PictureError) else Arrival(content, None, metadata)
+            received = collection.read_new([(data, position) for position, data, _ in files], keep_bytes=True)
+        arrivals: list[Incoming | PictureError] = [
+            content if isinstance(content, PictureError) else Incoming(content, None, metadata)
             for content, (*_, metadata) in zip(received, files, strict=True)
         ]
         positions = [position for position, *_ in files]
         return _foreseen(arrivals, positions) if body.dry_run else _added(here, collection, arrivals, positions)
 
-    with here.using(body.collection) as collection:
+    with here.borrow(body.collection) as collection:
         answer = await here.work.run(work, request)
     if isinstance(answer, AddAnswer):
         here.metrics.done("pictures", sum(item.created for item in answer.data))
@@ -193,7 +193,7 @@ async def remove(id_: Id, here: Here, collection: Stored) -> Deleted:
 
 
 def _added(
-    here: Context, collection: Collection, arrivals: Sequence[Arrival | PictureError], positions: Sequence[str]
+    here: Context, collection: Collection, arrivals: Sequence[Incoming | PictureError], positions: Sequence[str]
 ) -> AddAnswer:
     """All of them on the disk; the first that cannot be read is 422 with its position."""
     good = []
@@ -210,7 +210,7 @@ def _added(
     )
 
 
-def _foreseen(arrivals: Sequence[Arrival | PictureError], positions: Sequence[str]) -> DryRunAnswer:
+def _foreseen(arrivals: Sequence[Incoming | PictureError], positions: Sequence[str]) -> DryRunAnswer:
     """What `_added` would answer for each, were the others good."""
     met: set[str] = set()
     items = []
@@ -219,7 +219,7 @@ def _foreseen(arrivals: Sequence[Arrival | PictureError], positions: Sequence[st
             fault = Fault(message=str(arrival), code=arrival.code)
             items.append(ForeseenItem(position=position, id=None, created=False, error=fault))
         else:
-            (added,) = foreseen([arrival], met)
+            (added,) = simulate([arrival], met)
             items.append(ForeseenItem(position=position, id=added.id, created=added.created, error=None))
     return DryRunAnswer(data=items, refused=sum(item.error is not None for item in items))
 

@@ -51,7 +51,7 @@ async def search(request: Request, here: Here, request_id: RequestId) -> SearchA
     def listed(matches: list[Match]) -> list[MatchItem]:
         return [_item(match, here.link(collection, match.id, "thumbnail")) for match in matches]
 
-    with here.using(body.collection) as collection:
+    with here.borrow(body.collection) as collection:
         found = await here.work.run(work, request)
     here.metrics.stages(found.timings)
     here.metrics.done("pictures", 1)

@@ -18,8 +18,8 @@ from diptych.http.middleware.errors import documented
 from diptych.http.routes import duplicates
 from diptych.http.routes.collections import summaries
 from diptych.http.schemas.responses import Health, Info, Limits, ModelItem, ModelList, QuestionItem, Ready
+from diptych_runtime.calibration.verdicts import least_of
 from diptych_runtime.decoder import PictureLimits
-from diptych_runtime.verdicts import least_of
 
 router = APIRouter(tags=["service"], responses=documented(500))
 
@@ -72,7 +72,7 @@ async def info(
 def _figures(collections: Collections, name: str | None) -> dict[str, Any] | None:
     """Figures of the collection that is meant, if there is one and it is whole; only a wrong name is an error."""
     try:
-        with collections.using(name) as collection:
+        with collections.borrow(name) as collection:
             return collection.stats()
     except (CollectionNameError, DamagedCollectionError):
         return None
@@ -103,13 +103,15 @@ async def alive() -> Health:
 @router.get("/readyz", summary="Can it answer requests?", responses=documented(503))
 @router.get("/v2/health/ready", summary="Can it answer requests? (Open Inference Protocol)", responses=documented(503))
 async def ready(here: Here) -> Ready:
-    """200 once a golden pair was scored as it should be and while nothing is stuck; else 503 with the reason.
+    """200 once a golden pair was scored as it should be, while nothing is stuck and a tiny picture can be decoded; else
+    503 with the reason.
 
     Of several collections some may be damaged: the others answer, so the service is ready, and they are named. A
     collection on a Milvus server is asked for, and the service is unready while it does not answer.
     """
     done = health.ready(here)
-    if any(collection.backend.folder is None for collection in here.collections.opened().values()):
+    await health.decoding(here)
+    if any(collection.backend.folder is None for collection in here.collections.open_ones().values()):
         await run_in_threadpool(health.reachable, here)  # servers, which may be away for a while
     damaged = list(here.collections.damaged())
     return Ready(warm_up_seconds=done.seconds, same=done.same, other=done.other, damaged=damaged)

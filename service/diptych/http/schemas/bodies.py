@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 
 from diptych.collection.ingest import METADATA_BYTES
 from diptych.http.middleware.errors import RequestError
-from diptych.http.request_pool import Work
+from diptych.http.request_pool import RequestPool
 from diptych.http.schemas.images import PICTURES, Upload
 
 JsonModel = TypeVar("JsonModel", bound=BaseModel)
@@ -34,7 +34,7 @@ async def require_json(request: Request) -> None:
 
 
 async def read_body(
-    request: Request, from_json: type[JsonModel], from_form: type[FormModel], pictures: int, parsing: Work
+    request: Request, from_json: type[JsonModel], from_form: type[FormModel], pictures: int, parsing: RequestPool
 ) -> JsonModel | FormModel:
     """The checked body: a `from_json`, or a `from_form` of the fields and at most `pictures` files of a form.
 
@@ -47,13 +47,13 @@ async def read_body(
     return await _aside(partial(_checked_form, from_form, fields, text, pictures), text, request, parsing)
 
 
-async def read_json(request: Request, model: type[JsonModel], pictures: int, parsing: Work) -> JsonModel:
+async def read_json(request: Request, model: type[JsonModel], pictures: int, parsing: RequestPool) -> JsonModel:
     """The checked body of a request that brings JSON, with at most `pictures` pictures in a list."""
     body = await request.body()
     return await _aside(partial(_checked_json, model, body, pictures), body, request, parsing)
 
 
-async def _aside(check: Callable[[], JsonModel], text: bytes, request: Request, parsing: Work) -> JsonModel:
+async def _aside(check: Callable[[], JsonModel], text: bytes, request: Request, parsing: RequestPool) -> JsonModel:
     """What a check of this text finds, in a thread unless it is short."""
     if len(text) <= _SHORT and _marks(text) <= _FEW:
         return check()

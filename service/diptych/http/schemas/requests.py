@@ -24,7 +24,7 @@ from diptych.collection.root import NAME
 from diptych.http.middleware.errors import RequestError
 from diptych.http.schemas.base import Strict
 from diptych.http.schemas.images import Picture, Pictures, Upload
-from diptych.store.filters import compiled
+from diptych.store.filters import to_sql
 
 
 def _whole(value: Any) -> Any:
@@ -202,7 +202,7 @@ def _read(value: Any) -> Any:
 
 
 def _condition(value: dict[str, Any]) -> dict[str, Any]:
-    compiled(value)
+    to_sql(value)
     return value
 
 

@@ -14,7 +14,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from diptych.store.index.vectors import Vectors
-from diptych_runtime.atomic import replacing, write_durably
+from diptych_runtime.atomic import replacing, write_atomic
 
 CACHE = "candidates.faiss"
 MANIFEST = "candidates.json"
@@ -27,7 +27,7 @@ def save(directory: Path, vectors: Vectors, facts: Mapping[str, Any]) -> None:
         taken = _Digesting(file)
         vectors.write(cast("Any", taken))
     manifest = {**facts, "sha256": _signed(taken.found, facts)}
-    write_durably(directory / MANIFEST, json.dumps(manifest, indent=2).encode())
+    write_atomic(directory / MANIFEST, json.dumps(manifest, indent=2).encode())
 
 
 def load(directory: Path, manifest: Mapping[str, Any]) -> tuple[Vectors | None, str | None]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from diptych.store.index import cache
-from diptych.store.index.layout import Kind, lists_for, outgrown
+from diptych.store.index.layout import Kind, lists_for, needs_relayout
 from diptych.store.index.source import Source
 from diptych.store.index.vectors import Vectors, centroids
 
@@ -54,7 +54,7 @@ class CandidateIndex:
     def open(cls, store: Source, dimension: int, revision: str) -> CandidateIndex:
         """The index of a collection: its cache with the newer changes replayed, or rebuilt, which is logged once.
 
-        A rebuilt one is exact at first, which takes the least time; see `outgrown`.
+        A rebuilt one is exact at first, which takes the least time; see `needs_relayout`.
         """
         index = cls(dimension, revision, store.identity)
         index.kind = store.index_kind()
@@ -63,7 +63,7 @@ class CandidateIndex:
             index.catch_up(store)
             reason = index._difference(store)
         if reason is not None:
-            index.renew(store, exact=True)
+            index.relayout(store, exact=True)
             if len(index):
                 path = store.directory / cache.CACHE
                 logger.warning("%s: %s; rebuilt from the database (%d)", path, reason, len(index))
@@ -73,7 +73,7 @@ class CandidateIndex:
     def rebuilt(cls, store: Source, dimension: int, revision: str) -> CandidateIndex:
         """The index made from the database alone: the same one for the same pictures and the same kind asked for."""
         index = cls(dimension, revision, store.identity)
-        index.renew(store)
+        index.relayout(store)
         return index
 
     @property
@@ -81,11 +81,11 @@ class CandidateIndex:
         """How many lists the vectors are in; with one, the index is exact."""
         return self._vectors.lists
 
-    def outgrown(self) -> bool:
-        """Whether `renew` would lay it out otherwise: it has become large or small, or another kind is asked for."""
-        return outgrown(len(self), self.kind, self.lists, self.made_for)
+    def needs_relayout(self) -> bool:
+        """Whether `relayout` would lay it out otherwise: it has become large or small, or another kind is asked for."""
+        return needs_relayout(len(self), self.kind, self.lists, self.made_for)
 
-    def renew(self, store: Source, *, exact: bool = False) -> None:
+    def relayout(self, store: Source, *, exact: bool = False) -> None:
         """Make it from the pictures in the database, laid out for as many as there are, or in one list with `exact`.
 
         Searches and changes go on with what there was until the new one takes its place; both are in memory for that

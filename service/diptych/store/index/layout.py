@@ -25,7 +25,7 @@ def lists_for(count: int, kind: Kind, present: int = 1) -> int:
     return 2 ** math.ceil(math.log2(count) / 2)
 
 
-def outgrown(count: int, kind: Kind, present: int, made_for: int) -> bool:
+def needs_relayout(count: int, kind: Kind, present: int, made_for: int) -> bool:
     """Whether an index of `present` lists, made for `made_for` vectors, should be made anew for `count`."""
     if (lists_for(count, kind, present) > 1) != (present > 1):
         return True

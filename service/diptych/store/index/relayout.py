@@ -12,8 +12,8 @@ from diptych.store.index.source import Source
 logger = logging.getLogger(__name__)
 
 
-class Renewal:
-    """A thread that renews an index and calls `save` behind it: `consider` after every change, `close` at the end."""
+class Relayout:
+    """A thread that lays an index out anew and then calls `save`: `maybe_start` after each change, then `close`."""
 
     def __init__(self, index: CandidateIndex, store: Source, save: Callable[[], None]) -> None:
         self.index, self.store, self.save = index, store, save
@@ -21,10 +21,10 @@ class Renewal:
         self._over = False
         self._lock = Lock()
 
-    def consider(self) -> None:
+    def maybe_start(self) -> None:
         """Begin if the index has outgrown its layout and nobody is at it."""
         with self._lock:
-            if self._over or (self._thread is not None and self._thread.is_alive()) or not self.index.outgrown():
+            if self._over or (self._thread is not None and self._thread.is_alive()) or not self.index.needs_relayout():
                 return
             self._thread = Thread(target=self._run, name="diptych-index", daemon=True)
             self._thread.start()
@@ -38,7 +38,7 @@ class Renewal:
 
     def _run(self) -> None:
         try:
-            self.index.renew(self.store)
+            self.index.relayout(self.store)
             self.save()
             layout = self.index.layout()
             logger.info(

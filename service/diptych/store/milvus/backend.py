@@ -10,7 +10,7 @@ from diptych.store.milvus.verify import verify
 from diptych.store.reports import RebuildReport, VerifyReport
 
 
-class MilvusStore(MilvusDatabase):
+class MilvusBackend(MilvusDatabase):
     """Pictures on a Milvus server that can be checked and embedded anew."""
 
     def verify(self) -> VerifyReport:

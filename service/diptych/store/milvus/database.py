@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 
 from diptych.errors import ModelMismatchError, NoOriginalsError, StoreError
-from diptych.store.filters import Filter, compiled
+from diptych.store.filters import Filter, to_sql
 from diptych.store.location import REPLACED, Address
 from diptych.store.milvus.client import SECONDS, Server
 from diptych.store.milvus.files import Originals
@@ -299,5 +299,5 @@ class MilvusDatabase:
 
 
 def _checked(where: Filter | None) -> Filter | None:
-    compiled(where or {})
+    to_sql(where or {})
     return where

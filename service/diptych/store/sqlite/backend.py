@@ -18,7 +18,7 @@ from diptych.store.filters import Filter
 from diptych.store.index import cache
 from diptych.store.index.candidates import CandidateIndex
 from diptych.store.index.layout import Kind
-from diptych.store.index.relayout import Renewal
+from diptych.store.index.relayout import Relayout
 from diptych.store.records import NewPicture
 from diptych.store.reports import RebuildReport, VerifyReport
 from diptych.store.sqlite.database import MEND, Store
@@ -35,7 +35,7 @@ _SAVE_AFTER = 1024
 logger = logging.getLogger(__name__)
 
 
-class Local(Store):
+class SqliteBackend(Store):
     """The store of a folder with, if it was opened to be searched, its index."""
 
     _index: CandidateIndex | None = None
@@ -67,11 +67,11 @@ class Local(Store):
                 f"embed them anew with `diptych index rebuild --store {self.directory}`, or name that model"
             )
         self._index = CandidateIndex.open(self, runtime.embedding_dim, runtime.revision)
-        self.renewal = Renewal(self._index, self, self._save)
+        self.renewal = Relayout(self._index, self, self._save)
         if not self.read_only:
             if self._index.saved_generation != self._index.generation:
                 self._save()
-            self.renewal.consider()
+            self.renewal.maybe_start()
 
     @property
     def name(self) -> str:
@@ -141,7 +141,7 @@ class Local(Store):
         found = self.index.search(embedding, count, None if where is None else self.rows(where))
         if self._strays(found[0]):
             logger.warning("%s: the index has pictures that the database has not; it is made anew", self.directory)
-            self.index.renew(self)
+            self.index.relayout(self)
             found = self.index.search(embedding, count, None if where is None else self.rows(where))
         return found
 
@@ -152,7 +152,7 @@ class Local(Store):
             self.index.catch_up(self)
         else:
             self.identity = self.index.identity = identity
-            self.index.renew(self)
+            self.index.relayout(self)
 
     def _strays(self, rows: np.ndarray) -> bool:
         """Whether some of the rows are in the index and not in the database, and nothing in the journal explains it."""
@@ -206,7 +206,7 @@ class Local(Store):
             report = reembed(self, embedder, everything=everything, on_error=on_error, on_progress=on_progress)
             if index is not None:
                 self.set_index_kind(index)
-            self.index.renew(self)
+            self.index.relayout(self)
             self._save()
         return report
 
@@ -220,7 +220,7 @@ class Local(Store):
             self._index.catch_up(self)
             if self._index.generation - self._index.saved_generation >= max(_SAVE_AFTER, len(self._index) // 8):
                 self._save()
-            self.renewal.consider()
+            self.renewal.maybe_start()
 
     def _save(self) -> None:
         try:

@@ -15,7 +15,7 @@ from diptych.errors import StoreError
 from diptych.store.backend import Backend
 from diptych.store.filters import Filter
 from diptych.store.index import cache
-from diptych.store.sqlite.backend import Local
+from diptych.store.sqlite.backend import SqliteBackend
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE
 from diptych_runtime.atomic import sync_folder
@@ -71,7 +71,11 @@ def backup(store: Store, target: Path, progress: Callable[[int, int], None] = la
 
 
 def restore(
-    copy: Local, target: Path, *, replace: bool = False, progress: Callable[[int, int], None] = lambda done, total: None
+    copy: SqliteBackend,
+    target: Path,
+    *,
+    replace: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
     """Give the collection in a folder, or a new one there, the state of a backup; return how many pictures that has.
 
@@ -83,7 +87,7 @@ def restore(
         raise StoreError(f"{target} is the backup itself; name the folder of the collection with --store")
     if damage := copy.damage():
         raise StoreError(f"the backup {copy.directory} is damaged ({damage[0]}); nothing was changed")
-    with Local.open(target, create=True) as store:
+    with SqliteBackend.open(target, create=True) as store:
         if not replace and (lost := len(set(store.ids()).difference(copy.ids()))):
             raise StoreError(
                 f"{target} holds {lost:,} pictures that the backup {copy.directory} has not; nothing was changed. Make "

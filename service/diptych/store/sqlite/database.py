@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from diptych.errors import StoreError, UnknownPictureError
-from diptych.store.filters import Filter, compiled
+from diptych.store.filters import Filter, to_sql
 from diptych.store.index.layout import KINDS, Kind
 from diptych.store.lock import LOCK, WriterLock
 from diptych.store.records import Change, NewPicture, Record
@@ -237,7 +237,7 @@ class Store(Connections):
 
     def pages(self, size: int, where: Filter | None = None, after: str | None = None) -> Iterator[list[Record]]:
         """All that `page` gives, page by page, whatever is removed meanwhile."""
-        text, values = compiled(where or {})
+        text, values = to_sql(where or {})
         query = f"SELECT {COLUMNS} FROM {JOINED} WHERE row > ? AND {text} ORDER BY row LIMIT ?"
         behind = [] if after is None else self._all("SELECT row FROM pictures WHERE id=?", (after,))
         if after is not None and not behind:
@@ -249,7 +249,7 @@ class Store(Connections):
 
     def rows(self, where: Filter) -> list[int]:
         """The row numbers of the pictures whose metadata meet a condition."""
-        text, values = compiled(where)
+        text, values = to_sql(where)
         return [row["row"] for row in self._all(f"SELECT row FROM pictures WHERE {text}", values)]
 
     def under(self, path: str) -> dict[str, str]:

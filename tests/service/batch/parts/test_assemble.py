@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from diptych.batch.parts import assemble
-from diptych.batch.parts.folder import Order, folder_of, opened
+from diptych.batch.parts.folder import JobSpec, folder_of, opened
 from diptych.batch.parts.manifest import write_part
 from diptych.batch.tables.scores import Scores
 from diptych.errors import BatchError
@@ -17,7 +17,7 @@ def whole(artifact, pairs, tmp_path):
     """A job whose pairs have their own numbers as scores, in parts of 7 that are nobody's batches."""
     bar = lambda unit, count, done: nullcontext(lambda count: None)  # noqa: E731
     output = tmp_path / "out.csv"
-    with opened(Order.of(pairs, str(artifact)), output, resume=False, force=False, bar=bar) as found:
+    with opened(JobSpec.of(pairs, str(artifact)), output, resume=False, force=False, bar=bar) as found:
         manifest = dataclasses.replace(found, pairs_part=7)
         for number in range(manifest.scoring.parts):
             numbers = np.arange(*manifest.scoring.bounds(number)).astype(np.float32)

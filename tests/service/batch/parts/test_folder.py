@@ -2,7 +2,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from diptych.batch.parts.folder import Order, folder_of, opened
+from diptych.batch.parts.folder import JobSpec, folder_of, opened
 from diptych.batch.parts.picture_names import names_between
 from diptych.errors import BatchError, StoreError
 
@@ -13,7 +13,7 @@ def open_job(artifact):
         table, output, *, model=artifact, resume=False, force=False, sides=("image_a", "image_b"), question="thing"
     ):
         bar = lambda unit, count, done: nullcontext(lambda count: None)  # noqa: E731
-        return opened(Order.of(table, str(model), sides, question), output, resume=resume, force=force, bar=bar)
+        return opened(JobSpec.of(table, str(model), sides, question), output, resume=resume, force=force, bar=bar)
 
     return make
 

@@ -3,14 +3,14 @@ from contextlib import closing
 import pytest
 
 from diptych.batch.parts.manifest import Step
-from diptych.batch.parts.picture_names import Names, describe, names_between
+from diptych.batch.parts.picture_names import PictureNames, describe, names_between
 from diptych.errors import BatchError
 
 
 def test_names_have_places_in_the_order_in_which_they_came_and_each_only_one(tmp_path):
     path = tmp_path / "a name?.sqlite"
     given = ["b", "a", "", "b", "ä\n", "\ud800", "a", "x" * 5000]
-    with closing(Names(path)) as names:
+    with closing(PictureNames(path)) as names:
         places = [names.place(name) for name in given]
         names.finish()
         assert len(names) == 6
@@ -21,13 +21,13 @@ def test_names_have_places_in_the_order_in_which_they_came_and_each_only_one(tmp
 
 def test_more_names_than_are_remembered_keep_their_places(tmp_path, monkeypatch):
     monkeypatch.setattr("diptych.batch.parts.picture_names._REMEMBERED", 3)
-    with closing(Names(tmp_path / "names")) as names:
+    with closing(PictureNames(tmp_path / "names")) as names:
         first = [names.place(str(number)) for number in range(100)]
         assert [names.place(str(number)) for number in range(100)] == first == list(range(100))
 
 
 def test_a_part_is_told_by_its_items_and_by_their_names_where_they_have_some(tmp_path):
-    with closing(Names(tmp_path / "names")) as names:
+    with closing(PictureNames(tmp_path / "names")) as names:
         for name in "abcde":
             names.place(name)
         names.finish()
@@ -40,7 +40,7 @@ def test_a_part_is_told_by_its_items_and_by_their_names_where_they_have_some(tmp
 def test_a_file_that_cannot_be_written_is_told_and_let_go(tmp_path):
     (tmp_path / "names").mkdir()
     with pytest.raises(BatchError, match="names cannot be written: unable to open"):
-        Names(tmp_path / "names")
+        PictureNames(tmp_path / "names")
     (tmp_path / "other").write_bytes(b"no database " * 100)
     with pytest.raises(BatchError, match="other cannot be written: file is not a database; make room"):
-        Names(tmp_path / "other")
+        PictureNames(tmp_path / "other")

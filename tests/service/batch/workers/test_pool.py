@@ -6,12 +6,12 @@ import pytest
 from part_works import always, once, plain, slow, wrong
 
 from diptych.batch.workers.pool import Pool
-from diptych.batch.workers.retries import MOST, Attempts
+from diptych.batch.workers.retries import MOST, RetryQueue
 from diptych.errors import BatchError
 
 
-def attempts(numbers, say=lambda text: None) -> Attempts:
-    return Attempts(numbers, lambda number: f"the rows of part {number}", say)
+def attempts(numbers, say=lambda text: None) -> RetryQueue:
+    return RetryQueue(numbers, lambda number: f"the rows of part {number}", say)
 
 
 def test_every_part_is_done_once_by_whichever_process():

@@ -14,7 +14,7 @@ from diptych import Collection, Scorer
 from diptych.batch.job import Job
 from diptych.batch.workers import ray as cluster
 from diptych.batch.workers.executor import Serial
-from diptych.batch.workers.retries import Attempts
+from diptych.batch.workers.retries import RetryQueue
 from diptych.bench.collection import cuts
 from diptych.errors import BatchError
 
@@ -227,10 +227,10 @@ class Empty:
 def test_a_cluster_without_nodes_is_said_once_and_waited_for_only_so_long(monkeypatch):
     monkeypatch.setattr(cluster, "_import_ray", Empty)
     monkeypatch.setattr(cluster, "_LOOK", 0.0)
-    monkeypatch.setattr(cluster, "_PATIENCE", 0.2)
+    monkeypatch.setattr(cluster, "_WAIT", 0.2)
     began, said = time.monotonic(), []
     with pytest.raises(BatchError, match=r"has had no node that can work for 0 s; what is done is kept: start one"):
-        list(cluster.Cluster().run(print, Attempts([1], str, said.append)))
+        list(cluster.Cluster().run(print, RetryQueue([1], str, said.append)))
     assert 0.2 <= time.monotonic() - began < 5
     assert said == ["the Ray cluster has no node left that can work; waiting 0 s for one"]
 

@@ -4,20 +4,20 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 
-from diptych.batch.parts.folder import Order, folder_of, opened
+from diptych.batch.parts.folder import JobSpec, folder_of, opened
 from diptych.batch.tables.scores import Scores
-from diptych.batch.workers.tasks import encode, let_go, score
+from diptych.batch.workers.tasks import clear_caches, encode, score
 from diptych.errors import BatchError
 
 
 @pytest.fixture
 def begun(means, pairs, tmp_path):
     """A job that has begun and of which nothing is done."""
-    order = Order.of(pairs, means.model)
+    order = JobSpec.of(pairs, means.model)
     bar = lambda unit, count, done: nullcontext(lambda count: None)  # noqa: E731
     with opened(order, tmp_path / "out.csv", resume=False, force=False, bar=bar) as manifest:
         yield manifest, folder_of(tmp_path / "out.csv")
-    let_go()
+    clear_caches()
 
 
 def test_a_part_done_again_by_others_has_the_same_bytes(begun, means):

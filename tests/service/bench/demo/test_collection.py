@@ -47,7 +47,7 @@ def test_the_collection_has_the_count_asked_for_and_every_picture_is_a_jpeg_of_i
 
 def test_the_same_seed_draws_the_same_bytes_and_another_seed_other_pictures(folder: Path, tmp_path: Path) -> None:
     again = [path.name for path in draw_collection(tmp_path / "again", count=COUNT, seed=3)]
-    draw_collection(tmp_path / "other", count=COUNT, seed=4)
+    draw_collection(tmp_path / "other", count=COUNT // 4, seed=4)
     assert sorted(again) == sorted(path.name for path in (folder / "photos").iterdir())
     assert digests(tmp_path / "again") == digests(folder)
     assert not set(digests(tmp_path / "other").values()) & set(digests(folder).values())

@@ -1,6 +1,6 @@
 import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -112,6 +112,7 @@ def test_the_queue_is_the_known_one_where_there_is_a_formula():
     assert alone == pytest.approx((served, served), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_the_command_measures_here_and_answers_for_each_number(artifact, capsys):
     words = ["estimate", "1000", "100000000", "--model", str(artifact), "--memory", "8", "--threads", "1", "--json"]
     assert main(words) == 0
@@ -133,8 +134,12 @@ def test_people_get_a_column_for_each_number():
     assert shown.splitlines()[-1].startswith("first bottleneck")
 
 
-def test_what_cannot_be_is_said(artifact, capsys, monkeypatch):
+def test_the_command_answers_for_each_number_and_says_what_cannot_be(artifact, capsys, monkeypatch):
     monkeypatch.setattr(estimate, "measured", lambda scorer: FIGURES)
+    assert main(["estimate", "10", "1000", "--model", str(artifact), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["figures"] == asdict(FIGURES)
+    assert [(one["pictures"], one["machines"]) for one in told["estimates"]] == [(10, 1), (1000, 1)]
     assert main(["estimate", "1000", "--model", str(artifact), "--seconds", "1e-9", "--quiet"]) == 1
     assert "allow more time" in capsys.readouterr().err
     with pytest.raises(SystemExit) as stop:

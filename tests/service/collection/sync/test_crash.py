@@ -18,7 +18,7 @@ import os, random, signal, sys, time
 import faiss, onnxruntime
 import diptych.collection.ingest
 from diptych import Collection, Scorer
-from diptych.collection.sync.seen_files import Ledger
+from diptych.collection.sync.seen_files import SeenFiles
 from diptych.collection.sync.run import Run
 diptych.collection.ingest.BATCH = 3
 model, store, timed, folder, seed = sys.argv[1:]
@@ -29,7 +29,7 @@ def begin(store):
     child = os.fork()
     if not child:
         scorer = Scorer.load(model, provider="cpu", threads=1)
-        with Collection.open(store, scorer) as collection, Ledger(collection.directory, scorer.limits) as ledger:
+        with Collection.open(store, scorer) as collection, SeenFiles(collection.directory, scorer.limits) as ledger:
             assert collection.verify().healthy
             os.write(theirs, b"begun")
             Run(collection, ledger, [folder]).go()

@@ -97,7 +97,7 @@ def test_it_ends_in_the_middle_of_a_run_and_a_missing_folder_is_an_error_at_once
 
 
 def test_a_read_that_hangs_does_not_keep_the_service_from_ending(scorer, store, folder, monkeypatch, caplog):
-    monkeypatch.setattr("diptych.collection.sync.follow._PATIENCE", 0.2)
+    monkeypatch.setattr("diptych.collection.sync.follow._WAIT_SECONDS", 0.2)
     begun, go = Event(), Event()
 
     def hanging(path, limits):

@@ -1,12 +1,15 @@
 import os
+import re
 from pathlib import Path
 
 import pytest
 from folders import counts, held, names, put
 
 from diptych import Collection
-from diptych.collection.sync import run, tree
-from diptych.collection.sync.seen_files import LEDGER, Ledger
+from diptych.collection.sync.run import Run, checked
+from diptych.collection.sync.seen_files import LEDGER, SeenFiles
+from diptych.errors import SyncError
+from diptych.pictures.walk import Tree
 from diptych_runtime import decoder
 
 ALL = sorted(["1.jpg", "2.jpg", "3.jpg", "5.jpg", "6.jpg", "7.jpg", "more/0.jpg", "more/4.jpg"])
@@ -142,8 +145,8 @@ def test_what_was_sent_to_be_kept_outlives_the_file_it_was_found_in(sync, store,
 
 
 def test_what_a_client_removes_and_sends_again_during_a_run_stays_and_has_no_path(store, folder, scorer, photo_bytes):
-    with Collection.open(store, scorer, create=True) as collection, Ledger(store, scorer.limits) as ledger:
-        run.Run(collection, ledger, [folder]).go()
+    with Collection.open(store, scorer, create=True) as collection, SeenFiles(store, scorer.limits) as ledger:
+        Run(collection, ledger, [folder]).go()
         moved, gone = (collection.add(photo_bytes(seed)).id for seed in (1, 2))
         (folder / "1.jpg").rename(folder / "one.jpg")
         (folder / "2.jpg").unlink()
@@ -153,7 +156,7 @@ def test_what_a_client_removes_and_sends_again_during_a_run_stays_and_has_no_pat
                 collection.remove(id)
                 collection.add(photo_bytes(seed))
 
-        run.Run(collection, ledger, [folder]).go(tick=meanwhile)
+        Run(collection, ledger, [folder]).go(tick=meanwhile)
         assert [collection.get(id).path for id in (moved, gone)] == [None, None]
         assert len(collection.search(photo_bytes(2), top=20).matches) == 8
 
@@ -236,15 +239,15 @@ def test_a_file_that_vanishes_before_it_is_read_counts_as_removed(sync, store, f
     sync(folder)
     put(folder / "1.jpg", photo_bytes(21))
     put(folder / "9.jpg", photo_bytes(9))
-    listed = tree.listed
+    below = Tree.below
 
     def vanishing(roots):
-        found = listed(roots)
+        found = below(roots)
         (folder / "1.jpg").unlink()
         (folder / "9.jpg").unlink()
         return found
 
-    monkeypatch.setattr(run, "listed", vanishing)
+    monkeypatch.setattr(Tree, "below", vanishing)
     result = sync(folder)
     assert (result.code, counts(result)) == (0, {"removed": 1, "unchanged": 7})
 
@@ -343,3 +346,22 @@ def test_a_folder_that_cannot_be_listed_keeps_its_pictures(sync, store, folder, 
     ]
     monkeypatch.undo()
     assert counts(sync(folder)) == {"removed": 1, "unchanged": 6}
+
+
+def test_folders_become_absolute_and_come_once_and_links_stay_as_they_are_named(tmp_path, monkeypatch):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "link").symlink_to("a")
+    monkeypatch.chdir(tmp_path)
+    assert checked(["a", "./a/", tmp_path / "a", "link"]) == [str(tmp_path / "a"), str(tmp_path / "link")]
+
+
+def test_what_is_no_folder_is_an_error_that_says_what_it_is(tmp_path):
+    (tmp_path / "file").touch()
+    for name, what in (("file", "is a file"), ("none", "does not exist")):
+        text = re.escape(f"expected a folder to follow, and {tmp_path / name} {what}; nothing was changed")
+        with pytest.raises(SyncError, match=text):
+            checked([tmp_path, tmp_path / name])
+    odd = os.fsdecode(os.fsencode(tmp_path) + b"/\xe9")
+    os.mkdir(odd)  # noqa: PTH102
+    with pytest.raises(SyncError, match="not UTF-8"):
+        checked([odd])

@@ -2,9 +2,9 @@ import sqlite3
 
 import pytest
 
-from diptych.collection.sync.seen_files import LEDGER, Ledger, Seen
-from diptych.collection.sync.tree import Stamp
+from diptych.collection.sync.seen_files import LEDGER, Seen, SeenFiles
 from diptych.errors import SyncError
+from diptych.pictures.walk import Stamp
 from diptych_runtime.decoder import PictureLimits
 
 LIMITS = PictureLimits()
@@ -13,37 +13,37 @@ TEXT = Seen(Stamp(2**40, 2**80, 2**64 - 1), None, "is not a picture")
 
 
 def test_what_was_noted_is_there_again_and_what_is_nothing_is_forgotten(tmp_path):
-    with Ledger(tmp_path, LIMITS) as ledger:
+    with SeenFiles(tmp_path, LIMITS) as ledger:
         ledger.note({"/p/a.jpg": PICTURE, "/p/b.jpg": TEXT, "/p/c.jpg": PICTURE})
         ledger.note({"/p/a.jpg": None, "/p/never.jpg": None})
-    with Ledger(tmp_path, LIMITS) as ledger:
+    with SeenFiles(tmp_path, LIMITS) as ledger:
         assert ledger.files(["/p"]) == {"/p/b.jpg": TEXT, "/p/c.jpg": PICTURE}
         assert ledger.copies(str(PICTURE.id)) == {"/p/c.jpg": PICTURE.stamp}
 
 
 def test_only_files_below_the_folders_are_given(tmp_path):
     names = ("/p/a.jpg", "/p-2/a.jpg", "/p0.jpg", "/other/p/a.jpg", "/p/b/c.jpg")
-    with Ledger(tmp_path, LIMITS) as ledger:
+    with SeenFiles(tmp_path, LIMITS) as ledger:
         ledger.note(dict.fromkeys(names, PICTURE))
         assert ledger.files(["/p"]).keys() == {"/p/a.jpg", "/p/b/c.jpg"}
         assert len(ledger.files(["/"])) == 5
 
 
 def test_refusals_of_a_reader_with_other_limits_are_dropped(tmp_path):
-    with Ledger(tmp_path, LIMITS) as ledger:
+    with SeenFiles(tmp_path, LIMITS) as ledger:
         ledger.note({"/p/a.jpg": PICTURE, "/p/b.jpg": TEXT})
-    with Ledger(tmp_path, PictureLimits(bytes=7)) as ledger:
+    with SeenFiles(tmp_path, PictureLimits(bytes=7)) as ledger:
         assert ledger.files(["/p"]) == {"/p/a.jpg": PICTURE}
 
 
 def test_a_reader_takes_notes_for_itself_alone(tmp_path):
-    with Ledger(tmp_path / "none", LIMITS, read_only=True) as ledger:
+    with SeenFiles(tmp_path / "none", LIMITS, read_only=True) as ledger:
         ledger.note({"/p/a.jpg": PICTURE})
         assert ledger.files(["/p"]) == {"/p/a.jpg": PICTURE}
     assert not (tmp_path / "none").exists()
-    with Ledger(tmp_path, LIMITS) as writer:
+    with SeenFiles(tmp_path, LIMITS) as writer:
         writer.note({"/p/b.jpg": TEXT})
-        with Ledger(tmp_path, LIMITS, read_only=True) as ledger:
+        with SeenFiles(tmp_path, LIMITS, read_only=True) as ledger:
             ledger.note({"/p/b.jpg": None})
             assert ledger.files(["/p"]) == {}
         assert writer.files(["/p"]) == {"/p/b.jpg": TEXT}
@@ -51,14 +51,14 @@ def test_a_reader_takes_notes_for_itself_alone(tmp_path):
 
 def test_a_damaged_one_is_left_alone_by_a_reader(tmp_path, caplog):
     (tmp_path / LEDGER).write_bytes(b"no database at all " * 100)
-    with Ledger(tmp_path, LIMITS, read_only=True) as ledger:
+    with SeenFiles(tmp_path, LIMITS, read_only=True) as ledger:
         assert ledger.files(["/p"]) == {}
     assert (tmp_path / LEDGER).read_bytes().startswith(b"no database")
     assert "file is not a database" in caplog.text
 
 
 def test_a_full_disk_is_an_error_that_says_what_to_do_and_nothing_of_it_is_noted(tmp_path):
-    with Ledger(tmp_path, LIMITS) as ledger:
+    with SeenFiles(tmp_path, LIMITS) as ledger:
         ledger.note({"/p/a.jpg": PICTURE})
         pages = ledger._connection.execute("PRAGMA page_count").fetchone()[0]
         ledger._connection.execute(f"PRAGMA max_page_count={pages}")
@@ -69,10 +69,10 @@ def test_a_full_disk_is_an_error_that_says_what_to_do_and_nothing_of_it_is_noted
 
 def test_a_ledger_that_cannot_be_opened_is_an_error(tmp_path):
     with pytest.raises(SyncError, match="unable to open database file"):
-        Ledger(tmp_path / "none", LIMITS)
+        SeenFiles(tmp_path / "none", LIMITS)
 
 
 def test_an_earlier_version_without_tables_is_made(tmp_path):
     sqlite3.connect(tmp_path / LEDGER).close()
-    with Ledger(tmp_path, LIMITS) as ledger:
+    with SeenFiles(tmp_path, LIMITS) as ledger:
         assert ledger.files(["/"]) == {}

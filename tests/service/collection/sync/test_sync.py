@@ -5,7 +5,7 @@ import pytest
 from folders import counts, held, names, put
 
 from diptych import Collection
-from diptych.collection.sync import run, tree
+from diptych.pictures.walk import Tree
 
 
 @pytest.fixture
@@ -105,14 +105,14 @@ def test_a_renamed_folder_is_no_removal(sync, many, store, cost):
 
 def test_a_disk_that_goes_in_the_middle_removes_nothing(sync, many, store, monkeypatch):
     sync(many)
-    listed = tree.listed
+    below = Tree.below
 
     def unmounting(roots):
-        found = listed(roots)
+        found = below(roots)
         many.rename(many.with_name("away"))
         return found
 
-    monkeypatch.setattr(run, "listed", unmounting)
+    monkeypatch.setattr(Tree, "below", unmounting)
     before = held(store)
     result = sync(many, "--checksum")
     assert (result.code, result.json["error"]["code"]) == (1, "sync")

@@ -120,9 +120,9 @@ def test_a_journal_that_cannot_be_written_moves_nothing(groups, roots, tmp_path)
 
 
 def test_a_journal_that_cannot_go_on_stops_and_says_how_to_undo(groups, roots, tmp_path, monkeypatch):
-    from diptych.dedupe.actions.undo_log import Journal
+    from diptych.dedupe.actions.undo_log import UndoLog
 
-    note, noted = Journal.note, []
+    note, noted = UndoLog.note, []
 
     def full(self, entry):
         if noted:
@@ -130,7 +130,7 @@ def test_a_journal_that_cannot_go_on_stops_and_says_how_to_undo(groups, roots, t
         noted.append(entry)
         note(self, entry)
 
-    monkeypatch.setattr(Journal, "note", full)
+    monkeypatch.setattr(UndoLog, "note", full)
     with pytest.raises(DedupeError, match="No space left on device; 1 were moved, `diptych dedupe --undo"):
         carry_out(planned(groups, roots, to=tmp_path / "out"))
     assert Path(groups[1].others[0].picture.path).exists()

@@ -9,7 +9,7 @@ import pytest
 
 from diptych.dedupe.actions import undo_log as journal
 from diptych.dedupe.actions.move_file import HELD, PART, give_back, held_of, parts_of
-from diptych.dedupe.actions.undo_log import Entry, Journal, Outcome, Past, empty, read, undo
+from diptych.dedupe.actions.undo_log import Entry, Outcome, Past, UndoLog, empty, read, undo
 from diptych.errors import DedupeError
 from diptych.pictures.content import picture_id
 from diptych.pictures.walk import TRASH
@@ -31,7 +31,7 @@ def put_aside(root: Path) -> Path:
     (root / "kept.jpg").write_bytes(b"kept")
     (trash / "a.jpg").write_bytes(b"a")
     entry = (root / "a.jpg", trash / "a.jpg", id_of(b"a"), root / "kept.jpg", id_of(b"kept"))
-    with Journal.begin(trash / "journal.jsonl", "delete", [root / TRASH], [root]) as journal:
+    with UndoLog.begin(trash / "journal.jsonl", "delete", [root / TRASH], [root]) as journal:
         journal.note(Entry(*map(str, entry)))
     return trash
 
@@ -52,7 +52,7 @@ def moved(tmp_path):
 
 def test_what_is_noted_is_read_again_in_order(tmp_path):
     path, entries = tmp_path / "new" / "j.jsonl", [Entry(f"/a/{n}\n", f"/b/{n}", "0" * 32) for n in range(3)]
-    with Journal.begin(path, "move", [Path("/b")], [Path("/a")]) as journal:
+    with UndoLog.begin(path, "move", [Path("/b")], [Path("/a")]) as journal:
         for entry in entries:
             journal.note(entry)
             assert read(path).entries[-1] == entry, "on the disk at once"
@@ -61,7 +61,7 @@ def test_what_is_noted_is_read_again_in_order(tmp_path):
 
 def test_every_note_is_synced_before_it_returns(tmp_path, monkeypatch):
     synced, fsync = [], os.fsync
-    with Journal.begin(tmp_path / "j.jsonl", "move", [], []) as journal:
+    with UndoLog.begin(tmp_path / "j.jsonl", "move", [], []) as journal:
         monkeypatch.setattr("os.fsync", lambda descriptor: synced.append(descriptor) or fsync(descriptor))
         journal.note(Entry("/a", "/b", "0"))
     assert len(synced) == 1
@@ -69,7 +69,7 @@ def test_every_note_is_synced_before_it_returns(tmp_path, monkeypatch):
 
 def test_a_last_line_that_was_cut_short_does_not_count(tmp_path):
     path = tmp_path / "j.jsonl"
-    with Journal.begin(path, "move", [], []) as journal:
+    with UndoLog.begin(path, "move", [], []) as journal:
         journal.note(Entry("/a", "/b", "0"))
         journal.note(Entry("/c", "/d", "0"))
     path.write_bytes(path.read_bytes()[:-9])
@@ -79,7 +79,7 @@ def test_a_last_line_that_was_cut_short_does_not_count(tmp_path):
 def test_a_journal_is_never_written_over(tmp_path):
     (tmp_path / "j.jsonl").write_text("old")
     with pytest.raises(DedupeError, match="cannot be written: File exists; nothing was moved"):
-        Journal.begin(tmp_path / "j.jsonl", "move", [], [])
+        UndoLog.begin(tmp_path / "j.jsonl", "move", [], [])
 
 
 @pytest.mark.parametrize("content", ["", "a text\n", "[]\n", '{"journal": 1}\n', json.dumps({"journal": 9}) + "\n"])

@@ -9,14 +9,14 @@ import time
 from pathlib import Path
 
 import pytest
+from exported import drawn_collection
 
 from diptych import Collection, Scorer
-from diptych.bench.demo.collection import draw_collection
 from diptych.dedupe.find import find_duplicates
 from diptych.dedupe.groups import grouped, matches_of
-from diptych.dedupe.pair_cache import Ledger
+from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.report.page import page_data, write
-from diptych.dedupe.scan import listed, resolved, survey
+from diptych.dedupe.scan import listed, resolved, scan
 from diptych.errors import DedupeError
 
 pytestmark = pytest.mark.browser
@@ -37,7 +37,7 @@ def scorer():
 def found(tmp_path_factory, scorer, photo_bytes):
     """(what was found, the folders) among drawn scenes, edits of them and exact copies, one with a hostile name."""
     folder = tmp_path_factory.mktemp("drawn")
-    photos = draw_collection(folder, count=60)
+    photos = drawn_collection(folder, 60)
     copies = folder / "photos" / "copies"
     copies.mkdir()
     for photo in photos[::20]:
@@ -49,9 +49,9 @@ def found(tmp_path_factory, scorer, photo_bytes):
     roots = resolved([folder / "photos", folder / "queries"])
     with (
         Collection.open(folder / "store", scorer, create=True) as collection,
-        Ledger(None, scorer.runtime.revision) as ledger,
+        PairCache(None, scorer.runtime.revision) as ledger,
     ):
-        seen = survey(roots, listed(roots, never), collection, ledger, refuse=never)
+        seen = scan(roots, listed(roots, never), collection, ledger, refuse=never)
         return find_duplicates(collection, seen.pictures, threshold=0.97, ledger=ledger), roots
 
 
@@ -153,6 +153,7 @@ def test_every_picture_is_shown_with_its_facts_and_a_hostile_name_is_only_a_name
     assert page.inner_text("#refused li") == "/x/<b>.jpg: it is damaged"
 
 
+@pytest.mark.slow
 def test_filters_leave_the_groups_that_meet_them_and_count_what_is_selected_in_them(visit, found):
     duplicates, _ = found
     page = visit()
@@ -172,6 +173,7 @@ def test_filters_leave_the_groups_that_meet_them_and_count_what_is_selected_in_t
     assert page.is_disabled("#save-list")
 
 
+@pytest.mark.slow
 def test_orders_put_first_what_they_say(visit):
     page = visit()
     for order, expression in (
@@ -235,6 +237,7 @@ def test_another_keeper_stays_what_matches_it_goes_and_what_does_not_is_marked(v
     assert marked == sum(not passed for *_, passed in told)
 
 
+@pytest.mark.slow
 def test_keys_go_from_group_to_group_and_a_space_selects(visit):
     page = visit()
     page.keyboard.press("j")
@@ -252,6 +255,7 @@ def test_keys_go_from_group_to_group_and_a_space_selects(visit):
     assert page.input_value("#words") == "jjj"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_shows_all_of_it_without_scrolling_sideways(visit, scheme):
     page = visit(viewport={"width": 360, "height": 740}, color_scheme=scheme)
@@ -261,6 +265,7 @@ def test_a_phone_shows_all_of_it_without_scrolling_sideways(visit, scheme):
     assert page.evaluate("getComputedStyle(document.body).color") != dark
 
 
+@pytest.mark.slow
 def test_thousands_of_groups_open_fast_and_are_drawn_as_they_are_reached(browser, report, tmp_path):
     text = report.read_text("utf-8")
     head, rest = text.split('id="found">', 1)

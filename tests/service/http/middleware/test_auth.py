@@ -8,7 +8,7 @@ import hmac
 import pytest
 
 from diptych.http.app import create_app
-from diptych.http.middleware.auth import find_key, new_key, parse_key, written
+from diptych.http.middleware.auth import find_key, key_line, new_key, parse_key
 from diptych.http.middleware.outer import OPEN
 from diptych.http.settings import Settings
 
@@ -24,8 +24,15 @@ def bearer(secret: str) -> dict[str, str]:
 def test_a_key_is_random_and_its_line_has_not_the_secret():
     assert new_key("a", "read")[0] != new_key("a", "read")[0]
     assert len(READ) >= 43
-    assert READ not in written(READER)
-    assert parse_key(written(READER)) == READER
+    assert READ not in key_line(READER)
+    assert parse_key(key_line(READER)) == READER
+
+
+@pytest.fixture(scope="module")
+def closed(running, shelf, scorer):
+    """A service that asks for keys, of which nothing is changed."""
+    with running(shelf, scorer, CLOSED) as client:
+        yield client
 
 
 @pytest.mark.parametrize(
@@ -37,9 +44,8 @@ def test_a_key_is_random_and_its_line_has_not_the_secret():
         {"Authorization": "Basic " + base64.b64encode(f"anyone:{READ}".encode()).decode()},
     ],
 )
-def test_a_secret_is_taken_in_three_ways(headers, serve):
-    with serve(CLOSED) as client:
-        assert client.get("/v1/models", headers=headers).status_code == 200
+def test_a_secret_is_taken_in_three_ways(headers, closed):
+    assert closed.get("/v1/models", headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -55,26 +61,25 @@ def test_a_secret_is_taken_in_three_ways(headers, serve):
         {"Authorization": "Basic " + base64.b64encode(b"\xff\xfe:\xff").decode()},
     ],
 )
-def test_without_a_known_key_every_route_is_closed_but_life_and_readiness(headers, serve, shelf, scorer):
+def test_without_a_known_key_every_route_is_closed_but_life_and_readiness(headers, closed, shelf, scorer):
     paths = create_app(shelf, scorer).openapi()["paths"]
     assert set(paths) > OPEN
-    with serve(CLOSED) as client:
-        for path, methods in {
-            **paths,
-            "/": {"get"},
-            "/page/app.js": {"get"},
-            "/openapi.json": {"get"},
-            "/x": {"get"},
-        }.items():
-            for method in methods:
-                answer = client.request(method, path.replace("{id}", "0" * 32), headers=headers)
-                if path in OPEN:
-                    assert answer.status_code in (200, 503)
-                    continue
-                assert answer.status_code == 401, (method, path)
-                assert answer.json()["error"]["type"] == "authentication_error"
-                challenges = answer.headers.get_list("www-authenticate")
-                assert [challenge.split()[0] for challenge in challenges] == ["Bearer", "Basic"]
+    for path, methods in {
+        **paths,
+        "/": {"get"},
+        "/page/app.js": {"get"},
+        "/openapi.json": {"get"},
+        "/x": {"get"},
+    }.items():
+        for method in methods:
+            answer = closed.request(method, path.replace("{id}", "0" * 32), headers=headers)
+            if path in OPEN:
+                assert answer.status_code in (200, 503)
+                continue
+            assert answer.status_code == 401, (method, path)
+            assert answer.json()["error"]["type"] == "authentication_error"
+            challenges = answer.headers.get_list("www-authenticate")
+            assert [challenge.split()[0] for challenge in challenges] == ["Bearer", "Basic"]
 
 
 def test_a_read_key_asks_everything_and_changes_nothing(serve, collection, photo_bytes, data_uri):

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
 from diptych.http.middleware.auth import new_key
-from diptych.http.middleware.body_limits import Inlet
+from diptych.http.middleware.body_limits import BodyLimits
 from diptych.http.settings import Settings
 
 
@@ -39,7 +39,7 @@ def headers(size: int | None = None) -> Headers:
 
 
 def test_bytes_are_held_until_the_request_is_answered_however_it_ends():
-    inlet = Inlet(100, 1000, 10)
+    inlet = BodyLimits(100, 1000, 10)
 
     async def ask() -> None:
         with inlet.bounded(headers(), sender(b"x" * 60, b"x" * 40)) as receive:
@@ -61,7 +61,7 @@ def test_bytes_are_held_until_the_request_is_answered_however_it_ends():
 
 
 def test_what_does_not_fit_beside_the_others_is_429_announced_or_not_and_fits_once_they_are_answered():
-    inlet = Inlet(100, 150, 10)
+    inlet = BodyLimits(100, 150, 10)
 
     async def ask() -> None:
         with inlet.bounded(headers(), sender(b"x" * 100)) as first:
@@ -83,7 +83,7 @@ def test_what_does_not_fit_beside_the_others_is_429_announced_or_not_and_fits_on
 
 
 def test_a_body_that_is_alone_finds_room_however_little_there_is_for_all():
-    inlet = Inlet(100, 10, 10)
+    inlet = BodyLimits(100, 10, 10)
 
     async def ask() -> None:
         with inlet.bounded(headers(100), sender(b"x" * 60, b"x" * 40)) as first:
@@ -97,7 +97,7 @@ def test_a_body_that_is_alone_finds_room_however_little_there_is_for_all():
 
 
 def test_a_promise_takes_no_room():
-    inlet = Inlet(100, 100, 10)
+    inlet = BodyLimits(100, 100, 10)
 
     async def ask() -> None:
         with inlet.bounded(headers(100), sender(b"x", pause=0.2)) as silent:
@@ -111,7 +111,7 @@ def test_a_promise_takes_no_room():
 
 
 def test_a_body_that_drips_is_408_at_its_end_and_what_comes_after_a_body_may_take_its_time():
-    inlet = Inlet(1000, 1000, 0.2)
+    inlet = BodyLimits(1000, 1000, 0.2)
 
     async def ask() -> None:
         began = time.monotonic()
@@ -163,7 +163,7 @@ def test_a_service_ends_a_slow_body_and_refuses_what_would_not_fit_while_others_
 
 
 def test_at_the_end_of_all_no_body_is_read_any_more_but_what_has_come():
-    inlet = Inlet(1000, 1000, 10)
+    inlet = BodyLimits(1000, 1000, 10)
 
     async def ask() -> None:
         with inlet.bounded(headers(100), sender(b"x" * 60, b"x" * 40, pause=0.2)) as slow:

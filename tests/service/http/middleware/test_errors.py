@@ -155,19 +155,19 @@ def test_a_full_engine_and_a_deadline_are_told_apart(
     def refuse(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(scorer.engine, "logits", refuse)
+    monkeypatch.setattr(scorer.scheduler, "logits", refuse)
     answer = client.post("/v1/score", json={"queries": data_uri(photo_bytes(1)), "documents": data_uri(photo_bytes(2))})
     assert check_envelope(answer, status, error.code)["message"] == str(error)
     assert answer.headers.get("retry-after") == after
 
 
 def test_as_many_pairs_wait_as_the_settings_say(scorer):
-    before = scorer.engine.capacity
+    before = scorer.scheduler.capacity
     try:
         create_app(None, scorer, settings=Settings(pairs=7))
-        assert scorer.engine.capacity == 7
+        assert scorer.scheduler.capacity == 7
     finally:
-        scorer.engine.capacity = before
+        scorer.scheduler.capacity = before
 
 
 @pytest.mark.parametrize("path", ["/", "/page/app.js"])

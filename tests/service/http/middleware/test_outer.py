@@ -16,8 +16,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from diptych.http.middleware.auth import Key, new_key
-from diptych.http.middleware.body_limits import Inlet
-from diptych.http.middleware.outer import Edge
+from diptych.http.middleware.body_limits import BodyLimits
+from diptych.http.middleware.outer import OuterMiddleware
 from diptych.http.settings import Settings
 
 
@@ -44,7 +44,7 @@ def ask(app, *chunks: bytes, method: str = "POST", limit: int = 100, keys: Seque
     async def send(message) -> None:
         sent.append(message)
 
-    asyncio.run(Edge(app, inlet=Inlet(limit, limit, 10), keys=keys)(scope, receive, send))
+    asyncio.run(OuterMiddleware(app, inlet=BodyLimits(limit, limit, 10), keys=keys)(scope, receive, send))
     start, *rest = sent
     marks = {name.decode(): value.decode() for name, value in start["headers"]}
     text = b"".join(message["body"] for message in rest).decode()

@@ -15,7 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from diptych.http.middleware.errors import RequestError
-from diptych.http.request_pool import Work
+from diptych.http.request_pool import RequestPool
 from diptych.http.schemas import bodies
 from diptych.http.schemas.bodies import body_schema, read_body, require_json
 from diptych.http.schemas.images import Upload
@@ -42,13 +42,13 @@ def request(body: bytes, kind: str | None) -> Request:
 
 
 def read(body: bytes, kind: str | None = "application/json", files: int = 3) -> Any:
-    return asyncio.run(read_body(request(body, kind), SearchRequest, SearchForm, files, Work(1, 1)))
+    return asyncio.run(read_body(request(body, kind), SearchRequest, SearchForm, files, RequestPool(1, 1)))
 
 
 def form(fields: dict[str, str], files: list, model: type = SearchForm, most: int = 3) -> Any:
     sent = httpx.Request("POST", "http://x", data=fields, files=files)
     asked = request(sent.read(), sent.headers["content-type"])
-    return asyncio.run(read_body(asked, SearchRequest, model, most, Work(1, 1)))
+    return asyncio.run(read_body(asked, SearchRequest, model, most, RequestPool(1, 1)))
 
 
 def image(data: bytes, name: str = "a.jpg") -> tuple:
@@ -115,7 +115,7 @@ def test_as_many_values_as_metadata_may_have_and_the_slashes_that_php_escapes_ar
     metadata = "[" + ",".join(["0"] * 21_840) + "]"
     data = base64.b64encode(bytes(range(256)) * 8000).decode().replace("/", "\\/")
     body = f'{{"image": "data:image/jpeg;base64,{data}", "metadata": {{"a": {metadata}}}}}'.encode()
-    added = asyncio.run(read_body(request(body, "application/json"), AddRequest, AddForm, 1, Work(1, 1)))
+    added = asyncio.run(read_body(request(body, "application/json"), AddRequest, AddForm, 1, RequestPool(1, 1)))
     assert added.metadata is not None
     assert len(added.metadata["a"]) == 21_840
 
@@ -124,7 +124,7 @@ def test_more_pictures_than_a_request_may_bring_are_refused_before_any_is_looked
     for value in (["A"] * 4, [0] * 4, {"content": [0] * 4}):
         body = json.dumps({"query": "A", "documents": value}).encode()
         with pytest.raises(RequestError, match=r"^documents has 4 pictures; at most 3 fit") as caught:
-            asyncio.run(read_body(request(body, "application/json"), RerankRequest, RerankForm, 3, Work(1, 1)))
+            asyncio.run(read_body(request(body, "application/json"), RerankRequest, RerankForm, 3, RequestPool(1, 1)))
         assert (caught.value.code, caught.value.param) == ("too_many_pictures", "documents")
 
 
@@ -132,7 +132,7 @@ def test_the_first_wrong_picture_of_a_list_is_said_and_no_other_is_looked_at():
     for wrong in ([0] * 100, {"content": [0] * 100}):
         body = json.dumps({"query": "A", "documents": wrong}).encode()
         with pytest.raises(RequestValidationError) as caught:
-            asyncio.run(read_body(request(body, "application/json"), RerankRequest, RerankForm, 100, Work(1, 1)))
+            asyncio.run(read_body(request(body, "application/json"), RerankRequest, RerankForm, 100, RequestPool(1, 1)))
         assert len(caught.value.errors()) == 1
 
 

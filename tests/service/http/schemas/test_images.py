@@ -13,7 +13,7 @@ from diptych.http import app
 from diptych.http.middleware.errors import RequestError, parameter
 from diptych.http.schemas.images import Picture, Pictures, inline_bytes, listed, reference
 from diptych.http.settings import Settings
-from diptych.pictures.url_guard import RemoteLimits
+from diptych.pictures.url_guard import FetchLimits
 
 DATA = bytes(range(251))
 BARE = base64.b64encode(DATA).decode()
@@ -115,12 +115,12 @@ def test_an_item_of_a_list_is_one_picture_also_in_content_form():
 
 
 class Web:
-    """In place of `Remote`: a web of few pictures."""
+    """In place of `Fetcher`: a web of few pictures."""
 
     pictures: ClassVar[dict[str, bytes]] = {}
     made: ClassVar[Web]
 
-    def __init__(self, limits: RemoteLimits) -> None:
+    def __init__(self, limits: FetchLimits) -> None:
         self.limits, self.closed = limits, False
         self.asked: list[str] = []
         Web.made = self
@@ -137,7 +137,7 @@ class Web:
 
 def test_web_addresses_are_fetched_in_every_form_where_that_is_set(serve, photo_bytes, data_uri, monkeypatch):
     monkeypatch.setattr(Web, "pictures", {"https://example.org/a.jpg": photo_bytes(50)})
-    monkeypatch.setattr(app, "Remote", Web)
+    monkeypatch.setattr(app, "Fetcher", Web)
     url, uri = "https://example.org/a.jpg", data_uri(photo_bytes(50))
     with serve(Settings(urls=True, url_bytes=1000, url_hosts=(".example.org",))) as client:
         forms = [url, {"image": url}, {"type": "image_url", "image_url": {"url": url}}]
@@ -155,7 +155,7 @@ def test_web_addresses_are_fetched_in_every_form_where_that_is_set(serve, photo_
 
 
 def test_no_web_address_is_fetched_where_nothing_is_set(serve, data_uri, photo_bytes, monkeypatch):
-    monkeypatch.setattr(app, "Remote", None)  # it is not even made
+    monkeypatch.setattr(app, "Fetcher", None)  # it is not even made
     with serve() as client:
         asked = {"queries": data_uri(photo_bytes(1)), "documents": "https://example.org/a.jpg"}
         answer = client.post("/v1/score", json=asked)

@@ -1,6 +1,6 @@
 import pytest
 
-from diptych.store.index.layout import MANY, lists_for, outgrown
+from diptych.store.index.layout import MANY, lists_for, needs_relayout
 
 
 def test_a_collection_is_searched_exactly_until_it_is_large_and_then_in_about_as_many_lists_as_its_square_root():
@@ -19,20 +19,20 @@ def test_an_index_that_was_just_made_has_not_outgrown_itself(kind):
     for count in (0, 1, 2, 3, 100, MANY // 2, MANY - 1, MANY, 3 * MANY):
         for present in (1, 512):
             made = lists_for(count, kind, present)
-            assert not outgrown(count, kind, made, count), (count, present)
+            assert not needs_relayout(count, kind, made, count), (count, present)
 
 
 def test_a_collection_about_the_bound_does_not_go_to_and_fro():
     lists, changes = 1, 0
     for count in [MANY - 1, MANY, MANY - 1, MANY - 1000, MANY, MANY // 2, MANY - 1, MANY + 1]:
-        if outgrown(count, "auto", lists, MANY):
+        if needs_relayout(count, "auto", lists, MANY):
             lists, changes = lists_for(count, "auto", lists), changes + 1
     assert (changes, lists > 1) == (1, True)
-    assert outgrown(MANY // 2 - 1, "auto", lists, MANY)
+    assert needs_relayout(MANY // 2 - 1, "auto", lists, MANY)
 
 
 def test_lists_are_made_anew_when_there_are_twice_or_half_as_many_pictures():
-    assert not outgrown(2 * MANY, "auto", 1024, MANY)
-    assert outgrown(2 * MANY + 1, "auto", 1024, MANY)
-    assert outgrown(2 * MANY - 1, "auto", 2048, 4 * MANY)
-    assert not outgrown(2 * MANY + 1, "exact", 1, 5)
+    assert not needs_relayout(2 * MANY, "auto", 1024, MANY)
+    assert needs_relayout(2 * MANY + 1, "auto", 1024, MANY)
+    assert needs_relayout(2 * MANY - 1, "auto", 2048, 4 * MANY)
+    assert not needs_relayout(2 * MANY + 1, "exact", 1, 5)

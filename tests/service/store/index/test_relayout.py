@@ -9,7 +9,7 @@ from embedded import SIZE, new, unit
 from diptych import Collection
 from diptych.store.index import layout
 from diptych.store.index.candidates import CandidateIndex
-from diptych.store.index.relayout import Renewal
+from diptych.store.index.relayout import Relayout
 from diptych.store.index.vectors import centroids
 from diptych.store.sqlite.database import Store
 
@@ -32,8 +32,8 @@ def small(monkeypatch):
 
 
 def renewed(store: Store, index: CandidateIndex, saved: list[int] | None = None) -> None:
-    renewal = Renewal(index, store, lambda: (saved if saved is not None else []).append(index.lists))
-    renewal.consider()
+    renewal = Relayout(index, store, lambda: (saved if saved is not None else []).append(index.lists))
+    renewal.maybe_start()
     renewal.close()
 
 
@@ -92,7 +92,7 @@ def test_searches_adds_and_removals_go_on_while_indexes_are_made_and_nothing_is_
         if before & found:
             faults.append(f"{sorted(before & found)} came back")
 
-    threads = [guarded(search), guarded(search), guarded(lambda: index.renew(store))]
+    threads = [guarded(search), guarded(search), guarded(lambda: index.relayout(store))]
     for thread in threads:
         thread.start()
     for number in range(1, 101):
@@ -114,9 +114,9 @@ def test_a_failure_is_said_once_and_what_there_is_still_answers(store, small, mo
         raise MemoryError("no memory")
 
     monkeypatch.setattr("diptych.store.index.candidates.centroids", fail)
-    with closing(Renewal(index, store, lambda: None)) as renewal, caplog.at_level(logging.WARNING):
+    with closing(Relayout(index, store, lambda: None)) as renewal, caplog.at_level(logging.WARNING):
         for _ in range(3):
-            renewal.consider()
+            renewal.maybe_start()
             assert renewal._thread is not None
             renewal._thread.join()
     (record,) = [record for record in caplog.records if record.name == "diptych.store.index.relayout"]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from diptych import Collection, find_duplicates
-from diptych.collection.ingest import Arrival
+from diptych.collection.ingest import Incoming
 from diptych.errors import ModelMismatchError, StoreError, UnknownPictureError
 from diptych.scoring.scorer import Scorer
 from diptych.store.sqlite.backup import lines
@@ -29,10 +29,10 @@ def collection(place, scorer):
 @pytest.fixture
 def filled(collection, photo_bytes):
     """37 pictures with numbers, every third of a kind."""
-    received = collection.receive([(photo_bytes(seed), None) for seed in range(COUNT)])
+    received = collection.read_new([(photo_bytes(seed), None) for seed in range(COUNT)])
     collection.commit(
         [
-            Arrival(content, f"/shelf/{seed:02d}.jpg", {"n": seed, "kind": "abc"[seed % 3]})
+            Incoming(content, f"/shelf/{seed:02d}.jpg", {"n": seed, "kind": "abc"[seed % 3]})
             for seed, content in enumerate(received)
             if not isinstance(content, PictureError)
         ]

@@ -13,8 +13,8 @@ import pytest
 from diptych import Collection
 from diptych.errors import ModelMismatchError, StoreError, UnreachableError
 from diptych.scoring.scorer import Scorer
-from diptych.store.location import Address, place
-from diptych.store.milvus.backend import MilvusStore
+from diptych.store.location import Address, parse_location
+from diptych.store.milvus.backend import MilvusBackend
 from diptych.store.milvus.client import Server
 
 
@@ -40,7 +40,7 @@ def test_a_server_that_is_too_old_is_refused(address, monkeypatch):
 
     monkeypatch.setattr(MilvusClient, "get_server_version", lambda *_, **__: "v2.2.16")
     with pytest.raises(StoreError, match=r"is a Milvus v2\.2\.16; expected 2\.3 or newer"):
-        Server(place(address))  # pyright: ignore[reportArgumentType]
+        Server(parse_location(address))  # pyright: ignore[reportArgumentType]
 
 
 def test_a_collection_that_is_not_there_is_made_only_by_who_adds(address, diptych, scorer):
@@ -53,7 +53,7 @@ def test_a_collection_that_is_not_there_is_made_only_by_who_adds(address, diptyc
 
 def test_what_something_else_made_and_another_format_are_refused(address, scorer):
     Collection.open(address, scorer, create=True).close()
-    found = place(address)
+    found = parse_location(address)
     server = Server(found)  # pyright: ignore[reportArgumentType]
     server.call("alter_collection_properties", found.collection, properties={"diptych.format": "99"})  # pyright: ignore
     with pytest.raises(StoreError, match="has the format version 99, and this Diptych reads version 1"):
@@ -131,7 +131,7 @@ def test_a_rebuild_that_ends_while_the_names_change_is_taken_up_by_the_next(
 ):
     from diptych.collection.rebuild import rebuild
 
-    found = place(address)
+    found = parse_location(address)
     with Collection.open(address, scorer, create=True) as collection:
         count = len(list(collection.add_files(sorted(gallery.rglob("*.jpg")))))
     other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
@@ -164,7 +164,7 @@ def test_a_rebuild_touches_no_collection_that_only_has_a_name_of_its_own(
     from diptych.collection.rebuild import rebuild
     from diptych.store.milvus.table import layout_of, make
 
-    found = place(address)
+    found = parse_location(address)
     assert isinstance(found, Address)
     with Collection.open(address, scorer, create=True) as collection:
         collection.add(photo_bytes(0), keep_bytes=True)
@@ -186,7 +186,7 @@ def test_what_changes_while_all_is_embedded_anew_is_as_it_was_last(
     """Removed and added again, completed, added and removed, between the first filling and the change of names."""
     from diptych.collection.rebuild import rebuild
 
-    found = place(address)
+    found = parse_location(address)
     assert isinstance(found, Address)
     other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
     with Collection.open(address, scorer, create=True) as collection:
@@ -269,7 +269,7 @@ def test_a_file_stays_if_its_picture_is_added_again_while_it_is_removed(
     with Collection.open(address, scorer, create=True) as collection, Collection.open(address, scorer) as other:
         id = collection.add(photo_bytes(0), keep_bytes=True).id
         store = collection.backend
-        assert isinstance(store, MilvusStore)
+        assert isinstance(store, MilvusBackend)
         assert store.originals is not None
         owner, name = (store.table, "settled") if late else (store.originals, "drop")
         step, seen = getattr(owner, name), []

@@ -11,7 +11,7 @@ import pytest
 from conditions import drawn_condition, drawn_metadata, selected
 
 from diptych import Collection
-from diptych.collection.ingest import Arrival
+from diptych.collection.ingest import Incoming
 from diptych.store.milvus.filters import facets, meets, necessary
 from diptych_runtime.errors import PictureError
 
@@ -73,9 +73,9 @@ def test_a_server_finds_exactly_the_pictures_that_meet_a_condition(address, scor
     rng = random.Random(5)
     rows = [drawn_metadata(rng) for _ in range(40)] + ODD
     with Collection.open(address, scorer, create=True) as collection:
-        received = collection.receive([(photo_bytes(seed), None) for seed in range(len(rows))])
+        received = collection.read_new([(photo_bytes(seed), None) for seed in range(len(rows))])
         arrivals = [
-            Arrival(content, None, metadata)
+            Incoming(content, None, metadata)
             for content, metadata in zip(received, rows, strict=True)
             if not isinstance(content, PictureError)
         ]

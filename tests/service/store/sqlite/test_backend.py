@@ -4,14 +4,14 @@ import pytest
 
 from diptych.errors import StoreError
 from diptych.store.open import open_store
-from diptych.store.sqlite.backend import Local
+from diptych.store.sqlite.backend import SqliteBackend
 
 
 def test_opened_without_a_model_it_is_looked_after_and_not_searched(collection):
     ids = [record.id for record in collection.list()]
     collection.close()
     with open_store(collection.directory) as store:
-        assert isinstance(store, Local)
+        assert isinstance(store, SqliteBackend)
         assert store.remove(ids[:1]) == [True]
         assert store.verify().healthy
         assert store.index_facts()["kind"] == "exact"
@@ -24,7 +24,7 @@ def test_what_was_removed_without_a_model_is_found_no_more(collection, scorer, g
     collection.close()
     with open_store(collection.directory) as store:
         store.remove([match.id])
-    with Local.searchable(collection.directory, scorer.runtime) as store:
+    with SqliteBackend.searchable(collection.directory, scorer.runtime) as store:
         assert store.indexed()[0] == 11
         assert match.id not in store.known([match.id])
 
@@ -61,5 +61,5 @@ def test_a_picture_that_is_removed_while_it_is_found_is_no_reason_to_make_the_in
         return found
 
     monkeypatch.setattr(index, "search", search_and_remove)
-    monkeypatch.setattr(index, "renew", None)
+    monkeypatch.setattr(index, "relayout", None)
     assert len(collection.search(gallery / "01.jpg", top=12, candidates=3).matches) == 11

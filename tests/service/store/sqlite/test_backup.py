@@ -18,7 +18,7 @@ from diptych.errors import StoreError
 from diptych.store.open import open_store
 from diptych.store.records import NewPicture
 from diptych.store.sqlite import backup as archive
-from diptych.store.sqlite.backend import Local
+from diptych.store.sqlite.backend import SqliteBackend
 from diptych.store.sqlite.backup import backup, lines, restore
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE
@@ -135,7 +135,7 @@ def test_an_older_database_copied_beside_a_newer_index_is_told_apart_when_number
     generation, count = collection.index.generation, len(collection)
     collection.close()
     shutil.copy(older.folder / DATABASE, collection.directory / DATABASE)
-    with Local.open(collection.directory) as store:
+    with SqliteBackend.open(collection.directory) as store:
         store.remove([store.page(2)[1].id])
         store.remove([store.page(2)[1].id])
         meet_again(store, generation)
@@ -158,7 +158,7 @@ def test_a_restored_collection_is_the_backup_for_who_opens_it_and_for_who_reads_
     collection.close()
     with Collection.open(collection.directory, scorer, read_only=True) as reader:
         assert found_by_itself(reader, older.fresh[1])
-        with Local.open(older.folder, read_only=True) as copy:
+        with SqliteBackend.open(older.folder, read_only=True) as copy:
             with pytest.raises(StoreError, match=r"holds 2 pictures that the backup .* has not; nothing was changed"):
                 restore(copy, collection.directory)
             assert len(reader) == 13
@@ -173,13 +173,16 @@ def test_a_restored_collection_is_the_backup_for_who_opens_it_and_for_who_reads_
 
 
 def test_a_backup_is_restored_into_a_new_folder_and_never_over_itself_nor_under_a_writer(collection, older, tmp_path):
-    with Local.open(older.folder, read_only=True) as copy:
+    with SqliteBackend.open(older.folder, read_only=True) as copy:
         assert restore(copy, tmp_path / "new") == 12
         with pytest.raises(StoreError, match="is the backup itself"):
             restore(copy, older.folder)
         with pytest.raises(StoreError, match="is being written by process"):
             restore(copy, collection.directory, replace=True)
-    with Local.open(tmp_path / "new", read_only=True) as store, Local.open(older.folder, read_only=True) as copy:
+    with (
+        SqliteBackend.open(tmp_path / "new", read_only=True) as store,
+        SqliteBackend.open(older.folder, read_only=True) as copy,
+    ):
         assert store.page(99) == copy.page(99)
         assert store.identity != copy.identity
 
@@ -194,7 +197,7 @@ def test_a_damaged_backup_and_a_restore_that_is_broken_off_leave_the_collection_
         raise KeyboardInterrupt
 
     monkeypatch.setattr(archive, "_PAGES", 1)
-    with Local.open(older.folder, read_only=True) as copy:
+    with SqliteBackend.open(older.folder, read_only=True) as copy:
         with pytest.raises(KeyboardInterrupt):
             restore(copy, collection.directory, replace=True, progress=interrupt)
         monkeypatch.setattr(Store, "damage", lambda store: ["page 7 is torn"])

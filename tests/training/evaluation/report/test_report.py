@@ -14,8 +14,8 @@ from PIL import Image
 
 from diptych_runtime.runtime import Runtime
 from diptych_training.errors import DataError
-from diptych_training.evaluation.copies import evaluate_copies
 from diptych_training.evaluation.figures import gains, rows
+from diptych_training.evaluation.protocols.copies import evaluate_copies
 from diptych_training.evaluation.report import write_report
 from diptych_training.evaluation.report.examples import LINKS, SIDE, pair_figures
 from diptych_training.evaluation.series import Evidence, Judged

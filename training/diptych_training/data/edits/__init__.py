@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from diptych_runtime.atomic import replacing_folder
 from diptych_runtime.decoder import SUFFIXES, open_picture
 from diptych_training.data.edits.easy import EDITS, Edit
 from diptych_training.data.edits.hard import edit_hard, hard_edits
 from diptych_training.data.edits.props import Props, read_stickers
 from diptych_training.errors import DataError
-from diptych_training.whole import whole_folder
 
 __all__ = [
     "EDITS",
@@ -79,7 +79,7 @@ def write_queries(
         raise DataError(f"{queries} is not empty; name a new folder for the edited queries")
     rng = np.random.default_rng(seed)
     truth = []
-    with whole_folder(queries) as fresh:
+    with replacing_folder(queries) as fresh:
 
         def write(source: Path, reference: str) -> None:
             edited, edits = edit(open_picture(source), rng)

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
+from diptych_runtime.atomic import replacing_file
 from diptych_runtime.runtime import Runtime
 from diptych_training.errors import DataError
 from diptych_training.evaluation.report.examples import pair_figures
 from diptych_training.evaluation.report.markup import document
 from diptych_training.evaluation.report.page import page
 from diptych_training.evaluation.series import Evidence
-from diptych_training.whole import whole_file
 
 
 def write_report(evidence: Evidence, runtime: Runtime, path: Path) -> None:
@@ -21,7 +21,7 @@ def write_report(evidence: Evidence, runtime: Runtime, path: Path) -> None:
     text = document(page(evidence, missed, mistaken))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as unfinished:
+        with replacing_file(path) as unfinished:
             # File names need not be UTF-8; what is not stands as a number.
             unfinished.write_text(text, "utf-8", "xmlcharrefreplace")
     except OSError as error:

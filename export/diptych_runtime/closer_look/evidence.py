@@ -1,0 +1,225 @@
+"""What a closer look at a pair says (`verification`), and the probability that it and the network make together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+
+import numpy as np
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
+
+from diptych_runtime.calibration.verdicts import least_of
+
+FEWEST = 8  # matches that one homography explains: four always are
+_SURE = 1e-6  # from 0 and 1, so far the network's own word counts
+_DECIMALS = 7  # of a probability, as many as a float32 has below 1
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Evidence:
+    """What two pictures laid over each other say.
+
+    `inliers` matches out of `matches` are explained by one homography, with a median error of `error` pixels; all else
+    is 0 with fewer than `FEWEST`. `coverage` is the smaller of both shares of the pictures in which they overlap, and
+    `containment` the larger: of a crop it is 1, of two photos of one scene rarely. `agreement` is the share of the
+    overlap's `blocks` with any texture that correlate, `worst` the correlation that one in twenty of them stays below.
+
+    At a resolution `scale` times as fine, `detail` is the share of textured blocks that correlate, `detail_both` that
+    of those with texture in both pictures, `detail_worst` the correlation that one in fifty of these stays below, and
+    `differing` the share of blocks with texture in both that do not correlate. Of colours one brightness and contrast
+    of each channel are taken off: `off` is the median distance that is left, `explained` the share of blocks where it
+    is small, and `recoloured` the share of those that correlate where it is large. `keypoints` are those of the picture
+    that has fewer.
+    """
+
+    keypoints: int
+    matches: int = 0
+    inliers: int = 0
+    error: float = 0.0
+    coverage: float = 0.0
+    containment: float = 0.0
+    blocks: int = 0
+    agreement: float = 0.0
+    worst: float = 0.0
+    scale: float = 0.0
+    detail: float = 0.0
+    detail_both: float = 0.0
+    detail_worst: float = 0.0
+    differing: float = 0.0
+    recoloured: float = 0.0
+    explained: float = 0.0
+    off: float = 0.0
+
+    @property
+    def registered(self) -> bool:
+        """Whether one picture could be laid over the other."""
+        return self.inliers >= FEWEST
+
+
+def _above(value: float, bound: float, scale: float = 1.0) -> float:
+    return scale * max(0.0, value - bound)
+
+
+# What a logistic regression sees of a pair: its log-odds by the network alone, and the evidence, of whose shares the
+# last few hundredths say most. All of it is of the order of 1.
+FEATURES: Mapping[str, Callable[[float, Evidence], float]] = {
+    "bias": lambda odds, seen: 1.0,
+    "odds": lambda odds, seen: odds / 4,
+    "registered": lambda odds, seen: float(seen.registered),
+    "registered_odds": lambda odds, seen: odds / 4 * seen.registered,
+    # Where there was much to be matched, and nothing did.
+    "unmatched": lambda odds, seen: 0.0 if seen.registered else math.log1p(seen.keypoints) / 6,
+    "agreement_60": lambda odds, seen: _above(seen.agreement, 0.6),
+    "agreement_85": lambda odds, seen: _above(seen.agreement, 0.85),
+    "agreement_97": lambda odds, seen: _above(seen.agreement, 0.97, 10),
+    "worst_30": lambda odds, seen: _above(seen.worst, 0.3),
+    "worst_80": lambda odds, seen: _above(seen.worst, 0.8, 3),
+    "detail_60": lambda odds, seen: _above(seen.detail, 0.6),
+    "detail_90": lambda odds, seen: _above(seen.detail, 0.9, 3),
+    "detail_98": lambda odds, seen: _above(seen.detail, 0.98, 20),
+    "detail_both": lambda odds, seen: _above(seen.detail_both, 0.95, 20),
+    "detail_worst": lambda odds, seen: _above(seen.detail_worst, 0.2),
+    "differing": lambda odds, seen: min(seen.differing, 0.05) * 20,
+    "differing_little": lambda odds, seen: min(seen.differing, 0.01) * 100,
+    "scale": lambda odds, seen: seen.scale / 2,
+    "coverage": lambda odds, seen: seen.coverage,
+    "containment": lambda odds, seen: seen.containment,
+    "containment_97": lambda odds, seen: _above(seen.containment, 0.97, 30),
+    "recoloured": lambda odds, seen: min(seen.recoloured, 0.02) * 50,
+    "recoloured_more": lambda odds, seen: min(seen.recoloured, 0.1) * 10,
+    "explained": lambda odds, seen: seen.explained,
+    "off": lambda odds, seen: min(seen.off, 10.0) / 5,
+    "error": lambda odds, seen: min(seen.error, 0.3) * 3,
+    "error_more": lambda odds, seen: _above(min(seen.error, 2.0), 0.3),
+    "inliers": lambda odds, seen: math.log1p(seen.inliers) / 4,
+    "many_inliers": lambda odds, seen: _above(math.log1p(seen.inliers), 4),
+    "explained_matches": lambda odds, seen: seen.inliers / (seen.matches + 5),
+    "matched": lambda odds, seen: seen.inliers / (seen.keypoints + 20),
+    "blocks": lambda odds, seen: math.log1p(seen.blocks) / 5,
+}
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Verification:
+    """How a closer look changes probabilities: the `weights` of `FEATURES` in a logistic regression.
+
+    Pairs of a relevance `above` are looked at. `thresholds` are {false-positive rate: relevance} after it, of pairs
+    that are each other's nearest. What could not be laid over each other passes none of them: of two blank pictures
+    nobody can say whether they are copies.
+    """
+
+    above: float
+    weights: dict[str, float]
+    thresholds: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if set(self.weights) != set(FEATURES) or not 0 < self.above < 1:
+            raise ValueError(
+                f"a verification needs the weights of {', '.join(FEATURES)}, and 'above' between 0 and 1, "
+                f"got {', '.join(self.weights)} and {self.above}"
+            )
+
+    @property
+    def least(self) -> float:
+        """What pairs reach at the utmost that do not deserve a look or cannot be laid over each other: just less than
+        the most lenient threshold.
+        """
+        return _below(min(self.thresholds.values(), default=least_of(self.thresholds)["likely"]))
+
+    @property
+    def unseen(self) -> float:
+        """What pairs reach at the utmost that deserve a look and did not get one: just less than *same*."""
+        return _below(least_of(self.thresholds)["same"])
+
+    def worth(self, relevance: np.ndarray) -> np.ndarray:
+        """Which pairs of a relevance (P,) by the network alone deserve a look, bool (P,)."""
+        return _rounded(relevance) >= self.above
+
+    def judged(self, relevance: np.ndarray, seen: Sequence[Evidence | None]) -> np.ndarray:
+        """Probabilities float64 (P,) as they are shown, of 7 decimals, of pairs that have those by the network alone,
+        and the evidence of each, or None where there is none.
+
+        What deserves no look stays below all thresholds, what deserved one and did not get it below the strictest.
+        """
+        known = _rounded(relevance)
+        worth = self.worth(known)
+        found = np.minimum(known, np.where(worth, self.unseen, self.least))
+        looked = [place for place in np.flatnonzero(worth).tolist() if seen[place] is not None]
+        evidence = [one for place in looked if (one := seen[place]) is not None]
+        found[looked] = _rounded(self.relevance(known[looked], evidence))
+        return found
+
+    def relevance(self, relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
+        """Probabilities float64 (P,) of pairs that have those by the network alone, from the evidence of each."""
+        odds = features(relevance, seen) @ np.array([self.weights[name] for name in FEATURES])
+        found = _sigmoid(odds)
+        registered = np.array([evidence.registered for evidence in seen], bool)
+        return np.where(registered, found, np.minimum(found, self.least))
+
+
+# What is said of a thing where a possible copy was looked at, and where there was none to look at.
+LOOKED, APART = ("bias", "registered", "logit", "copy"), ("bias", "logit")
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class AfterLook:
+    """How a closer look at a possible copy changes what is said of the thing: its log-odds are
+
+        bias + registered * r + logit * x + copy * log(c / (1 - c))
+
+    by the weights `looked`, of the thing's own logit x, the probability c of a copy after the look, and r, which is 1
+    where the two could be laid over each other and else 0; bias + logit * x by the weights `apart` of pairs that
+    deserve no look. `thresholds` are {false-positive rate: relevance} of both, of pairs that are each other's nearest.
+    """
+
+    looked: dict[str, float]
+    apart: dict[str, float]
+    thresholds: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, weights, known in (("looked", self.looked, LOOKED), ("apart", self.apart, APART)):
+            finite = set(weights) == set(known) and all(map(math.isfinite, weights.values()))
+            if not finite or weights["logit"] < 0 or weights.get("copy", 0.0) < 0:
+                raise ValueError(
+                    f"{name!r} needs the weights {', '.join(known)}, those of the logit and of the copy 0 or more, "
+                    f"got {weights}"
+                )
+
+    def relevance(self, logits: np.ndarray, copies: np.ndarray, registered: np.ndarray) -> np.ndarray:
+        """Probabilities float64 (P,) of pairs with logits (P,) that were looked at, where `copies` (P,) says how likely
+        a copy is after that, and `registered` bool (P,) whether they could be laid over each other.
+        """
+        values = 1.0, np.asarray(registered, np.float64), np.asarray(logits, np.float64), log_odds(copies)
+        return _sigmoid(sum(self.looked[name] * value for name, value in zip(LOOKED, values, strict=True)))
+
+    def relevance_apart(self, logits: np.ndarray) -> np.ndarray:
+        """Probabilities float64 (P,) of pairs with logits (P,) that deserve no look."""
+        return _sigmoid(self.apart["bias"] + self.apart["logit"] * np.asarray(logits, np.float64))
+
+
+def log_odds(probabilities: np.ndarray) -> np.ndarray:
+    """The log-odds float64 of probabilities, no surer than one in a million."""
+    known = np.clip(np.asarray(probabilities, np.float64), _SURE, 1 - _SURE)
+    return np.log(known / (1 - known))
+
+
+def _sigmoid(odds: np.ndarray) -> np.ndarray:
+    return 0.5 + 0.5 * np.tanh(0.5 * odds)
+
+
+def _rounded(relevance: np.ndarray) -> np.ndarray:
+    return np.round(np.asarray(relevance, np.float64), _DECIMALS)
+
+
+def _below(threshold: float) -> float:
+    """A probability of 7 decimals that is less than a threshold even as float32."""
+    return max(0.0, math.floor(threshold * 10**_DECIMALS - 1) / 10**_DECIMALS)
+
+
+def features(relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
+    """`FEATURES` of pairs, float64 (P, F)."""
+    odds = log_odds(relevance).tolist()
+    rows = [[value(odd, evidence) for value in FEATURES.values()] for odd, evidence in zip(odds, seen, strict=True)]
+    return np.array(rows, np.float64).reshape(-1, len(FEATURES))

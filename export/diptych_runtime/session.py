@@ -1,0 +1,154 @@
+"""ONNX Runtime's sessions: the CPU, CUDA or TensorRT that they run on, and the threads that they may use.
+
+CUDA and TensorRT count only where they really run: ONNX Runtime lists CUDA where there is none, and gives a session on
+the CPU instead of an error (see `runs_on_requested`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from diptych_runtime.errors import ArtifactError
+
+if TYPE_CHECKING:
+    from diptych_runtime.kernel import Library
+
+PROVIDERS = ("auto", "cpu", "cuda", "tensorrt")
+CPU, CUDA, TENSORRT = "CPUExecutionProvider", "CUDAExecutionProvider", "TensorrtExecutionProvider"
+GPU = {"auto": CUDA, "cuda": CUDA, "tensorrt": TENSORRT}
+MEMORY = "DIPTYCH_GPU_MEMORY"  # MiB that CUDA may take, all there is by default
+_WINDOWS = os.name == "nt"
+_DRIVER = "nvcuda.dll" if _WINDOWS else "libcuda.so.1"
+_TENSORRT_LIBRARY = "nvinfer_10.dll" if _WINDOWS else "libnvinfer.so.10"
+
+
+def open_session(
+    graph: bytes, providers: Sequence[Any] = (CPU,), *, threads: int = 1, library: Library | None = None
+) -> Any:
+    """An ONNX Runtime session of a graph; the library is registered where the graph has a node for it.
+
+    Of a model there is one thread a chunk and as many chunks at a time as there are workers: as fast for one request as
+    all threads on each operator, and faster for several. Raises ArtifactError.
+    """
+    from diptych_runtime.kernel import NAME
+
+    ort = import_onnxruntime()
+    options = ort.SessionOptions()
+    if library is not None and NAME.encode() in graph:
+        options.register_custom_ops_library(str(library.path))
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 3
+    try:
+        return ort.InferenceSession(graph, options, providers=list(providers))
+    except Exception as error:  # ONNX Runtime's exceptions have no common base but this
+        raise ArtifactError(f"ONNX Runtime {ort.__version__} cannot open the artifact's graph: {error}") from None
+
+
+def import_onnxruntime() -> ModuleType:
+    """The installed ONNX Runtime. Raises ArtifactError with the line that installs it."""
+    try:
+        import onnxruntime
+    except ImportError:
+        raise ArtifactError(
+            "ONNX Runtime is not installed; install it with `pip install 'diptych[cpu]'`, "
+            "or `pip install 'diptych[gpu]'` for an NVIDIA GPU (one of them, never both)"
+        ) from None
+    return onnxruntime
+
+
+def why_unavailable(name: str, ort: ModuleType) -> str | None:
+    """Why a GPU's provider cannot be had, as far as can be told before a session is opened; None if it may work."""
+    if GPU[name] not in ort.get_available_providers():
+        what = "TensorRT" if GPU[name] == TENSORRT else "CUDA"
+        return (
+            f"the installed onnxruntime has no {what} (`pip uninstall onnxruntime`, then `pip install 'diptych[gpu]'`)"
+        )
+    if not _loads(_DRIVER):
+        return "there is no NVIDIA driver here"
+    if hasattr(ort, "preload_dlls"):
+        ort.preload_dlls()
+    if GPU[name] == TENSORRT and not _loads(_TENSORRT_LIBRARY):
+        return f"{_TENSORRT_LIBRARY} is not here (`pip install tensorrt-cu13`, or the provider cuda)"
+    return None
+
+
+def gpu_providers(name: str, precision: str) -> list[Any]:
+    """What ONNX Runtime is asked for, best first. Raises ArtifactError for a memory limit that is no number."""
+    cuda = {
+        "cudnn_conv_algo_search": "HEURISTIC",  # the default tunes again for every new shape
+        "arena_extend_strategy": "kSameAsRequested",
+        "use_tf32": "0",
+    }
+    if limit := os.environ.get(MEMORY):
+        if not limit.isdecimal() or not int(limit):
+            raise ArtifactError(f"{MEMORY} must be a whole number of MiB, got {limit!r}")
+        cuda["gpu_mem_limit"] = str(int(limit) * 2**20)
+    providers: list[Any] = [(CUDA, cuda), CPU]
+    if GPU[name] == TENSORRT:
+        # Batches have one size, so there is one engine a graph, which takes minutes to build and is kept.
+        kept = Path.home() / ".cache" / "diptych" / "tensorrt"
+        tensorrt = {
+            "trt_fp16_enable": str(precision == "float16"),
+            "trt_engine_cache_enable": "True",
+            "trt_engine_cache_path": str(kept),
+            "trt_timing_cache_enable": "True",
+        }
+        providers.insert(0, (TENSORRT, tensorrt))
+    return providers
+
+
+def runs_on_requested(name: str, session: Any) -> bool:
+    """Whether a session runs on what was asked for, and not on the CPU instead."""
+    return session.get_providers()[0] == GPU[name]
+
+
+def thread_count() -> int:
+    """The number of threads worth starting here, at least 1: allowed cores, capped by the cgroup's CPU quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = cgroup_quota()
+    return max(1, cores if quota is None else min(cores, math.ceil(quota)))
+
+
+def cgroup_quota(root: Path = Path("/sys/fs/cgroup"), membership: Path = Path("/proc/self/cgroup")) -> float | None:
+    """The cores this process's control groups grant it (version 1 or 2), the tightest of all levels; None: no limit."""
+    try:
+        lines = membership.read_text().splitlines()
+    except OSError:
+        return None
+    quotas: list[float] = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        base = root / controllers if controllers else root
+        if controllers and not base.is_dir():
+            base = root / "cpu"
+        # Inside a container the path may name a place outside of its own view; its root then holds the limit.
+        levels = [base / path.strip("/"), *(base / path.strip("/")).parents]
+        quotas += [quota for level in levels if level.is_relative_to(base) and (quota := _quota(level)) is not None]
+    return min(quotas, default=None)
+
+
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
+
+
+def _quota(group: Path) -> float | None:
+    try:
+        if (group / "cpu.max").exists():
+            limit, period = (group / "cpu.max").read_text().split()
+            return None if limit == "max" else int(limit) / int(period)
+        limit = int((group / "cpu.cfs_quota_us").read_text())
+        return None if limit < 0 else limit / int((group / "cpu.cfs_period_us").read_text())
+    except (OSError, ValueError, ZeroDivisionError):
+        return None

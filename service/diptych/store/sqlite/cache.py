@@ -1,0 +1,85 @@
+"""The base of the databases that only save work: a lost one costs time, and the collection beside it is the truth."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar, Literal, Self
+
+from diptych_runtime.errors import DiptychError
+
+
+class CacheDatabase:
+    """One connection to one SQLite database, for one process at a time; errors of SQLite become `error`.
+
+    It has no lock of its own: its user holds the lock of the collection beside it.
+    """
+
+    error: ClassVar[type[DiptychError]]
+    remedy: ClassVar[str]  # what a run does after the file was deleted
+    synchronous: ClassVar[Literal["NORMAL", "FULL"]] = "FULL"
+
+    path: Path
+    _connection: sqlite3.Connection
+
+    def close(self) -> None:
+        """Close the database; a second call does nothing."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @classmethod
+    def connect(cls, path: Path | str) -> sqlite3.Connection:
+        """A connection, by autocommit, which any thread may use; raises sqlite3.Error for a file that is damaged."""
+        connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute(f"PRAGMA synchronous={cls.synchronous}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @contextmanager
+    def _understood(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._failed(error) from None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._understood():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def _failed(self, error: sqlite3.Error) -> DiptychError:
+        return self.error(f"{self.path}: {error}; make room, or delete it: {self.remedy}")
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """The format version that a database says it has; 0 for a new one."""
+    return connection.execute("PRAGMA user_version").fetchone()[0]
+
+
+def in_one_step(connection: sqlite3.Connection, statements: str, version: int) -> None:
+    """Run statements and set the format version: all or nothing."""
+    connection.executescript(f"BEGIN IMMEDIATE; {statements} PRAGMA user_version={version}; COMMIT;")
+
+
+def paths_below(folder: str) -> tuple[str, str]:
+    """The bounds, both excluded, of the paths in a folder: "0" is the character behind "/"."""
+    folder = folder.rstrip("/")
+    return folder + "/", folder + "0"

@@ -1,0 +1,80 @@
+"""The small artifacts of the tests and the drawn pictures of a demonstration, each made once a machine."""
+
+from pathlib import Path
+from typing import Any
+
+from cached import cached
+
+_EXPORTED: dict[str, Any] = {
+    "sources": (__file__, "model", "export"),
+    "packages": ("numpy", "onnx", "onnxruntime", "onnxscript", "openvino", "torch"),
+}
+_DRAWN: dict[str, Any] = {"sources": ("service/diptych/bench/demo",), "packages": ("numpy", "pillow")}
+
+
+def copy_of_tiny(target: Path) -> Path:
+    """An artifact of one question, *match*."""
+    return cached("tiny", target, _export_tiny, **_EXPORTED)
+
+
+def copy_of_two(target: Path) -> Path:
+    """An artifact that answers *copy* and *thing*."""
+    return cached("two", target, _export_two, **_EXPORTED)
+
+
+def drawn_collection(target: Path, count: int) -> list[Path]:
+    """What `draw_collection` draws, from the cache: the paths of its photos."""
+    from diptych.bench.demo.collection import draw_collection
+
+    cached(f"drawn-{count}", target, lambda folder: draw_collection(folder, count=count), **_DRAWN)
+    return sorted((target / "photos").iterdir())
+
+
+def make_tiny_network(**changes: Any):
+    """A pair network with random weights everywhere (biases and normalisation too), panels of 32 pixels."""
+    import torch
+
+    from diptych_model import Msac, PairConfig, PairNetwork, Residual, Scale
+
+    scales = (Scale(1, 1, heads=2, d_a=4, d_o=4), Scale(3, 3, heads=2, d_a=4, d_o=4, separable=True))
+    encoder = Residual((8, 12), (1, 1))
+    config = PairConfig(pixels=32, encoder=encoder, width=12, embedding=10, blocks=2, mixer=Msac(scales), **changes)
+    with torch.random.fork_rng():
+        torch.manual_seed(20)
+        network = PairNetwork(config).eval()
+        with torch.no_grad():
+            for name, parameter in network.named_parameters():
+                # What starts at zero or one would hide a mistake in the graphs.
+                if parameter.dim() == 1 or name.endswith("table"):
+                    parameter.add_(torch.randn_like(parameter) * 0.3)
+            for name, buffer in network.named_buffers():
+                if name.endswith("running_mean"):
+                    buffer.normal_(0, 0.1)
+    return network
+
+
+def _export_tiny(directory: Path) -> None:
+    from diptych_export.artifact import export_artifact
+    from diptych_runtime.manifest import Question
+
+    export_artifact(
+        make_tiny_network(),
+        directory,
+        questions={"match": Question(1.5, -0.25, {"0.01": 0.9, "0.001": 0.97, "0.0001": 0.99})},
+        training={"note": "random weights"},
+    )
+
+
+def _export_two(directory: Path) -> None:
+    from diptych_export.artifact import export_artifact
+    from diptych_runtime.manifest import Question
+
+    export_artifact(
+        make_tiny_network(questions=("copy", "thing"), parts=2),
+        directory,
+        questions={
+            "thing": Question(0.75, 0.5, {"0.01": 0.8, "0.001": 0.85}),
+            "copy": Question(2.0, -1.25, {"0.01": 0.6, "0.001": 0.7}),
+        },
+        pairs=400,
+    )

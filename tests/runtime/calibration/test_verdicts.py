@@ -1,0 +1,50 @@
+import pytest
+
+from diptych_runtime.calibration.verdicts import VERDICTS, least_of, stronger, verdict
+from diptych_runtime.closer_look.evidence import FEATURES, Verification
+from diptych_runtime.manifest import Question
+
+THRESHOLDS = {"0.01": 0.8, "0.001": 0.95, "0.0001": 0.99}
+
+
+@pytest.mark.parametrize(
+    ("relevance", "expected"),
+    [
+        (1, "same"),
+        (0.99, "same"),
+        (0.98, "likely"),
+        (0.95, "likely"),
+        (0.9, "unsure"),
+        (0.5, "unsure"),
+        (0.4, "different"),
+    ],
+)
+def test_a_verdict_follows_from_the_two_strictest_thresholds_and_even_odds(relevance, expected):
+    assert verdict(relevance, THRESHOLDS) == expected
+
+
+def test_a_higher_probability_never_has_a_weaker_verdict():
+    for thresholds in ({}, {"0.01": 0.3}, THRESHOLDS):
+        found = [VERDICTS.index(verdict(step / 1000, thresholds)) for step in range(1001)]
+        assert found == sorted(found, reverse=True)
+        assert set(found) >= {0, 3}
+
+
+def test_the_lowest_probability_of_each_verdict_has_it_and_what_is_just_below_has_not():
+    for thresholds in ({}, {"0.01": 0.7}, THRESHOLDS):
+        least = least_of(thresholds)
+        assert list(least) == list(VERDICTS[:-1])
+        assert VERDICTS.index(verdict(least["likely"] - 1e-9, thresholds)) > VERDICTS.index("likely")
+        assert verdict(least["same"], thresholds) == "same"
+        assert verdict(least["unsure"], thresholds) == "unsure"
+
+
+def test_where_there_is_a_closer_look_its_thresholds_make_the_verdict():
+    closer = Verification(0.9, dict.fromkeys(FEATURES, 0.0), {"0.001": 0.6, "0.0001": 0.7})
+    assert Question(thresholds=THRESHOLDS, verification=closer).verdict(0.75) == "same"
+    assert Question(thresholds=THRESHOLDS).verdict(0.75) == "unsure"
+
+
+def test_the_stronger_of_two_verdicts_says_more_for_a_match():
+    assert [stronger(one, "likely") for one in VERDICTS] == ["same", "likely", "likely", "likely"]
+    assert [stronger("likely", one) for one in VERDICTS] == ["same", "likely", "likely", "likely"]

@@ -1,0 +1,164 @@
+"""A closer look: what two pictures laid over each other say, on pictures drawn here."""
+
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw, ImageEnhance, ImageFont, ImageOps
+
+from diptych_runtime.closer_look.evidence import FEATURES, Evidence, Verification, features
+from diptych_runtime.closer_look.verification import FINE, SIDE, describe, verify
+from diptych_runtime.errors import PictureError
+
+WORDS = [
+    "quick",
+    "brown",
+    "foxes",
+    "jump",
+    "over",
+    "one",
+    "lazy",
+    "dog",
+    "while",
+    "many",
+    "small",
+    "birds",
+    "sing",
+    "in",
+    "tall",
+    "green",
+    "trees",
+    "near",
+    "stone",
+]
+
+
+def page(seed: int, other: int | None = None) -> Image.Image:
+    """A page of words; with `other` the same page but for its ninth line."""
+    rng = np.random.default_rng(seed)
+    lines = [" ".join(rng.choice(WORDS, 8)) for _ in range(18)]
+    if other is not None:
+        lines[8] = " ".join(np.random.default_rng(other).choice(WORDS, 8))
+    picture = Image.new("RGB", (480, 600), "white")
+    draw = ImageDraw.Draw(picture)
+    for number, line in enumerate(lines):
+        draw.text((30, 30 + 30 * number), line, "black", ImageFont.load_default(20))
+    return picture
+
+
+def shapes(seed: int) -> Image.Image:
+    """Rectangles and words on each other."""
+    rng = np.random.default_rng(seed)
+    picture = Image.new("RGB", (480, 600), "white")
+    draw = ImageDraw.Draw(picture)
+    for _ in range(120):
+        x, y, width, height = (int(value) for value in rng.integers((-40, -40, 8, 8), (460, 580, 120, 120)))
+        draw.rectangle((x, y, x + width, y + height), tuple(rng.integers(0, 256, 3).tolist()))
+        draw.text((x, y), str(rng.choice(WORDS)), "black", ImageFont.load_default(24))
+    return picture
+
+
+def look(a: Image.Image, b: Image.Image) -> Evidence:
+    return verify(describe(a), describe(b))
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda p: p.crop((0, 100, 480, 420)),
+        lambda p: p.rotate(7, Image.Resampling.BICUBIC, expand=True, fillcolor="white"),
+        lambda p: p.resize((300, 520)),
+        ImageOps.mirror,
+    ],
+    ids=["crop", "rotated", "squashed", "mirrored"],
+)
+def test_a_copy_lies_on_its_original(edit):
+    seen = look(shapes(1), edit(shapes(1)))
+    assert seen.registered
+    assert seen.agreement > 0.9
+    assert seen.containment > 0.9
+    assert seen.error < 2
+
+
+def test_two_pages_of_one_layout_do_not():
+    seen = look(page(1), page(2))
+    assert not seen.registered or seen.agreement < 0.6
+
+
+def test_one_other_line_is_seen():
+    same, other = look(page(1), page(1).resize((470, 590))), look(page(1), page(1, other=3))
+    assert other.registered
+    assert (other.worst, other.detail) < (same.worst - 0.05, same.detail)
+    assert other.detail < same.detail - 0.02
+
+
+def test_one_part_in_another_colour_is_seen_and_a_brighter_picture_is_not():
+    picture, changed = page(1), page(1)
+    ImageDraw.Draw(picture).rectangle((60, 100, 300, 400), "darkred")
+    ImageDraw.Draw(changed).rectangle((60, 100, 300, 400), "darkgreen")
+    brighter = ImageEnhance.Brightness(picture).enhance(1.2)
+    assert look(picture, changed).recoloured > 0.05
+    assert look(picture, brighter).recoloured < 0.02
+
+
+def test_the_order_does_not_matter_nor_what_was_looked_at_before():
+    a, b = describe(shapes(1)), describe(shapes(1).crop((20, 50, 400, 500)))
+    expected = verify(a, b)
+    verify(describe(page(5)), describe(page(6)))
+    assert verify(b, a) == expected == verify(describe(shapes(1)), describe(shapes(1).crop((20, 50, 400, 500))))
+
+
+@pytest.mark.parametrize("picture", [Image.new("RGB", (300, 200), "white"), Image.new("RGB", (9, 9))])
+def test_where_nothing_is_to_be_seen_nothing_is_said(picture):
+    assert look(picture, picture) == Evidence(0)
+    assert look(picture, page(1)) == Evidence(0)
+
+
+def test_keypoints_of_pictures_of_any_size_lie_on_one_scale_and_detail_is_kept():
+    large, small = describe(page(1).resize((1920, 2400))), describe(page(1).resize((120, 150)))
+    assert (large.rgb.shape, small.rgb.shape) == ((FINE, 640, 3), (150, 120, 3))
+    assert large.size == small.size == (320, SIDE)
+    assert large.keypoints.places.max() < SIDE
+    assert describe(Image.new("RGB", (3000, 10))).rgb.shape == (16, FINE, 3)
+    with pytest.raises(PictureError):
+        describe(b"no picture")
+
+
+def verification(**weights: float) -> Verification:
+    return Verification(0.9, dict.fromkeys(FEATURES, 0.0) | weights, {"0.001": 0.8, "0.0001": 0.95})
+
+
+def test_a_probability_is_a_logistic_regression_on_the_features():
+    seen = [replace(Evidence(300, 40, 30, 0.5), agreement=agreement) for agreement in (0.5, 0.9)]
+    relevance = np.array([0.95, 0.99])
+    weights = {name: 0.1 * place for place, name in enumerate(FEATURES)}
+    odds = features(relevance, seen) @ np.array(list(weights.values()))
+    assert verification(**weights).relevance(relevance, seen) == pytest.approx(1 / (1 + np.exp(-odds)))
+    assert verification(odds=4.0).relevance(relevance, seen) == pytest.approx(relevance)
+    assert verification(odds=4.0).relevance(np.array([1.0]), seen[:1])[0] == pytest.approx(1 - 1e-6)
+
+
+def test_what_cannot_be_laid_over_each_other_passes_no_threshold():
+    fitted = verification(odds=4.0)
+    assert fitted.relevance(np.array([0.3, 0.99]), [Evidence(0)] * 2) == pytest.approx([0.3, 0.8])
+    assert max(fitted.relevance(np.array([0.99]), [Evidence(0)])) < min(fitted.thresholds.values())
+
+
+@pytest.mark.parametrize("finer", [1, 2])
+def test_one_other_number_is_seen_where_both_pictures_have_the_pixels(finer):
+    seen = [
+        look(page(1), page(1, other=3).resize((480 * finer, 600 * finer))),
+        look(page(1), page(1).resize((470, 590))),
+    ]
+    assert seen[0].differing > seen[1].differing + 0.01
+    assert seen[0].detail_worst < seen[1].detail_worst - 0.2
+
+
+def test_no_pairs_have_no_probabilities():
+    assert verification().relevance(np.empty(0), []).shape == (0,)
+
+
+@pytest.mark.parametrize("wrong", [{"above": 1.0}, {"weights": {"bias": 1.0}}])
+def test_weights_of_other_features_are_refused(wrong):
+    with pytest.raises(ValueError, match="a verification needs the weights of bias, odds"):
+        Verification(**(asdict(verification()) | wrong))

@@ -1,0 +1,144 @@
+import ctypes
+import os
+from types import ModuleType
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from diptych_export.parity import drawn_pixels
+from diptych_runtime import runtime as module
+from diptych_runtime import session
+from diptych_runtime.errors import ArtifactError
+from diptych_runtime.runtime import GPU_PAIR_CHUNK, GPU_PANEL_CHUNK, Runtime
+from diptych_runtime.session import cgroup_quota, thread_count
+
+GPUS = {"cuda": "CUDAExecutionProvider", "tensorrt": "TensorrtExecutionProvider"}
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """An ONNX Runtime that has a GPU, says it runs there, and computes on the CPU; what it was asked for."""
+    asked = []
+
+    class Session:
+        def __init__(self, graph, options, providers):
+            asked.append((options, providers))
+            self._session, self._first = real(graph, options, providers=["CPUExecutionProvider"]), providers[0]
+
+        def get_providers(self):
+            return [self._first[0], "CPUExecutionProvider"]
+
+        def __getattr__(self, name):
+            return getattr(self._session, name)
+
+    real = onnxruntime.InferenceSession
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [*GPUS.values(), "CPUExecutionProvider"])
+    monkeypatch.setattr(session, "_loads", lambda library: True)
+    return asked
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_a_gpu_that_was_asked_for_and_cannot_be_had_is_an_error_and_auto_says_why_it_took_the_cpu(name, artifact):
+    if GPUS[name] in onnxruntime.get_available_providers():
+        pytest.skip(f"this onnxruntime has {name}")
+    with pytest.raises(ArtifactError, match=rf"{name} was asked for but cannot be had: the installed onnxruntime has"):
+        Runtime.open(artifact, provider=name)
+    runtime = Runtime.open(artifact, provider="auto")
+    assert runtime.provider == "CPUExecutionProvider"
+    assert "has no CUDA" in runtime.provider_reason
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_a_gpu_session_that_silently_became_a_cpu_session_is_an_error(name, artifact, monkeypatch):
+    # What onnxruntime-gpu does on a machine without CUDA: the provider is listed, and the session runs on the CPU.
+    monkeypatch.setattr(module, "why_unavailable", lambda name, ort: None)
+    original = session.open_session
+    monkeypatch.setattr(module, "open_session", lambda graph, _, **rest: original(graph, [session.CPU], **rest))
+    with pytest.raises(ArtifactError, match=f"{name} was asked for .*ONNX Runtime could not start it"):
+        Runtime.open(artifact, provider=name)
+    assert "could not start it" in Runtime.open(artifact, provider="auto").provider_reason
+
+
+def test_what_is_missing_for_a_gpu_is_named(monkeypatch):
+    ort = ModuleType("onnxruntime")
+    monkeypatch.setattr(ort, "get_available_providers", lambda: list(GPUS.values()), raising=False)
+    monkeypatch.setattr(ctypes, "CDLL", lambda library: (_ for _ in ()).throw(OSError(library)))
+    assert session.why_unavailable("auto", ort) == "there is no NVIDIA driver here"
+    monkeypatch.setattr(session, "_loads", lambda library: "nvinfer" not in library)
+    assert session.why_unavailable("cuda", ort) is None
+    assert "nvinfer" in (session.why_unavailable("tensorrt", ort) or "")
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_on_a_gpu_every_batch_has_one_size_and_the_kernel_of_the_cpu_is_not_there(name, artifact, gpu, monkeypatch):
+    runtime, cpu = Runtime.open(artifact, provider=name), Runtime.open(artifact, provider="cpu", kernel="off")
+    assert (runtime.provider, runtime.provider_reason) == (GPUS[name], f"{name} found it")
+    assert runtime.attention_path == f"function body: no kernel, it is for the CPU, and this runs on {GPUS[name]}"
+    batches = []
+    for graph in (runtime._panel, runtime._pair):
+        run = graph.run
+
+        def recorded(names, feeds, run=run):
+            batches.append(len(next(iter(feeds.values()))))
+            return run(names, feeds)
+
+        graph.run = recorded
+    panels = runtime.encode(drawn_pixels(GPU_PANEL_CHUNK + 1, runtime.panel_size, seed=1))
+    logits = runtime.pair_logits(panels.tokens[:1], np.repeat(panels.tokens, 9, 0))
+    assert batches == [GPU_PANEL_CHUNK] * 2 + [GPU_PAIR_CHUNK] * 2
+    assert np.array_equal(logits, cpu.pair_logits(panels.tokens[:1], np.repeat(panels.tokens, 9, 0)))
+
+
+def test_a_gpu_is_asked_for_reproducible_numbers_and_no_more_memory_than_allowed(artifact, gpu, monkeypatch):
+    monkeypatch.setenv("DIPTYCH_GPU_MEMORY", "512")
+    Runtime.open(artifact, provider="tensorrt")
+    (tensorrt, settings), (cuda, options), last = gpu[0][1]
+    assert (tensorrt, cuda, last) == (*reversed(GPUS.values()), "CPUExecutionProvider")
+    assert settings["trt_fp16_enable"] == "False"
+    assert options["use_tf32"] == "0"
+    assert options["cudnn_conv_algo_search"] == "HEURISTIC"
+    assert options["gpu_mem_limit"] == str(512 * 2**20)
+    for wrong in ("0", "-1", "2 GB"):
+        monkeypatch.setenv("DIPTYCH_GPU_MEMORY", wrong)
+        with pytest.raises(ArtifactError, match=f"DIPTYCH_GPU_MEMORY must be a whole number of MiB, got {wrong!r}"):
+            Runtime.open(artifact, provider="cuda")
+
+
+def test_the_thread_count_is_within_what_this_process_may_use():
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    assert 1 <= thread_count() <= (allowed or 1)
+
+
+@pytest.mark.parametrize(
+    ("files", "membership", "expected"),
+    [
+        ({"cpu.max": "150000 100000\n"}, "0::/\n", 1.5),
+        ({"cpu.max": "max 100000\n"}, "0::/\n", None),
+        ({"a/b/cpu.max": "max 100000", "a/cpu.max": "50000 100000"}, "0::/a/b\n", 0.5),
+        ({"cpu.max": "200000 100000"}, "0::/outside/this/view\n", 2.0),
+        ({"cpu/cpu.cfs_quota_us": "300000", "cpu/cpu.cfs_period_us": "100000"}, "1:cpu:/\n9:memory:/x\n", 3.0),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, "1:cpu:/\n", None),
+        (
+            {"cpu,cpuacct/x/cpu.cfs_quota_us": "50000", "cpu,cpuacct/x/cpu.cfs_period_us": "100000"},
+            "4:cpu,cpuacct:/x\n",
+            0.5,
+        ),
+        ({"cpu.max": "nonsense"}, "0::/\n", None),
+        ({}, "0::/\n", None),
+    ],
+)
+def test_the_tightest_quota_of_all_levels_counts(files, membership, expected, tmp_path):
+    root = tmp_path / "cgroup"
+    root.mkdir()
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "membership").write_text(membership)
+    assert cgroup_quota(root, tmp_path / "membership") == expected
+
+
+def test_a_machine_without_control_groups_has_no_quota(tmp_path):
+    assert cgroup_quota(tmp_path, tmp_path / "absent") is None

@@ -1,0 +1,96 @@
+"""What the tests rest on: things that are made once a machine, and a limit to what one test may take."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import cached
+import pytest
+
+SAMPLE = """
+import time
+import pytest
+
+@pytest.fixture(scope="session")
+def of_the_run():
+    time.sleep(0.7)
+
+@pytest.fixture(scope="module")
+def of_the_file():
+    time.sleep(0.7)
+
+def test_quick(of_the_run):
+    pass
+
+def test_long():
+    time.sleep(0.7)
+
+def test_of_something_long(of_the_file):
+    pass
+"""
+
+
+def test_a_test_that_takes_too_long_fails_and_so_does_what_it_sets_up_unless_all_share_it(tmp_path: Path) -> None:
+    (tmp_path / "test_sample.py").write_text(SAMPLE)
+    command = [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", "--longest", "0.5", "-rfE"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert "1 failed, 1 passed, 1 error" in done.stdout, done.stdout + done.stderr
+    assert "the test took 1 s, where 0.5 s are the most: make it cheaper, or mark" in done.stdout
+    assert "the fixture 'of_the_file' took 1 s" in done.stdout
+
+
+class Making:
+    """What is made here, with a cache of its own: `made` are the folders, each with one file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.made = folder, list[Path]()
+        self.code = folder / "code.py"
+        self.code.write_text("one")
+
+    def ask(self, number: int = 0, packages: tuple[str, ...] = ()) -> str:
+        """The content of the file in the copy with this number."""
+        target = self.folder / f"copy-{number}"
+        return (cached.cached("thing", target, self.make, sources=[self.code], packages=packages) / "file").read_text()
+
+    def make(self, folder: Path) -> None:
+        self.made.append(folder)
+        folder.mkdir()
+        (folder / "file").write_text(str(len(self.made)))
+
+
+@pytest.fixture
+def making(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Making:
+    monkeypatch.setattr(cached, "KEPT", tmp_path / "cache")
+    monkeypatch.setattr(cached, "ROOT", tmp_path)
+    cached.digest.cache_clear()
+    return Making(tmp_path)
+
+
+def test_it_is_made_once_however_many_ask_and_each_has_a_copy_to_change(making: Making) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(making.ask, range(8))) == {"1"}
+    assert len(making.made) == 1
+    (making.folder / "copy-0" / "file").write_text("changed")
+    assert making.ask(9) == "1"
+
+
+def test_it_is_made_anew_for_other_code_and_for_other_packages(making: Making, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert making.ask(1) == "1"
+    making.code.write_text("two")
+    cached.digest.cache_clear()
+    assert making.ask(2) == "2"
+    assert making.ask(3, ("pytest",)) == "3"
+    cached.digest.cache_clear()
+    monkeypatch.setattr(cached, "version", lambda package: "another")
+    assert making.ask(4, ("pytest",)) == "4"
+    assert making.ask(5, ("pytest",)) == "4"
+
+
+def test_what_fails_leaves_nothing_that_looks_made(making: Making, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(making, "make", lambda folder: folder.mkdir() or pytest.fail("no room"))
+    with pytest.raises(pytest.fail.Exception, match="no room"):
+        making.ask()
+    assert [path.suffix for path in cached.KEPT.iterdir()] == [".lock"]

@@ -1,0 +1,66 @@
+from typing import cast
+
+import numpy as np
+import pytest
+import torch
+from networks import small_network
+from torch import nn
+
+from diptych_model import PairNetwork
+from diptych_model.network import PairPart
+from diptych_training.learning.fitting.tempering import SHARES, temper
+from diptych_training.tasks.validation import ValidationSet, validate
+
+
+def network_of_two() -> PairNetwork:
+    """Its trunk adds nothing yet."""
+    network = small_network(pixels=32, questions=("copy", "thing"), correspondence=True, channels=8, merge=2).eval()
+    nn.init.zeros_(added(network).weight)
+    nn.init.zeros_(added(network).bias)
+    return network
+
+
+@pytest.fixture
+def validation() -> ValidationSet:
+    pictures = torch.randint(0, 256, (9, 32, 32, 3), generator=torch.Generator().manual_seed(0)).byte()
+    return ValidationSet(pictures, pictures, np.eye(9, dtype=bool), "recall@1", question="thing")
+
+
+def added(network: PairNetwork) -> nn.Linear:
+    return cast(nn.Linear, cast(PairPart, network.pair).head[-1])
+
+
+def test_what_misleads_is_not_kept_and_the_other_question_stays_as_it_is(validation: ValidationSet) -> None:
+    network = network_of_two()
+    assert validate(network, validation, 32)[1].summary()["recall@1"] == 1
+    nn.init.normal_(added(network).weight, std=30, generator=torch.Generator().manual_seed(1))
+    before = added(network).weight.clone()
+    assert validate(network, validation, 32)[1].summary()["recall@1"] < 1
+    assert temper(network, [validation], 32) == {"thing": 0.0}
+    assert (added(network).weight[1] == 0).all()
+    assert added(network).weight[0].equal(before[0])
+    assert validate(network, validation, 32)[1].summary()["recall@1"] == 1
+
+
+def test_what_does_no_harm_is_kept_whole(validation: ValidationSet) -> None:
+    network = network_of_two()
+    nn.init.normal_(added(network).weight, std=1e-4)
+    before = added(network).weight.clone()
+    assert temper(network, [validation], 32) == {"thing": 1.0}
+    assert added(network).weight.equal(before)
+
+
+def test_the_share_is_the_largest_of_the_best(validation: ValidationSet) -> None:
+    network = network_of_two()
+    nn.init.normal_(added(network).weight, std=8, generator=torch.Generator().manual_seed(2))
+    weight, figures = added(network).weight.detach().clone(), {}
+    for share in SHARES:
+        added(network).weight.data[1] = weight[1] * share
+        figures[share] = validate(network, validation, 32)[1].summary()["recall@1"]
+    added(network).weight.data[1] = weight[1]
+    assert len(set(figures.values())) > 1
+    assert temper(network, [validation], 32)["thing"] == max(s for s in SHARES if figures[s] == max(figures.values()))
+
+
+def test_a_network_without_a_prior_keeps_everything(tiny_network, validation: ValidationSet) -> None:
+    assert temper(tiny_network, [validation], 32) == {}

@@ -1,0 +1,219 @@
+"""The study of the closer look: collections with planted copies, what is fitted to them and what it is worth."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from diptych_training.learning.fitting.examined import Examined
+
+from diptych_model import load_checkpoint, save_checkpoint
+from diptych_runtime.closer_look.evidence import FEATURES, Evidence, Verification
+from diptych_runtime.judgement import probabilities
+from diptych_runtime.manifest import Question
+from diptych_runtime.runtime import Runtime
+from diptych_training.data import planted
+from diptych_training.data.documents import draw_documents
+from diptych_training.data.planted import open_planted
+from diptych_training.errors import DataError
+from diptych_training.learning.fitting import examined
+from diptych_training.learning.fitting.calibration import expected_calibration_error
+from diptych_training.learning.fitting.verification import (
+    Answers,
+    Pairs,
+    fit_after_look,
+    fit_verification,
+    look_closer,
+    looking,
+)
+from diptych_training.studies.verification import row, save_verification, verification_text
+
+
+def pairs(kind: str, copies: int = 40, others: int = 60, rest: int = 940, seed: int = 0) -> Pairs:
+    """Pairs of which nine copies in ten can be laid over each other, and one other in ten."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(copies + others) < copies
+    registered = np.where(labels, rng.random(len(labels)) < 0.9, rng.random(len(labels)) < 0.1)
+    agreement = np.where(labels, rng.uniform(0.7, 1, len(labels)), rng.uniform(0, 0.8, len(labels)))
+    seen = [
+        Evidence(300, 100, 60, 0.4, agreement=float(value)) if laid else Evidence(300)
+        for laid, value in zip(registered, agreement, strict=True)
+    ]
+    found = np.stack([np.arange(len(labels)), np.arange(len(labels)) + 1], 1)
+    return Pairs(kind, 200, found, rng.uniform(0.9, 1, len(labels)), seen, labels, rest, 10)
+
+
+def test_what_is_fitted_tells_copies_that_agree_from_others():
+    sets = [pairs("one"), pairs("two", seed=1)]
+    fitted = fit_verification(sets)
+    relevance = fitted.relevance(sets[0].relevance, sets[0].seen)
+    assert relevance[sets[0].copies].mean() > 0.7 > 0.3 > relevance[~sets[0].copies].mean()
+    assert list(fitted.thresholds) == ["0.01", "0.005", "0.001"]
+    assert 0.5 == fitted.thresholds["0.01"] <= fitted.thresholds["0.005"] <= fitted.thresholds["0.001"] < 1
+
+
+def test_a_threshold_lets_its_share_of_all_candidates_pass_on_the_mean_over_kinds():
+    sets = [pairs("one"), pairs("two", others=120, rest=380, seed=1)]
+    fitted = fit_verification(sets)
+    for rate, bar in fitted.thresholds.items():
+        shares = []
+        for one in sets:
+            others = fitted.relevance(one.relevance, one.seen)[~one.copies]
+            shares.append((others >= bar).sum() / (len(others) + one.rest))
+        assert np.mean(shares) <= float(rate)
+
+
+def test_a_kind_without_copies_and_one_without_others_are_learnt_from_too():
+    sets = [pairs("one"), replace(pairs("two", copies=0), missed=0), pairs("three", others=0)]
+    assert fit_verification(sets).weights["agreement_60"] > 0
+
+
+def test_a_row_counts_the_copies_that_were_missed_and_the_pictures_that_were_wronged():
+    one = pairs("one")
+    fitted = fit_verification([pairs("two", seed=1)])
+    figures = row(fitted, one)
+    assert figures["copies"] == 50
+    bar = fitted.thresholds["0.01"]
+    passed = fitted.relevance(one.relevance, one.seen) >= bar
+    assert figures["at"]["0.01"]["found"] == pytest.approx((passed & one.copies).sum() / 50)
+    wrong = {place for pair in one.found[passed & ~one.copies].tolist() for place in pair}
+    assert figures["at"]["0.01"]["wrong_pictures"] == pytest.approx(len(wrong) / 200)
+
+
+def test_copies_are_planted_looked_at_and_found(artifact, tmp_path, monkeypatch):
+    monkeypatch.setattr(planted, "DRAWN", 12)
+    monkeypatch.setattr(planted, "COPIES", 4)
+    monkeypatch.setattr(planted, "SIDE", 160)
+    told = []
+    opened = open_planted("pages", tmp_path, tmp_path / "sets")
+    found = look_closer(Examined(Runtime.open(artifact), opened, told.append), above=1e-9)
+    assert found.pictures == 12 + 2 * 4
+    assert len(found.seen) == len(found.copies) == len(found.relevance) == sum(told)
+    assert found.rest == 0
+    assert found.copies.sum() + found.missed >= 8
+    copies = [evidence for evidence, copy in zip(found.seen, found.copies, strict=True) if copy]
+    assert np.mean([evidence.registered for evidence in copies]) > 0.2
+
+
+QUESTIONS = looking({"copy": Question(1.0, 0.0), "thing": Question(1.0, 0.0)})
+
+
+def things(documents: bool, seed: int = 0, count: int = 3000) -> Answers:
+    """Pairs that the network takes for copies, half of which match: where they are documents, the closer look alone
+    tells which.
+    """
+    rng = np.random.default_rng(seed)
+    labels = rng.random(count) < 0.5
+    logits = np.stack([rng.normal(5, 1, count), rng.normal(np.where(labels | documents, 6, 1), 1)], 1)
+    logits[::3, 0] = -5
+    laid = labels == (rng.random(count) < 0.95)
+    seen = [Evidence(300, 100, 60 if one else 0) if x > 0 else None for one, x in zip(laid, logits[:, 0], strict=True)]
+    return Answers(logits.astype(np.float32), labels, seen)
+
+
+def test_what_a_look_says_of_the_thing_is_calibrated_where_one_line_through_the_logit_is_not():
+    weights = dict.fromkeys(FEATURES, 0.0) | {"bias": -2.0, "registered": 4.0}
+    asked = QUESTIONS | {"copy": replace(QUESTIONS["copy"], verification=Verification(0.9, weights))}
+    sets = [things(False), things(True, seed=1)]
+    after = fit_after_look(asked, sets)
+    assert after.looked["logit"] >= 0
+    assert after.looked["copy"] + after.looked["registered"] > 0.5
+    assert list(after.thresholds) == ["0.01", "0.005", "0.001"]
+    fitted = asked | {"thing": replace(asked["thing"], after_look=after)}
+    for one in (things(False, seed=2), things(True, seed=3)):
+        looked = np.array([evidence is not None for evidence in one.seen])
+        shown = probabilities(fitted, one.logits, one.seen)["thing"][looked]
+        alone = fitted["thing"].relevance(one.logits[looked, 1])
+        assert expected_calibration_error(shown, one.labels[looked]) < 0.1
+        assert expected_calibration_error(shown, one.labels[looked]) < expected_calibration_error(
+            alone, one.labels[looked]
+        )
+
+
+def test_a_logit_that_speaks_against_matches_counts_for_nothing():
+    one = things(False)
+    turned = replace(one, logits=one.logits * np.array([1, -1], np.float32))
+    after = fit_after_look(QUESTIONS, [turned, replace(turned, labels=np.ones(len(turned.labels), bool))])
+    assert after.looked["logit"] == after.apart["logit"] == 0
+
+
+def test_a_pair_is_looked_at_once_whatever_the_model_and_half_a_line_is_passed_over(
+    artifact, artifact_of_two, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(planted, "DRAWN", 6)
+    monkeypatch.setattr(planted, "COPIES", 2)
+    monkeypatch.setattr(planted, "SIDE", 160)
+    opened = open_planted("pages", tmp_path, tmp_path / "sets")
+    told = []
+    first = Examined(Runtime.open(artifact), opened, told.append)
+    pairs = first.nearest("match", 3)
+    seen = first.evidence(pairs)
+    assert sum(told) == len(pairs) == len(seen)
+    (file,) = opened.folder.glob("looks-*.jsonl")
+    lines = file.read_text("utf-8")
+    with file.open("w", encoding="utf-8") as half:
+        half.write(lines[: len(lines) - 20])
+    again = Examined(Runtime.open(artifact_of_two), opened, told.append)
+    assert again.evidence(pairs) == seen
+    assert sum(told) == len(pairs) + 1
+    monkeypatch.setattr(examined, "verify", pytest.fail)
+    assert Examined(Runtime.open(artifact), opened).evidence(pairs) == seen
+
+
+def test_a_pair_is_scored_once(artifact_of_two, tmp_path, monkeypatch):
+    monkeypatch.setattr(planted, "DRAWN", 8)
+    monkeypatch.setattr(planted, "COPIES", 2)
+    monkeypatch.setattr(planted, "SIDE", 64)
+    runtime, scored = Runtime.open(artifact_of_two), []
+    every = runtime.all_logits
+    monkeypatch.setattr(runtime, "all_logits", lambda a, b: scored.append(len(a)) or every(a, b))
+    kind = Examined(runtime, open_planted("codes", tmp_path, tmp_path / "sets"))
+    pairs = kind.nearest("copy", 4)
+    tokens = kind.panels.tokens
+    expected = every(tokens[pairs[:, 0]], tokens[pairs[:, 1]])
+    assert kind.logits(pairs[::2]).tolist() == expected[::2].tolist()
+    assert kind.logits(pairs[::-1]).tolist() == expected[::-1].tolist()
+    assert kind.held(pairs, "thing").tolist() == expected.tolist()
+    assert sum(scored) == len(pairs)
+
+
+def test_the_drawn_documents_are_not_those_of_training():
+    assert (draw_documents(4, 32, planted.SEED) != draw_documents(4, 32)).any()
+
+
+def test_what_was_fitted_is_saved_for_the_next_export(tmp_path, tiny_network):
+    negatives = {"copy": {"random": {"0.001": 0.5}, "nearest": {"0.01": 0.7}}, "thing": {"random": {}}}
+    result = {
+        "verification": {"above": 0.9, "weights": {}, "thresholds": {}},
+        "after_look": {"looked": {}, "apart": {}, "thresholds": {}},
+        "negatives": negatives,
+    }
+    line = {"scale": 1.0, "offset": 0.0}
+    save_checkpoint(tiny_network, tmp_path / "model", {"questions": {"copy": line, "thing": line}})
+    save_verification(result, tmp_path / "model")
+    assert load_checkpoint(tmp_path / "model")[1]["questions"]["copy"] == {
+        "scale": 1.0,
+        "offset": 0.0,
+        "verification": result["verification"],
+        "negatives": negatives["copy"],
+    }
+    thing = load_checkpoint(tmp_path / "model")[1]["questions"]["thing"]
+    assert thing == line | {"after_look": result["after_look"], "negatives": negatives["thing"]}
+    save_checkpoint(tiny_network, tmp_path / "other", {"questions": {"match": {"scale": 1.0, "offset": 0.0}}})
+    with pytest.raises(DataError, match="has no calibrated question 'copy'"):
+        save_verification(result, tmp_path / "other")
+
+
+def test_the_table_has_a_row_for_every_kind():
+    sets = [pairs("one"), pairs("two", seed=1)]
+    fitted = fit_verification(sets)
+    result = {
+        "model": "m",
+        "revision": "r",
+        "verification": {"thresholds": fitted.thresholds},
+        "negatives": {"copy": {"random": {"0.01": 0.25}, "nearest": {}}},
+        "kinds": [row(fitted, one) for one in sets],
+    }
+    lines = verification_text(result).splitlines()
+    assert [line.split()[0] for line in lines[-5:]] == ["one", "two", "copy,", "copy,", "model"]
+    assert lines[-3:-1] == ["copy, random negatives: 0.2500000 at 0.01", "copy, nearest negatives: -"]
+    assert "found at 0.001" in lines[0]

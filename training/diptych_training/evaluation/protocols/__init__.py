@@ -1,0 +1,1 @@
+"""The protocols of evaluation, one a module, and the gallery and the trials that they share."""

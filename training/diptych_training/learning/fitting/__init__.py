@@ -1,0 +1,1 @@
+"""Probabilities, thresholds and the closer look, fitted to pairs once the network has learnt."""

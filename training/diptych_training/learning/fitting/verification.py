@@ -1,0 +1,199 @@
+"""The closer look (`closer_look.verification`) fitted: what it sees of the pairs that a model takes for copies, in
+collections of many kinds with copies planted in them, and the weights that make a probability of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from diptych_runtime.calibration.questions import COPY, THING
+from diptych_runtime.closer_look.evidence import (
+    APART,
+    FEATURES,
+    LOOKED,
+    AfterLook,
+    Evidence,
+    Verification,
+    features,
+    log_odds,
+)
+from diptych_runtime.judgement import deserving, probabilities
+from diptych_runtime.manifest import Question
+from diptych_training.learning.fitting.calibration import weights_of_parts
+from diptych_training.learning.fitting.examined import Examined
+
+ABOVE = 0.9
+PENALTY = 1e-4  # of the squared weights
+# The look-alikes are the nearest that there are, of which few collections have many.
+RATES = (0.01, 0.005, 0.001)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Candidate pairs of a kind that the model takes for copies: `relevance` (P,) by the model alone, what was `seen`,
+    and whether they are `copies` (P,).
+
+    `rest` counts the candidates that are no copies and that the model did not take for some, `missed` the copies.
+    `found` are (P, 2) places in its pictures, of which there are `pictures`.
+    """
+
+    kind: str
+    pictures: int
+    found: np.ndarray
+    relevance: np.ndarray
+    seen: list[Evidence]
+    copies: np.ndarray
+    rest: int
+    missed: int
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Pairs of a kind to one question, of which it is known whether they match, `labels` (P,) bool: `logits` (P, Q) as
+    they are held against their rivals, and what closer looks saw of each, None where none was deserved.
+    """
+
+    logits: np.ndarray
+    labels: np.ndarray
+    seen: list[Evidence | None]
+
+
+def look_closer(examined: Examined, above: float = ABOVE) -> Pairs:
+    """Find the candidates of every picture of a kind, and look again at those whose relevance as copies is `above`."""
+    runtime, planted = examined.runtime.asking(COPY), examined.planted
+    pairs = examined.nearest(COPY)
+    logits = examined.held(pairs, COPY)[:, runtime.column]
+    relevance = runtime.relevance(logits).astype(np.float64)
+    copies, taken = planted.matches(pairs, COPY), relevance >= above
+    return Pairs(
+        planted.kind,
+        len(planted.names),
+        pairs[taken],
+        relevance[taken],
+        examined.evidence(pairs[taken]),
+        copies[taken],
+        rest=int((~copies & ~taken).sum()),
+        missed=planted.planted() - int((copies & taken).sum()),
+    )
+
+
+def looking(questions: Mapping[str, Question]) -> dict[str, Question]:
+    """The questions before anything is fitted to closer looks: whatever may be a copy deserves one, for any answer."""
+    asked = dict(questions)
+    if COPY in asked:
+        asked[COPY] = replace(asked[COPY], verification=Verification(ABOVE, dict.fromkeys(FEATURES, 0.0)))
+        if THING in asked:
+            asked[THING] = replace(
+                asked[THING], after_look=AfterLook(dict.fromkeys(LOOKED, 1.0), dict.fromkeys(APART, 1.0))
+            )
+    return asked
+
+
+def answers_of(
+    examined: Examined, questions: Mapping[str, Question], question: str, pairs: np.ndarray, labels: np.ndarray
+) -> Answers:
+    """Pairs int64 (P, 2) with their labels (P,) as `questions` are asked one; what deserves a closer look for it gets
+    one.
+    """
+    logits = examined.held(pairs, question)
+    worth = deserving(questions, logits, question)
+    seen: list[Evidence | None] = [None] * len(pairs)
+    for place, evidence in zip(np.flatnonzero(worth).tolist(), examined.evidence(pairs[worth]), strict=True):
+        seen[place] = evidence
+    return Answers(logits, labels, seen)
+
+
+def fit_verification(sets: Sequence[Pairs], above: float = ABOVE) -> Verification:
+    """Fit the weights by log-loss, every kind and within all of them copies and others weighing the same, and the
+    thresholds that each rate allows among all candidates of a kind that are no copies, a mean over kinds.
+    """
+    x = np.concatenate([features(pairs.relevance, pairs.seen) for pairs in sets])
+    labels = np.concatenate([pairs.copies for pairs in sets])
+    weight = np.zeros(len(labels))
+    kinds = np.repeat(np.arange(len(sets)), [len(pairs.copies) for pairs in sets])
+    for label in (True, False):
+        chosen = labels == label
+        counts = np.bincount(kinds[chosen], minlength=len(sets))
+        weight[chosen] = 0.5 / ((counts > 0).sum() * counts[kinds[chosen]])
+    fitted = _logistic(x, labels, weight)
+    plain = Verification(above, dict(zip(FEATURES, fitted.tolist(), strict=True)))
+    passing = [~pairs.copies & np.array([seen.registered for seen in pairs.seen], bool) for pairs in sets]
+    others = [plain.relevance(pairs.relevance, pairs.seen)[chosen] for pairs, chosen in zip(sets, passing, strict=True)]
+    totals = [int((~pairs.copies).sum()) + pairs.rest for pairs in sets]
+    return Verification(above, plain.weights, _thresholds(others, totals))
+
+
+def fit_after_look(questions: Mapping[str, Question], sets: Sequence[Answers]) -> AfterLook:
+    """What a closer look at a possible copy, as `questions` have it, says of the thing: fitted by log-loss, every kind
+    and within all of them matches and others weighing the same, with the thresholds that each rate allows among what
+    does not match, a mean over kinds.
+
+    A kind of which all pairs match, or none does, counts for nothing. Raises ValueError where no kind is left.
+    """
+    sets = [answers for answers in sets if answers.labels.any() and not answers.labels.all()]
+    logits, labels = (np.concatenate(parts) for parts in zip(*((one.logits, one.labels) for one in sets), strict=True))
+    seen = [evidence for answers in sets for evidence in answers.seen]
+    weight = weights_of_parts([answers.labels for answers in sets])
+    own = logits[:, list(questions).index(THING)].astype(np.float64)
+    worth = deserving(questions, logits, COPY)
+    looked = worth & np.array([evidence is not None for evidence in seen], bool)
+    registered = np.array([evidence is not None and evidence.registered for evidence in seen], np.float64)
+    odds = log_odds(questions[COPY].judged(logits[:, list(questions).index(COPY)], seen))
+    known = np.stack([np.ones(len(own)), registered, own, odds], 1)
+    after = AfterLook(
+        _weights(LOOKED, known[looked], labels[looked], weight[looked]),
+        _weights(APART, known[~worth][:, [0, 2]], labels[~worth], weight[~worth]),
+    )
+    asked = dict(questions) | {THING: replace(questions[THING], after_look=after)}
+    shown = [probabilities(asked, one.logits, one.seen)[THING][~one.labels] for one in sets]
+    return replace(after, thresholds=_thresholds(shown, [len(one) for one in shown]))
+
+
+def _weights(names: Sequence[str], x: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> dict[str, float]:
+    """The named weights of a logistic regression on x (P, F), those of the logit and of the copy no less than 0: what
+    speaks against matches is left out.
+    """
+    kept = list(range(len(names)))
+    while True:
+        fitted = dict(zip(kept, _logistic(x[:, kept], labels, weight).tolist(), strict=True))
+        against = [place for place in kept if names[place] in ("logit", "copy") and fitted[place] < 0]
+        if not against:
+            return {name: fitted.get(place, 0.0) for place, name in enumerate(names)}
+        kept.remove(min(against, key=lambda place: fitted[place]))
+
+
+def _thresholds(others: Sequence[np.ndarray], totals: Sequence[int]) -> dict[str, float]:
+    """The `_threshold` of each rate that the pairs can support."""
+    found = {str(rate): _threshold(others, totals, rate) for rate in RATES}
+    return {rate: bar for rate, bar in found.items() if bar is not None}
+
+
+def _threshold(others: Sequence[np.ndarray], totals: Sequence[int], rate: float) -> float | None:
+    """The lowest score, from even odds on, that on the mean over kinds at most a share `rate` of others reaches; None
+    where there are too few to say.
+    """
+    if rate * sum(totals) < 1:
+        return None
+    scores = np.concatenate(others)
+    shares = np.repeat([1 / max(total, 1) / len(totals) for total in totals], [len(known) for known in others])
+    order = np.argsort(-scores, kind="stable")
+    above = np.cumsum(shares[order])
+    place = int(np.searchsorted(above, rate, side="right"))
+    # What is just above the first score that is one too many.
+    return max(0.5, float(np.nextafter(scores[order][place], 1))) if place < len(scores) else 0.5
+
+
+def _logistic(x: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Weights (F,) of a logistic regression by Newton's method, with a penalty on all but the first."""
+    weights, penalty = np.zeros(x.shape[1]), np.eye(x.shape[1]) * PENALTY
+    penalty[0, 0] = 1e-6
+    for _ in range(100):
+        p = 1 / (1 + np.exp(-np.clip(x @ weights, -60, 60)))
+        gradient = x.T @ (weight * (p - labels)) + penalty @ weights
+        hessian = (x * (weight * p * (1 - p))[:, None]).T @ x + penalty
+        step = np.linalg.solve(hessian, gradient)
+        weights -= step
+        if np.abs(step).max() < 1e-9:
+            break
+    return weights
