@@ -103,7 +103,9 @@ def judge(
     made: dict[str, list[Judgement]] = {}
     for place, (name, one) in enumerate(questions.items()):
         worth = deserving(questions, held, name).tolist()
-        looks = [_look(deserved, evidence) for deserved, evidence in zip(worth, seen, strict=True)]
+        looks: list[CloserLook | None] = [
+            _look(deserved, evidence) for deserved, evidence in zip(worth, seen, strict=True)
+        ]
         made[name] = [
             Judgement(float(relevance), float(raw), _verdict(one, relevance, look), look)
             for relevance, raw, look in zip(shown[name], logits[:, place], looks, strict=True)

@@ -57,8 +57,8 @@ class Duplicates:
     `question` is the one that was asked. `order` has the places of the pictures, the ones to keep first. `pairs` are
     (id, id, score) of all that were looked at and reach `bound`, which is at most the `threshold`; `looked_at` counts
     all pairs, `computed` those not known. `verdicts` are the lowest scores of each. `alarm_rate` is how often a picture
-    without a copy is taken for one of another (`diptych_runtime.calibration.thresholds`); None where
-    the model does not say.
+    without a copy is taken for one of another (`diptych_runtime.calibration.thresholds`); None where the model does not
+    say.
     """
 
     groups: list[Group]

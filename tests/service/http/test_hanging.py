@@ -15,7 +15,7 @@ class Hanging:
     """A pool in which one picture never ends."""
 
     def __init__(self, workers: DecodePool, stuck: bytes) -> None:
-        self.workers, self.stuck, self.run = workers, stuck, workers.run
+        self.workers, self.stuck, self.run, self.answered = workers, stuck, workers.run, 0.0
 
     def each(self, calls: Any) -> Any:
         return self.workers.each([self._hung(call) for call in calls])

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from diptych_training.learning.fitting.examined import Examined
 
 from diptych_model import load_checkpoint, save_checkpoint
 from diptych_runtime.closer_look.evidence import FEATURES, Evidence, Verification
@@ -17,6 +16,7 @@ from diptych_training.data.planted import open_planted
 from diptych_training.errors import DataError
 from diptych_training.learning.fitting import examined
 from diptych_training.learning.fitting.calibration import expected_calibration_error
+from diptych_training.learning.fitting.examined import Examined
 from diptych_training.learning.fitting.verification import (
     Answers,
     Pairs,

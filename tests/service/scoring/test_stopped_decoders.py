@@ -1,0 +1,109 @@
+"""Decoding processes that are stopped from outside, as by SIGSTOP, swap or a dead disk."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import pytest
+from waiting import alive, until
+
+from diptych.errors import DeadlineError, DecoderEndedError
+from diptych.scoring import decode_pool
+from diptych.scoring.deadline import Deadline, deadline_scope
+from diptych.scoring.decode_pool import DecodePool
+
+MIB = 2**20
+
+
+@pytest.mark.parametrize("size", [10, 10 * MIB])
+def test_a_stopped_process_is_replaced_after_the_time_of_a_picture_whatever_it_was_to_read(size, monkeypatch):
+    monkeypatch.setattr(decode_pool, "_GRACE", 0.5)
+    with DecodePool(1, seconds=0.5) as workers:
+        first = workers.run(os.getpid)
+        os.kill(first, signal.SIGSTOP)
+        began = time.monotonic()
+        with pytest.raises(
+            DeadlineError, match=r"^a decoding process said nothing for 1 s and was replaced; try again"
+        ):
+            workers.run(partial(len, bytes(size)))
+        assert 0.9 < time.monotonic() - began < 5
+        assert workers.run(partial(len, bytes(size))) == size
+        until(lambda: not alive(first))
+
+
+def test_nobody_waits_for_a_stopped_process_or_a_free_one_beyond_their_deadline():
+    with DecodePool(1) as workers, ThreadPoolExecutor(2) as pool:
+        first = workers.run(os.getpid)
+        os.kill(first, signal.SIGSTOP)
+
+        def ask() -> float:
+            began = time.monotonic()
+            with deadline_scope(Deadline(began + 0.5)), pytest.raises(DeadlineError):
+                workers.run(os.getpid)
+            return time.monotonic() - began
+
+        asked = [pool.submit(ask) for _ in range(2)]
+        assert max(one.result(10) for one in asked) < 3
+        assert workers.run(os.getpid) != first
+
+
+def test_a_pool_with_a_stopped_process_closes_and_leaves_none():
+    workers = DecodePool(1)
+    pid = workers.run(os.getpid)
+    os.kill(pid, signal.SIGSTOP)
+    workers.close()
+    assert not alive(pid)
+
+
+def test_a_stopped_server_that_processes_are_forked_from_is_replaced(monkeypatch):
+    monkeypatch.setattr(decode_pool, "_START", 3.0)
+    with DecodePool(2) as workers:
+        server = workers.run(os.getppid)
+        os.kill(server, signal.SIGSTOP)
+        with pytest.raises(DecoderEndedError):
+            workers.run(partial(os._exit, 3))
+        assert workers.run(partial(str, "the other one")) == "the other one"
+        until(lambda: not alive(server), 20)
+        until(lambda: workers._idle.qsize() == 2, 20)
+        with pytest.raises(OSError, match="forked from ended or was stopped"):
+            workers.run(os.getppid)
+        until(lambda: workers._idle.qsize() == 2, 20)
+        assert workers.run(os.getppid) != server
+
+
+ORPHANED = """
+import os, signal, subprocess, sys, time
+from diptych.scoring.decode_pool import DecodePool
+
+if __name__ == "__main__":
+    if len(sys.argv) == 1:  # a job of a shell, which ends before what it started
+        os.setpgid(0, 0)
+        subprocess.Popen([sys.executable, __file__, "service"])
+        sys.stdin.readline()
+    else:
+        workers = DecodePool(1)
+        os.kill(workers.run(os.getpid), signal.SIGSTOP)
+        print("stopped", flush=True)
+        while os.getppid() == os.getpgrp():
+            time.sleep(0.05)
+        time.sleep(1)
+        print("alive", flush=True)
+        os._exit(0)
+"""
+
+
+def test_a_service_with_a_stopped_process_outlives_the_shell_that_started_it(tmp_path, environment):
+    script = tmp_path / "orphaned.py"
+    script.write_text(ORPHANED)
+    command = [sys.executable, str(script)]
+    with subprocess.Popen(command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
+        assert shell.stdin is not None
+        assert shell.stdout is not None
+        assert shell.stdout.readline() == "stopped\n"
+        shell.stdin.write("\n")
+        shell.stdin.flush()
+        assert shell.stdout.readline() == "alive\n"

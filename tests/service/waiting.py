@@ -1,0 +1,20 @@
+"""What tests of processes wait for."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+def until(done: Callable[[], bool], seconds: float = 10) -> None:
+    limit = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < limit, "waited in vain"
+        time.sleep(0.005)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that only waits for its exit status to be read does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
