@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from diptych_runtime.calibration.questions import COPY, THING
-from diptych_runtime.calibration.verdicts import Verdict, least_of, stronger
+from diptych_runtime.calibration.verdicts import Verdict, least_of, stronger, verdict
 from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.manifest import Question
 
@@ -38,28 +38,48 @@ def probabilities(
     """Probabilities float64 (P,) by question, of the logits (P, Q) of pairs and of what a closer look saw of each, if
     there was one.
 
-    A copy shows the same thing: P(copy) <= P(thing).
+    A copy shows the same thing: P(copy) <= P(thing). What a closer look says of the copy says something of the thing.
     """
     seen = [None] * len(logits) if seen is None else seen
     found = {name: one.judged(logits[:, place], seen) for place, (name, one) in enumerate(questions.items())}
     if COPY in found and THING in found:
-        found[THING] = np.maximum(found[THING], found[COPY])
+        found[THING] = np.maximum(_thing(questions, logits, seen, found), found[COPY])
     return found
+
+
+def _thing(
+    questions: Mapping[str, Question],
+    logits: np.ndarray,
+    seen: Sequence[Evidence | None],
+    found: Mapping[str, np.ndarray],
+) -> np.ndarray:
+    """P(thing) float64 (P,): by the network alone where a model says nothing else, or a look was deserved and not
+    taken.
+    """
+    after = questions[THING].after_look
+    if after is None:
+        return found[THING]
+    own = logits[:, list(questions).index(THING)]
+    worth = deserving(questions, logits, COPY)
+    looked = worth & np.array([evidence is not None for evidence in seen], bool)
+    registered = np.array([evidence is not None and evidence.registered for evidence in seen], bool)
+    known = np.where(worth, found[THING], after.relevance_apart(own))
+    return np.where(looked, after.relevance(own, found[COPY], registered), known)
 
 
 def deserving(questions: Mapping[str, Question], logits: np.ndarray, asked: str | None = None) -> np.ndarray:
     """Which pairs with logits (P, Q) deserve a closer look, bool (P,), for the answer to the question that is `asked`,
     or to all of them.
 
-    For *copy* it is what the network takes for copies, for *thing* as much of it as the network alone does not call the
-    same.
+    For *copy* it is what the network takes for copies. For *thing* it is the same where the look says something of the
+    thing (`Question.after_look`), else as much of it as the network alone does not call the same.
     """
     worth = np.zeros(len(logits), bool)
     for place, (name, one) in enumerate(questions.items()):
         if one.verification is None or (asked is not None and name not in (asked, COPY)):
             continue
         above = one.verification.worth(one.relevance(logits[:, place]))
-        if asked not in (None, name):
+        if asked is not None and asked != name and questions[asked].after_look is None:
             above &= _open(questions, logits, asked)
         worth |= above
     return worth
@@ -82,10 +102,13 @@ def judge(
     shown = probabilities(questions, held, seen)
     made: dict[str, list[Judgement]] = {}
     for place, (name, one) in enumerate(questions.items()):
-        worth = deserving(questions, held, name)
+        worth = deserving(questions, held, name).tolist()
+        looks: list[CloserLook | None] = [
+            _look(deserved, evidence) for deserved, evidence in zip(worth, seen, strict=True)
+        ]
         made[name] = [
-            Judgement(float(relevance), float(raw), one.verdict(relevance), _look(deserved, evidence))
-            for relevance, raw, deserved, evidence in zip(shown[name], logits[:, place], worth, seen, strict=True)
+            Judgement(float(relevance), float(raw), _verdict(one, relevance, look), look)
+            for relevance, raw, look in zip(shown[name], logits[:, place], looks, strict=True)
         ]
     if COPY in made and THING in made:
         made[THING] = [_raised(*both) for both in zip(made[THING], made[COPY], strict=True)]
@@ -102,6 +125,13 @@ def _look(deserved: bool, evidence: Evidence | None) -> CloserLook | None:
     if not deserved:
         return None
     return "not taken" if evidence is None else "taken"
+
+
+def _verdict(one: Question, relevance: float, look: CloserLook | None) -> Verdict:
+    """A thing without the look that it deserves is told by the thresholds of the network alone."""
+    if look == "not taken" and one.after_look is not None:
+        return verdict(relevance, one.thresholds)
+    return one.verdict(relevance)
 
 
 def _raised(thing: Judgement, copy: Judgement) -> Judgement:

@@ -20,7 +20,7 @@ from diptych_runtime.calibration.normalization import normalized, shifts_of_pair
 from diptych_runtime.calibration.questions import MATCH, default_question, lifted
 from diptych_runtime.calibration.thresholds import Negatives, alarm_rate
 from diptych_runtime.calibration.verdicts import Verdict, least_of, verdict
-from diptych_runtime.closer_look.evidence import FEATURES, Evidence, Verification
+from diptych_runtime.closer_look.evidence import FEATURES, AfterLook, Evidence, Verification
 from diptych_runtime.errors import ArtifactError
 
 FORMAT = 2
@@ -37,7 +37,8 @@ class Question:
     share of its picture's (see `crops`); 0 for none. `cohort` is what the cohort of a list of candidates counts, whose
     mean logit is at the `level` for most queries (see `normalization`); 0 leaves scores as they are. `verification` is
     what a closer look makes of a score, and from which score on there is one; that of a version that saw other things
-    (`evidence.FEATURES`) is left out. `negatives` are thresholds of what is shown, after the closer look, for pairs
+    (`evidence.FEATURES`) is left out. `after_look` is what a closer look at a possible copy makes of a score to this
+    question, which is not about copies. `negatives` are thresholds of what is shown, after the closer look, for pairs
     that do not match and are drawn at `random`, or are the first stage's ten `nearest`.
     """
 
@@ -49,6 +50,7 @@ class Question:
     cohort: float = 0.0
     level: float = 0.0
     verification: Verification | None = None
+    after_look: AfterLook | None = None
     negatives: dict[Negatives, dict[str, float]] = field(default_factory=dict)
 
     @field_validator("verification", mode="before")
@@ -78,7 +80,8 @@ class Question:
     @property
     def stated(self) -> dict[str, float]:
         """The thresholds by which pairs are told: after a closer look, if there is one."""
-        return self.verification.thresholds if self.verification else self.thresholds
+        look = self.verification or self.after_look
+        return look.thresholds if look else self.thresholds
 
     def judged(self, logits: np.ndarray, seen: Sequence[Evidence | None]) -> np.ndarray:
         """Probabilities float64 (P,) as they are shown, of the logits (P,) of pairs and of what was `seen` of each by a

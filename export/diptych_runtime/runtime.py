@@ -250,7 +250,7 @@ class Runtime:
         """The thresholds {false-positive rate: relevance} of its question by which pairs are told: after a closer look,
         if the model takes one.
         """
-        return self.verification.thresholds if self.verification else self.thresholds
+        return self.asked.stated
 
     @property
     def verification(self) -> Verification | None:

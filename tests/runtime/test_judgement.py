@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from diptych_runtime.calibration.verdicts import VERDICTS
-from diptych_runtime.closer_look.evidence import FEATURES, Evidence, Verification
+from diptych_runtime.closer_look.evidence import FEATURES, AfterLook, Evidence, Verification
 from diptych_runtime.judgement import deserving, judge, probabilities
 from diptych_runtime.manifest import Manifest, Question
 from diptych_runtime.models import bundled_models, find_artifact
@@ -19,8 +19,24 @@ QUESTIONS = {
 }
 
 
+# What a closer look sees of a copy says something of the thing.
+AFTER = QUESTIONS | {
+    "thing": replace(
+        QUESTIONS["thing"],
+        after_look=AfterLook(
+            {"bias": -1.0, "registered": 0.5, "logit": 0.2, "copy": 0.6},
+            {"bias": -0.5, "logit": 0.8},
+            {"0.01": 0.7, "0.001": 0.95},
+        ),
+    )
+}
+
+
 def released(name: str) -> dict[str, Question]:
     return Manifest.load(find_artifact(name)).questions
+
+
+ALL, NAMES = [QUESTIONS, AFTER, *map(released, bundled_models())], ["made", "after", *bundled_models()]
 
 
 def drawn(questions, seed: int = 0, count: int = PAIRS) -> np.ndarray:
@@ -41,7 +57,7 @@ def evidence(count: int = PAIRS, seed: int = 1) -> list[Evidence | None]:
     return seen
 
 
-@pytest.mark.parametrize("questions", [QUESTIONS, *map(released, bundled_models())], ids=["made", *bundled_models()])
+@pytest.mark.parametrize("questions", ALL, ids=NAMES)
 @pytest.mark.parametrize("seen", [None, evidence()], ids=["not looked", "looked"])
 def test_a_copy_is_never_surer_than_the_thing(questions, seen):
     logits = drawn(questions)
@@ -55,7 +71,7 @@ def test_a_copy_is_never_surer_than_the_thing(questions, seen):
         assert (shown["thing"] > alone).any(), "where the network contradicts itself, the copy counts"
 
 
-@pytest.mark.parametrize("questions", [QUESTIONS, *map(released, bundled_models())], ids=["made", *bundled_models()])
+@pytest.mark.parametrize("questions", ALL, ids=NAMES)
 def test_a_judgement_is_the_probability_and_its_verdict_and_leaves_raw_scores_alone(questions):
     logits, seen = drawn(questions), evidence()
     shown, judged = probabilities(questions, logits, seen), judge(questions, logits, seen)
@@ -63,7 +79,9 @@ def test_a_judgement_is_the_probability_and_its_verdict_and_leaves_raw_scores_al
         assert [one.relevance_score for one in judged[name]] == shown[name].tolist()
         assert [one.raw_score for one in judged[name]] == logits[:, place].tolist()
         verdicts = [
-            (VERDICTS.index(one.verdict), VERDICTS.index(question.verdict(one.relevance_score))) for one in judged[name]
+            (VERDICTS.index(one.verdict), VERDICTS.index(question.verdict(one.relevance_score)))
+            for one in judged[name]
+            if name == "copy" or question.after_look is None or one.closer_look != "not taken"
         ]
         assert all(said <= own if name == "thing" else said == own for said, own in verdicts)
 
@@ -94,6 +112,46 @@ def test_a_closer_look_is_deserved_by_copies_and_for_the_thing_by_those_that_are
     assert deserving(QUESTIONS, odds, "thing").tolist() == [False, False, True]
     plain = {name: replace(one, verification=None) for name, one in QUESTIONS.items()}
     assert not deserving(plain, odds).any()
+
+
+def test_what_a_look_says_of_a_copy_says_something_of_the_thing():
+    logits, seen = drawn(AFTER), evidence()
+    after, own = AFTER["thing"].after_look, logits[:, 1]
+    assert after is not None
+    copies, things = (probabilities(AFTER, logits, seen)[name] for name in ("copy", "thing"))
+    worth = deserving(AFTER, logits, "copy")
+    assert deserving(AFTER, logits, "thing").tolist() == worth.tolist()
+    looked = worth & np.array([one is not None for one in seen])
+    laid = np.array([one is not None and one.registered for one in seen])
+    expected = np.where(looked, after.relevance(own, copies, laid), after.relevance_apart(own))
+    expected = np.where(worth & ~looked, AFTER["thing"].relevance(own), expected)
+    assert things.tolist() == np.maximum(expected, copies).tolist()
+    assert (things[looked] != np.maximum(AFTER["thing"].relevance(own), copies)[looked]).any()
+
+
+def test_the_thing_after_a_look_is_no_less_likely_the_surer_the_copy_or_the_network_is():
+    after = AFTER["thing"].after_look
+    assert after is not None
+    odds, shares = np.linspace(-20, 20, 41), np.linspace(0, 1, 41)
+    assert (np.diff(after.relevance(odds, np.full(41, 0.3), odds > 99)) >= 0).all()
+    assert (np.diff(after.relevance(np.full(41, 1.0), shares, odds < 99)) >= 0).all()
+    assert (np.diff(after.relevance_apart(odds)) > 0).all()
+
+
+def test_a_thing_without_its_look_is_told_by_the_thresholds_of_the_network_alone():
+    logits = drawn(AFTER)
+    judged = [one for one in judge(AFTER, logits)["thing"] if one.closer_look == "not taken"]
+    assert judged
+    assert {one.verdict for one in judged} >= {"same", "likely"}
+    assert all((one.verdict == "same") == (one.relevance_score >= 0.99) for one in judged)
+
+
+@pytest.mark.parametrize(("wrong", "value"), [("logit", -1.0), ("copy", -0.1), ("bias", float("inf")), ("colour", 1.0)])
+def test_weights_that_would_turn_the_order_of_scores_around_are_refused(wrong, value):
+    looked = {"bias": 0.0, "registered": -1.0, "logit": 0.0, "copy": 0.0}
+    AfterLook(looked, {"bias": 0.0, "logit": 0.0})
+    with pytest.raises(ValueError, match="those of the logit and of the copy 0 or more"):
+        AfterLook(looked | {wrong: value}, {"bias": 0.0, "logit": 0.0})
 
 
 def test_scores_that_were_held_against_their_rivals_decide_and_the_raw_ones_are_told():

@@ -154,9 +154,59 @@ class Verification:
     def relevance(self, relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
         """Probabilities float64 (P,) of pairs that have those by the network alone, from the evidence of each."""
         odds = features(relevance, seen) @ np.array([self.weights[name] for name in FEATURES])
-        found = 0.5 + 0.5 * np.tanh(0.5 * odds)
+        found = _sigmoid(odds)
         registered = np.array([evidence.registered for evidence in seen], bool)
         return np.where(registered, found, np.minimum(found, self.least))
+
+
+# What is said of a thing where a possible copy was looked at, and where there was none to look at.
+LOOKED, APART = ("bias", "registered", "logit", "copy"), ("bias", "logit")
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class AfterLook:
+    """How a closer look at a possible copy changes what is said of the thing: its log-odds are
+
+        bias + registered * r + logit * x + copy * log(c / (1 - c))
+
+    by the weights `looked`, of the thing's own logit x, the probability c of a copy after the look, and r, which is 1
+    where the two could be laid over each other and else 0; bias + logit * x by the weights `apart` of pairs that
+    deserve no look. `thresholds` are {false-positive rate: relevance} of both, of pairs that are each other's nearest.
+    """
+
+    looked: dict[str, float]
+    apart: dict[str, float]
+    thresholds: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, weights, known in (("looked", self.looked, LOOKED), ("apart", self.apart, APART)):
+            finite = set(weights) == set(known) and all(map(math.isfinite, weights.values()))
+            if not finite or weights["logit"] < 0 or weights.get("copy", 0.0) < 0:
+                raise ValueError(
+                    f"{name!r} needs the weights {', '.join(known)}, those of the logit and of the copy 0 or more, "
+                    f"got {weights}"
+                )
+
+    def relevance(self, logits: np.ndarray, copies: np.ndarray, registered: np.ndarray) -> np.ndarray:
+        """Probabilities float64 (P,) of pairs with logits (P,) that were looked at, where `copies` (P,) says how likely
+        a copy is after that, and `registered` bool (P,) whether they could be laid over each other.
+        """
+        values = 1.0, np.asarray(registered, np.float64), np.asarray(logits, np.float64), log_odds(copies)
+        return _sigmoid(sum(self.looked[name] * value for name, value in zip(LOOKED, values, strict=True)))
+
+    def relevance_apart(self, logits: np.ndarray) -> np.ndarray:
+        """Probabilities float64 (P,) of pairs with logits (P,) that deserve no look."""
+        return _sigmoid(self.apart["bias"] + self.apart["logit"] * np.asarray(logits, np.float64))
+
+
+def log_odds(probabilities: np.ndarray) -> np.ndarray:
+    """The log-odds float64 of probabilities, no surer than one in a million."""
+    known = np.clip(np.asarray(probabilities, np.float64), _SURE, 1 - _SURE)
+    return np.log(known / (1 - known))
+
+
+def _sigmoid(odds: np.ndarray) -> np.ndarray:
+    return 0.5 + 0.5 * np.tanh(0.5 * odds)
 
 
 def _rounded(relevance: np.ndarray) -> np.ndarray:
@@ -170,7 +220,6 @@ def _below(threshold: float) -> float:
 
 def features(relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
     """`FEATURES` of pairs, float64 (P, F)."""
-    known = np.clip(np.asarray(relevance, np.float64), _SURE, 1 - _SURE)
-    odds = np.log(known / (1 - known)).tolist()
+    odds = log_odds(relevance).tolist()
     rows = [[value(odd, evidence) for value in FEATURES.values()] for odd, evidence in zip(odds, seen, strict=True)]
     return np.array(rows, np.float64).reshape(-1, len(FEATURES))

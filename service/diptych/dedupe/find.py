@@ -17,7 +17,7 @@ from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.keeper import DEFAULT, preference
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.pair_scores import PairScores
-from diptych.dedupe.threshold import automatic_of, most_lenient
+from diptych.dedupe.threshold import automatic_of, most_lenient, stated_of
 from diptych.errors import UnknownPictureError
 from diptych.pictures.file_info import Picture
 from diptych.store.records import Record
@@ -109,7 +109,7 @@ def find_duplicates(
     limit = automatic_of(asked, len(ids)) if threshold == "auto" else threshold
     if not 0 < limit <= 1:
         raise ValueError(f"threshold must be 'auto' or above 0 and at most 1, got {limit}")
-    bound = min(limit, most_lenient(asked.stated) if bound is None else bound)
+    bound = min(limit, most_lenient(stated_of(asked)) if bound is None else bound)
     order = preference(found, keep)
     place = {id: number for number, id in enumerate(ids)}
     contents = list(dict.fromkeys(place[found[number].id] for number in order))
@@ -139,7 +139,7 @@ def find_duplicates(
         if max(others.values()) >= limit
     }
     groups = grouped(contents, matching, limit, ask)
-    thresholds = asked.stated
+    thresholds = stated_of(asked)
     return Duplicates(
         groups=_named(groups, matching, closer.looks, ids, found, order, thresholds),
         pictures=found,

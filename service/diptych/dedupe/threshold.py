@@ -28,8 +28,15 @@ def automatic_of(runtime: Runtime, pictures: int) -> float:
     What passes a closer look by mistake is no chance any more but a look-alike, and a picture has about one however
     many others there are. Where the model states thresholds for random pairs, theirs is held too.
     """
-    found = automatic(runtime.stated, pictures, LOOK_ALIKES if runtime.verification else 1.0)
+    found = automatic(stated_of(runtime), pictures, LOOK_ALIKES if runtime.verification else 1.0)
     return max(found, threshold_at(runtime.asked.negatives.get("random", {}), _random_rate(pictures)) or 0.0)
+
+
+def stated_of(runtime: Runtime) -> Mapping[str, float]:
+    """The thresholds by which pairs are grouped: of copies after a closer look, if there is one, of things by the
+    network alone.
+    """
+    return runtime.verification.thresholds if runtime.verification else runtime.thresholds
 
 
 def automatic(thresholds: Mapping[str, float], pictures: int, most: float = 1.0) -> float:

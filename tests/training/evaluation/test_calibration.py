@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from diptych_runtime.closer_look.evidence import Evidence
+from diptych_runtime.judgement import probabilities
 from diptych_runtime.runtime import Runtime
 from diptych_training.data import planted
 from diptych_training.errors import DataError
@@ -14,22 +15,25 @@ from diptych_training.evaluation import calibration
 from diptych_training.evaluation.calibration import Kind, calibration_text, draw_calibration, measure_calibration
 
 
-def kind(name: str, question: str = "thing", shift: float = 0.0, seed: int = 0) -> Kind:
+def kind(name: str, question: str = "thing", shift: float = 0.0, seed: int = 0, columns: int = 1) -> Kind:
     """Pairs whose logits are the log-odds of their matching, all of them moved by a shift."""
     rng = np.random.default_rng(seed)
     odds = rng.normal(0, 3, 6000)
     labels = rng.random(6000) < 1 / (1 + np.exp(-odds))
     nearest = rng.random(6000) < 0.7
     labels &= nearest
-    looked = np.flatnonzero(odds > 2)
-    seen = [Evidence(300, 90, 60, 0.4, agreement=0.9 if label else 0.2) for label in labels[looked]]
+    seen = [
+        Evidence(300, 90, 60, 0.4, agreement=0.9 if label else 0.2) if odd > 2 else None
+        for odd, label in zip(odds, labels, strict=True)
+    ]
     pairs = np.stack([np.arange(6000), np.arange(6000) + 1], 1)
-    return Kind(name, question, 6001, pairs, (odds + shift).astype(np.float32), labels, nearest, looked, seen)
+    logits = np.repeat((odds + shift).astype(np.float32)[:, None], columns, 1)
+    return Kind(name, question, 6001, pairs, logits, labels, nearest, seen)
 
 
 def test_a_kind_like_the_others_is_calibrated_and_one_that_is_moved_is_not():
     others = [kind("a", seed=1), kind("b", seed=2)]
-    like, moved = (calibration._left_out(kind("c", shift=shift), others) for shift in (0.0, 4.0))
+    like, moved = (calibration._left_out(one, {"thing": [*others, one]}) for one in (kind("c"), kind("c", shift=4.0)))
     assert like["ece"] < 0.03
     assert moved["ece"] > 0.1
     for name in ("nearest", "random"):
@@ -39,11 +43,25 @@ def test_a_kind_like_the_others_is_calibrated_and_one_that_is_moved_is_not():
 
 
 def test_copies_have_a_closer_look_that_was_fitted_to_the_others():
-    others = [kind("a", "copy", seed=1), kind("b", "copy", seed=2)]
-    row = calibration._left_out(kind("c", "copy", seed=3), others)
-    blind = calibration._left_out(kind("c", "thing", seed=3), others)
+    kinds = [kind(name, "copy", seed=seed) for seed, name in enumerate("abc")]
+    row = calibration._left_out(kinds[0], {"copy": kinds})
+    blind = calibration._left_out(kind("a"), {"thing": [kind(name, seed=seed) for seed, name in enumerate("abc")]})
     assert row["ece"] != blind["ece"]
     assert row["rates"]["nearest"]["0.01"]["measured"] < 0.05
+
+
+def test_what_is_measured_of_things_is_what_is_shown_after_a_look_at_the_copy():
+    measured = {
+        question: [kind(name, question, seed=seed, columns=2) for seed, name in enumerate("abc")]
+        for question in ("copy", "thing")
+    }
+    one = measured["thing"][0]
+    fitted = calibration._fitted({question: found[1:] for question, found in measured.items()})
+    assert fitted["copy"].verification is not None
+    assert fitted["thing"].after_look is not None
+    shown = probabilities(fitted, one.logits, one.seen)["thing"][one.nearest]
+    expected = calibration._reliability(shown, one.labels[one.nearest]).error
+    assert calibration._left_out(one, measured)["ece"] == pytest.approx(expected)
 
 
 def test_kinds_are_measured_worst_first_and_drawn(artifact_of_two, tmp_path, monkeypatch):
@@ -89,7 +107,7 @@ def test_one_kind_has_no_others_to_be_fitted_to(artifact_of_two, tmp_path):
 
 def test_kinds_that_say_nothing_cannot_be_measured_by_each_other(artifact_of_two, tmp_path, monkeypatch):
     monkeypatch.setattr(calibration, "open_kinds", lambda kinds, *_: [SimpleNamespace(kind=kind) for kind in kinds])
-    monkeypatch.setattr(calibration, "encode", lambda *_: None)
+    monkeypatch.setattr(calibration, "Examined", lambda *_: None)
     monkeypatch.setattr(calibration, "_pairs", lambda *_: None)
     with pytest.raises(DataError, match="0 of the 2 kinds have both matches and others to 'copy'"):
         measure_calibration(Runtime.open(artifact_of_two), tmp_path, tmp_path, kinds=["a", "b"])

@@ -7,7 +7,7 @@ in it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,13 @@ import numpy as np
 
 from diptych.console import table
 from diptych_runtime.atomic import replacing_file
-from diptych_runtime.calibration.questions import COPY
+from diptych_runtime.calibration.questions import COPY, THING
 from diptych_runtime.calibration.thresholds import NEGATIVES
 from diptych_runtime.closer_look.evidence import Evidence
+from diptych_runtime.judgement import probabilities
 from diptych_runtime.manifest import Question
-from diptych_runtime.runtime import Panels, Runtime
-from diptych_training.data.planted import KINDS, Planted, open_kinds
+from diptych_runtime.runtime import Runtime
+from diptych_training.data.planted import KINDS, open_kinds
 from diptych_training.errors import DataError
 from diptych_training.learning.fitting.calibration import (
     Reliability,
@@ -30,15 +31,15 @@ from diptych_training.learning.fitting.calibration import (
     reliability,
     weights_of_parts,
 )
+from diptych_training.learning.fitting.examined import Examined
 from diptych_training.learning.fitting.negatives import NEAREST, random_pairs
 from diptych_training.learning.fitting.verification import (
-    ABOVE,
+    Answers,
     Pairs,
-    candidate_pairs,
-    encode,
-    evidence_of,
+    answers_of,
+    fit_after_look,
     fit_verification,
-    shifts_of,
+    looking,
 )
 
 if TYPE_CHECKING:
@@ -49,8 +50,9 @@ RATES = (0.01, 0.001)
 
 @dataclass(frozen=True)
 class Kind:
-    """The pairs of one kind to one question: `logits` (P,), `labels` (P,) bool, and whether each is of the `nearest`
-    (P,) or drawn at random; for copies what closer looks saw of those at the places `looked`.
+    """The pairs (P, 2) of one kind to one question: whether they match, `labels` (P,) bool, whether each is of the
+    `nearest` (P,) or drawn at random, logits (P, Q) as they are held against their rivals, and what closer looks saw
+    of those that may be copies, None of the others.
     """
 
     name: str
@@ -60,22 +62,28 @@ class Kind:
     logits: np.ndarray
     labels: np.ndarray
     nearest: np.ndarray
-    looked: np.ndarray
-    seen: list[Evidence]
+    seen: list[Evidence | None]
+
+    def answers(self) -> Answers:
+        """The nearest pairs as what is said after a look is fitted to."""
+        places = np.flatnonzero(self.nearest).tolist()
+        return Answers(self.logits[self.nearest], self.labels[self.nearest], [self.seen[place] for place in places])
 
     def closer(self, relevance: np.ndarray) -> Pairs:
-        """The looks as what a closer look is fitted to."""
-        near = self.nearest[self.looked]
-        chosen = self.looked[near]
-        rest = self.nearest & ~self.labels
+        """The looks at the nearest pairs, of a `relevance` (P,) by the network alone, as what a closer look is fitted
+        to.
+        """
+        chosen = np.flatnonzero(self.nearest & np.array([seen is not None for seen in self.seen], bool))
+        evidence = [seen for place in chosen.tolist() if (seen := self.seen[place]) is not None]
+        others = int((self.nearest & ~self.labels).sum() - (~self.labels[chosen]).sum())
         return Pairs(
             self.name,
             self.pictures,
             self.pairs[chosen],
             relevance[chosen],
-            [seen for seen, kept in zip(self.seen, near, strict=True) if kept],
+            evidence,
             self.labels[chosen],
-            rest=int(rest.sum() - (~self.labels[chosen]).sum()),
+            rest=others,
             missed=0,
         )
 
@@ -95,9 +103,9 @@ def measure_calibration(
     measured: dict[str, list[Kind]] = {question: [] for question in runtime.questions}
     one_sided = []
     for planted in open_kinds(kinds, folder, directory / "sets"):
-        panels, tick = encode(runtime, planted), begin(planted.kind)
+        examined = Examined(runtime, planted, begin(planted.kind))
         for question, found in measured.items():
-            pairs = _pairs(runtime.asking(question), planted, panels, tick)
+            pairs = _pairs(examined, question)
             if pairs is None:
                 one_sided.append({"kind": planted.kind, "question": question})
             else:
@@ -108,9 +116,7 @@ def measure_calibration(
                 f"{len(found)} of the {len(kinds)} kinds have both matches and others to {question!r} among the "
                 "nearest pictures, and each is measured by the others: name more, or a model that has learnt more"
             )
-    rows = [
-        _left_out(one, [other for other in found if other is not one]) for found in measured.values() for one in found
-    ]
+    rows = [_left_out(one, measured) for found in measured.values() for one in found]
     return {
         "model": runtime.name,
         "revision": runtime.revision,
@@ -119,42 +125,45 @@ def measure_calibration(
     }
 
 
-def _pairs(runtime: Runtime, planted: Planted, panels: Panels, tick: Callable[[int], object]) -> Kind | None:
-    question, count = runtime.question, len(planted.names)
-    near = candidate_pairs(runtime, panels.embeddings, NEAREST)
-    drawn = random_pairs(planted)
-    drawn = drawn[~planted.matches(drawn, question)]
-    pairs = np.concatenate([near, drawn])
+def _pairs(examined: Examined, question: str) -> Kind | None:
+    planted = examined.planted
+    near, drawn = examined.nearest(question, NEAREST), random_pairs(planted)
+    pairs = np.concatenate([near, drawn[~planted.matches(drawn, question)]])
     nearest = np.arange(len(pairs)) < len(near)
     known = ~planted.unknown(pairs, question)
     pairs, nearest = pairs[known], nearest[known]
-    lowered = shifts_of(runtime, panels)[pairs].mean(1)
-    logits = runtime.pair_logits(panels.tokens[pairs[:, 0]], panels.tokens[pairs[:, 1]]) - lowered
     labels = planted.matches(pairs, question)
     if labels[nearest].all() or not labels[nearest].any():
         return None
-    looked = np.flatnonzero(runtime.relevance(logits) >= ABOVE) if question == COPY else np.empty(0, np.int64)
-    seen = evidence_of(planted, pairs[looked], runtime.threads, tick)
-    return Kind(planted.kind, question, count, pairs, logits, labels, nearest, looked, seen)
+    answers = answers_of(examined, looking(examined.runtime.manifest.questions), question, pairs, labels)
+    return Kind(planted.kind, question, len(planted.names), pairs, answers.logits, labels, nearest, answers.seen)
 
 
-def _left_out(one: Kind, others: Sequence[Kind]) -> dict[str, Any]:
+def _fitted(kinds: Mapping[str, Sequence[Kind]]) -> dict[str, Question]:
+    """The questions as they are fitted to kinds by question: scale and offset, and what a closer look says."""
+    asked = {}
+    for column, (question, found) in enumerate(kinds.items()):
+        near = [kind.answers() for kind in found]
+        logits, labels = [one.logits[:, column] for one in near], [one.labels for one in near]
+        line = fit_calibration(np.concatenate(logits), np.concatenate(labels), weights_of_parts(labels))
+        asked[question] = Question(scale=line["scale"], offset=line["offset"])
+        if question == COPY:
+            alone = [asked[COPY].relevance(kind.logits[:, column]).astype(np.float64) for kind in found]
+            looks = [kind.closer(relevance) for kind, relevance in zip(found, alone, strict=True)]
+            asked[COPY] = replace(asked[COPY], verification=fit_verification(looks))
+    if COPY in asked and THING in asked:
+        after = fit_after_look(asked, [kind.answers() for kind in kinds[THING]])
+        asked[THING] = replace(asked[THING], after_look=after)
+    return asked
+
+
+def _left_out(one: Kind, measured: Mapping[str, Sequence[Kind]]) -> dict[str, Any]:
     """One kind with what is fitted to the others: error, reliability, and each rate beside what passes here."""
-    near = [other.logits[other.nearest] for other in others]
-    labels = [other.labels[other.nearest] for other in others]
-    line = fit_calibration(np.concatenate(near), np.concatenate(labels), weights_of_parts(labels))
-    fitted = Question(scale=line["scale"], offset=line["offset"])
-
-    def plain(kind: Kind) -> np.ndarray:
-        return fitted.relevance(kind.logits).astype(np.float64)
-
-    closer = fit_verification([other.closer(plain(other)) for other in others]) if one.question == COPY else None
+    kinds = {question: [kind for kind in found if kind.name != one.name] for question, found in measured.items()}
+    fitted, others = _fitted(kinds), kinds[one.question]
 
     def answers(kind: Kind) -> np.ndarray:
-        relevance = plain(kind)
-        if closer is not None and len(kind.looked):
-            relevance[kind.looked] = closer.relevance(relevance[kind.looked], kind.seen)
-        return relevance
+        return probabilities(fitted, kind.logits, kind.seen)[kind.question]
 
     here, there = answers(one), [answers(other) for other in others]
     rates: dict[str, dict[str, dict[str, float]]] = {}

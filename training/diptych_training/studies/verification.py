@@ -10,14 +10,23 @@ from typing import Any
 import numpy as np
 
 from diptych.console import table
-from diptych_runtime.calibration.questions import COPY
-from diptych_runtime.closer_look.evidence import Evidence, Verification
+from diptych_runtime.calibration.questions import COPY, THING
+from diptych_runtime.closer_look.evidence import Verification
 from diptych_runtime.runtime import Runtime
 from diptych_training.data.planted import KINDS, open_kinds
 from diptych_training.errors import DataError
 from diptych_training.learning.fitting.calibration import even_weights, expected_calibration_error
-from diptych_training.learning.fitting.negatives import fit_negatives, others_of
-from diptych_training.learning.fitting.verification import Pairs, encode, fit_verification, look_closer
+from diptych_training.learning.fitting.examined import Examined
+from diptych_training.learning.fitting.negatives import NEAREST, fit_negatives, others_of
+from diptych_training.learning.fitting.verification import (
+    Answers,
+    Pairs,
+    answers_of,
+    fit_after_look,
+    fit_verification,
+    look_closer,
+    looking,
+)
 
 
 def study_verification(
@@ -34,28 +43,33 @@ def study_verification(
     Raises `DataError` for unknown kinds, and for fewer than two.
     """
     opened = open_kinds(kinds, folder, directory / "sets")
-    ticks = [begin(planted.kind) for planted in opened]
-    panels = [encode(runtime, planted) for planted in opened]
-    sets = [
-        look_closer(runtime, planted, made, tick=tick)
-        for planted, made, tick in zip(opened, panels, ticks, strict=True)
-    ]
+    all_examined = [Examined(runtime, planted, begin(planted.kind)) for planted in opened]
+    sets = [look_closer(examined) for examined in all_examined]
     fitted = fit_verification(sets)
     copy = runtime.asking(COPY).question
     questions = dict(runtime.manifest.questions)
     questions[copy] = replace(questions[copy], verification=fitted)
-    others = [
-        others_of(runtime, questions, planted, made, _known(pairs), tick)
-        for planted, made, pairs, tick in zip(opened, panels, sets, ticks, strict=True)
-    ]
+    if THING in questions:
+        after = fit_after_look(questions, [_things(examined) for examined in all_examined])
+        questions[THING] = replace(questions[THING], after_look=after)
+    others = [others_of(examined, questions) for examined in all_examined]
     rows = [row(fit_verification([other for other in sets if other is not one]), one) for one in sets]
     return {
         "model": runtime.name,
         "revision": runtime.revision,
         "verification": asdict(fitted),
+        "after_look": asdict(questions[THING])["after_look"] if THING in questions else None,
         "negatives": fit_negatives(questions, others),
         "kinds": rows,
     }
+
+
+def _things(examined: Examined) -> Answers:
+    """The nearest pairs of which it is known whether they show the same thing."""
+    pairs = examined.nearest(THING, NEAREST)
+    pairs = pairs[~examined.planted.unknown(pairs, THING)]
+    questions = looking(examined.runtime.manifest.questions)
+    return answers_of(examined, questions, THING, pairs, examined.planted.matches(pairs, THING))
 
 
 def save_verification(result: Mapping[str, Any], checkpoint: Path) -> None:
@@ -68,13 +82,11 @@ def save_verification(result: Mapping[str, Any], checkpoint: Path) -> None:
     if COPY not in metadata.get("questions", {}):
         raise DataError(f"{checkpoint} has no calibrated question {COPY!r} that a closer look could belong to")
     metadata["questions"][COPY]["verification"] = result["verification"]
+    if result.get("after_look") and THING in metadata["questions"]:
+        metadata["questions"][THING]["after_look"] = result["after_look"]
     for question, known in metadata["questions"].items():
         known["negatives"] = result["negatives"].get(question, {})
     save_checkpoint(network, checkpoint, metadata)
-
-
-def _known(pairs: Pairs) -> dict[tuple[int, int], Evidence]:
-    return {(a, b): seen for (a, b), seen in zip(pairs.found.tolist(), pairs.seen, strict=True)}
 
 
 def row(verification: Verification, pairs: Pairs) -> dict[str, Any]:

@@ -1,17 +1,18 @@
 """Thresholds for defined negatives: which pairs they are of, and what passes them."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from diptych_training.learning.fitting.examined import Examined
 
-from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.judgement import probabilities
 from diptych_runtime.manifest import Question
 from diptych_runtime.runtime import Runtime
 from diptych_training.data import planted
-from diptych_training.data.planted import open_planted
+from diptych_training.data.planted import Planted, open_planted
 from diptych_training.learning.fitting import negatives
 from diptych_training.learning.fitting.negatives import Others, fit_negatives, others_of, random_pairs, strangers
-from diptych_training.learning.fitting.verification import encode
 from diptych_training.studies.verification import study_verification
 
 QUESTIONS = {"copy": Question(1.2, 0.1), "thing": Question(0.8, -0.3)}
@@ -49,13 +50,13 @@ def test_each_threshold_lets_its_share_of_the_negatives_of_its_sort_pass():
 
 
 def test_negatives_match_nothing_and_what_was_seen_of_a_pair_is_not_looked_for_again(
-    artifact_that_looks, tmp_path, small, monkeypatch
+    artifact_that_looks, tmp_path, small
 ):
     runtime = Runtime.open(artifact_that_looks, threads=1)
     kind = open_planted("pages", tmp_path, tmp_path / "sets")
-    panels, told = encode(runtime, kind), []
-    questions = runtime.manifest.questions
-    found = others_of(runtime, questions, kind, panels, {}, told.append)
+    told = []
+    examined, questions = Examined(runtime, kind, told.append), runtime.manifest.questions
+    found = others_of(examined, questions)
     assert [(one.question, one.sort) for one in found] == [
         (question, sort) for question in ("copy", "thing") for sort in ("random", "nearest")
     ]
@@ -63,16 +64,21 @@ def test_negatives_match_nothing_and_what_was_seen_of_a_pair_is_not_looked_for_a
     assert (pairs[:, 0] < pairs[:, 1]).all()
     pairs = pairs[strangers(kind, pairs, "copy")]
     assert not kind.matches(pairs, "copy").any()
-    plain = runtime.all_logits(panels.tokens[pairs[:, 0]], panels.tokens[pairs[:, 1]])
-    assert found[0].logits.tolist() == plain.tolist()
+    tokens = examined.panels.tokens
+    assert found[0].logits.tolist() == runtime.all_logits(tokens[pairs[:, 0]], tokens[pairs[:, 1]]).tolist()
     assert None not in found[0].seen, "this model looks at all"
-    assert sum(told) > 0
-    monkeypatch.setattr(
-        negatives, "evidence_of", lambda kind, pairs, threads, tick: [pytest.fail("again") for _ in pairs]
-    )
-    count = len(panels.tokens)
-    every = {(a, b): Evidence(0) for a in range(count) for b in range(a + 1, count)}
-    others_of(runtime, questions, kind, panels, every)
+    assert 0 < sum(told) <= 28 * 27 / 2
+
+
+def test_pairs_drawn_at_random_are_of_all_pictures_alike():
+    count = 400
+    numbers = np.arange(count)
+    kind = Planted("pages", Path(), [str(number) for number in numbers], numbers, numbers, numbers)
+    pairs = random_pairs(kind)
+    assert pairs.tolist() == random_pairs(kind).tolist()
+    assert len(np.unique(pairs, axis=0)) == len(pairs) == negatives.RANDOM
+    halves = np.bincount(pairs.ravel() // (count // 2))
+    assert halves / halves.sum() == pytest.approx([0.5, 0.5], abs=0.03)
 
 
 def test_the_study_fits_both_sorts_for_every_question(artifact_of_two, tmp_path, small, monkeypatch):

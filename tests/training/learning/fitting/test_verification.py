@@ -6,13 +6,25 @@ import numpy as np
 import pytest
 
 from diptych_model import load_checkpoint, save_checkpoint
-from diptych_runtime.closer_look.evidence import Evidence
+from diptych_runtime.closer_look.evidence import FEATURES, Evidence, Verification
+from diptych_runtime.judgement import probabilities
+from diptych_runtime.manifest import Question
 from diptych_runtime.runtime import Runtime
 from diptych_training.data import planted
 from diptych_training.data.documents import draw_documents
 from diptych_training.data.planted import open_planted
 from diptych_training.errors import DataError
-from diptych_training.learning.fitting.verification import Pairs, fit_verification, look_closer
+from diptych_training.learning.fitting import examined
+from diptych_training.learning.fitting.calibration import expected_calibration_error
+from diptych_training.learning.fitting.examined import Examined
+from diptych_training.learning.fitting.verification import (
+    Answers,
+    Pairs,
+    fit_after_look,
+    fit_verification,
+    look_closer,
+    looking,
+)
 from diptych_training.studies.verification import row, save_verification, verification_text
 
 
@@ -73,7 +85,7 @@ def test_copies_are_planted_looked_at_and_found(artifact, tmp_path, monkeypatch)
     monkeypatch.setattr(planted, "SIDE", 160)
     told = []
     opened = open_planted("pages", tmp_path, tmp_path / "sets")
-    found = look_closer(Runtime.open(artifact), opened, above=1e-9, tick=told.append)
+    found = look_closer(Examined(Runtime.open(artifact), opened, told.append), above=1e-9)
     assert found.pictures == 12 + 2 * 4
     assert len(found.seen) == len(found.copies) == len(found.relevance) == sum(told)
     assert found.rest == 0
@@ -82,14 +94,101 @@ def test_copies_are_planted_looked_at_and_found(artifact, tmp_path, monkeypatch)
     assert np.mean([evidence.registered for evidence in copies]) > 0.2
 
 
+QUESTIONS = looking({"copy": Question(1.0, 0.0), "thing": Question(1.0, 0.0)})
+
+
+def things(documents: bool, seed: int = 0, count: int = 3000) -> Answers:
+    """Pairs that the network takes for copies, half of which match: where they are documents, the closer look alone
+    tells which.
+    """
+    rng = np.random.default_rng(seed)
+    labels = rng.random(count) < 0.5
+    logits = np.stack([rng.normal(5, 1, count), rng.normal(np.where(labels | documents, 6, 1), 1)], 1)
+    logits[::3, 0] = -5
+    laid = labels == (rng.random(count) < 0.95)
+    seen = [Evidence(300, 100, 60 if one else 0) if x > 0 else None for one, x in zip(laid, logits[:, 0], strict=True)]
+    return Answers(logits.astype(np.float32), labels, seen)
+
+
+def test_what_a_look_says_of_the_thing_is_calibrated_where_one_line_through_the_logit_is_not():
+    weights = dict.fromkeys(FEATURES, 0.0) | {"bias": -2.0, "registered": 4.0}
+    asked = QUESTIONS | {"copy": replace(QUESTIONS["copy"], verification=Verification(0.9, weights))}
+    sets = [things(False), things(True, seed=1)]
+    after = fit_after_look(asked, sets)
+    assert after.looked["logit"] >= 0
+    assert after.looked["copy"] + after.looked["registered"] > 0.5
+    assert list(after.thresholds) == ["0.01", "0.005", "0.001"]
+    fitted = asked | {"thing": replace(asked["thing"], after_look=after)}
+    for one in (things(False, seed=2), things(True, seed=3)):
+        looked = np.array([evidence is not None for evidence in one.seen])
+        shown = probabilities(fitted, one.logits, one.seen)["thing"][looked]
+        alone = fitted["thing"].relevance(one.logits[looked, 1])
+        assert expected_calibration_error(shown, one.labels[looked]) < 0.1
+        assert expected_calibration_error(shown, one.labels[looked]) < expected_calibration_error(
+            alone, one.labels[looked]
+        )
+
+
+def test_a_logit_that_speaks_against_matches_counts_for_nothing():
+    one = things(False)
+    turned = replace(one, logits=one.logits * np.array([1, -1], np.float32))
+    after = fit_after_look(QUESTIONS, [turned, replace(turned, labels=np.ones(len(turned.labels), bool))])
+    assert after.looked["logit"] == after.apart["logit"] == 0
+
+
+def test_a_pair_is_looked_at_once_whatever_the_model_and_half_a_line_is_passed_over(
+    artifact, artifact_of_two, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(planted, "DRAWN", 6)
+    monkeypatch.setattr(planted, "COPIES", 2)
+    monkeypatch.setattr(planted, "SIDE", 160)
+    opened = open_planted("pages", tmp_path, tmp_path / "sets")
+    told = []
+    first = Examined(Runtime.open(artifact), opened, told.append)
+    pairs = first.nearest("match", 3)
+    seen = first.evidence(pairs)
+    assert sum(told) == len(pairs) == len(seen)
+    (file,) = opened.folder.glob("looks-*.jsonl")
+    lines = file.read_text("utf-8")
+    with file.open("w", encoding="utf-8") as half:
+        half.write(lines[: len(lines) - 20])
+    again = Examined(Runtime.open(artifact_of_two), opened, told.append)
+    assert again.evidence(pairs) == seen
+    assert sum(told) == len(pairs) + 1
+    monkeypatch.setattr(examined, "verify", pytest.fail)
+    assert Examined(Runtime.open(artifact), opened).evidence(pairs) == seen
+
+
+def test_a_pair_is_scored_once(artifact_of_two, tmp_path, monkeypatch):
+    monkeypatch.setattr(planted, "DRAWN", 8)
+    monkeypatch.setattr(planted, "COPIES", 2)
+    monkeypatch.setattr(planted, "SIDE", 64)
+    runtime, scored = Runtime.open(artifact_of_two), []
+    every = runtime.all_logits
+    monkeypatch.setattr(runtime, "all_logits", lambda a, b: scored.append(len(a)) or every(a, b))
+    kind = Examined(runtime, open_planted("codes", tmp_path, tmp_path / "sets"))
+    pairs = kind.nearest("copy", 4)
+    tokens = kind.panels.tokens
+    expected = every(tokens[pairs[:, 0]], tokens[pairs[:, 1]])
+    assert kind.logits(pairs[::2]).tolist() == expected[::2].tolist()
+    assert kind.logits(pairs[::-1]).tolist() == expected[::-1].tolist()
+    assert kind.held(pairs, "thing").tolist() == expected.tolist()
+    assert sum(scored) == len(pairs)
+
+
 def test_the_drawn_documents_are_not_those_of_training():
     assert (draw_documents(4, 32, planted.SEED) != draw_documents(4, 32)).any()
 
 
 def test_what_was_fitted_is_saved_for_the_next_export(tmp_path, tiny_network):
     negatives = {"copy": {"random": {"0.001": 0.5}, "nearest": {"0.01": 0.7}}, "thing": {"random": {}}}
-    result = {"verification": {"above": 0.9, "weights": {}, "thresholds": {}}, "negatives": negatives}
-    save_checkpoint(tiny_network, tmp_path / "model", {"questions": {"copy": {"scale": 1.0, "offset": 0.0}}})
+    result = {
+        "verification": {"above": 0.9, "weights": {}, "thresholds": {}},
+        "after_look": {"looked": {}, "apart": {}, "thresholds": {}},
+        "negatives": negatives,
+    }
+    line = {"scale": 1.0, "offset": 0.0}
+    save_checkpoint(tiny_network, tmp_path / "model", {"questions": {"copy": line, "thing": line}})
     save_verification(result, tmp_path / "model")
     assert load_checkpoint(tmp_path / "model")[1]["questions"]["copy"] == {
         "scale": 1.0,
@@ -97,6 +196,8 @@ def test_what_was_fitted_is_saved_for_the_next_export(tmp_path, tiny_network):
         "verification": result["verification"],
         "negatives": negatives["copy"],
     }
+    thing = load_checkpoint(tmp_path / "model")[1]["questions"]["thing"]
+    assert thing == line | {"after_look": result["after_look"], "negatives": negatives["thing"]}
     save_checkpoint(tiny_network, tmp_path / "other", {"questions": {"match": {"scale": 1.0, "offset": 0.0}}})
     with pytest.raises(DataError, match="has no calibrated question 'copy'"):
         save_verification(result, tmp_path / "other")

@@ -2,19 +2,19 @@
 picture. They are of the probability that is shown, after the closer look.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from diptych_runtime.calibration.thresholds import NEGATIVES, Negatives
 from diptych_runtime.closer_look.evidence import Evidence
-from diptych_runtime.judgement import deserving, probabilities
+from diptych_runtime.judgement import probabilities
 from diptych_runtime.manifest import Question
-from diptych_runtime.runtime import Panels, Runtime
 from diptych_training.data.planted import Planted
 from diptych_training.learning.fitting.calibration import fit_thresholds
-from diptych_training.learning.fitting.verification import candidate_pairs, evidence_of, shifts_of
+from diptych_training.learning.fitting.examined import Examined
+from diptych_training.learning.fitting.verification import answers_of
 
 NEAREST = 10  # of each picture
 RANDOM = 4000  # pairs of a kind
@@ -35,8 +35,10 @@ class Others:
 
 def random_pairs(planted: Planted) -> np.ndarray:
     """Pairs int64 (P, 2) of places, drawn at random, always the same ones."""
-    drawn = np.sort(np.random.default_rng(SEED).integers(0, len(planted.names), (2 * RANDOM, 2)), axis=1)
-    return np.unique(drawn[drawn[:, 0] < drawn[:, 1]], axis=0)[:RANDOM]
+    generator = np.random.default_rng(SEED)
+    drawn = np.sort(generator.integers(0, len(planted.names), (2 * RANDOM, 2)), axis=1)
+    pairs = np.unique(drawn[drawn[:, 0] < drawn[:, 1]], axis=0)
+    return pairs[np.sort(generator.permutation(len(pairs))[:RANDOM])]
 
 
 def strangers(planted: Planted, pairs: np.ndarray, question: str) -> np.ndarray:
@@ -44,37 +46,15 @@ def strangers(planted: Planted, pairs: np.ndarray, question: str) -> np.ndarray:
     return ~planted.matches(pairs, question) & ~planted.unknown(pairs, question)
 
 
-def others_of(
-    runtime: Runtime,
-    questions: Mapping[str, Question],
-    planted: Planted,
-    panels: Panels,
-    known: Mapping[tuple[int, int], Evidence],
-    tick: Callable[[int], object] = lambda n: None,
-) -> list[Others]:
-    """The negatives of a kind to all questions, answered as `questions` say.
-
-    What deserves a closer look gets one, unless what it saw is `known` by the pair of places.
-    """
-    found, looked = [], dict(known)
-    drawn = random_pairs(planted)
-    random = drawn, _logits(runtime, panels, drawn)
-    for number, question in enumerate(runtime.questions):
-        asked = runtime.asking(question)
-        shifts = shifts_of(asked, panels)
-        near = candidate_pairs(asked, panels.embeddings, NEAREST)
-        for sort, (pairs, logits) in zip(NEGATIVES, (random, (near, _logits(runtime, panels, near))), strict=True):
-            apart = strangers(planted, pairs, question)
-            pairs, logits = pairs[apart], logits[apart]
-            logits[:, number] -= shifts[pairs].mean(1)
-            worth = deserving(questions, logits, question)
-            keys = [(a, b) for a, b in pairs[worth].tolist()]
-            missing = [key for key in keys if key not in looked]
-            looked.update(zip(missing, evidence_of(planted, np.array(missing), runtime.threads, tick), strict=True))
-            seen: list[Evidence | None] = [None] * len(pairs)
-            for place, key in zip(np.flatnonzero(worth).tolist(), keys, strict=True):
-                seen[place] = looked[key]
-            found.append(Others(question, sort, logits, seen))
+def others_of(examined: Examined, questions: Mapping[str, Question]) -> list[Others]:
+    """The negatives of a kind to all questions, answered as `questions` say."""
+    planted, found = examined.planted, []
+    random = random_pairs(planted)
+    for question in examined.runtime.questions:
+        for sort, pairs in zip(NEGATIVES, (random, examined.nearest(question, NEAREST)), strict=True):
+            pairs = pairs[strangers(planted, pairs, question)]
+            answers = answers_of(examined, questions, question, pairs, np.zeros(len(pairs), bool))
+            found.append(Others(question, sort, answers.logits, answers.seen))
     return found
 
 
@@ -95,7 +75,3 @@ def fit_negatives(
             pooled = np.concatenate(shown) if shown else np.empty(0)
             fitted[question][sort] = fit_thresholds(pooled, np.zeros(len(pooled), bool))
     return fitted
-
-
-def _logits(runtime: Runtime, panels: Panels, pairs: np.ndarray) -> np.ndarray:
-    return runtime.all_logits(panels.tokens[pairs[:, 0]], panels.tokens[pairs[:, 1]])

@@ -2,27 +2,31 @@
 collections of many kinds with copies planted in them, and the weights that make a probability of it.
 """
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-import faiss
 import numpy as np
 
-from diptych_runtime.calibration.questions import COPY
-from diptych_runtime.closer_look.evidence import FEATURES, Evidence, Verification, features
-from diptych_runtime.closer_look.verification import describe, verify
-from diptych_runtime.decoder import panel_pixels
-from diptych_runtime.runtime import Panels, Runtime
-from diptych_training.data.planted import Planted
+from diptych_runtime.calibration.questions import COPY, THING
+from diptych_runtime.closer_look.evidence import (
+    APART,
+    FEATURES,
+    LOOKED,
+    AfterLook,
+    Evidence,
+    Verification,
+    features,
+    log_odds,
+)
+from diptych_runtime.judgement import deserving, probabilities
+from diptych_runtime.manifest import Question
+from diptych_training.learning.fitting.calibration import weights_of_parts
+from diptych_training.learning.fitting.examined import Examined
 
-NEAREST = 20  # candidates of each picture
 ABOVE = 0.9
 PENALTY = 1e-4  # of the squared weights
 # The look-alikes are the nearest that there are, of which few collections have many.
 RATES = (0.01, 0.005, 0.001)
-_VIEWS = 256  # pictures whose keypoints are kept
 
 
 @dataclass(frozen=True)
@@ -44,76 +48,60 @@ class Pairs:
     missed: int
 
 
-def encode(runtime: Runtime, planted: Planted) -> Panels:
-    """Tokens and embeddings of a kind's pictures."""
-    with ThreadPoolExecutor(runtime.threads) as pool:
-        pixels = list(pool.map(lambda name: panel_pixels(planted.folder / name, runtime.panel_size), planted.names))
-    return runtime.encode(np.stack(pixels))
-
-
-def candidate_pairs(runtime: Runtime, embeddings: np.ndarray, count: int = NEAREST) -> np.ndarray:
-    """Pairs int64 (P, 2) of each picture and its `count` nearest, as the runtime's question weighs embeddings."""
-    index = faiss.IndexFlatIP(embeddings.shape[1])
-    index.add(embeddings)
-    near = index.search(runtime.queries(embeddings), min(count + 1, len(embeddings)))[1]
-    pairs = [(i, j) for i, row in enumerate(near.tolist()) for j in row if i != j]
-    return np.unique(np.sort(pairs, axis=1), axis=0)
-
-
-def shifts_of(runtime: Runtime, panels: Panels) -> np.ndarray:
-    """By how much the scores of every picture are lowered, float32 (n,), as the runtime's question holds them against
-    rivals (`Runtime.shifts`); 0 where it does not.
+@dataclass(frozen=True)
+class Answers:
+    """Pairs of a kind to one question, of which it is known whether they match, `labels` (P,) bool: `logits` (P, Q) as
+    they are held against their rivals, and what closer looks saw of each, None where none was deserved.
     """
-    count = len(panels.embeddings)
-    if not runtime.asked.cohort:
-        return np.zeros(count, np.float32)
-    pairs = candidate_pairs(runtime, panels.embeddings)
-    return runtime.shifts(pairs, runtime.pair_logits(panels.tokens[pairs[:, 0]], panels.tokens[pairs[:, 1]]), count)
+
+    logits: np.ndarray
+    labels: np.ndarray
+    seen: list[Evidence | None]
 
 
-def evidence_of(
-    planted: Planted, pairs: np.ndarray, threads: int, tick: Callable[[int], object] = lambda n: None
-) -> list[Evidence]:
-    """What a closer look at pairs int64 (P, 2) of places sees."""
-    described = lru_cache(_VIEWS)(lambda place: describe(planted.folder / planted.names[place]))
-
-    def look(pair: list[int]) -> Evidence:
-        seen = verify(*map(described, pair))
-        tick(1)
-        return seen
-
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(look, np.asarray(pairs).tolist()))
-
-
-def look_closer(
-    runtime: Runtime,
-    planted: Planted,
-    panels: Panels | None = None,
-    *,
-    above: float = ABOVE,
-    tick: Callable[[int], object] = lambda n: None,
-) -> Pairs:
-    """Find the candidates of every picture of a kind, of which there may be `panels` already, and look again at those
-    whose relevance is `above`.
-    """
-    runtime = runtime.asking(COPY)
-    panels = encode(runtime, planted) if panels is None else panels
-    pairs = candidate_pairs(runtime, panels.embeddings)
-    logits = runtime.pair_logits(panels.tokens[pairs[:, 0]], panels.tokens[pairs[:, 1]])
-    lowered = runtime.shifts(pairs, logits, len(planted.names))[pairs].mean(1)
-    relevance = runtime.relevance(logits - lowered).astype(np.float64)
+def look_closer(examined: Examined, above: float = ABOVE) -> Pairs:
+    """Find the candidates of every picture of a kind, and look again at those whose relevance as copies is `above`."""
+    runtime, planted = examined.runtime.asking(COPY), examined.planted
+    pairs = examined.nearest(COPY)
+    logits = examined.held(pairs, COPY)[:, runtime.column]
+    relevance = runtime.relevance(logits).astype(np.float64)
     copies, taken = planted.matches(pairs, COPY), relevance >= above
     return Pairs(
         planted.kind,
         len(planted.names),
         pairs[taken],
         relevance[taken],
-        evidence_of(planted, pairs[taken], runtime.threads, tick),
+        examined.evidence(pairs[taken]),
         copies[taken],
         rest=int((~copies & ~taken).sum()),
         missed=planted.planted() - int((copies & taken).sum()),
     )
+
+
+def looking(questions: Mapping[str, Question]) -> dict[str, Question]:
+    """The questions before anything is fitted to closer looks: whatever may be a copy deserves one, for any answer."""
+    asked = dict(questions)
+    if COPY in asked:
+        asked[COPY] = replace(asked[COPY], verification=Verification(ABOVE, dict.fromkeys(FEATURES, 0.0)))
+        if THING in asked:
+            asked[THING] = replace(
+                asked[THING], after_look=AfterLook(dict.fromkeys(LOOKED, 1.0), dict.fromkeys(APART, 1.0))
+            )
+    return asked
+
+
+def answers_of(
+    examined: Examined, questions: Mapping[str, Question], question: str, pairs: np.ndarray, labels: np.ndarray
+) -> Answers:
+    """Pairs int64 (P, 2) with their labels (P,) as `questions` are asked one; what deserves a closer look for it gets
+    one.
+    """
+    logits = examined.held(pairs, question)
+    worth = deserving(questions, logits, question)
+    seen: list[Evidence | None] = [None] * len(pairs)
+    for place, evidence in zip(np.flatnonzero(worth).tolist(), examined.evidence(pairs[worth]), strict=True):
+        seen[place] = evidence
+    return Answers(logits, labels, seen)
 
 
 def fit_verification(sets: Sequence[Pairs], above: float = ABOVE) -> Verification:
@@ -133,12 +121,52 @@ def fit_verification(sets: Sequence[Pairs], above: float = ABOVE) -> Verificatio
     passing = [~pairs.copies & np.array([seen.registered for seen in pairs.seen], bool) for pairs in sets]
     others = [plain.relevance(pairs.relevance, pairs.seen)[chosen] for pairs, chosen in zip(sets, passing, strict=True)]
     totals = [int((~pairs.copies).sum()) + pairs.rest for pairs in sets]
-    thresholds = {}
-    for rate in RATES:
-        bar = _threshold(others, totals, rate)
-        if bar is not None:
-            thresholds[str(rate)] = bar
-    return Verification(above, plain.weights, thresholds)
+    return Verification(above, plain.weights, _thresholds(others, totals))
+
+
+def fit_after_look(questions: Mapping[str, Question], sets: Sequence[Answers]) -> AfterLook:
+    """What a closer look at a possible copy, as `questions` have it, says of the thing: fitted by log-loss, every kind
+    and within all of them matches and others weighing the same, with the thresholds that each rate allows among what
+    does not match, a mean over kinds.
+
+    A kind of which all pairs match, or none does, counts for nothing. Raises ValueError where no kind is left.
+    """
+    sets = [answers for answers in sets if answers.labels.any() and not answers.labels.all()]
+    logits, labels = (np.concatenate(parts) for parts in zip(*((one.logits, one.labels) for one in sets), strict=True))
+    seen = [evidence for answers in sets for evidence in answers.seen]
+    weight = weights_of_parts([answers.labels for answers in sets])
+    own = logits[:, list(questions).index(THING)].astype(np.float64)
+    worth = deserving(questions, logits, COPY)
+    looked = worth & np.array([evidence is not None for evidence in seen], bool)
+    registered = np.array([evidence is not None and evidence.registered for evidence in seen], np.float64)
+    odds = log_odds(questions[COPY].judged(logits[:, list(questions).index(COPY)], seen))
+    known = np.stack([np.ones(len(own)), registered, own, odds], 1)
+    after = AfterLook(
+        _weights(LOOKED, known[looked], labels[looked], weight[looked]),
+        _weights(APART, known[~worth][:, [0, 2]], labels[~worth], weight[~worth]),
+    )
+    asked = dict(questions) | {THING: replace(questions[THING], after_look=after)}
+    shown = [probabilities(asked, one.logits, one.seen)[THING][~one.labels] for one in sets]
+    return replace(after, thresholds=_thresholds(shown, [len(one) for one in shown]))
+
+
+def _weights(names: Sequence[str], x: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> dict[str, float]:
+    """The named weights of a logistic regression on x (P, F), those of the logit and of the copy no less than 0: what
+    speaks against matches is left out.
+    """
+    kept = list(range(len(names)))
+    while True:
+        fitted = dict(zip(kept, _logistic(x[:, kept], labels, weight).tolist(), strict=True))
+        against = [place for place in kept if names[place] in ("logit", "copy") and fitted[place] < 0]
+        if not against:
+            return {name: fitted.get(place, 0.0) for place, name in enumerate(names)}
+        kept.remove(min(against, key=lambda place: fitted[place]))
+
+
+def _thresholds(others: Sequence[np.ndarray], totals: Sequence[int]) -> dict[str, float]:
+    """The `_threshold` of each rate that the pairs can support."""
+    found = {str(rate): _threshold(others, totals, rate) for rate in RATES}
+    return {rate: bar for rate, bar in found.items() if bar is not None}
 
 
 def _threshold(others: Sequence[np.ndarray], totals: Sequence[int], rate: float) -> float | None:
