@@ -191,8 +191,10 @@ class AfterLook:
         """Probabilities float64 (P,) of pairs with logits (P,) that were looked at, where `copies` (P,) says how likely
         a copy is after that, and `registered` bool (P,) whether they could be laid over each other.
         """
-        values = 1.0, np.asarray(registered, np.float64), np.asarray(logits, np.float64), log_odds(copies)
-        return _sigmoid(sum(self.looked[name] * value for name, value in zip(LOOKED, values, strict=True)))
+        registered, logits = np.asarray(registered, np.float64), np.asarray(logits, np.float64)
+        known = np.ones_like(logits), registered, logits, log_odds(copies)
+        weighed = [self.looked[name] * values for name, values in zip(LOOKED, known, strict=True)]
+        return _sigmoid(np.sum(weighed, axis=0))
 
     def relevance_apart(self, logits: np.ndarray) -> np.ndarray:
         """Probabilities float64 (P,) of pairs with logits (P,) that deserve no look."""

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from diptych_training.learning.fitting.examined import Examined
 
 from diptych_runtime.judgement import probabilities
 from diptych_runtime.manifest import Question
@@ -12,6 +11,7 @@ from diptych_runtime.runtime import Runtime
 from diptych_training.data import planted
 from diptych_training.data.planted import Planted, open_planted
 from diptych_training.learning.fitting import negatives
+from diptych_training.learning.fitting.examined import Examined
 from diptych_training.learning.fitting.negatives import Others, fit_negatives, others_of, random_pairs, strangers
 from diptych_training.studies.verification import study_verification
 
