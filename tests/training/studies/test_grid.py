@@ -4,13 +4,12 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+from waiting import alive, until
 from working import double, fail_at_two
 
 from diptych_training.errors import DataError
@@ -71,25 +70,11 @@ def test_workers_end_when_the_process_that_asked_is_killed(tmp_path: Path) -> No
     )
     # What multiprocessing's tracker says of the kill is nothing to see here.
     started = subprocess.Popen([sys.executable, "program.py"], cwd=tmp_path, stderr=subprocess.DEVNULL)
-    expect_soon(lambda: len(list(tmp_path.glob("pid-*"))) == 2)
+    until(lambda: len(list(tmp_path.glob("pid-*"))) == 2, 60)
     started.kill()
     started.wait()
     workers = [int(path.name.removeprefix("pid-")) for path in tmp_path.glob("pid-*")]
-    expect_soon(lambda: not any(alive(worker) for worker in workers))
-
-
-def expect_soon(condition: Callable[[], bool], seconds: float = 60) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "it did not come about"
-        time.sleep(0.05)
-
-
-def alive(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
+    until(lambda: not any(alive(worker) for worker in workers), 60)
 
 
 def test_a_run_made_with_other_settings_is_refused_not_mixed_in(tmp_path: Path) -> None:
