@@ -9,11 +9,12 @@ import ctypes
 import os
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal, get_args
 
 from diptych_runtime.errors import ArtifactError
 
-PROVIDERS = ("auto", "cpu", "cuda", "tensorrt")
+Provider = Literal["auto", "cpu", "cuda", "tensorrt"]
+PROVIDERS: tuple[Provider, ...] = get_args(Provider)
 CPU, CUDA, TENSORRT = "CPUExecutionProvider", "CUDAExecutionProvider", "TensorrtExecutionProvider"
 GPU = {"auto": CUDA, "cuda": CUDA, "tensorrt": TENSORRT}
 MEMORY = "DIPTYCH_GPU_MEMORY"  # MiB that CUDA may take, all there is by default
