@@ -12,14 +12,15 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from diptych_runtime.errors import ArtifactError
 
 if TYPE_CHECKING:
     from diptych_runtime.kernel import Library
 
-PROVIDERS = ("auto", "cpu", "cuda", "tensorrt")
+Provider = Literal["auto", "cpu", "cuda", "tensorrt"]
+PROVIDERS: tuple[Provider, ...] = get_args(Provider)
 CPU, CUDA, TENSORRT = "CPUExecutionProvider", "CUDAExecutionProvider", "TensorrtExecutionProvider"
 GPU = {"auto": CUDA, "cuda": CUDA, "tensorrt": TENSORRT}
 MEMORY = "DIPTYCH_GPU_MEMORY"  # MiB that CUDA may take, all there is by default

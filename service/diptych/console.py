@@ -1,54 +1,18 @@
-"""What every `diptych` subcommand shares, so that all of them look and behave alike. Cheap to import."""
+"""What every `diptych` subcommand says and reads, so that all of them look and behave alike. Cheap to import."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 T = TypeVar("T")
 _SHOWN = 20  # lines of a list, at most
-Subparsers = Any  # argparse keeps the class of `add_subparsers()` private
-
-
-def add_common(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """Add the options every command has: `--json` and `--quiet`."""
-    parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
-    parser.add_argument(
-        "--quiet", "-q", action="store_true", help="no progress and no remarks, only results and errors"
-    )
-    return parser
-
-
-def command(
-    subparsers: Subparsers, name: str, help: str, run: Callable[[argparse.Namespace], int]
-) -> argparse.ArgumentParser:
-    """Add the subcommand `name`, which calls `run(args)` and exits with what that returns (0 well, 1 error).
-
-    Heavy imports belong inside `run`: the parser of every command is built for each `diptych --help`.
-    """
-    parser = subparsers.add_parser(name, help=help, description=help[:1].upper() + help[1:] + ".")
-    parser.set_defaults(run=run)
-    return add_common(parser)
-
-
-def group(subparsers: Subparsers, name: str, help: str) -> tuple[argparse.ArgumentParser, Subparsers]:
-    """The subcommand `name` and what goes below it, made by whoever of the packages asks first.
-
-    Without one of its subjects it is an error, unless somebody sets `run` on it.
-    """
-    if name not in subparsers.choices:
-        parser = add_common(subparsers.add_parser(name, help=help, description=help[:1].upper() + help[1:] + "."))
-        subjects = parser.add_subparsers(title="subjects", metavar="[SUBJECT]", required=False)
-        parser.set_defaults(run=lambda args: parser.error("name one of its subjects"), subjects=subjects)
-    parser = subparsers.choices[name]
-    return parser, parser.get_default("subjects")
-
 
 # What a terminal obeys, or what reorders what it shows: control characters, separators of lines, marks of direction.
 _UNSEEN = {
@@ -81,41 +45,57 @@ class VisibleFormatter(logging.Formatter):
         return visible(super().format(record))
 
 
-def emit(args: argparse.Namespace, data: Any, text: str) -> None:
-    """Print the result on standard output: `data` as JSON with `--json`, else `text` (nothing if it is empty)."""
-    # JSON escapes the other control characters itself.
-    said = json.dumps(data, ensure_ascii=False, indent=2, default=_plain).translate(_C1) if args.json else visible(text)
-    if said:
-        # A file name need not be UTF-8; its other bytes are written as \udc.. and do not end the program.
-        print(said.encode("utf-8", "backslashreplace").decode())
+@dataclass(frozen=True)
+class Console:
+    """What a command says: one result, remarks beside it and progress, after its options `--json` and `--quiet`."""
+
+    json: bool = False
+    quiet: bool = False
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing is said beside results and errors."""
+        return self.json or self.quiet
+
+    def emit(self, data: Any, text: str) -> None:
+        """Print the result on standard output: `data` as JSON with `--json`, else `text` (nothing if it is empty)."""
+        # JSON escapes the other control characters itself.
+        said = (
+            json.dumps(data, ensure_ascii=False, indent=2, default=_plain).translate(_C1)
+            if self.json
+            else visible(text)
+        )
+        if said:
+            # A file name need not be UTF-8; its other bytes are written as \udc.. and do not end the program.
+            print(said.encode("utf-8", "backslashreplace").decode())
+
+    def remark(self, text: str) -> None:
+        """Say something beside the result: on standard error, and not at all when silent."""
+        if not self.silent:
+            print(visible(text), file=sys.stderr)
+
+    def progress(
+        self,
+        iterable: Iterable[T] = (),
+        total: int | None = None,
+        unit: str = "it",
+        desc: str | None = None,
+        initial: int = 0,
+    ) -> Any:
+        """The iterable behind a tqdm bar on standard error, drawn only on a terminal and when not silent.
+
+        `initial` of `total` are done already, and do not count in the rate.
+
+        The return value is the tqdm object itself: iterate over it, or call its `update` and `close`.
+        """
+        from tqdm import tqdm
+
+        # `disable=None` is tqdm's way to say "only if the file is a terminal".
+        disable = True if self.silent else None
+        return tqdm(iterable, total=total, unit=unit, desc=desc, disable=disable, dynamic_ncols=True, initial=initial)
 
 
-def remark(args: argparse.Namespace, text: str) -> None:
-    """Say something beside the result: on standard error, and not at all with `--quiet` or `--json`."""
-    if not (args.quiet or args.json):
-        print(visible(text), file=sys.stderr)
-
-
-def progress(
-    iterable: Iterable[T],
-    args: argparse.Namespace | None = None,
-    total: int | None = None,
-    unit: str = "it",
-    desc: str | None = None,
-    initial: int = 0,
-) -> Any:
-    """The iterable behind a tqdm bar on standard error, drawn only on a terminal and without `--quiet` or `--json`.
-
-    `initial` of `total` are done already, and do not count in the rate.
-
-    The return value is the tqdm object itself: iterate over it, or call its `update` and `close`.
-    """
-    from tqdm import tqdm
-
-    silent = args is not None and (args.quiet or args.json)
-    # `disable=None` is tqdm's way to say "only if the file is a terminal".
-    disable = True if silent else None
-    return tqdm(iterable, total=total, unit=unit, desc=desc, disable=disable, dynamic_ncols=True, initial=initial)
+QUIET = Console(quiet=True)
 
 
 @contextmanager

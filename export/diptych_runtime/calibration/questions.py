@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final, Literal, get_args
 
 from diptych_runtime.errors import ArtifactError
 
-COPY, THING, MATCH = "copy", "thing", "match"
-ASKED = (COPY, THING)  # that may be asked of every model
+COPY: Final = "copy"
+THING: Final = "thing"
+MATCH: Final = "match"
+Asked = Literal["copy", "thing"]  # that may be asked of every model
+ASKED: tuple[Asked, ...] = get_args(Asked)
 
 
 def lifted(values: Mapping[str, Any]) -> dict[str, Any]:

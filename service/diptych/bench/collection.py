@@ -5,12 +5,11 @@ Every part runs in a process of its own, through the ordinary command line and l
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -22,7 +21,7 @@ from diptych.bench.demo.collection import draw_scenes
 from diptych.bench.demo.drawing.edits import edited
 from diptych.bench.model import forget, peak, processor, run_command
 from diptych.collection.collection import Collection
-from diptych.console import progress, table
+from diptych.console import QUIET, Console, table
 from diptych.errors import BenchError
 from diptych.scoring.scorer import Scorer
 from diptych.store.index.cache import CACHE, MANIFEST
@@ -44,22 +43,21 @@ def measure(
     folder: Path,
     count: int,
     model: str,
-    say: Callable[[str], object] = lambda _: None,
-    args: argparse.Namespace | None = None,
+    console: Console = QUIET,
 ) -> dict[str, Any]:
     """What is in `text`, of `count` pictures drawn into `folder`. Raises BenchError if a part fails."""
     photos, store = folder / "photos", folder / "store"
     photos.mkdir()
-    say(f"drawing {count:,} pictures ...")
-    with progress((), args, total=count, unit="picture", desc="drawing") as bar:
+    console.remark(f"drawing {count:,} pictures ...")
+    with console.progress(total=count, unit="picture", desc="drawing") as bar:
         for number, picture in enumerate(cuts(count, 0)):
             place = photos / f"{number // 1000:04d}"
             place.mkdir(exist_ok=True)
             picture.save(place / f"{number % 1000:03d}.jpg", "JPEG", quality=85)
             bar.update()
-    say("adding them ...")
+    console.remark("adding them ...")
     result = {"count": count, "model": model, "processor": processor(), "add": add(photos, store, model)}
-    say("opening and searching ...")
+    console.remark("opening and searching ...")
     result["sizes"] = {name: (store / name).stat().st_size for name in (DATABASE, CACHE)}
     result["search"] = _child("search", photos, store, model)
     data = bytearray((store / CACHE).read_bytes())

@@ -5,11 +5,10 @@ Everything runs through the ordinary command line, in processes of its own.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import sleep
@@ -21,7 +20,7 @@ from diptych.batch.parts.folder import folder_of
 from diptych.batch.tables.read import digest
 from diptych.bench.collection import cuts
 from diptych.bench.model import processor
-from diptych.console import progress, table
+from diptych.console import QUIET, Console, table
 from diptych.errors import BenchError
 
 _LOOK = 0.1  # seconds between two looks at the memory
@@ -48,33 +47,32 @@ def measure(
     workers: Sequence[int] = (),
     nodes: Sequence[int] = (),
     model: str = "photo",
-    say: Callable[[str], object] = lambda _: None,
-    args: argparse.Namespace | None = None,
+    console: Console = QUIET,
 ) -> dict[str, Any]:
     """What is in `text`, of a table drawn into `folder`: in one process, with so many `workers` and Ray `nodes` each,
     and killed half-way. Raises BenchError if a run fails.
     """
-    say(f"drawing {pictures:,} pictures ...")
-    table_of_pairs = draw(folder, pairs, pictures, args)
+    console.remark(f"drawing {pictures:,} pictures ...")
+    table_of_pairs = draw(folder, pairs, pictures, console)
     result: dict[str, Any] = {"processor": processor(), "model": model, "pairs": pairs, "runs": {}}
     runs = result["runs"]
     for label, options, count in _variants(workers, nodes):
-        say(f"{label} ...")
+        console.remark(f"{label} ...")
         with _cluster(count) as address:
             rest = [*options, "--address", address] if address else options
             runs[label] = _scored(table_of_pairs, folder / "out.csv", ["--model", model, *rest])
-        say(f"... {runs[label]['seconds']:,.1f} s")
-    say("killed half-way, and resumed ...")
+        console.remark(f"... {runs[label]['seconds']:,.1f} s")
+    console.remark("killed half-way, and resumed ...")
     runs["killed and resumed"] = _killed(table_of_pairs, folder / "out.csv", ["--model", model])
     result["same_bytes"] = len({each.pop("sha256") for each in runs.values()}) == 1
     return result
 
 
-def draw(folder: Path, pairs: int, pictures: int, args: argparse.Namespace | None = None) -> Path:
+def draw(folder: Path, pairs: int, pictures: int, console: Console = QUIET) -> Path:
     """A table of random pairs of drawn pictures, which lie in `photos` beside it."""
     (folder / "photos").mkdir()
     names = [f"photos/{number:07d}.jpg" for number in range(pictures)]
-    with progress((), args, total=pictures, unit="picture", desc="drawing") as bar:
+    with console.progress(total=pictures, unit="picture", desc="drawing") as bar:
         for name, picture in zip(names, cuts(pictures, 0), strict=True):
             picture.save(folder / name, "JPEG", quality=85)
             bar.update()

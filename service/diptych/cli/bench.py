@@ -1,99 +1,207 @@
-"""`diptych bench` and what goes below it: each measures, prints a table, and leaves nothing behind."""
+"""`diptych bench` and what goes below it, which leave nothing behind, and `diptych demo`, which draws a collection."""
 
 from __future__ import annotations
 
-import argparse
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
+from typing import Annotated
 
-from diptych.bench import collection as collections
-from diptych.bench import dedupe as duplicates
-from diptych.bench import load as loads
-from diptych.bench import model as models
-from diptych.bench import pairs as tables
-from diptych.bench import store as stores
-from diptych.cli.resources import open_scorer
-from diptych.console import emit, progress, remark
+from typer import Argument, Option
+
+from diptych.cli.options import Json, Model, Provider, Quiet, Store, Threads, number, open_scorer, several
+from diptych.console import Console
 from diptych.errors import BenchError
-from diptych.store.open import open_searchable
-from diptych_runtime.models import find_artifact
-from diptych_runtime.runtime import Runtime
+
+_Folder = Annotated[
+    Path | None, Option("--folder", parser=Path, metavar="DIR", help="where to put them meanwhile: 12 KB a picture")
+]
 
 
-def model(args: argparse.Namespace) -> int:
-    """Run `diptych bench`."""
-    scorer, peers = open_scorer(args), args.peer or list(models.PEERS)
-    with progress((), args, total=args.rounds, unit="round") as bar:
-        result = models.measure(scorer, rounds=args.rounds, peers=peers, tick=bar.update)
-    if args.memory:
+def _peer(name: str) -> str:
+    if name != "vit-s16":
+        raise ValueError(f"expected vit-s16, got {name!r}")
+    return name
+
+
+def bench(
+    peer: Annotated[
+        list[str] | None,
+        Option(
+            parser=_peer,
+            metavar="PEER",
+            help="measure this peer beside it: vit-s16 (repeatable)",
+            show_default="all",
+        ),
+    ] = None,
+    rounds: Annotated[int, Option(parser=number(3), metavar="N", help="rounds in turns")] = 15,
+    memory: Annotated[bool, Option("--memory", help="also the peak memory of small and large requests")] = False,
+    model: Model = "photo",
+    provider: Provider = "auto",
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Measure what things cost on this machine.
+
+    Without a command it measures a model: a picture, a pair and a request, beside peers.
+    """
+    from diptych.bench import model as models
+
+    console = Console(as_json, quiet)
+    scorer, peers = open_scorer(model, provider, threads), peer or list(models.PEERS)
+    with console.progress(total=rounds, unit="round") as bar:
+        result = models.measure(scorer, rounds=rounds, peers=peers, tick=bar.update)
+    if memory:
         few, many = models.REQUESTS
-        remark(args, f"scoring {few:,} and {many:,} pairs in processes of their own ...")
-        result["memory"] = models.peak_memory(args.model)
-    emit(args, result, models.text(result))
+        console.remark(f"scoring {few:,} and {many:,} pairs in processes of their own ...")
+        result["memory"] = models.peak_memory(model)
+    console.emit(result, models.text(result))
     return 0
 
 
-def load(args: argparse.Namespace) -> int:
-    """Run `diptych bench load`."""
-    scorer = open_scorer(args)
-    total = 2 * len(args.clients) * (args.rounds + 1)
-    with progress((), args, total=total, unit="round") as bar:
-        result = loads.measure(scorer, args.clients, args.seconds, args.model, bar.update, rounds=args.rounds)
-    emit(args, result, loads.text(result))
+def load(
+    clients: Annotated[
+        Sequence[int], Option(parser=several(number(1, 1000)), metavar="N,N", show_default="1,8,64", help="at a time")
+    ] = (1, 8, 64),
+    seconds: Annotated[int, Option(parser=number(1), metavar="S", help="a round")] = 10,
+    rounds: Annotated[int, Option(parser=number(1), metavar="N", help="of each number of clients")] = 3,
+    model: Model = "photo",
+    provider: Provider = "auto",
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """The service under many clients, beside the bare engine."""
+    from diptych.bench import load as loads
+
+    console = Console(as_json, quiet)
+    scorer = open_scorer(model, provider, threads)
+    with console.progress(total=2 * len(clients) * (rounds + 1), unit="round") as bar:
+        result = loads.measure(scorer, list(clients), seconds, model, bar.update, rounds=rounds)
+    console.emit(result, loads.text(result))
     return 0
 
 
-def collection(args: argparse.Namespace) -> int:
-    """Run `diptych bench collection`."""
-    find_artifact(args.model)  # or it would only be missed once all is drawn
-    with _folder(args) as folder:
-        result = collections.measure(folder, args.count, args.model, partial(remark, args), args)
-    emit(args, result, collections.text(result))
+def collection(
+    count: Annotated[int, Option(parser=number(100), metavar="N", help="small pictures to draw")] = 100_000,
+    folder: _Folder = None,
+    model: Model = "photo",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Fill, open and search a large collection."""
+    from diptych.bench import collection as collections
+    from diptych_runtime.models import find_artifact
+
+    console = Console(as_json, quiet)
+    find_artifact(model)  # or it would only be missed once all is drawn
+    with _room(folder) as place:
+        result = collections.measure(place, count, model, console)
+    console.emit(result, collections.text(result))
     return 0
 
 
-def store(args: argparse.Namespace) -> int:
-    """Run `diptych bench store`."""
-    runtime = Runtime.open(args.model)
-    with open_searchable(args.store, runtime, create=True, read_only=False) as backend:
+def store(
+    store: Store,
+    count: Annotated[int, Option(parser=number(200), metavar="N", help="pictures")] = 20_000,
+    model: Model = "photo",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """A folder or a Milvus server, with drawn features of the model's sizes."""
+    from diptych.bench import store as stores
+    from diptych.store.open import open_searchable
+    from diptych_runtime.runtime import Runtime
+
+    console, runtime = Console(as_json, quiet), Runtime.open(model)
+    with open_searchable(store, runtime, create=True, read_only=False) as backend:
         if backend.count():
             raise BenchError(f"{backend.name} holds {backend.count():,} pictures; name a new collection for the bench")
-        with progress((), args, total=args.count, unit="picture", desc="adding") as bar:
-            result = stores.measure(backend, runtime, args.count, bar.update)
-    emit(args, result, stores.text(result))
+        with console.progress(total=count, unit="picture", desc="adding") as bar:
+            result = stores.measure(backend, runtime, count, bar.update)
+    console.emit(result, stores.text(result))
     return 0
 
 
-def dedupe(args: argparse.Namespace) -> int:
-    """Run `diptych bench dedupe`."""
-    with _folder(args) as folder:
-        result = duplicates.measure(folder, args.photos, args.count, args.model, partial(remark, args))
-    emit(args, result, duplicates.text(result))
+def dedupe(
+    photos: Annotated[Path, Argument(parser=Path, metavar="DIR", help="photos, of which edited copies are made")],
+    count: Annotated[int, Option(parser=number(12), metavar="N", help="pictures in all")] = 20_000,
+    folder: _Folder = None,
+    model: Model = "photo",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Duplicates of known origin, beside hashes."""
+    from diptych.bench import dedupe as duplicates
+
+    console = Console(as_json, quiet)
+    with _room(folder) as place:
+        result = duplicates.measure(place, photos, count, model, console.remark)
+    console.emit(result, duplicates.text(result))
     return 0
 
 
-def pairs(args: argparse.Namespace) -> int:
-    """Run `diptych bench score`: 0 if every run wrote the same bytes."""
-    with _folder(args) as folder:
+def score(
+    pairs: Annotated[int, Option(parser=number(1000), metavar="N", help="in the table")] = 1_000_000,
+    pictures: Annotated[int, Option(parser=number(2), metavar="N", help="to draw")] = 5000,
+    workers: Annotated[
+        Sequence[int], Option(parser=several(number(1)), metavar="N,N", show_default="2", help="processes, a run each")
+    ] = (2,),
+    nodes: Annotated[
+        Sequence[int], Option(parser=several(number(1)), metavar="N,N", show_default="none", help="of Ray, a run each")
+    ] = (),
+    folder: _Folder = None,
+    model: Model = "photo",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """A large table of pairs, in processes and on Ray nodes.
+
+    Exits with 1 if not every run wrote the same bytes.
+    """
+    from diptych.bench import pairs as tables
+
+    console = Console(as_json, quiet)
+    with _room(folder) as place:
         result = tables.measure(
-            folder,
-            pairs=args.pairs,
-            pictures=args.pictures,
-            workers=args.workers,
-            nodes=args.nodes,
-            model=args.model,
-            say=partial(remark, args),
-            args=args,
+            place, pairs=pairs, pictures=pictures, workers=workers, nodes=nodes, model=model, console=console
         )
-    emit(args, result, tables.text(result))
+    console.emit(result, tables.text(result))
     return 0 if result["same_bytes"] else 1
 
 
+def demo(
+    folder: Annotated[
+        Path,
+        Argument(
+            parser=Path,
+            metavar="DIR",
+            help="where to draw it: a new or empty folder, or one it was drawn in before",
+        ),
+    ],
+    count: Annotated[int, Option(metavar="N", help="pictures in the collection")] = 240,
+    seed: Annotated[int, Option(metavar="N", help="another seed, other pictures")] = 0,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Draw a demonstration collection to index and search."""
+    from diptych.bench.demo.collection import draw_collection
+
+    console = Console(as_json, quiet)
+    photos = draw_collection(folder, count=count, seed=seed, quiet=console.silent)
+    places = {"photos": folder / "photos", "queries": folder / "queries", "truth": folder / "truth.csv"}
+    console.remark(f"Next: diptych index add {places['photos']} --store {folder / 'store'}")
+    console.emit(
+        {"count": len(photos), **places},
+        f"{len(photos)} pictures in {places['photos']}, to find with {places['queries']}",
+    )
+    return 0
+
+
 @contextmanager
-def _folder(args: argparse.Namespace) -> Iterator[Path]:
+def _room(folder: Path | None) -> Iterator[Path]:
     """A folder for the time of a bench, in the one that was named."""
-    with tempfile.TemporaryDirectory(dir=args.folder, prefix="diptych-bench-") as name:
+    with tempfile.TemporaryDirectory(dir=folder, prefix="diptych-bench-") as name:
         yield Path(name)

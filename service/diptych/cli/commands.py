@@ -1,362 +1,254 @@
-"""The service's subcommands. Only parsers are built here; what a command needs is imported when it runs."""
+"""The tree of commands: typer builds each one from the signature of its function, and only when it is named."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
-from importlib import import_module
-from pathlib import Path
+import inspect
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import Any
 
-from diptych.cli import options
-from diptych.console import Subparsers, command, group
-from diptych.store.index.layout import KINDS
-from diptych_runtime.calibration.questions import COPY, THING
+from typer import Context, Typer, TyperException
+from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.main import get_command, get_group
 
-Run = Callable[[argparse.Namespace], int]
+from diptych.cli import bench, dedupe, doctor, estimate, index, score, search, serve, sync
 
-
-def register(subparsers: Subparsers) -> None:
-    """Add serve, key, index, search, score, rerank, explain, dedupe, doctor, bench, estimate and demo."""
-    _serve(subparsers)
-    _key(subparsers)
-    _index(subparsers)
-    _search(subparsers)
-    _score(subparsers)
-    _rerank(subparsers)
-    _explain(subparsers)
-    _dedupe(subparsers)
-    _doctor(subparsers)
-    _bench(subparsers)
-    _estimate(subparsers)
-    _demo(subparsers)
+Run = Callable[..., int]  # its parameters are the command's, its docstring is the help, its value the exit code
 
 
-def _serve(subparsers: Subparsers) -> None:
-    parser = command(
-        subparsers, "serve", "serve scores, searches and the web page over HTTP", _later("cli.serve:serve")
+def register(commands: Commands) -> None:
+    """Add the commands of the service."""
+    for run in (serve.serve, serve.key):
+        commands.add(run)
+    actions = commands.group(index.index)
+    for run in (
+        index.add,
+        sync.sync,
+        index.remove,
+        index.stats,
+        index.verify,
+        index.export,
+        index.backup,
+        index.restore,
+        index.rebuild,
+    ):
+        actions.add(run)
+    for run in (search.search, score.score, search.rerank, search.explain, dedupe.dedupe, doctor.doctor):
+        commands.add(run)
+    subjects = commands.group(bench.bench, alone=True)
+    for run in (bench.load, bench.collection, bench.store, bench.dedupe, bench.score):
+        subjects.add(run)
+    for run in (estimate.estimate, bench.demo):
+        commands.add(run)
+
+
+class Command(TyperCommand):
+    """A command with help and errors as all of ours have them."""
+
+    allow_extra_args = True  # which are refused below, in our words
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Read the words of a command line; raises a usage error."""
+        with _named(ctx):
+            rest = super().parse_args(ctx, args)
+        if rest and not ctx.resilient_parsing:
+            ctx.fail(f"expected no further word, got {' '.join(rest)}; {_see(ctx)}")
+        return rest
+
+    def format_usage(self, ctx: Context, formatter: Any) -> None:
+        """Write the line of usage."""
+        formatter.write_usage(ctx.command_path, " ".join(self.collect_usage_pieces(ctx)), "usage: ")
+
+    def collect_usage_pieces(self, ctx: Context) -> list[str]:
+        """The words after the command's name in the line of usage."""
+        return _usage(self)
+
+    def format_options(self, ctx: Context, formatter: Any) -> None:
+        """Write the lists of arguments and options."""
+        _write_options(self, ctx, formatter)
+
+
+class Commands(TyperGroup):
+    """A group of commands, itself a command: `add` and `group` say what goes below it."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._below: dict[str, Run | Commands] = {}
+
+    def add(self, run: Run, name: str | None = None) -> None:
+        """Add a command; it has the name of its function unless one is given.
+
+        Heavy imports belong inside the function: its module is imported for every `diptych --help`.
+        """
+        self._below[name or run.__name__] = run
+
+    def group(self, run: Callable[..., object], *, alone: bool = False) -> Commands:
+        """The group that `run` describes, made by whichever package asks first; `alone` it is a command, too."""
+        below = self._below.get(run.__name__)
+        if not isinstance(below, Commands):
+            below = root(run, alone=alone, completion=False)
+            self._below[run.__name__] = below
+        return below
+
+    def list_commands(self, ctx: Context) -> list[str]:
+        """The names below this one, in the order in which they were added."""
+        return list(self._below)
+
+    def get_command(self, ctx: Context, cmd_name: str) -> Any:
+        """The command of this name, built now if it is the first time; None if there is none."""
+        below = self._below.get(cmd_name)
+        if below is None or isinstance(below, Commands):
+            return below
+        if cmd_name not in self.commands:
+            app = Typer(add_completion=False, rich_markup_mode=None)
+            app.command(cmd_name, cls=Command)(below)
+            self.commands[cmd_name] = get_command(app)
+        return self.commands[cmd_name]
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Read the words of a command line; raises a usage error."""
+        if not args and not self.invoke_without_command and not ctx.resilient_parsing:
+            ctx.fail(f"a command is required: {', '.join(self._below)}; {_see(ctx)}")
+        with _named(ctx):
+            return super(TyperGroup, self).parse_args(ctx, args)  # typer's own keeps the first word apart
+
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that the first word names, and the words after it; raises a usage error."""
+        name, *rest = args
+        command = self.get_command(ctx, name)
+        if command is None and not ctx.resilient_parsing:
+            ctx.fail(f"expected a command, got {name!r}; {_meant(get_close_matches(name, self._below)) or _see(ctx)}")
+        return name, command, rest
+
+    def format_usage(self, ctx: Context, formatter: Any) -> None:
+        """Write the line of usage."""
+        formatter.write_usage(ctx.command_path, " ".join(self.collect_usage_pieces(ctx)), "usage: ")
+
+    def collect_usage_pieces(self, ctx: Context) -> list[str]:
+        """The words after the group's name in the line of usage."""
+        return [*_usage(self), "[COMMAND] ..." if self.invoke_without_command else "COMMAND ..."]
+
+    def format_options(self, ctx: Context, formatter: Any) -> None:
+        """Write the lists of options and of commands."""
+        with formatter.section("commands"):
+            formatter.write_dl([(name, _summary(below)) for name, below in self._below.items()])
+        _write_options(self, ctx, formatter)
+
+
+def root(run: Callable[..., object], *, alone: bool = False, completion: bool = True) -> Commands:
+    """A group that nothing is above, described by `run`, with the options that set up the completion of shells."""
+    settings = {"help_option_names": ["-h", "--help"], "max_content_width": 120} if completion else None
+    app = Typer(
+        cls=Commands,
+        callback=run,
+        name=run.__name__,
+        invoke_without_command=alone,
+        add_completion=completion,
+        context_settings=settings,
+        rich_markup_mode=None,
     )
-    options.stores(parser)
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    parser.add_argument(
-        "--port", type=options.number(0, 65535), default=8000, help="port, 0 for any (default: %(default)s)"
-    )
-    parser.add_argument("--config", metavar="FILE", type=Path, help="settings as TOML; DIPTYCH_* variables win over it")
-    parser.add_argument(
-        "--sync", nargs="+", type=Path, metavar="FOLDER", help="keep the collection of --store in step with folders"
-    )
-    parser.add_argument(
-        "--sync-every", type=options.SECONDS, default=60, metavar="SECONDS", help="(default: %(default)s)"
-    )
-    options.model(parser)
-    parser.set_defaults(usage_error=parser.error)
+    made = get_command(app) if completion else get_group(app)
+    assert isinstance(made, Commands)
+    return made
 
 
-def _key(subparsers: Subparsers) -> None:
-    parser = command(subparsers, "key", "make a key for the HTTP service", _later("cli.serve:key"))
-    parser.add_argument("name", metavar="NAME", help="whose it is, for the log")
-    parser.add_argument("--read-only", action="store_true", help="may not add or remove anything")
+def parse(commands: Commands, words: Sequence[str]) -> Context:
+    """The innermost command that the words name, and its parameters as they give them; raises a usage error."""
+    context = commands.make_context("diptych", list(words))
+    while isinstance(context.command, Commands) and context.args:
+        name, command, rest = context.command.resolve_command(context, context.args)
+        context = command.make_context(name, rest, parent=context)
+    return context
 
 
-def _index(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "index", help="fill and look after a collection", description="Fill and look after a collection."
-    )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-
-    add = command(actions, "add", "add picture files and folders", _later("cli.index:add"))
-    options.store(add)
-    add.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="a picture, or a folder to search through")
-    add.add_argument("--keep-bytes", action="store_true", help="keep the files themselves in the collection")
-    add.add_argument("--dry-run", action="store_true", help="check everything and write nothing")
-    options.engine(add)
-    options.model(add)
-    add.set_defaults(usage_error=add.error)
-
-    sync = command(actions, "sync", "keep a collection in step with folders", _later("cli.sync:sync"))
-    sync.add_argument(
-        "--store", metavar="DIR", type=options.a_folder, required=True, help="the folder of the collection"
-    )
-    sync.add_argument(
-        "folders", nargs="+", type=Path, metavar="FOLDER", help="whose pictures the collection is to have"
-    )
-    sync.add_argument("--every", type=options.SECONDS, metavar="SECONDS", help="go on following until Ctrl-C")
-    sync.add_argument("--checksum", action="store_true", help="read all files, whatever their size and time say")
-    sync.add_argument(
-        "--allow-removal", action="store_true", help="remove however many are gone: more than half, or all of a folder"
-    )
-    sync.add_argument("--dry-run", action="store_true", help="check everything and write nothing")
-    options.model(sync)
-    sync.set_defaults(usage_error=sync.error)
-
-    remove = command(actions, "remove", "forget pictures; their files are left alone", _later("cli.index:remove"))
-    options.store(remove)
-    remove.add_argument("paths", nargs="+", metavar="PATH", help="a file, a folder, or the id of a picture")
-
-    stats = command(actions, "stats", "say what a collection holds", _later("cli.index:stats"))
-    options.store(stats)
-
-    verify = command(actions, "verify", "check every picture and the index", _later("cli.index:check"))
-    options.store(verify)
-
-    export = command(actions, "export", "write a line of JSON for every picture", _later("cli.index:export"))
-    options.store(export)
-    export.add_argument("-o", "--output", metavar="OUT.jsonl", default="-", help="by default standard output")
-    export.add_argument("--embeddings", action="store_true", help="with its embedding, float32 in base64")
-    options.filter(export)
-
-    backup = command(actions, "backup", "copy a collection while it is in use", _later("cli.index:backup"))
-    options.store(backup)
-    backup.add_argument("target", type=Path, metavar="DIR", help="a new folder")
-
-    restore = command(actions, "restore", "give a collection the state of a backup", _later("cli.index:restore"))
-    restore.add_argument("backup", type=Path, metavar="COPY", help="the folder that `diptych index backup` made")
-    restore.add_argument(
-        "--store", metavar="DIR", type=options.a_folder, required=True, help="the folder of the collection"
-    )
-    restore.add_argument("--replace", action="store_true", help="also where pictures are lost that the backup has not")
-
-    rebuild = command(
-        actions, "rebuild", "embed pictures for another model and write the index", _later("cli.index:renew")
-    )
-    options.store(rebuild)
-    rebuild.add_argument("--all", action="store_true", help="embed every picture, also those of this model")
-    rebuild.add_argument("--drop-missing", action="store_true", help="remove pictures whose file cannot be read")
-    rebuild.add_argument(
-        "--index", choices=KINDS, help="its kind from now on: exact, approximate (ivf), or by its size (auto)"
-    )
-    options.model(rebuild)
+def explained(error: TyperException) -> str:
+    """What was expected, what came and what to do, where the words of a command line cannot be read."""
+    param, option = getattr(error, "param", None), getattr(error, "option_name", None)
+    context = getattr(error, "ctx", None)
+    if option is not None:
+        if hasattr(error, "possibilities"):
+            return f"there is no option {option}; {_meant(getattr(error, 'possibilities', None)) or _see(context)}"
+        taken = next((one for one in context.command.params if option in one.opts), None) if context else None
+        return f"{option} takes no value" if taken is None or taken.is_flag else f"{option} needs a value: {taken.help}"
+    if param is None:
+        return error.message
+    name = "/".join(param.opts) if isinstance(param, TyperOption) else param.metavar
+    if not error.message:
+        return f"{name} is required: {param.help}"
+    problems = error.__cause__.errors() if hasattr(error.__cause__, "errors") else None  # pyright: ignore
+    if not problems:
+        return f"{name}: {error.message}"
+    if choices := param.type_descriptor.choices:
+        meant = _meant(get_close_matches(str(problems[0]["input"]), list(choices)))
+        return f"{name}: expected {_or(choices)}, got {problems[0]['input']!r}" + (f"; {meant}" if meant else "")
+    return f"{name}: {problems[0]['msg'].removeprefix('Value error, ')}"
 
 
-def _search(subparsers: Subparsers) -> None:
-    parser = command(subparsers, "search", "find a picture in a collection", _later("cli.search:search"))
-    parser.add_argument("query", metavar="QUERY", help="a picture file, a web address, or - for standard input")
-    options.store(parser)
-    options.top(parser, 10)
-    parser.add_argument(
-        "--candidates",
-        type=options.number(0),
-        default=100,
-        help="how many the network looks at; 0 for embeddings alone (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--enough",
-        type=options.PROBABILITY,
-        metavar="P",
-        help="look at no more once as many as --top have this score: faster, not exact",
-    )
-    options.filter(parser)
-    options.question(parser, THING)
-    options.urls(parser)
-    options.model(parser)
+def _see(context: Context | None) -> str:
+    return f"`{context.command_path if context else 'diptych'} --help` lists what there is"
 
 
-def _score(subparsers: Subparsers) -> None:
-    parser = command(subparsers, "score", "score one pair, or all pairs of a table", _later("cli.score:score"))
-    parser.add_argument(
-        "inputs",
-        nargs="+",
-        metavar="PICTURE|PAIRS",
-        help="two pictures, or a .csv, .tsv, .jsonl or .parquet file with the columns image_a, image_b",
-    )
-    parser.add_argument(
-        "-o", "--output", metavar="OUT", help=".csv, .tsv, .jsonl or .parquet file, or - for standard output"
-    )
-    formats = ("csv", "tsv", "jsonl", "parquet")
-    parser.add_argument("--format", choices=formats, help="by default the ending of OUT, or csv")
-    parser.add_argument(
-        "--columns",
-        nargs=2,
-        metavar=("A", "B"),
-        default=("image_a", "image_b"),
-        help="that name the pictures (default: image_a image_b)",
-    )
-    parser.add_argument("--resume", action="store_true", help="go on where a run that was stopped left off")
-    parser.add_argument("--force", action="store_true", help="begin anew and replace what is there")
-    parser.add_argument(
-        "--workers",
-        type=options.number(1),
-        metavar="N",
-        help="processes that share the threads (default: this one alone)",
-    )
-    options.engine(parser)
-    options.question(parser, None, "thing; of two pictures both")
-    options.urls(parser)
-    options.model(parser)
-    parser.set_defaults(usage_error=parser.error)
+def _meant(names: Sequence[str] | None) -> str:
+    return f"did you mean {_or(names)}?" if names else ""
 
 
-def _rerank(subparsers: Subparsers) -> None:
-    parser = command(subparsers, "rerank", "order pictures by their likeness to one", _later("cli.search:rerank"))
-    parser.add_argument("query", metavar="QUERY", help="a picture file, a web address, or - for standard input")
-    parser.add_argument("candidates", nargs="+", metavar="CANDIDATE", help="picture files")
-    options.top(parser, None)
-    options.question(parser, THING)
-    options.urls(parser)
-    options.model(parser)
+def _or(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
 
 
-def _explain(subparsers: Subparsers) -> None:
-    parser = command(subparsers, "explain", "show where two pictures match", _later("cli.search:explain"))
-    parser.add_argument("a", metavar="A", help="a picture file, a web address, or - for standard input")
-    parser.add_argument("b", metavar="B", help="another")
-    parser.add_argument("-o", "--output", metavar="OUT.png", help="both pictures with the links drawn over them")
-    parser.add_argument(
-        "--links", type=options.number(0), default=24, help="how many of the strongest (default: %(default)s)"
-    )
-    options.question(parser, THING)
-    options.urls(parser)
-    options.model(parser)
+def _usage(command: Any) -> list[str]:
+    """The arguments of a command and the options that it requires."""
+    arguments, required = [], []
+    for param in command.params:
+        shown = _shown(param)
+        if not isinstance(param, TyperOption):
+            arguments.append(shown if param.required else f"[{shown}]")
+        elif param.required:
+            required.append(f"{param.opts[0]} {shown}")
+    return ["[OPTIONS]", *required, *arguments]
 
 
-def _dedupe(subparsers: Subparsers) -> None:
-    parser = command(subparsers, "dedupe", "find groups of pictures that show the same photo", _later("cli.dedupe:run"))
-    parser.add_argument("folders", nargs="*", type=Path, metavar="DIR", help="folders of pictures, searched through")
-    parser.add_argument(
-        "--threshold",
-        type=lambda text: text if text == "auto" else options.PROBABILITY(text),
-        default="auto",
-        metavar="auto|P",
-        help="score from which two pictures match (default: by the model's calibration and their number)",
-    )
-    parser.add_argument(
-        "--candidates",
-        type=options.number(1),
-        default=20,
-        help="pictures each one is compared with (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--keep",
-        type=lambda text: text.split(","),
-        default="resolution,format,exif,oldest",
-        metavar="RULES",
-        help="which of a group to keep: rules in order, of resolution, format, exif, oldest, newest, largest, shortest "
-        "and first-dir (default: %(default)s)",
-    )
-    parser.add_argument("-o", "--output", metavar="GROUPS", type=Path, help="the groups as .csv or .json")
-    parser.add_argument(
-        "--spreadsheet", action="store_true", help="in the .csv, put ' before names that would be taken for formulas"
-    )
-    parser.add_argument("--report", metavar="OUT.html", type=Path, help="one page with the pictures side by side")
-    parser.add_argument(
-        "--store", metavar="DIR", type=options.a_folder, help="keep features and scores here, not in your cache"
-    )
-    options.question(parser, COPY)
-    options.engine(parser)
-    options.model(parser)
-    acts = parser.add_argument_group("acts", "nothing is moved or deleted without one of these")
-    act = acts.add_mutually_exclusive_group()
-    act.add_argument("--move-to", metavar="DIR", type=Path, help="move what could go there")
-    act.add_argument("--delete", action="store_true", help="put what could go into a trash folder, to be emptied later")
-    act.add_argument("--undo", metavar="JOURNAL", type=Path, help="put back what a journal says was moved")
-    act.add_argument("--empty", metavar="JOURNAL", type=Path, help="delete for good what --delete put aside")
-    acts.add_argument("--selection", metavar="LIST", help="a file with the paths that go, as the report saves it")
-    acts.add_argument("--dry-run", action="store_true", help="say what would be moved where, and move nothing")
-    parser.set_defaults(usage_error=parser.error)
+def _write_options(command: Any, ctx: Context, formatter: Any) -> None:
+    """Write arguments and options, in sections of the names that they give as their panel."""
+    sections: dict[str, list[tuple[str, str]]] = {"arguments": [], "options": []}
+    for param in command.get_params(ctx):
+        kind = "options" if isinstance(param, TyperOption) else "arguments"
+        if record := param.get_help_record(ctx):
+            name, text = record
+            sections.setdefault(param.rich_help_panel or kind, []).append(
+                (name if kind == "options" else _shown(param), _ours(text))
+            )
+    for title, records in sections.items():
+        if records:
+            with formatter.section(title):
+                formatter.write_dl(records)
 
 
-def _doctor(subparsers: Subparsers) -> None:
-    parser = command(subparsers, "doctor", "say what this installation runs on and how fast", _later("cli.doctor:run"))
-    options.stores(parser)
-    options.model(parser)
+def _shown(param: Any) -> str:
+    return f"{param.metavar or ''}{'...' * (param.nargs == -1)}"
 
 
-def _estimate(subparsers: Subparsers) -> None:
-    parser = command(
-        subparsers, "estimate", "say what many pictures cost, from what one costs here", _later("cli.estimate:run")
-    )
-    parser.add_argument(
-        "pictures", metavar="N", nargs="+", type=options.number(1, 10**12), help="pictures, a column each"
-    )
-    parser.add_argument("--queries", metavar="Q", type=options.AMOUNT, default=10.0, help="a second (default: 10)")
-    parser.add_argument(
-        "--candidates", type=options.number(0, 10_000), default=100, help="of a query (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--seconds", type=options.AMOUNT, default=1.0, help="99 of 100 answers within these (default: 1)"
-    )
-    parser.add_argument("--tokens", choices=("float16", "int8"), default="float16", help="(default: %(default)s)")
-    machine = parser.add_argument_group("a machine", "cores like those here; the prices are assumed, name your own")
-    machine.add_argument("--cores", type=options.number(1), default=16, help="(default: %(default)s)")
-    machine.add_argument("--memory", metavar="GIB", type=options.AMOUNT, default=64.0, help="(default: 64)")
-    machine.add_argument("--price", metavar="USD", type=options.AMOUNT, default=590.0, help="a month (default: 590)")
-    machine.add_argument("--disk-price", metavar="USD", type=options.AMOUNT, default=0.08, help="a GiB (default: 0.08)")
-    machine.add_argument(
-        "--free-reads", metavar="N", type=options.number(0), default=3000, help="a second (default: 3000)"
-    )
-    machine.add_argument(
-        "--read-price",
-        metavar="USD",
-        type=options.AMOUNT,
-        default=0.005,
-        help="of one more read a second (default: 0.005)",
-    )
-    options.model(parser)
+def _ours(text: str) -> str:
+    """A text of help as ours are: what typer writes itself is a sentence, and defaults in words are in brackets."""
+    text = re.sub(r"default: \((.*)\)", r"default: \1", text)
+    return text[:1].lower() + text[1:-1] if text.endswith(".") else text
 
 
-def _bench(subparsers: Subparsers) -> None:
-    parser, subjects = group(subparsers, "bench", "measure what things cost on this machine")
-    parser.set_defaults(run=_later("cli.bench:model"))
-    parser.add_argument(
-        "--peer", action="append", choices=("vit-s16",), help="a peer to measure beside (repeatable; default: all)"
-    )
-    parser.add_argument("--rounds", type=options.number(3), default=15, help="rounds in turns (default: %(default)s)")
-    parser.add_argument("--memory", action="store_true", help="also the peak memory of small and large requests")
-    options.model(parser)
-    service = command(
-        subjects, "load", "the service under many clients, beside the bare engine", _later("cli.bench:load")
-    )
-    service.add_argument(
-        "--clients", nargs="+", type=options.number(1, 1000), default=[1, 8, 64], metavar="N", help="(default: 1 8 64)"
-    )
-    service.add_argument("--seconds", type=options.number(1), default=10, help="a round (default: %(default)s)")
-    service.add_argument("--rounds", type=options.number(1), default=3, help="(default: %(default)s)")
-    options.model(service)
-
-    collection = command(
-        subjects, "collection", "fill, open and search a large collection", _later("cli.bench:collection")
-    )
-    collection.add_argument(
-        "--count", type=options.number(100), default=100_000, help="small pictures to draw (default: %(default)s)"
-    )
-    collection.add_argument("--folder", metavar="DIR", type=Path, help="where to put them meanwhile: 12 KB a picture")
-    collection.add_argument("--model", default="photo", help="a bundled model or an artifact (default: %(default)s)")
-
-    store = command(subjects, "store", "a folder or a Milvus server, with drawn features", _later("cli.bench:store"))
-    options.store(store)
-    store.add_argument("--count", type=options.number(200), default=20_000, help="pictures (default: %(default)s)")
-    store.add_argument("--model", default="photo", help="whose sizes they have (default: %(default)s)")
-
-    dedupe = command(subjects, "dedupe", "duplicates of known origin, beside hashes", _later("cli.bench:dedupe"))
-    dedupe.add_argument("photos", metavar="DIR", type=Path, help="photos, of which edited copies are made")
-    dedupe.add_argument(
-        "--count", type=options.number(12), default=20_000, help="pictures in all (default: %(default)s)"
-    )
-    dedupe.add_argument("--folder", metavar="DIR", type=Path, help="where to put them meanwhile")
-    dedupe.add_argument("--model", default="photo", help="a bundled model or an artifact (default: %(default)s)")
-
-    pairs = command(
-        subjects, "score", "a large table of pairs, in processes and on Ray nodes", _later("cli.bench:pairs")
-    )
-    pairs.add_argument("--pairs", type=options.number(1000), default=1_000_000, help="(default: %(default)s)")
-    pairs.add_argument("--pictures", type=options.number(2), default=5000, help="to draw (default: %(default)s)")
-    pairs.add_argument("--workers", nargs="*", type=options.number(1), default=[2], metavar="N", help="(default: 2)")
-    pairs.add_argument(
-        "--nodes", nargs="*", type=options.number(1), default=[], metavar="N", help="of Ray (default: none)"
-    )
-    pairs.add_argument("--folder", metavar="DIR", type=Path, help="where to put them meanwhile")
-    pairs.add_argument("--model", default="photo", help="a bundled model or an artifact (default: %(default)s)")
+@contextmanager
+def _named(ctx: Context) -> Iterator[None]:
+    """Let the usage errors of a command say which it is; not all of typer's know."""
+    try:
+        yield
+    except TyperException as error:
+        if getattr(error, "ctx", ctx) is None:
+            error.ctx = ctx  # pyright: ignore[reportAttributeAccessIssue]
+        raise
 
 
-def _demo(subparsers: Subparsers) -> None:
-    parser = command(subparsers, "demo", "draw a demonstration collection to index and search", _later("cli.demo:run"))
-    parser.add_argument(
-        "folder", type=Path, help="where to draw it: a new or empty folder, or one it was drawn in before"
-    )
-    parser.add_argument("--count", type=int, default=240, help="pictures in the collection (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="another seed, other pictures (default: %(default)s)")
-
-
-def _later(target: str) -> Run:
-    """A run function that imports `diptych.MODULE` and calls FUNCTION in it: `_later("module:function")`."""
-    module, function = target.split(":")
-    return lambda args: getattr(import_module(f"diptych.{module}"), function)(args)
+def _summary(below: Run | Commands) -> str:
+    """The first sentence of a command's help."""
+    text = below.help if isinstance(below, Commands) else inspect.getdoc(below)
+    return " ".join((text or "").partition("\n\n")[0].split()).removesuffix(".")

@@ -2,133 +2,251 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from diptych.cli.outputs import check_output
-from diptych.cli.resources import check_engine, open_scorer, open_workers
-from diptych.collection.collection import Collection
-from diptych.console import emit, one_line, open_text, progress, remark
-from diptych.dedupe.actions import undo_log
-from diptych.dedupe.actions.plan import Plan, carry_out, planned
-from diptych.dedupe.actions.undo_log import Outcome
-from diptych.dedupe.find import Duplicates, find_duplicates
-from diptych.dedupe.keeper import checked_rules
-from diptych.dedupe.pair_cache import LEDGER, PairCache
-from diptych.dedupe.report import page, table
-from diptych.dedupe.scan import PictureFile, Scan, listed, resolved, scan
-from diptych.dedupe.workers import recover
+from typer import Argument, BadParameter, Option
+
+from diptych.cli.options import (
+    ClusterAddress,
+    Engine,
+    Json,
+    Model,
+    Provider,
+    Question,
+    Quiet,
+    Threads,
+    check_engine,
+    folder,
+    number,
+    open_scorer,
+    open_workers,
+    probability,
+    several,
+)
+from diptych.console import Console, one_line, open_text
 from diptych.errors import DedupeError
-from diptych.scoring.scorer import Scorer
+from diptych_runtime.calibration.questions import COPY
+
+if TYPE_CHECKING:
+    from diptych.batch.workers.shared_folder import WorkerPool
+    from diptych.collection.collection import Collection
+    from diptych.dedupe.actions.plan import Plan
+    from diptych.dedupe.actions.undo_log import Outcome
+    from diptych.dedupe.find import Duplicates
+    from diptych.dedupe.scan import PictureFile, Scan
+    from diptych.scoring.scorer import Scorer
 
 _SHOWN = 20
 
 Refused = list[dict[str, str]]
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run `diptych dedupe`: 0 if all went well, 1 if a file could not be read, moved or put back."""
-    if args.undo or args.empty:
-        if args.folders:
-            args.usage_error("--undo and --empty take a journal and no folder")
-        return _revisit(args)
-    if not args.folders:
-        args.usage_error("name a folder of pictures, or a journal with --undo")
-    _check(args)
-    roots = resolved(args.folders)
+_ACTS = "acts; nothing is moved or deleted without one of these"
+
+
+def _threshold(text: str) -> float | None:
+    return None if text == "auto" else probability(text)
+
+
+def dedupe(
+    folders: Annotated[
+        list[Path] | None, Argument(parser=Path, metavar="DIR", help="folders of pictures, searched through")
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        Option(
+            parser=_threshold,
+            metavar="auto|P",
+            help="score from which two pictures match; auto: by the model's calibration and their number",
+            show_default="auto",
+        ),
+    ] = None,
+    candidates: Annotated[int, Option(parser=number(1), metavar="N", help="pictures each one is compared with")] = 20,
+    keep: Annotated[
+        Sequence[str],
+        Option(
+            parser=several(str),
+            metavar="RULES",
+            help="which of a group to keep: rules in order, of resolution, format, exif, oldest, newest, largest, "
+            "shortest and first-dir",
+            show_default="resolution,format,exif,oldest",
+        ),
+    ] = ("resolution", "format", "exif", "oldest"),
+    output: Annotated[
+        Path | None, Option("-o", "--output", parser=Path, metavar="GROUPS", help="the groups as .csv or .json")
+    ] = None,
+    spreadsheet: Annotated[
+        bool, Option("--spreadsheet", help="in the .csv, put ' before names that would be taken for formulas")
+    ] = False,
+    report: Annotated[
+        Path | None, Option(parser=Path, metavar="OUT.html", help="one page with the pictures side by side")
+    ] = None,
+    store: Annotated[
+        Path | None, Option(parser=folder, metavar="DIR", help="keep features and scores here, not in your cache")
+    ] = None,
+    question: Question = COPY,
+    engine: Engine = "local",
+    address: ClusterAddress = None,
+    model: Model = "photo",
+    provider: Provider = "auto",
+    threads: Threads = None,
+    move_to: Annotated[
+        Path | None, Option(parser=Path, metavar="DIR", help="move what could go there", rich_help_panel=_ACTS)
+    ] = None,
+    delete: Annotated[
+        bool,
+        Option("--delete", help="put what could go into a trash folder, to be emptied later", rich_help_panel=_ACTS),
+    ] = False,
+    undo: Annotated[
+        Path | None,
+        Option(parser=Path, metavar="JOURNAL", help="put back what a journal says was moved", rich_help_panel=_ACTS),
+    ] = None,
+    empty: Annotated[
+        Path | None,
+        Option(parser=Path, metavar="JOURNAL", help="delete for good what --delete put aside", rich_help_panel=_ACTS),
+    ] = None,
+    selection: Annotated[
+        str | None,
+        Option(
+            parser=str,
+            metavar="LIST",
+            help="a file with the paths that go, as the report saves it",
+            rich_help_panel=_ACTS,
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="say what would be moved where, and move nothing", rich_help_panel=_ACTS)
+    ] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Find groups of pictures that show the same photo.
+
+    Exits with 1 if a file could not be read, moved or put back.
+    """
+    from diptych.cli.outputs import check_output
+    from diptych.dedupe.actions.plan import planned
+    from diptych.dedupe.find import find_duplicates
+    from diptych.dedupe.keeper import checked_rules
+    from diptych.dedupe.report import page, table
+    from diptych.dedupe.scan import listed, resolved
+
+    console = Console(as_json, quiet)
+    acts = [("--move-to", move_to), ("--delete", delete), ("--undo", undo), ("--empty", empty)]
+    if len(named := [name for name, given in acts if given]) > 1:
+        raise BadParameter(f"{named[0]} and {named[1]} do not go together; name one of them")
+    if undo or empty:
+        if folders:
+            raise BadParameter("--undo and --empty take a journal and no folder")
+        return _revisit(console, undo, empty)
+    if not folders:
+        raise BadParameter("name a folder of pictures, or a journal with --undo")
+    check_engine(engine, address)
+    rules = checked_rules(keep)
+    acting = move_to is not None or delete
+    if dry_run and not acting:
+        raise BadParameter("--dry-run says what --move-to or --delete would do; name one of them")
+    if selection and not acting:
+        raise BadParameter("--selection names what --move-to or --delete take; name one of them")
+    _check_outputs(output, report, spreadsheet=spreadsheet)
+    roots = resolved(folders)
     refused: Refused = []
     files = listed(roots, _into(refused))
-    for path in filter(None, (args.output, args.report)):
-        check_output(path, [*(file.path for file in files), *filter(None, [args.selection])])
-    scorer = open_scorer(args)
+    for path in filter(None, (output, report)):
+        check_output(path, [*(file.path for file in files), *filter(None, [selection])])
+    scorer = open_scorer(model, provider, threads, question=question)
     try:
-        found, seen = _find(args, roots, files, scorer, refused)
-        if args.output:
-            table.write(args.output, found, refused, spreadsheet=args.spreadsheet)
-        if args.report:
+        with open_workers(console, engine, address, model, provider, threads) as crew:
+            find = partial(
+                find_duplicates,
+                threshold="auto" if threshold is None else threshold,
+                keep=rules,
+                candidates=candidates,
+                question=question,
+                crew=crew,
+            )
+            found, seen = _find(console, find, store, roots, files, scorer, crew, refused)
+        if output:
+            table.write(output, found, refused, spreadsheet=spreadsheet)
+        if report:
             total = len(page.page_data(found, roots)[1])
-            with progress((), args, total=total, unit="picture", desc="report") as bar:
-                page.write(args.report, found, roots, scorer, refused, bar.update)
+            with console.progress(total=total, unit="picture", desc="report") as bar:
+                page.write(report, found, roots, scorer, refused, bar.update)
     except KeyboardInterrupt:
-        remark(args, "interrupted; what was done is kept, and the same command goes on from here")
+        console.remark("interrupted; what was done is kept, and the same command goes on from here")
         return 130
     data = table.summary(found, refused) | {"new": seen.new, "changed": seen.changed, "gone": seen.gone}
     lines = _found_text(found, seen, refused)
-    lines += [f"{what}: {path}" for what, path in (("groups", args.output), ("report", args.report)) if path]
+    lines += [f"{what}: {path}" for what, path in (("groups", output), ("report", report)) if path]
     code = 1 if refused else 0
-    if args.move_to or args.delete:
-        plan = planned(found.groups, roots, to=args.move_to, chosen=_selection(args))
-        outcome = _act(args, plan, lines)
-        data |= {"act": plan.act, "journal": str(plan.journal), "dry_run": args.dry_run, **asdict(outcome)}
+    if acting:
+        plan = planned(found.groups, roots, to=move_to, chosen=_selection(selection))
+        outcome = _act(console, plan, lines, dry_run=dry_run)
+        data |= {"act": plan.act, "journal": str(plan.journal), "dry_run": dry_run, **asdict(outcome)}
         code = 1 if outcome.left else code
     elif found.groups:
         lines.append("nothing was moved or deleted; --move-to DIR or --delete does, and can be undone")
-    emit(args, data, "\n".join(lines))
+    console.emit(data, "\n".join(lines))
     return code
 
 
-def _check(args: argparse.Namespace) -> None:
+def _check_outputs(output: Path | None, report: Path | None, *, spreadsheet: bool) -> None:
     """Refuse what would only fail after the work is done."""
-    check_engine(args)
-    args.keep = checked_rules(args.keep)
-    if args.dry_run and not (args.move_to or args.delete):
-        args.usage_error("--dry-run says what --move-to or --delete would do; name one of them")
-    if args.selection and not (args.move_to or args.delete):
-        args.usage_error("--selection names what --move-to or --delete take; name one of them")
-    if args.output and args.output.suffix.lower() not in (".csv", ".json"):
-        args.usage_error(f"{args.output} ends in neither .csv nor .json")
-    if args.spreadsheet and not (args.output and args.output.suffix.lower() == ".csv"):
-        args.usage_error("--spreadsheet is about the .csv that --output names; name one")
-    if args.report and args.report.suffix.lower() not in (".html", ".htm"):
-        args.usage_error(f"{args.report} does not end in .html, and the report is a page")
-    for path in (args.output, args.report):
+    if output and output.suffix.lower() not in (".csv", ".json"):
+        raise BadParameter(f"{output} ends in neither .csv nor .json")
+    if spreadsheet and not (output and output.suffix.lower() == ".csv"):
+        raise BadParameter("--spreadsheet is about the .csv that --output names; name one")
+    if report and report.suffix.lower() not in (".html", ".htm"):
+        raise BadParameter(f"{report} does not end in .html, and the report is a page")
+    for path in (output, report):
         if path and not path.absolute().parent.is_dir():
             raise DedupeError(f"{path} cannot be written: {path.absolute().parent} is no folder; make it first")
 
 
 def _find(
-    args: argparse.Namespace, roots: Sequence[Path], files: Sequence[PictureFile], scorer: Scorer, refused: Refused
+    console: Console,
+    find: Callable[..., Duplicates],
+    store: Path | None,
+    roots: Sequence[Path],
+    files: Sequence[PictureFile],
+    scorer: Scorer,
+    crew: WorkerPool | None,
+    refused: Refused,
 ) -> tuple[Duplicates, Scan]:
-    own = args.store is None
-    store = store_of(roots, scorer) if own else args.store
+    """Read the files into the collection, then `find(collection, pictures, ledger=..., on_pairs=...)`."""
+    from diptych.collection.collection import Collection
+    from diptych.dedupe.pair_cache import LEDGER, PairCache
+    from diptych.dedupe.scan import resolved, scan
+    from diptych.dedupe.workers import recover
+
+    place = store or store_of(roots, scorer)
     with (
-        open_workers(args) as crew,
-        Collection.open(store, scorer, create=True) as collection,
+        Collection.open(place, scorer, create=True) as collection,
         PairCache(collection.directory / LEDGER, scorer.runtime.revision) as ledger,
     ):
         recover(collection, ledger)
-        with progress((), args, total=len(files), unit="picture", desc="reading") as bar:
+        with console.progress(total=len(files), unit="picture", desc="reading") as bar:
             seen = scan(roots, files, collection, ledger, refuse=_into(refused), tick=bar.update, crew=crew)
         resolved(roots)  # one that is gone by now would look as if it had become empty
         if not seen.pictures:
             raise DedupeError(f"none of the {len(files):,} pictures could be read: {refused[0]['reason']}")
-        if own:
+        if store is None:
             _tidy(collection, {picture.id for picture in seen.pictures})
-        with progress((), args, total=0, unit="pair", desc="comparing") as bar:
+        with console.progress(total=0, unit="pair", desc="comparing") as bar:
 
             def begin(missing: int, known: int) -> Callable[[int], object]:
                 bar.total = missing
                 return bar.update
 
-            found = find_duplicates(
-                collection,
-                seen.pictures,
-                threshold=args.threshold,
-                keep=args.keep,
-                candidates=args.candidates,
-                ledger=ledger,
-                on_pairs=begin,
-                crew=crew,
-                question=args.question,
-            )
-    return found, seen
+            return find(collection, seen.pictures, ledger=ledger, on_pairs=begin), seen
 
 
 def store_of(roots: Sequence[Path], scorer: Scorer) -> Path:
@@ -147,26 +265,29 @@ def _tidy(collection: Collection, present: set[str]) -> None:
         collection.backend.remove(old)
 
 
-def _act(args: argparse.Namespace, plan: Plan, lines: list[str]) -> Outcome:
+def _act(console: Console, plan: Plan, lines: list[str], *, dry_run: bool) -> Outcome:
     """Say what goes, then do it, unless it is a dry run."""
+    from diptych.dedupe.actions.plan import carry_out
+    from diptych.dedupe.actions.undo_log import Outcome
+
     verb = "moved" if plan.act == "move" else "put aside"
     size = sum(step.picture.bytes for step in plan.steps)
     preview = [
-        f"{len(plan.steps):,} pictures, {size / 1e6:,.1f} MB, {'would be' if args.dry_run else 'are to be'} {verb}:",
+        f"{len(plan.steps):,} pictures, {size / 1e6:,.1f} MB, {'would be' if dry_run else 'are to be'} {verb}:",
         *_some([f"  {step.picture.path} -> {step.target} (kept: {step.keeper.path})" for step in plan.steps]),
     ]
-    if args.dry_run:
+    if dry_run:
         lines += preview
         return Outcome()
     if not plan.steps:
         lines.append("there is nothing to move")
         return Outcome()
-    remark(args, "\n".join(preview))
-    with progress((), args, total=len(plan.steps), unit="picture", desc="moving") as bar:
+    console.remark("\n".join(preview))
+    with console.progress(total=len(plan.steps), unit="picture", desc="moving") as bar:
         try:
             outcome = carry_out(plan, bar.update)
         except KeyboardInterrupt:
-            remark(args, f"interrupted; `diptych dedupe --undo {plan.journal}` puts back what was moved")
+            console.remark(f"interrupted; `diptych dedupe --undo {plan.journal}` puts back what was moved")
             raise
     lines += [f"{outcome.done:,} pictures {verb}", *_left(outcome)]
     lines.append(f"undo: diptych dedupe --undo {plan.journal}")
@@ -175,27 +296,30 @@ def _act(args: argparse.Namespace, plan: Plan, lines: list[str]) -> Outcome:
     return outcome
 
 
-def _revisit(args: argparse.Namespace) -> int:
-    """Run `--undo` or `--empty`."""
-    path = args.undo or args.empty
+def _revisit(console: Console, undo: Path | None, empty: Path | None) -> int:
+    """Do what `--undo` or `--empty` says with its journal."""
+    from diptych.dedupe.actions import undo_log
+
+    path = undo or empty
+    assert path is not None
     past = undo_log.read(path)
-    with progress((), args, total=len(past.entries), unit="picture") as bar:
-        outcome = (undo_log.undo if args.undo else undo_log.empty)(past, bar.update)
-    done, already = ("put back", "were not away") if args.undo else ("deleted for good", "were gone already")
+    with console.progress(total=len(past.entries), unit="picture") as bar:
+        outcome = (undo_log.undo if undo else undo_log.empty)(past, bar.update)
+    done, already = ("put back", "were not away") if undo else ("deleted for good", "were gone already")
     lines = [f"{outcome.done:,} pictures {done}, {outcome.already:,} {already}", *_left(outcome)]
-    emit(args, {"journal": str(path), **asdict(outcome)}, "\n".join(lines))
+    console.emit({"journal": str(path), **asdict(outcome)}, "\n".join(lines))
     return 1 if outcome.left else 0
 
 
-def _selection(args: argparse.Namespace) -> list[str] | None:
+def _selection(selection: str | None) -> list[str] | None:
     """The paths of `--selection`, a line each, as absolute as groups have them."""
-    if args.selection is None:
+    if selection is None:
         return None
     try:
-        with open_text(args.selection) as file:
+        with open_text(selection) as file:
             return [str(Path(_listed(line.rstrip("\r\n"))).absolute()) for line in file if line.strip()]
     except UnicodeDecodeError as error:
-        raise DedupeError(f"the selection {args.selection} is not UTF-8 ({error}); save it as such") from None
+        raise DedupeError(f"the selection {selection} is not UTF-8 ({error}); save it as such") from None
 
 
 def _listed(line: str) -> str:
@@ -207,6 +331,8 @@ def _listed(line: str) -> str:
 
 
 def _found_text(found: Duplicates, seen: Scan, refused: Refused) -> list[str]:
+    from diptych.dedupe.report import table
+
     data = table.summary(found, refused)
     lines = [
         f"{data['pictures']:,} pictures; {seen.new:,} new, {seen.changed:,} changed and {seen.gone:,} gone",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import sqlite3
@@ -11,23 +10,26 @@ from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import perf_counter
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from diptych.cli.index import laid_out
-from diptych.cli.resources import open_scorer
-from diptych.collection.root import collections_in
-from diptych.console import emit
-from diptych.scoring.scorer import Scorer
+from diptych.cli.options import (
+    AnyStore,
+    Collections,
+    Json,
+    Model,
+    Provider,
+    Quiet,
+    Threads,
+    check_one_of,
+    open_scorer,
+)
+from diptych.console import Console
 from diptych.store.location import Location
-from diptych.store.open import open_store
-from diptych_runtime.calibration.verdicts import least_of
-from diptych_runtime.decoder import FORMATS, PictureLimits
 from diptych_runtime.errors import ArtifactError, DiptychError
-from diptych_runtime.manifest import Manifest
-from diptych_runtime.models import bundled_models, find_artifact
-from diptych_runtime.session import cgroup_quota, thread_count
+
+if TYPE_CHECKING:
+    from diptych.scoring.scorer import Scorer
 
 _PACKAGES = (
     "diptych",
@@ -43,17 +45,32 @@ _PACKAGES = (
 _PAIRS = 16
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run `diptych doctor`: 0 if all is well, 1 if something is damaged or does not run."""
+def doctor(
+    store: AnyStore = None,
+    collections: Collections = None,
+    model: Model = "photo",
+    provider: Provider = "auto",
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Say what this installation runs on and how fast.
+
+    Exits with 1 if something is damaged or does not run.
+    """
+    from diptych_runtime.decoder import FORMATS, PictureLimits
+    from diptych_runtime.models import bundled_models
+
+    check_one_of(store, collections)
     problems: list[str] = []
     report: dict[str, Any] = {
         "versions": versions(),
-        "threads": threads(),
+        "threads": thread_facts(),
         "limits": {**asdict(PictureLimits()), "formats": list(FORMATS)},
         "models": [_attempt(problems, lambda name=name: inspect_model(name)) for name in bundled_models()],
-        "runtime": _attempt(problems, lambda: measure(open_scorer(args))),
-        "store": None if args.store is None else _attempt(problems, lambda: inspect_store(args.store, problems)),
-        "collections": args.collections and _attempt(problems, lambda: inspect_root(args.collections, problems)),
+        "runtime": _attempt(problems, lambda: measure(open_scorer(model, provider, threads))),
+        "store": None if store is None else _attempt(problems, lambda: inspect_store(store, problems)),
+        "collections": collections and _attempt(problems, lambda: inspect_root(collections, problems)),
     }
     both = [name for name in ("onnxruntime", "onnxruntime-gpu") if report["versions"][name]]
     if len(both) != 1:
@@ -63,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
             "`pip install 'diptych[cpu]'` or `pip install 'diptych[gpu]'`"
         )
     report["problems"] = problems
-    emit(args, report, _text(report))
+    Console(as_json, quiet).emit(report, _text(report))
     return 1 if problems else 0
 
 
@@ -78,8 +95,10 @@ def versions() -> dict[str, str | None]:
     return found
 
 
-def threads() -> dict[str, Any]:
+def thread_facts() -> dict[str, Any]:
     """How many threads are used and where the number comes from."""
+    from diptych_runtime.session import cgroup_quota, thread_count
+
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     quota = cgroup_quota()
     used = thread_count()
@@ -89,6 +108,9 @@ def threads() -> dict[str, Any]:
 
 def inspect_model(name: str) -> dict[str, Any]:
     """A bundled model, after its files were compared with their digests. Raises ArtifactError."""
+    from diptych_runtime.manifest import Manifest
+    from diptych_runtime.models import find_artifact
+
     directory = find_artifact(name)
     manifest = Manifest.load(directory)
     for file in manifest.digests:
@@ -108,6 +130,7 @@ def inspect_model(name: str) -> dict[str, Any]:
 
 def measure(scorer: Scorer) -> dict[str, Any]:
     """What the model runs on, and milliseconds for one picture and for one pair among sixteen. Raises ArtifactError."""
+    import numpy as np
     import onnxruntime
 
     runtime = scorer.runtime
@@ -132,6 +155,8 @@ def measure(scorer: Scorer) -> dict[str, Any]:
 
 def inspect_store(where: Location, problems: list[str]) -> dict[str, Any]:
     """Counts and health of a collection; what is wrong is added to `problems`. Raises StoreError."""
+    from diptych.store.open import open_store
+
     with open_store(where, read_only=True) as store:
         verdict = store.verify()
         index = {**store.index_facts(), "measured_recall": verdict.recall}
@@ -142,6 +167,8 @@ def inspect_store(where: Location, problems: list[str]) -> dict[str, Any]:
 
 def inspect_root(root: Path, problems: list[str]) -> dict[str, Any]:
     """What `inspect_store` says of every collection of a root, by name; None for a damaged one. Raises StoreError."""
+    from diptych.collection.root import collections_in
+
     return {
         name: _attempt(problems, lambda folder=root / name: inspect_store(folder, problems))
         for name in collections_in(root)
@@ -168,6 +195,8 @@ def _milliseconds(work: Callable[[], object]) -> float:
 
 def _thresholds(question: dict[str, Any]) -> list[str]:
     """From which probability on a question's verdicts are, and how much of each sort of negatives reaches what."""
+    from diptych_runtime.calibration.verdicts import least_of
+
     stated = (question["verification"] or question)["thresholds"]
     lines = [", ".join(f"{name} from {least:.5f}" for name, least in least_of(stated).items())]
     for sort, known in question["negatives"].items():

@@ -2,29 +2,58 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from diptych.bench.estimate.figures import Figures, measured
-from diptych.bench.estimate.plan import Load, Machine, Plan, planned
-from diptych.cli.resources import open_scorer
-from diptych.console import emit, remark, table
+from typer import Argument, Option
+
+from diptych.cli.options import Json, Model, Provider, Quiet, Threads, amount, number, open_scorer
+from diptych.console import Console, table
 from diptych.errors import EstimateError
 
+if TYPE_CHECKING:
+    from diptych.bench.estimate.figures import Figures
+    from diptych.bench.estimate.plan import Load, Machine, Plan
 
-def run(args: argparse.Namespace) -> int:
-    """Run `diptych estimate`."""
-    remark(args, "measuring what one picture, one pair and one vector cost here ...")
-    figures = measured(open_scorer(args))
-    machine = Machine(args.cores, args.memory, args.price, args.disk_price, args.free_reads, args.read_price)
-    loads = [Load(count, args.queries, args.candidates, args.seconds, args.tokens) for count in args.pictures]
+_MACHINE = "a machine, with cores like those here; the prices are assumed, name your own"
+
+
+def estimate(
+    pictures: Annotated[list[int], Argument(parser=number(1, 10**12), metavar="N", help="pictures, a column each")],
+    queries: Annotated[float, Option(parser=amount, metavar="Q", help="a second")] = 10.0,
+    candidates: Annotated[int, Option(parser=number(0, 10_000), metavar="N", help="of a query")] = 100,
+    seconds: Annotated[float, Option(parser=amount, metavar="S", help="99 of 100 answers within these")] = 1.0,
+    tokens: Annotated[Literal["float16", "int8"], Option(help="how tokens are stored")] = "float16",
+    cores: Annotated[int, Option(parser=number(1), metavar="N", help="that it has", rich_help_panel=_MACHINE)] = 16,
+    memory: Annotated[float, Option(parser=amount, metavar="GIB", help="that it has", rich_help_panel=_MACHINE)] = 64.0,
+    price: Annotated[float, Option(parser=amount, metavar="USD", help="a month", rich_help_panel=_MACHINE)] = 590.0,
+    disk_price: Annotated[float, Option(parser=amount, metavar="USD", help="a GiB", rich_help_panel=_MACHINE)] = 0.08,
+    free_reads: Annotated[int, Option(parser=number(0), metavar="N", help="a second", rich_help_panel=_MACHINE)] = 3000,
+    read_price: Annotated[
+        float, Option(parser=amount, metavar="USD", help="of one more read a second", rich_help_panel=_MACHINE)
+    ] = 0.005,
+    model: Model = "photo",
+    provider: Provider = "auto",
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Say what many pictures cost, from what one costs here."""
+    from diptych.bench.estimate.figures import measured
+    from diptych.bench.estimate.plan import Load, Machine, planned
+
+    console = Console(as_json, quiet)
+    console.remark("measuring what one picture, one pair and one vector cost here ...")
+    figures = measured(open_scorer(model, provider, threads))
+    machine = Machine(cores, memory, price, disk_price, free_reads, read_price)
+    loads = [Load(count, queries, candidates, seconds, tokens) for count in pictures]
     try:
         plans = [planned(figures, one, machine) for one in loads]
     except ValueError as error:
         raise EstimateError(str(error)) from None
     cases = [{**asdict(one), **asdict(plan)} for one, plan in zip(loads, plans, strict=True)]
     data = {"figures": asdict(figures), "machine": asdict(machine), "estimates": cases}
-    emit(args, data, text(figures, machine, loads, plans))
+    console.emit(data, text(figures, machine, loads, plans))
     return 0
 
 

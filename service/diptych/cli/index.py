@@ -2,53 +2,85 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from diptych.batch.ingest import add_with_workers
-from diptych.cli.outputs import check_output
-from diptych.cli.resources import check_engine, open_scorer, open_workers
-from diptych.collection.collection import Collection
-from diptych.collection.ingest import Added
-from diptych.collection.rebuild import rebuild
-from diptych.collection.root import listed, strangers
-from diptych.console import emit, progress, read_bytes, remark, shortened
+from typer import Argument, BadParameter, Option
+
+from diptych.cli.options import (
+    ClusterAddress,
+    DryRun,
+    Engine,
+    Filter,
+    Json,
+    Location,
+    Model,
+    Provider,
+    Quiet,
+    Store,
+    StoreFolder,
+    Threads,
+    check_engine,
+    open_scorer,
+    open_workers,
+    to_add_to,
+)
+from diptych.console import Console, read_bytes, shortened
 from diptych.errors import StoreError, UnknownPictureError
-from diptych.pictures.walk import can_be_kept, full_path, pictures_in
-from diptych.scoring.scorer import Scorer
-from diptych.store.backend import Backend
-from diptych.store.location import Address, Location
-from diptych.store.open import open_store
-from diptych.store.records import Record
-from diptych.store.sqlite import backup as archive
-from diptych.store.sqlite.backend import SqliteBackend
-from diptych.store.sqlite.database import Store
-from diptych.store.sqlite.schema import DATABASE
-from diptych_runtime.atomic import replacing
+from diptych.store.index.layout import Kind
+from diptych.store.location import Address
 from diptych_runtime.errors import PictureError
+
+if TYPE_CHECKING:
+    from diptych.collection.ingest import Added
+    from diptych.store.backend import Backend
+    from diptych.store.records import Record
 
 _ID = re.compile(r"[0-9a-f]{32}")
 
 
-def add(args: argparse.Namespace) -> int:
-    """Run `diptych index add`: 0 if every file is in the collection now, 1 if some were refused."""
-    check_engine(args)
-    if args.engine == "ray" and args.dry_run:
-        args.usage_error("--dry-run looks at the pictures here; leave --engine ray out")
-    if args.engine == "ray" and isinstance(args.store, Address):
-        args.usage_error(
+def index() -> None:
+    """Fill and look after a collection."""
+
+
+def add(
+    paths: Annotated[
+        list[Path], Argument(parser=Path, metavar="PATH", help="a picture, or a folder to search through")
+    ],
+    store: Store,
+    keep_bytes: Annotated[bool, Option("--keep-bytes", help="keep the files themselves in the collection")] = False,
+    dry_run: DryRun = False,
+    engine: Engine = "local",
+    address: ClusterAddress = None,
+    model: Model = "photo",
+    provider: Provider = "auto",
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Add picture files and folders.
+
+    Exits with 1 if some were refused.
+    """
+    from diptych.batch.ingest import add_with_workers
+    from diptych.collection.root import listed, strangers
+    from diptych.pictures.walk import pictures_in
+
+    check_engine(engine, address)
+    if engine == "ray" and dry_run:
+        raise BadParameter("--dry-run looks at the pictures here; leave --engine ray out")
+    if engine == "ray" and isinstance(store, Address):
+        raise BadParameter(
             "on Milvus every machine may write: run the command on each, with its share of the pictures and without "
             "--engine ray"
         )
-    scorer = open_scorer(args)
+    console = Console(as_json, quiet)
+    scorer = open_scorer(model, provider, threads)
     counts = {"added": 0, "already": 0}
     refused: list[dict[str, str]] = []
     interrupted = False
@@ -57,7 +89,7 @@ def add(args: argparse.Namespace) -> int:
     def note(added: Added) -> None:
         new = added.created and added.id not in foreseen
         counts["added" if new else "already"] += 1
-        if args.dry_run:
+        if dry_run:
             foreseen.setdefault(added.id, new)
 
     def refuse(path: Path, error: PictureError) -> None:
@@ -67,62 +99,85 @@ def add(args: argparse.Namespace) -> int:
     def unread(path: str, reason: str) -> None:
         refused.append({"path": path, "reason": reason})
 
-    with open_workers(args) as crew, to_add_to(args, scorer) as collection:
-        files = list(pictures_in((path for path in args.paths if str(path) != "-"), unread))
-        if isinstance(args.store, Path) and (others := strangers(args.store)):
-            remark(
-                args, f"{args.store} holds what is not Diptych's: {listed(others)}; a store is best alone in its folder"
+    with (
+        open_workers(console, engine, address, model, provider, threads) as crew,
+        to_add_to(store, scorer, dry_run=dry_run) as collection,
+    ):
+        files = list(pictures_in((path for path in paths if str(path) != "-"), unread))
+        if isinstance(store, Path) and (others := strangers(store)):
+            console.remark(
+                f"{store} holds what is not Diptych's: {listed(others)}; a store is best alone in its folder"
             )
-        with progress((), args, total=len(files), unit="picture", desc="adding") as bar:
+        with console.progress(total=len(files), unit="picture", desc="adding") as bar:
             try:
                 for added in add_with_workers(
-                    collection, files, crew, on_error=refuse, keep_bytes=args.keep_bytes, dry_run=args.dry_run
+                    collection, files, crew, on_error=refuse, keep_bytes=keep_bytes, dry_run=dry_run
                 ):
                     note(added)
                     bar.update()
-                if Path("-") in args.paths:
+                if Path("-") in paths:
                     # There is no file to come back to, so the bytes are kept.
-                    note(collection.add(read_bytes("-"), path=None, keep_bytes=True, dry_run=args.dry_run))
+                    note(collection.add(read_bytes("-"), path=None, keep_bytes=True, dry_run=dry_run))
             except PictureError as error:
                 refuse(Path("-"), error)
             except KeyboardInterrupt:
                 interrupted = True
         total = len(collection)
-    emit(
-        args,
+    console.emit(
         {
             **counts,
             "refused": refused,
             "interrupted": interrupted,
             "total": total,
-            **({"dry_run": [{"id": id, "new": new} for id, new in foreseen.items()]} if args.dry_run else {}),
+            **({"dry_run": [{"id": id, "new": new} for id, new in foreseen.items()]} if dry_run else {}),
         },
-        _added_text(counts, refused, total, args.store, "would be " if args.dry_run else ""),
+        _added_text(counts, refused, total, store, "would be " if dry_run else ""),
     )
     if interrupted:
-        remark(args, "interrupted; what was added is kept, and the same command takes up the rest")
+        console.remark("interrupted; what was added is kept, and the same command takes up the rest")
         return 130
     return 1 if refused else 0
 
 
-def remove(args: argparse.Namespace) -> int:
-    """Run `diptych index remove`: 0 if everything named was there, 1 otherwise."""
-    with open_store(args.store) as store:
+def remove(
+    paths: Annotated[list[str], Argument(parser=str, metavar="PATH", help="a file, a folder, or the id of a picture")],
+    store: Store,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Forget pictures; their files are left alone.
+
+    Exits with 1 if something that is named is not there.
+    """
+    from diptych.store.open import open_store
+
+    with open_store(store) as backend:
         # All are looked up before any is removed: a folder and a file in it may be named together.
-        named = {name: _named(store, name) for name in args.paths}
-        removed = sum(store.remove([id for ids in named.values() for id in ids]))
+        named = {name: _named(backend, name) for name in paths}
+        removed = sum(backend.remove([id for ids in named.values() for id in ids]))
         unknown = [name for name, ids in named.items() if not ids]
-        total = store.count()
-    emit(args, {"removed": removed, "unknown": unknown, "total": total}, f"{removed} removed, {total} remain")
-    if unknown and not args.json:
-        raise UnknownPictureError(f"the collection {args.store} has nothing under {', '.join(unknown)}")
+        total = backend.count()
+    Console(as_json, quiet).emit(
+        {"removed": removed, "unknown": unknown, "total": total}, f"{removed} removed, {total} remain"
+    )
+    if unknown and not as_json:
+        raise UnknownPictureError(f"the collection {store} has nothing under {', '.join(unknown)}")
     return 1 if unknown else 0
 
 
-def stats(args: argparse.Namespace) -> int:
-    """Run `diptych index stats`; works beside a running writer and needs no model."""
-    with open_store(args.store, read_only=True) as store:
-        found = {**store.stats(), "index": store.index_facts()}
+def stats(
+    store: Store,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Say what a collection holds.
+
+    Works beside a running writer and needs no model.
+    """
+    from diptych.store.open import open_store
+
+    with open_store(store, read_only=True) as backend:
+        found = {**backend.stats(), "index": backend.index_facts()}
     revisions = ", ".join(f"{revision} ({count:,})" for revision, count in found["revisions"].items()) or "none yet"
     lines = [
         f"{found['directory']}",
@@ -134,7 +189,7 @@ def stats(args: argparse.Namespace) -> int:
         *([f"  server    {found['server']}"] if "server" in found else []),
         *([f"  originals {found['originals'] or 'not kept'}"] if "originals" in found else []),
     ]
-    emit(args, found, "\n".join(lines))
+    Console(as_json, quiet).emit(found, "\n".join(lines))
     return 0
 
 
@@ -149,97 +204,156 @@ def laid_out(index: Mapping[str, Any]) -> str:
     return shown if index["asked"] == "auto" else f"{shown} ({index['asked']} asked for)"
 
 
-def check(args: argparse.Namespace) -> int:
-    """Run `diptych index verify`: 0 if all is well, 1 if something is damaged."""
-    with open_store(args.store, read_only=True) as store:
-        verdict = store.verify()
+def verify(
+    store: Store,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Check every picture and the index.
+
+    Exits with 1 if something is damaged.
+    """
+    from diptych.store.open import open_store
+
+    with open_store(store, read_only=True) as backend:
+        verdict = backend.verify()
     lines = [f"{len(verdict.problems)} problems in {verdict.pictures:,} pictures"] if verdict.problems else []
     lines += shortened([f"  {text}" for text in verdict.problems])
     lines += [] if verdict.problems else [f"all {verdict.pictures:,} pictures are whole"]
     lines += [f"  note: {text}" for text in verdict.remarks]
     if verdict.problems:
-        lines.append(f"`diptych index rebuild --store {args.store}` mends what the files still allow")
+        lines.append(f"`diptych index rebuild --store {store}` mends what the files still allow")
     if verdict.recall is not None:
         lines.append(f"  the index finds {verdict.recall:.1%} of the exact candidates")
-    emit(args, {"healthy": verdict.healthy, **asdict(verdict)}, "\n".join(lines))
+    Console(as_json, quiet).emit({"healthy": verdict.healthy, **asdict(verdict)}, "\n".join(lines))
     return 0 if verdict.healthy else 1
 
 
-def export(args: argparse.Namespace) -> int:
-    """Run `diptych index export`: a line of JSON for every picture."""
-    if args.output != "-":
-        check_output(args.output)
-    with open_store(args.store, read_only=True) as store:
-        found = progress(
-            archive.lines(store, args.filter, embeddings=args.embeddings), args, total=store.count(), unit="picture"
+def export(
+    store: Store,
+    output: Annotated[
+        str,
+        Option("-o", "--output", parser=str, metavar="OUT.jsonl", help="where to", show_default="standard output"),
+    ] = "-",
+    embeddings: Annotated[bool, Option("--embeddings", help="with its embedding, float32 in base64")] = False,
+    filter: Filter = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Write a line of JSON for every picture."""
+    from diptych.cli.outputs import check_output
+    from diptych.store.open import open_store
+    from diptych.store.sqlite import backup as archive
+    from diptych_runtime.atomic import replacing
+
+    console = Console(as_json, quiet)
+    if output != "-":
+        check_output(output)
+    with open_store(store, read_only=True) as backend:
+        found = console.progress(
+            archive.lines(backend, filter, embeddings=embeddings), total=backend.count(), unit="picture"
         )
         text = (json.dumps(line, ensure_ascii=False) + "\n" for line in found)
-        if args.output == "-":
+        if output == "-":
             sys.stdout.writelines(text)
             return 0
         count = 0
-        with replacing(Path(args.output)) as file:
+        with replacing(Path(output)) as file:
             for line in text:
                 file.write(line.encode())
                 count += 1
-    emit(args, {"output": args.output, "pictures": count}, f"{count:,} pictures in {args.output}")
+    console.emit({"output": output, "pictures": count}, f"{count:,} pictures in {output}")
     return 0
 
 
-def backup(args: argparse.Namespace) -> int:
-    """Run `diptych index backup`; works beside a running writer."""
-    if isinstance(args.store, Address):
-        raise StoreError(f"{args.store} is backed up by Milvus's own tool; `diptych index export` writes the records")
-    with Store.open(args.store, read_only=True) as store, progress((), args, unit="page", desc="copying") as bar:
-        size = archive.backup(store, args.target, _told(bar))
-    text = f"{args.target}: {size / 1e6:,.1f} MB; open it like any collection"
-    emit(args, {"target": str(args.target), "bytes": size}, text)
+def backup(
+    store: Store,
+    target: Annotated[Path, Argument(parser=Path, metavar="DIR", help="a new folder")],
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Copy a collection while it is in use."""
+    from diptych.store.sqlite import backup as archive
+    from diptych.store.sqlite.database import Store as Database
+
+    console = Console(as_json, quiet)
+    if isinstance(store, Address):
+        raise StoreError(f"{store} is backed up by Milvus's own tool; `diptych index export` writes the records")
+    with Database.open(store, read_only=True) as database, console.progress(unit="page", desc="copying") as bar:
+        size = archive.backup(database, target, _told(bar))
+    text = f"{target}: {size / 1e6:,.1f} MB; open it like any collection"
+    console.emit({"target": str(target), "bytes": size}, text)
     return 0
 
 
-def restore(args: argparse.Namespace) -> int:
-    """Run `diptych index restore`; no other process may write to the collection meanwhile."""
-    with (
-        SqliteBackend.open(args.backup, read_only=True) as copy,
-        progress((), args, unit="page", desc="copying") as bar,
-    ):
-        pictures = archive.restore(copy, args.store, replace=args.replace, progress=_told(bar))
-    emit(
-        args,
-        {"store": str(args.store), "pictures": pictures},
-        f"{args.store}: {pictures:,} pictures, as in {args.backup}",
-    )
+def restore(
+    copy: Annotated[Path, Argument(parser=Path, metavar="COPY", help="the folder that `diptych index backup` made")],
+    store: StoreFolder,
+    replace: Annotated[bool, Option("--replace", help="also where pictures are lost that the backup has not")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Give a collection the state of a backup.
+
+    No other process may write to the collection meanwhile.
+    """
+    from diptych.store.sqlite import backup as archive
+    from diptych.store.sqlite.backend import SqliteBackend
+
+    console = Console(as_json, quiet)
+    with SqliteBackend.open(copy, read_only=True) as old, console.progress(unit="page", desc="copying") as bar:
+        pictures = archive.restore(old, store, replace=replace, progress=_told(bar))
+    console.emit({"store": str(store), "pictures": pictures}, f"{store}: {pictures:,} pictures, as in {copy}")
     return 0
 
 
-def renew(args: argparse.Namespace) -> int:
-    """Run `diptych index rebuild`: 0 if every picture has features of the model now, 1 if some could not be read."""
+def rebuild(
+    store: Store,
+    everything: Annotated[bool, Option("--all", help="embed every picture, also those of this model")] = False,
+    drop_missing: Annotated[bool, Option("--drop-missing", help="remove pictures whose file cannot be read")] = False,
+    kind: Annotated[
+        Kind | None,
+        Option("--index", help="its kind from now on: exact, approximate (ivf), or by its size (auto)"),
+    ] = None,
+    model: Model = "photo",
+    provider: Provider = "auto",
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Embed pictures for another model and write the index.
+
+    Exits with 1 if some could not be read.
+    """
+    from diptych.collection import rebuild as rebuilding
+
+    console = Console(as_json, quiet)
     failed: list[dict[str, Any]] = []
 
     def fail(record: Record, error: Exception) -> None:
         failed.append({"id": record.id, "path": record.path, "reason": str(error)})
 
-    scorer = open_scorer(args)
-    with progress((), args, unit="picture", desc="embedding") as bar:
-        report = rebuild(
-            args.store,
+    scorer = open_scorer(model, provider, threads)
+    with console.progress(unit="picture", desc="embedding") as bar:
+        report = rebuilding.rebuild(
+            store,
             scorer,
-            everything=args.all,
-            drop=args.drop_missing,
-            index=args.index,
+            everything=everything,
+            drop=drop_missing,
+            index=kind,
             on_error=fail,
             on_progress=bar.update,
         )
     lines = [f"{report.embedded:,} embedded anew, {report.pictures:,} in the index"]
     lines += ["the database was damaged and is whole again"] if report.mended else []
     if failed:
-        fate = "removed" if args.drop_missing else "left as they were; put them back, or use --drop-missing"
+        fate = "removed" if drop_missing else "left as they were; put them back, or use --drop-missing"
         lines += [
             f"{report.failed} could not be read ({fate}):",
             *shortened([f"  {entry['reason']}" for entry in failed]),
         ]
-    emit(args, {**asdict(report), "failures": failed, "dropped": args.drop_missing}, "\n".join(lines))
-    return 1 if failed and not args.drop_missing else 0
+    console.emit({**asdict(report), "failures": failed, "dropped": drop_missing}, "\n".join(lines))
+    return 1 if failed and not drop_missing else 0
 
 
 def _told(bar: Any) -> Callable[[int, int], None]:
@@ -253,21 +367,11 @@ def _told(bar: Any) -> Callable[[int, int], None]:
 
 
 def _named(store: Backend, name: str) -> list[str]:
+    from diptych.pictures.walk import can_be_kept, full_path
+
     if not can_be_kept(name):
         return []
     return [name] if _ID.fullmatch(name) and store.known([name]) else list(store.under(full_path(name)))
-
-
-@contextmanager
-def to_add_to(args: argparse.Namespace, scorer: Scorer) -> Iterator[Collection]:
-    """The collection of `--store`; for a dry run to be read only, or an empty one elsewhere where there is none."""
-    with TemporaryDirectory() as elsewhere:
-        there = not args.dry_run or isinstance(args.store, Address) or (args.store / DATABASE).is_file()
-        reading = args.dry_run and there
-        with Collection.open(
-            args.store if there else elsewhere, scorer, create=not reading, read_only=reading
-        ) as collection:
-            yield collection
 
 
 def _added_text(counts: dict[str, int], refused: list[dict[str, str]], total: int, where: Location, would: str) -> str:

@@ -2,49 +2,58 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import entry_points, version
+from typing import Annotated, NoReturn
 
+from typer import Context, Exit, Option, TyperException
+
+from diptych.cli.commands import Commands, explained, parse, root
 from diptych.console import VisibleFormatter, one_line
 from diptych_runtime.errors import DiptychError
 
 GROUP = "diptych.commands"
 OK, ERROR, USAGE, INTERRUPTED = 0, 1, 2, 130
+_COMPLETE = "_DIPTYCH_COMPLETE"  # which a shell sets that asks for completions
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `diptych` with these arguments (by default the process's own).
 
-    Returns 0 if all went well, 1 after an error, 130 after Ctrl-C; leaves by SystemExit(2) on wrong usage.
+    Returns 0 if all went well, 1 after an error, 130 after Ctrl-C; leaves by SystemExit(2) on wrong usage, and by
+    SystemExit(0) after help.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(VisibleFormatter("diptych: %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
-    args = build_parser().parse_args(argv)
+    commands, words = build_commands(), list(sys.argv[1:] if argv is None else argv)
+    if _COMPLETE in os.environ:
+        commands.main(words, "diptych")  # which answers the shell and leaves
+    context = None
     try:
-        return args.run(args)
+        with (context := parse(commands, words)):
+            return context.command.invoke(context)
+    except Exit as end:
+        sys.exit(end.exit_code)
+    except TyperException as error:
+        _refuse(error)
     except (DiptychError, OSError) as error:
         if isinstance(error, BrokenPipeError):
             return _reader_left()
-        _report(args, error)
+        _report(error, as_json=context is not None and context.params.get("as_json", False))
         return ERROR
     except KeyboardInterrupt:
         print("diptych: interrupted", file=sys.stderr)
         return INTERRUPTED
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_commands() -> Commands:
     """The whole command line, from the entry points of the group `diptych.commands`."""
-    parser = argparse.ArgumentParser(
-        prog="diptych", description="Scores how alike two pictures are by looking at both at once."
-    )
-    parser.add_argument("--version", action="version", version=f"diptych {version('diptych')}")
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = root(diptych)
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name != "service"):
         try:
             register = entry.load()
@@ -52,12 +61,35 @@ def build_parser() -> argparse.ArgumentParser:
             # One broken package must not take the others' commands away.
             print(f"diptych: the commands of {entry.value} cannot be loaded: {error}", file=sys.stderr)
             continue
-        register(subparsers)
-    return parser
+        register(commands)
+    return commands
 
 
-def _report(args: argparse.Namespace, error: DiptychError | OSError) -> None:
-    if getattr(args, "json", False):
+def diptych(
+    version: Annotated[
+        bool, Option("--version", is_eager=True, callback=lambda value: _version(value), help="print it")
+    ] = False,
+) -> None:
+    """Scores how alike two pictures are by looking at both at once."""
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"diptych {version('diptych')}")
+        raise Exit
+
+
+def _refuse(error: TyperException) -> NoReturn:
+    """Say how the command is used and what is wrong with this use of it, and leave."""
+    context: Context | None = getattr(error, "ctx", None)
+    path = context.command_path if context else "diptych"
+    pieces = context.command.collect_usage_pieces(context) if context else ["COMMAND ..."]
+    print(f"usage: {' '.join([path, *pieces])}\n{path}: error: {one_line(explained(error))}", file=sys.stderr)
+    sys.exit(USAGE)
+
+
+def _report(error: DiptychError | OSError, *, as_json: bool) -> None:
+    if as_json:
         code = error.code if isinstance(error, DiptychError) else "io"
         body = {"message": str(error), "type": type(error).__name__, "code": code}
         print(json.dumps({"error": body}, ensure_ascii=False, indent=2))

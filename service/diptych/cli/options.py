@@ -1,137 +1,240 @@
-"""Options that several of the service's subcommands have, and the kinds of values that they take."""
+"""Options that several commands have, the values that they take, and what they ask for: a scorer, pictures, workers."""
 
 from __future__ import annotations
 
-import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
+from typer import Argument, BadParameter, Option
+
+from diptych.console import Console, read_bytes
 from diptych.store.filters import to_sql
 from diptych.store.location import Address, parse_location
-from diptych_runtime.calibration.questions import ASKED
-from diptych_runtime.session import PROVIDERS
+from diptych_runtime.calibration.questions import Asked
+from diptych_runtime.session import Provider as ProviderName
 
-_STORE = "the folder of the collection, or milvus://host:port/name"
+if TYPE_CHECKING:
+    from diptych.batch.workers.executor import Executor
+    from diptych.batch.workers.shared_folder import WorkerPool
+    from diptych.batch.workers.tasks import WorkerConfig
+    from diptych.collection.collection import Collection
+    from diptych.scoring.scorer import Scorer
 
+    Location = Path | Address
+else:
+    Location = Path  # typer takes no unions; the parser makes either
 
-def store(parser: argparse.ArgumentParser) -> None:
-    """Add `--store`, a folder or an address on Milvus."""
-    parser.add_argument("--store", metavar="DIR|URL", type=a_place, required=True, help=_STORE)
-
-
-def stores(parser: argparse.ArgumentParser) -> None:
-    """Add `--store` and `--collections`, of which one may be given."""
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--store", metavar="DIR|URL", type=a_place, help=_STORE)
-    which.add_argument("--collections", metavar="ROOT", type=a_folder, help="a folder with the folders of several")
-
-
-def urls(parser: argparse.ArgumentParser) -> None:
-    """Add `--urls`."""
-    parser.add_argument(
-        "--urls", action="store_true", help="fetch pictures that are named by web address (limits: DIPTYCH_URL_*)"
-    )
+T = TypeVar("T")
 
 
-def filter(parser: argparse.ArgumentParser) -> None:
-    """Add `--filter`."""
-    parser.add_argument(
-        "--filter", type=a_condition, metavar="JSON", help="""only these: '{"label": "shoe", "price": {"$lt": 50}}'"""
-    )
-
-
-def top(parser: argparse.ArgumentParser, default: int | None) -> None:
-    """Add `--top`; without a default it is all."""
-    shown = "all" if default is None else default
-    parser.add_argument("--top", metavar="N", type=number(1), default=default, help=f"how many (default: {shown})")
-
-
-def model(parser: argparse.ArgumentParser) -> None:
-    """Add `--model`, `--provider` and `--threads`."""
-    parser.add_argument(
-        "--model", default="photo", help="a bundled model or an artifact directory (default: %(default)s)"
-    )
-    parser.add_argument("--provider", choices=PROVIDERS, default="auto", help="(default: %(default)s)")
-    parser.add_argument("--threads", type=number(1), help="by default what this process may use")
-
-
-def question(parser: argparse.ArgumentParser, default: str | None, said: str = "%(default)s") -> None:
-    """Add `--question`; `said` is what is asked by default in words."""
-    parser.add_argument(
-        "--question",
-        choices=ASKED,
-        default=default,
-        help="is one picture made from the other (copy), or do both show the same thing? (default: " + said + ")",
-    )
-
-
-def engine(parser: argparse.ArgumentParser) -> None:
-    """Add `--engine` and `--address`."""
-    parser.add_argument(
-        "--engine", choices=("local", "ray"), default="local", help="who computes (default: %(default)s)"
-    )
-    parser.add_argument("--address", metavar="HOST:PORT", help="the Ray cluster (default: one of this machine alone)")
-
-
-def a_place(text: str) -> Path | Address:
+def location(text: str) -> Location:
     """A folder, or an address on Milvus."""
-    try:
-        return parse_location(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    return parse_location(text)
 
 
-def a_folder(text: str) -> Path:
+def folder(text: str) -> Path:
     """A folder, and no address."""
-    found = a_place(text)
+    found = parse_location(text)
     if isinstance(found, Address):
-        raise argparse.ArgumentTypeError(f"expected a folder of this machine, got {found}, which is on Milvus")
+        raise ValueError(f"expected a folder of this machine, got {found}, which is on Milvus")
     return found
 
 
-def number(least: int, most: int | None = None) -> Callable[[str], int]:
+def number(least: int, most: int | None = None) -> Callable[[str | int], int]:
     """A whole number of this range."""
 
-    def parse(text: str) -> int:
+    def parse(text: str | int) -> int:
         try:
             value = int(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"expected a whole number, got {text!r}") from None
+            raise ValueError(f"expected a whole number, got {text!r}") from None
         if value < least or (most is not None and value > most):
             limits = f"at least {least}" if most is None else f"from {least} to {most}"
-            raise argparse.ArgumentTypeError(f"expected a number {limits}, got {value}")
+            raise ValueError(f"expected a number {limits}, got {value}")
         return value
 
     return parse
 
 
-def positive(what: str = "a number above 0", most: float = 1e12) -> Callable[[str], float]:
+def positive(what: str = "a number above 0", most: float = 1e12) -> Callable[[str | float], float]:
     """A number above 0, `most` at most; `what` says so in the error."""
 
-    def parse(text: str) -> float:
+    def parse(text: str | float) -> float:
         try:
             value = float(text)
         except ValueError:
             value = 0.0
         if not 0 < value <= most:
-            raise argparse.ArgumentTypeError(f"expected {what}, got {text!r}")
+            raise ValueError(f"expected {what}, got {text!r}")
         return value
 
     return parse
 
 
-SECONDS = positive("a number of seconds above 0", 1e6)
-PROBABILITY = positive("a number above 0 and at most 1", 1.0)
-AMOUNT = positive()
+seconds = positive("a number of seconds above 0", 1e6)
+probability = positive("a number above 0 and at most 1", 1.0)
+amount = positive()
 
 
-def a_condition(text: str) -> dict[str, Any]:
+def several(parse: Callable[[str], T]) -> Callable[[str | Sequence[T]], tuple[T, ...]]:
+    """Values with commas between them; none at all if the text is empty."""
+
+    def parse_all(text: str | Sequence[T]) -> tuple[T, ...]:
+        if not isinstance(text, str):
+            return tuple(text)  # a default
+        return tuple(parse(part.strip()) for part in text.split(",")) if text else ()
+
+    return parse_all
+
+
+def condition(text: str) -> dict[str, Any]:
     """A condition on metadata, as JSON."""
     try:
-        condition = json.loads(text)
-        to_sql(condition)
+        found = json.loads(text)
+        to_sql(found)
     except (ValueError, RecursionError) as error:
-        raise argparse.ArgumentTypeError(f"expected a condition as JSON: {error}") from None
-    return condition
+        raise ValueError(f"expected a condition as JSON: {error}") from None
+    return found
+
+
+# str and Path as they are: pydantic would refuse names of files that are not UTF-8.
+Json = Annotated[bool, Option("--json", help="print one JSON document on standard output")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="no progress and no remarks, only results and errors")]
+
+_STORE = "the folder of the collection, or milvus://host:port/name"
+Store = Annotated[Location, Option("--store", parser=location, metavar="DIR|URL", help=_STORE)]
+AnyStore = Annotated[Location | None, Option("--store", parser=location, metavar="DIR|URL", help=_STORE)]
+StoreFolder = Annotated[
+    Path, Option("--store", parser=folder, metavar="DIR", help="the folder of the collection, on this machine")
+]
+Collections = Annotated[
+    Path | None, Option("--collections", parser=folder, metavar="ROOT", help="a folder with the folders of several")
+]
+Model = Annotated[str, Option("--model", parser=str, metavar="NAME|DIR", help="a bundled model or an artifact")]
+Provider = Annotated[ProviderName, Option("--provider", help="what the model runs on")]
+Threads = Annotated[
+    int | None, Option("--threads", parser=number(1), metavar="N", help="by default what this process may use")
+]
+_QUESTION = "is one picture made from the other (copy), or do both show the same thing?"
+Question = Annotated[Asked, Option("--question", help=_QUESTION)]
+AnyQuestion = Annotated[Asked | None, Option("--question", help=_QUESTION, show_default="thing; of two pictures both")]
+Urls = Annotated[bool, Option("--urls", help="fetch pictures that are named by web address (limits: DIPTYCH_URL_*)")]
+Filter = Annotated[
+    dict[str, Any] | None,
+    Option(
+        "--filter", parser=condition, metavar="JSON", help="""only these: '{"label": "shoe", "price": {"$lt": 50}}'"""
+    ),
+]
+Engine = Annotated[Literal["local", "ray"], Option("--engine", help="who computes")]
+ClusterAddress = Annotated[
+    str | None,
+    Option(
+        "--address", parser=str, metavar="HOST:PORT", help="the Ray cluster", show_default="one of this machine alone"
+    ),
+]
+DryRun = Annotated[bool, Option("--dry-run", help="check everything and write nothing")]
+QueryPicture = Annotated[
+    str, Argument(parser=str, metavar="QUERY", help="a picture file, a web address, or - for standard input")
+]
+
+
+def check_one_of(store: Location | None, collections: Path | None) -> None:
+    """End with a usage error where both are named."""
+    if store is not None and collections is not None:
+        raise BadParameter("--store names one collection and --collections several; leave one of them out")
+
+
+def open_scorer(
+    model: str, provider: str, threads: int | None, *, question: str | None = None, urls: bool | None = None
+) -> Scorer:
+    """The scorer that the options of these names ask for; where `urls` is given, one for strangers' pictures."""
+    from diptych.scoring.decode_pool import decoder
+    from diptych.scoring.scorer import Scorer
+    from diptych_runtime.runtime import Runtime
+
+    runtime = Runtime.open(model, provider=provider, threads=threads).asking(question)
+    return Scorer(runtime, decoder=None if urls is None else decoder(urls, runtime.threads))
+
+
+@contextmanager
+def to_add_to(store: Location, scorer: Scorer, *, dry_run: bool) -> Iterator[Collection]:
+    """The collection of `--store`; for a dry run to be read only, or an empty one elsewhere where there is none."""
+    from diptych.collection.collection import Collection
+    from diptych.store.sqlite.schema import DATABASE
+
+    with TemporaryDirectory() as elsewhere:
+        there = not dry_run or isinstance(store, Address) or (store / DATABASE).is_file()
+        reading = dry_run and there
+        with Collection.open(
+            store if there else elsewhere, scorer, create=not reading, read_only=reading
+        ) as collection:
+            yield collection
+
+
+def read_pictures(names: Sequence[str], *, urls: bool) -> list[str | bytes]:
+    """Pictures as the command line names them: a path as it is, or the bytes of what else it names.
+
+    Raises RemoteError for a web address that gives none.
+    """
+    from diptych.pictures.sources import is_url, make_fetcher
+
+    fetch = make_fetcher(urls)
+    return [read_bytes("-") if name == "-" else fetch(name) if is_url(name) else name for name in names]
+
+
+def check_engine(engine: str, address: str | None, workers: int | None = None) -> None:
+    """End with a usage error where `--address` or `--workers` and `--engine` do not go together."""
+    if address and engine != "ray":
+        raise BadParameter("--address names a Ray cluster; it needs --engine ray")
+    if workers and engine == "ray":
+        raise BadParameter("--workers are processes here; a Ray cluster says itself what it has")
+
+
+@contextmanager
+def open_workers(
+    console: Console, engine: str, address: str | None, model: str, provider: str, threads: int | None
+) -> Iterator[WorkerPool | None]:
+    """The crew that `--engine` asks for; None where this process does everything. Raises BatchError."""
+    if engine == "local":
+        yield None
+        return
+    from diptych.batch.workers.shared_folder import WorkerPool
+
+    executor, means = open_engine(engine, address, model, provider, threads)
+    with executor as working:
+        yield WorkerPool(working, means, console.remark)
+
+
+def open_engine(
+    engine: str,
+    address: str | None,
+    model: str,
+    provider: str,
+    threads: int | None,
+    *,
+    workers: int | None = None,
+    urls: bool = False,
+) -> tuple[AbstractContextManager[Executor], WorkerConfig]:
+    """Who computes, as the options of these names ask for it, and with what."""
+    from diptych.batch.workers.executor import Serial
+    from diptych.batch.workers.pool import Pool
+    from diptych.batch.workers.ray import Cluster
+    from diptych.batch.workers.tasks import WorkerConfig
+    from diptych_runtime.models import bundled_models
+    from diptych_runtime.session import thread_count
+
+    if engine == "ray":
+        threads = threads or 1
+        executor = Cluster(address, threads=threads)
+    elif workers:
+        threads = max(1, (threads or thread_count()) // workers)
+        executor = Pool(workers)
+    else:
+        executor = Serial()
+    # A worker need not have this one's working directory.
+    named = model if model in bundled_models() else str(Path(model).absolute())
+    return executor, WorkerConfig(named, provider, threads, urls)

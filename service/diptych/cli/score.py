@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
+from typer import Argument, BadParameter, Option
 
-from diptych.batch.job import Job
-from diptych.batch.stream import score_stream
-from diptych.batch.tables.arrow import import_arrow
-from diptych.batch.tables.read import kind_of
-from diptych.batch.tables.scores import shortest
-from diptych.batch.tables.write import standard_output
-from diptych.cli.outputs import check_output
-from diptych.cli.resources import check_engine, engine_of, open_scorer, read_pictures
-from diptych.console import emit, progress, remark
+from diptych.cli.options import (
+    AnyQuestion,
+    ClusterAddress,
+    Engine,
+    Json,
+    Model,
+    Provider,
+    Quiet,
+    Threads,
+    Urls,
+    check_engine,
+    number,
+    open_engine,
+    open_scorer,
+    read_pictures,
+)
+from diptych.console import Console
 from diptych.errors import BatchError
-from diptych.pictures.sources import make_fetcher
-from diptych_runtime.atomic import replacing
 from diptych_runtime.calibration.questions import THING
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from diptych.batch.job import Job
+    from diptych.batch.workers.executor import Executor
+    from diptych.scoring.scorer import Scorer
     from diptych_runtime.judgement import Judgement
+
+Format = Literal["csv", "tsv", "jsonl", "parquet"]
 
 _STEPS = {
     ("row", True): "reading",
@@ -37,36 +50,119 @@ _STEPS = {
 }
 
 
-def score(args: argparse.Namespace) -> int:
-    """Run `diptych score`."""
-    if len(args.inputs) > 2:
-        args.usage_error(f"expected two pictures or one table of pairs, got {len(args.inputs)} files")
-    if len(args.inputs) == 2:
-        given = (args.output, args.format, args.resume, args.force, args.workers, args.address)
-        if any(given) or args.engine == "ray":
-            args.usage_error(
+def score(
+    inputs: Annotated[
+        list[str],
+        Argument(
+            parser=str,
+            metavar="PICTURE|PAIRS",
+            help="two pictures, or a .csv, .tsv, .jsonl or .parquet file with the columns image_a, image_b",
+        ),
+    ],
+    output: Annotated[
+        str | None,
+        Option(
+            "-o",
+            "--output",
+            parser=str,
+            metavar="OUT",
+            help=".csv, .tsv, .jsonl or .parquet file, or - for standard output",
+        ),
+    ] = None,
+    format: Annotated[Format | None, Option(help="by default the ending of OUT, or csv")] = None,
+    columns: Annotated[tuple[str, str], Option(metavar="A B", help="that name the pictures")] = ("image_a", "image_b"),
+    resume: Annotated[bool, Option("--resume", help="go on where a run that was stopped left off")] = False,
+    force: Annotated[bool, Option("--force", help="begin anew and replace what is there")] = False,
+    workers: Annotated[
+        int | None,
+        Option(
+            parser=number(1),
+            metavar="N",
+            help="processes that share the threads",
+            show_default="this one alone",
+        ),
+    ] = None,
+    engine: Engine = "local",
+    address: ClusterAddress = None,
+    question: AnyQuestion = None,
+    urls: Urls = False,
+    model: Model = "photo",
+    provider: Provider = "auto",
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Score one pair, or all pairs of a table.
+
+    Exits with 1 if pairs of a table could not be scored; the column error says why.
+    """
+    from diptych.batch.job import Job
+    from diptych.cli.outputs import check_output
+
+    console = Console(as_json, quiet)
+    if len(inputs) > 2:
+        raise BadParameter(f"expected two pictures or one table of pairs, got {len(inputs)} files")
+    if len(inputs) == 2:
+        if any((output, format, resume, force, workers, address)) or engine == "ray":
+            raise BadParameter(
                 "--output, --format, --resume, --force and who computes belong to a table of pairs, "
                 "and here are two pictures"
             )
-        return _score_pair(args)
-    if args.output not in (None, "-"):
-        check_output(args.output, args.inputs)
-    args.question = args.question or THING
-    if args.output is None:
-        args.usage_error("a table of pairs needs -o OUT.csv, OUT.jsonl or OUT.parquet, or -o - for standard output")
-    return _score_table(args, args.inputs[0], _format(args))
+        a, b = inputs
+        scorer = open_scorer(model, provider, threads, question=question, urls=urls)
+        _score_pair(console, scorer, a, b, urls=urls, every=question is None)
+        return 0
+    (table,) = inputs
+    if output not in (None, "-"):
+        check_output(output, inputs)
+    if output is None:
+        raise BadParameter("a table of pairs needs -o OUT.csv, OUT.jsonl or OUT.parquet, or -o - for standard output")
+    kind = format or _kind(output)
+    streamed = "-" in (table, output)
+    if streamed and (resume or workers or engine == "ray"):
+        raise BadParameter(
+            "--resume, --workers and --engine ray need a table in a file and an output file; standard input and output "
+            "cannot be resumed or shared out"
+        )
+    check_engine(engine, address, workers)
+    if kind == "parquet":
+        from diptych.batch.tables.arrow import import_arrow
+
+        import_arrow()
+        if output == "-":
+            raise BatchError("Parquet cannot be written to standard output; choose csv or jsonl, or a file")
+    asked = question or THING
+    began = perf_counter()
+    try:
+        if streamed:
+            opened = partial(open_scorer, model, provider, threads, question=asked, urls=urls)
+            data = _stream(console, opened, table, output, kind, columns, force=force, urls=urls)
+        else:
+            executor, means = open_engine(engine, address, model, provider, threads, workers=workers, urls=urls)
+            job = Job(Path(table), Path(output), kind, means, columns, asked, partial(_bar, console), console.remark)
+            data = {"output": output, **_run(job, executor, resume=resume, force=force)}
+    except KeyboardInterrupt:
+        console.remark("interrupted" if streamed else "interrupted; the same command with --resume goes on from here")
+        return 130
+    seconds = perf_counter() - began
+    data |= {"seconds": round(seconds, 3), "pairs_per_second": round(data["scored"] / seconds, 1)}
+    rate = f"{data['scored']:,} scored now at {data['pairs_per_second']:,} pairs/s"
+    text = f"{data['pairs']:,} pairs in {output}, {rate}"
+    if data["errors"]:
+        text += f"; {data['errors']:,} could not be scored, the column error says why"
+    if output == "-":
+        console.remark(text)
+    else:
+        console.emit(data, text)
+    return 1 if data["errors"] else 0
 
 
-def _score_pair(args: argparse.Namespace) -> int:
-    a, b = args.inputs
-    scorer = open_scorer(args)
-    first, second = read_pictures(args, [a, b])
+def _score_pair(console: Console, scorer: Scorer, a: str, b: str, *, urls: bool, every: bool) -> None:
+    """Score two pictures, by `every` question or by the one that the scorer asks."""
+    first, second = read_pictures([a, b], urls=urls)
     (judged,) = scorer.judge([(first, second)])
     asked = scorer.runtime.question
-    answers = {
-        question: _answer(judged[question])
-        for question in (scorer.runtime.questions if args.question is None else (asked,))
-    }
+    answers = {question: _answer(judged[question]) for question in (scorer.runtime.questions if every else (asked,))}
     data = {
         "image_a": a,
         "image_b": b,
@@ -80,88 +176,51 @@ def _score_pair(args: argparse.Namespace) -> int:
         f"{question:5}  {one['relevance_score']:.6f}  {one['verdict']:9}  (raw score {one['raw_score']:.6f})"
         for question, one in answers.items()
     ]
-    emit(args, data, "\n".join(lines))
-    return 0
+    console.emit(data, "\n".join(lines))
 
 
 def _answer(judgement: Judgement) -> dict[str, Any]:
+    import numpy as np
+
+    from diptych.batch.tables.scores import shortest
+
     numbers = {name: shortest(np.float32(getattr(judgement, name))) for name in ("relevance_score", "raw_score")}
     return asdict(judgement) | numbers
 
 
-def _score_table(args: argparse.Namespace, table: str, format: str) -> int:
-    streamed = "-" in (table, args.output)
-    if streamed and (args.resume or args.workers or args.engine == "ray"):
-        args.usage_error(
-            "--resume, --workers and --engine ray need a table in a file and an output file; standard input and output "
-            "cannot be resumed or shared out"
-        )
-    check_engine(args)
-    if format == "parquet":
-        import_arrow()
-        if args.output == "-":
-            raise BatchError("Parquet cannot be written to standard output; choose csv or jsonl, or a file")
-    began = perf_counter()
-    try:
-        data = _stream(args, table, format) if streamed else _job(args, Path(table), format)
-    except KeyboardInterrupt:
-        remark(args, "interrupted" if streamed else "interrupted; the same command with --resume goes on from here")
-        return 130
-    seconds = perf_counter() - began
-    data |= {"seconds": round(seconds, 3), "pairs_per_second": round(data["scored"] / seconds, 1)}
-    rate = f"{data['scored']:,} scored now at {data['pairs_per_second']:,} pairs/s"
-    text = f"{data['pairs']:,} pairs in {args.output}, {rate}"
-    if data["errors"]:
-        text += f"; {data['errors']:,} could not be scored, the column error says why"
-    if args.output == "-":
-        remark(args, text)
-    else:
-        emit(args, data, text)
-    return 1 if data["errors"] else 0
+def _stream(
+    console: Console,
+    opened: Callable[[], Scorer],
+    table: str,
+    output: str,
+    format: str,
+    columns: tuple[str, str],
+    *,
+    force: bool,
+    urls: bool,
+) -> dict[str, Any]:
+    from diptych.batch.stream import score_stream
+    from diptych.batch.tables.write import standard_output
+    from diptych.pictures.sources import make_fetcher
+    from diptych_runtime.atomic import replacing
 
-
-def _stream(args: argparse.Namespace, table: str, format: str) -> dict[str, Any]:
     with ExitStack() as stack:
-        if args.output == "-":
-            output = standard_output()
-        elif Path(args.output).exists() and not args.force:
-            raise BatchError(f"{args.output} exists already; name another file, or replace it with --force")
+        if output == "-":
+            written = standard_output()
+        elif Path(output).exists() and not force:
+            raise BatchError(f"{output} exists already; name another file, or replace it with --force")
         else:
-            output = stack.enter_context(replacing(Path(args.output)))
-        bar = stack.enter_context(progress((), args, unit="pair", desc="scoring"))
+            written = stack.enter_context(replacing(Path(output)))
+        bar = stack.enter_context(console.progress(unit="pair", desc="scoring"))
         pairs, errors = score_stream(
-            open_scorer(args),
-            table,
-            output,
-            format,
-            bar.update,
-            fetch=make_fetcher(args.urls),
-            sides=tuple(args.columns),
+            opened(), table, written, format, bar.update, fetch=make_fetcher(urls), sides=columns
         )
-    return {"output": args.output, "pairs": pairs, "errors": errors, "scored": pairs}
+    return {"output": output, "pairs": pairs, "errors": errors, "scored": pairs}
 
 
-def _job(args: argparse.Namespace, table: Path, format: str) -> dict[str, Any]:
-    engine, means = engine_of(args)
-
-    @contextmanager
-    def bar(unit: str, count: int | None, done: int) -> Iterator[Callable[[int], object]]:
-        with progress((), args, total=count, initial=done, unit=unit, desc=_STEPS[unit, count is None]) as shown:
-            yield shown.update
-
-    job = Job(
-        table,
-        Path(args.output),
-        format,
-        means,
-        tuple(args.columns),
-        args.question,
-        bar,
-        lambda text: remark(args, text),
-    )
-    report = job.run(engine, resume=args.resume, force=args.force)
+def _run(job: Job, engine: AbstractContextManager[Executor], *, resume: bool, force: bool) -> dict[str, Any]:
+    report = job.run(engine, resume=resume, force=force)
     return {
-        "output": args.output,
         "pairs": report.outcome.pairs,
         "errors": report.outcome.errors,
         "pictures": report.outcome.pictures,
@@ -171,12 +230,19 @@ def _job(args: argparse.Namespace, table: Path, format: str) -> dict[str, Any]:
     }
 
 
-def _format(args: argparse.Namespace) -> str:
-    if args.format:
-        return args.format
-    if args.output == "-":
+@contextmanager
+def _bar(console: Console, unit: str, count: int | None, done: int) -> Iterator[Callable[[int], object]]:
+    with console.progress(total=count, initial=done, unit=unit, desc=_STEPS[unit, count is None]) as shown:
+        yield shown.update
+
+
+def _kind(output: str) -> str:
+    """The format of an output that names none."""
+    if output == "-":
         return "csv"
-    ending = kind_of(args.output)
+    from diptych.batch.tables.read import kind_of
+
+    ending = kind_of(output)
     if ending is None:
-        args.usage_error(f"{args.output} ends in none of .csv, .tsv, .jsonl and .parquet; say which with --format")
-    return str(ending)
+        raise BadParameter(f"{output} ends in none of .csv, .tsv, .jsonl and .parquet; say which with --format")
+    return ending

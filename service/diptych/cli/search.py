@@ -2,33 +2,76 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from diptych.cli.outputs import check_output
-from diptych.cli.resources import open_scorer, read_pictures
-from diptych.collection.collection import Collection
-from diptych.collection.search import CLOSER_LOOKS, Match
-from diptych.console import emit, remark, table
-from diptych.scoring import explanation
-from diptych.scoring.scorer import Scorer
-from diptych_runtime.atomic import write_atomic
-from diptych_runtime.calibration.verdicts import least_of
-from diptych_runtime.decoder import open_picture
-from diptych_runtime.judgement import NOT_TAKEN, CloserLook
+from typer import Argument, Option
+
+from diptych.cli.options import (
+    Filter,
+    Json,
+    Model,
+    Provider,
+    QueryPicture,
+    Question,
+    Quiet,
+    Store,
+    Threads,
+    Urls,
+    number,
+    open_scorer,
+    probability,
+    read_pictures,
+)
+from diptych.console import Console, table
+from diptych_runtime.calibration.questions import THING
+
+if TYPE_CHECKING:
+    from diptych.collection.search import Match
+    from diptych.scoring.scorer import Scorer
+    from diptych_runtime.judgement import CloserLook
 
 
-def search(args: argparse.Namespace) -> int:
-    """Run `diptych search`; works beside a running writer."""
-    scorer = open_scorer(args)
-    (query,) = read_pictures(args, [args.query])
-    with Collection.open(args.store, scorer, read_only=True) as collection:
-        result = collection.search(
-            query, top=args.top, candidates=args.candidates, enough=args.enough, filter=args.filter
-        )
+def search(
+    query: QueryPicture,
+    store: Store,
+    top: Annotated[int, Option(parser=number(1), metavar="N", help="how many")] = 10,
+    candidates: Annotated[
+        int, Option(parser=number(0), metavar="N", help="how many the network looks at; 0 for embeddings alone")
+    ] = 100,
+    enough: Annotated[
+        float | None,
+        Option(
+            parser=probability,
+            metavar="P",
+            help="look at no more once as many as --top have this score: faster, not exact",
+        ),
+    ] = None,
+    filter: Filter = None,
+    question: Question = THING,
+    urls: Urls = False,
+    model: Model = "photo",
+    provider: Provider = "auto",
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Find a picture in a collection.
+
+    Works beside a running writer.
+    """
+    from diptych.collection.collection import Collection
+    from diptych.collection.search import CLOSER_LOOKS
+    from diptych_runtime.calibration.verdicts import least_of
+
+    console = Console(as_json, quiet)
+    scorer = open_scorer(model, provider, threads, question=question, urls=urls)
+    (picture,) = read_pictures([query], urls=urls)
+    with Collection.open(store, scorer, read_only=True) as collection:
+        result = collection.search(picture, top=top, candidates=candidates, enough=enough, filter=filter)
         total = len(collection)
     alarms = scorer.runtime.asked.alarm_rate(total)
     rows = [
@@ -43,31 +86,42 @@ def search(args: argparse.Namespace) -> int:
         for match in result.matches
     ]
     nothing = "no picture meets the filter" if total else "the collection is empty"
-    emit(
-        args,
-        {"query": args.query, **_asked(scorer), **asdict(result), "alarm_rate": alarms},
+    console.emit(
+        {"query": query, **_asked(scorer), **asdict(result), "alarm_rate": alarms},
         table(("rank", "moved", "score", "verdict", "cosine", "path"), rows) if rows else nothing,
     )
     times = ", ".join(f"{stage} {1000 * seconds:.0f} ms" for stage, seconds in result.timings.items())
-    remark(args, f"{total:,} pictures, {result.looked_at} of them looked at; {times}")
+    console.remark(f"{total:,} pictures, {result.looked_at} of them looked at; {times}")
     if alarms is not None:
         least = least_of(scorer.runtime.stated)["same"]
-        remark(
-            args, f"same from {least:.5f} on, as {alarms:.2g} of searches without a match among so many say by chance"
+        console.remark(
+            f"same from {least:.5f} on, as {alarms:.2g} of searches without a match among so many say by chance"
         )
-    _remark_looks(args, [match.closer_look for match in result.matches], spent=result.closer_looks >= CLOSER_LOOKS)
+    _remark_looks(console, [match.closer_look for match in result.matches], spent=result.closer_looks >= CLOSER_LOOKS)
     return 0
 
 
-def rerank(args: argparse.Namespace) -> int:
-    """Run `diptych rerank`."""
-    scorer = open_scorer(args)
-    query, *candidates = read_pictures(args, [args.query, *args.candidates])
-    ranking = scorer.rank(query, candidates, args.top)
+def rerank(
+    query: QueryPicture,
+    candidates: Annotated[list[str], Argument(parser=str, metavar="CANDIDATE", help="picture files")],
+    top: Annotated[int | None, Option(parser=number(1), metavar="N", help="how many", show_default="all")] = None,
+    question: Question = THING,
+    urls: Urls = False,
+    model: Model = "photo",
+    provider: Provider = "auto",
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Order pictures by their likeness to one."""
+    console = Console(as_json, quiet)
+    scorer = open_scorer(model, provider, threads, question=question, urls=urls)
+    first, *others = read_pictures([query, *candidates], urls=urls)
+    ranking = scorer.rank(first, others, top)
     results = [
         {
             "index": entry["corpus_id"],
-            "path": args.candidates[entry["corpus_id"]],
+            "path": candidates[entry["corpus_id"]],
             "relevance_score": entry["score"],
             **{key: entry[key] for key in ("raw_score", "verdict", "closer_look")},
         }
@@ -77,63 +131,84 @@ def rerank(args: argparse.Namespace) -> int:
         (place + 1, f"{entry['relevance_score']:.4f}", entry["verdict"], f"{entry['raw_score']:.4f}", entry["path"])
         for place, entry in enumerate(results)
     ]
-    emit(
-        args,
-        {"query": args.query, **_asked(scorer), "results": results},
+    console.emit(
+        {"query": query, **_asked(scorer), "results": results},
         table(("rank", "score", "verdict", "raw score", "path"), rows),
     )
-    _remark_looks(args, [entry["closer_look"] for entry in results])
+    _remark_looks(console, [entry["closer_look"] for entry in results])
     return 0
 
 
-def explain(args: argparse.Namespace) -> int:
-    """Run `diptych explain`."""
-    if args.output:
-        check_output(args.output, (args.a, args.b))
-    scorer = open_scorer(args)
-    sides = read_pictures(args, [args.a, args.b])
+def explain(
+    a: Annotated[str, Argument(parser=str, metavar="A", help="a picture file, a web address, or - for standard input")],
+    b: Annotated[str, Argument(parser=str, metavar="B", help="another")],
+    output: Annotated[
+        str | None,
+        Option("-o", "--output", parser=str, metavar="OUT.png", help="both pictures with the links drawn over them"),
+    ] = None,
+    links: Annotated[int, Option(parser=number(0), metavar="N", help="how many of the strongest")] = 24,
+    question: Question = THING,
+    urls: Urls = False,
+    model: Model = "photo",
+    provider: Provider = "auto",
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Show where two pictures match."""
+    from diptych.cli.outputs import check_output
+    from diptych.scoring import explanation
+    from diptych_runtime.atomic import write_atomic
+    from diptych_runtime.decoder import open_picture
+
+    if output:
+        check_output(output, (a, b))
+    scorer = open_scorer(model, provider, threads, question=question, urls=urls)
+    sides = read_pictures([a, b], urls=urls)
     tokens = scorer.encode(sides).tokens
-    found = explanation.explain(scorer, *tokens, links=args.links, original=sides.__getitem__)
-    if args.output:
+    found = explanation.explain(scorer, *tokens, links=links, original=sides.__getitem__)
+    if output:
         opened = (scorer.decoder.run(partial(open_picture, side, scorer.limits)) for side in sides)
-        write_atomic(Path(args.output), explanation.overlay(found, *opened))
+        write_atomic(Path(output), explanation.overlay(found, *opened))
     answer = found.answer
-    links = [(found.place(link.first), found.place(link.second), link.share) for link in found.links]
-    rows = [("{},{}".format(*a), "{},{}".format(*b), f"{share:.4f}") for a, b, share in links]
+    places = [(found.place(link.first), found.place(link.second), link.share) for link in found.links]
+    rows = [("{},{}".format(*one), "{},{}".format(*other), f"{share:.4f}") for one, other, share in places]
     rows_and_columns = "{} x {}".format(*found.grid)
     lines = [
         f"score {answer.relevance_score:.4f}, {answer.verdict}, raw score {answer.raw_score:.4f}; "
         f"{found.crossing:.0%} of the attention crosses, over {rows_and_columns} patches each",
         *([table(("A row,column", "B row,column", "share"), rows)] if rows else []),
-        *([f"drawn: {args.output}"] if args.output else []),
+        *([f"drawn: {output}"] if output else []),
     ]
-    emit(
-        args,
+    Console(as_json, quiet).emit(
         {
-            "a": args.a,
-            "b": args.b,
+            "a": a,
+            "b": b,
             **_asked(scorer),
             **asdict(answer),
             "answers": {question: asdict(one) for question, one in found.answers.items()},
             "grid": found.grid,
             "crossing": found.crossing,
-            "links": [{"a": a, "b": b, "share": share} for a, b, share in links],
-            "overlay": args.output,
+            "links": [{"a": one, "b": other, "share": share} for one, other, share in places],
+            "overlay": output,
         },
         "\n".join(lines),
     )
     return 0
 
 
-def _asked(scorer: Scorer) -> dict[str, str]:
+def _asked(scorer: Scorer) -> dict[str, Any]:
     return {"model": scorer.runtime.name, "question": scorer.runtime.question}
 
 
-def _remark_looks(args: argparse.Namespace, looks: Sequence[CloserLook | None], *, spent: bool = False) -> None:
+def _remark_looks(console: Console, looks: Sequence[CloserLook | None], *, spent: bool = False) -> None:
     """Say how many matches were not looked at more closely that deserved it."""
+    from diptych.collection.search import CLOSER_LOOKS
+    from diptych_runtime.judgement import NOT_TAKEN
+
     if missing := looks.count("not taken"):
         reason = f"a search takes {CLOSER_LOOKS} closer looks at most" if spent else "a file is not at hand"
-        remark(args, f"{missing} not looked at more closely, as {reason}: {NOT_TAKEN}")
+        console.remark(f"{missing} not looked at more closely, as {reason}: {NOT_TAKEN}")
 
 
 def _moved(match: Match) -> str:

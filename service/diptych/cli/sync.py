@@ -2,75 +2,107 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from diptych.cli.index import to_add_to
-from diptych.cli.resources import open_scorer
-from diptych.collection.collection import Collection
-from diptych.collection.sync.follow import follow
-from diptych.collection.sync.run import Outcome, Run, checked
-from diptych.collection.sync.seen_files import SeenFiles
-from diptych.collection.sync.summary import data, line, text
-from diptych.console import emit, one_line, progress, remark, shortened, visible
+from typer import Argument, BadParameter, Option
+
+from diptych.cli.options import (
+    DryRun,
+    Json,
+    Model,
+    Provider,
+    Quiet,
+    StoreFolder,
+    Threads,
+    open_scorer,
+    seconds,
+    to_add_to,
+)
+from diptych.console import Console, one_line, shortened, visible
 from diptych.errors import StoreInUseError
 from diptych.signals import end_orderly
 
+if TYPE_CHECKING:
+    from diptych.collection.collection import Collection
+    from diptych.collection.sync.run import Outcome, Run
+    from diptych.collection.sync.seen_files import SeenFiles
+    from diptych.scoring.scorer import Scorer
 
-def sync(args: argparse.Namespace) -> int:
-    """Run `diptych index sync`: 0 if all went well, 1 if a file or folder could not be read, 130 after Ctrl-C."""
-    if args.every and args.dry_run:
-        args.usage_error("--dry-run looks once, and --every follows; name one of them")
-    checked(args.folders)  # a wrong name is said before the model is loaded, and by --every at once
-    with _opened(args) as (collection, ledger):
-        if args.every:
-            return _follow(args, collection, ledger)
-        run = _run(args, collection, ledger)
+
+def sync(
+    folders: Annotated[
+        list[Path], Argument(parser=Path, metavar="FOLDER", help="whose pictures the collection is to have")
+    ],
+    store: StoreFolder,
+    every: Annotated[
+        float | None, Option(parser=seconds, metavar="SECONDS", help="go on following until Ctrl-C")
+    ] = None,
+    checksum: Annotated[bool, Option("--checksum", help="read all files, whatever their size and time say")] = False,
+    allow_removal: Annotated[
+        bool, Option("--allow-removal", help="remove however many are gone: more than half, or all of a folder")
+    ] = False,
+    dry_run: DryRun = False,
+    model: Model = "photo",
+    provider: Provider = "auto",
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Keep a collection in step with folders.
+
+    Exits with 1 if a file or folder could not be read.
+    """
+    from diptych.collection.sync.run import Run, checked
+    from diptych.collection.sync.summary import data, text
+
+    console = Console(as_json, quiet)
+    if every and dry_run:
+        raise BadParameter("--dry-run looks once, and --every follows; name one of them")
+    checked(folders)  # a wrong name is said before the model is loaded, and by --every at once
+    scorer = open_scorer(model, provider, threads)
+    with _opened(store, scorer, dry_run=dry_run) as (collection, ledger):
+
+        def new_run() -> Run:
+            return Run(collection, ledger, folders, checksum=checksum, allow_removal=allow_removal, dry_run=dry_run)
+
+        if every:
+            return _follow(console, collection, new_run, folders, every)
+        run = new_run()
         interrupted = False
-        with progress((), args, unit="picture", desc="reading") as bar:
+        with console.progress(unit="picture", desc="reading") as bar:
             try:
                 _go(run, bar)
             except KeyboardInterrupt:
                 interrupted = True
         outcome, total = run.outcome, len(collection)
-    emit(
-        args,
-        {**data(outcome, total), "interrupted": interrupted, "dry_run": args.dry_run},
-        text(outcome, total, would=args.dry_run),
+    console.emit(
+        {**data(outcome, total), "interrupted": interrupted, "dry_run": dry_run},
+        text(outcome, total, would=dry_run),
     )
     if interrupted:
-        remark(args, "interrupted; what was added is kept, and the same command takes up the rest")
+        console.remark("interrupted; what was added is kept, and the same command takes up the rest")
         return 130
     return 1 if outcome.refused or outcome.closed or outcome.objection else 0
 
 
 @contextmanager
-def _opened(args: argparse.Namespace) -> Iterator[tuple[Collection, SeenFiles]]:
-    scorer = open_scorer(args)
+def _opened(store: Path, scorer: Scorer, *, dry_run: bool) -> Iterator[tuple[Collection, SeenFiles]]:
+    from diptych.collection.sync.seen_files import SeenFiles
+
     try:
         with (
-            to_add_to(args, scorer) as collection,
-            SeenFiles(collection.directory, scorer.limits, read_only=args.dry_run) as ledger,
+            to_add_to(store, scorer, dry_run=dry_run) as collection,
+            SeenFiles(collection.directory, scorer.limits, read_only=dry_run) as ledger,
         ):
             yield collection, ledger
     except StoreInUseError as error:
         raise StoreInUseError(f"{error}. A service follows folders itself: diptych serve --sync FOLDER") from None
-
-
-def _run(args: argparse.Namespace, collection: Collection, ledger: SeenFiles) -> Run:
-    return Run(
-        collection,
-        ledger,
-        args.folders,
-        checksum=args.checksum,
-        allow_removal=args.allow_removal,
-        dry_run=args.dry_run,
-    )
 
 
 def _go(run: Run, bar: Any) -> Outcome:
@@ -81,25 +113,30 @@ def _go(run: Run, bar: Any) -> Outcome:
     return run.go(total=begin, tick=bar.update)
 
 
-def _follow(args: argparse.Namespace, collection: Collection, ledger: SeenFiles) -> int:
+def _follow(
+    console: Console, collection: Collection, new_run: Callable[[], Run], folders: Sequence[Path], every: float
+) -> int:
     """Follow until Ctrl-C, which is 130, or what is like SIGTERM (`end_orderly`), which is 0."""
+    from diptych.collection.sync.follow import follow
+    from diptych.collection.sync.summary import data, line
+
     end_orderly()
 
     def once() -> Outcome:
-        with progress((), args, unit="picture", desc="reading") as bar:
+        with console.progress(unit="picture", desc="reading") as bar:
             bar.leave = False
-            return _go(_run(args, collection, ledger), bar)
+            return _go(new_run(), bar)
 
     def tell(outcome: Outcome, reasons: list[str]) -> None:
         total = len(collection)
-        said = json.dumps(data(outcome, total), ensure_ascii=False) if args.json else line(outcome, total)
+        said = json.dumps(data(outcome, total), ensure_ascii=False) if console.json else line(outcome, total)
         print(visible(said).encode("utf-8", "backslashreplace").decode(), flush=True)
         for reason in shortened(reasons):
-            remark(args, reason)
+            console.remark(reason)
 
     def fail(reason: str) -> None:
         print(f"diptych: {one_line(reason)}", file=sys.stderr, flush=True)
 
-    remark(args, f"following {', '.join(map(str, args.folders))} every {args.every:g} s; Ctrl-C ends it")
-    follow(once, args.every, tell=tell, fail=fail, over=Event())
+    console.remark(f"following {', '.join(map(str, folders))} every {every:g} s; Ctrl-C ends it")
+    follow(once, every, tell=tell, fail=fail, over=Event())
     return 0

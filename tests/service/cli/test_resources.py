@@ -7,10 +7,10 @@ from argparse import Namespace
 from types import SimpleNamespace
 
 import pytest
+from diptych.cli.resources import check_engine, engine_of, open_scorer, open_workers, read_pictures
 
 from diptych.batch.workers.executor import Serial
 from diptych.batch.workers.pool import Pool
-from diptych.cli.resources import check_engine, engine_of, open_scorer, open_workers, read_pictures
 from diptych.errors import BatchError
 from diptych.scoring.decode_pool import DecodePool, ThreadDecoder, decoder
 from diptych_runtime.session import thread_count

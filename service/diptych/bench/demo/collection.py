@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diptych.console import progress
+from diptych.console import Console
 from diptych_runtime.errors import DiptychError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def draw_collection(folder: str | Path, *, count: int = 240, seed: int = 0, quie
     for name in ("photos", "queries"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     bar: Iterable[Picture] = [*photos, *queries]
-    for picture in bar if quiet else progress(bar, unit="picture", desc="drawing"):
+    for picture in Console(quiet=quiet).progress(bar, unit="picture", desc="drawing"):
         _draw(picture, seed).save(picture.path, "JPEG", quality=QUALITY)
     with truth.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
