@@ -117,6 +117,7 @@ def soak(model: str, minutes: float, seed: int, say: Callable[[str], None] = lam
         finally:
             over.set()
             asking.join()
+            writer.leave()
         stack.close()
         with Collection.open(store, scorer) as collection:
             held = {record.id for record in collection.list(10**6)}
