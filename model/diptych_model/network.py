@@ -133,20 +133,33 @@ class PairPart(nn.Module):
     def forward(self, tokens_a: Tokens, tokens_b: Tokens) -> Logits:
         """Tokens (B, N, M, d) twice -> logits (B,) of one question or (B, 2) of *copy* and *thing*."""
         if self.correspondence is None:
-            return self._answers(self.head(self._seen(tokens_a, tokens_b)))
+            return self.answers(self.head(self._seen(tokens_a, tokens_b)))
+        prior, added, _ = self.summands(tokens_a, tokens_b)
+        return self.answers(prior + added)
+
+    def summands(self, tokens_a: Tokens, tokens_b: Tokens) -> tuple[Tensor, Tensor, Tensor]:
+        """Of a network with `correspondence`, what its logits are the sum of, before `answers`: the prior (B, outputs)
+        and what the trunk adds (B, outputs); and what the prior is a line through, (B, known).
+        """
+        if self.correspondence is None:
+            raise ValueError("only the logits of a pair part with `correspondence` have a prior")
         merged_a, merged_b, known = self.correspondence(tokens_a, tokens_b)
         seen = torch.cat([self._seen(merged_a, merged_b), known], -1)
-        return self._answers(self.correspondence.prior(known) + self.head(seen))
+        return self.correspondence.prior(known), self.head(seen), known
+
+    def part(self, question: int) -> int:
+        """The part of the embedding that answers a question, by place, which is the place of its cosine in `known`."""
+        return min(question, self.config.parts - 1)
 
     def _seen(self, tokens_a: Tokens, tokens_b: Tokens) -> Float[Tensor, "batch seen"]:
-        """What the trunk made of both panels: (B, 2 d)."""
+        """The pooled output of the trunk over both panels: (B, 2 d)."""
         x = self._stacked(tokens_a, tokens_b)
         for block in self.blocks:
             x = block(x)
         x = sequence(self.norm(x), 2)
         return torch.cat([x.mean(1), x.amax(1)], -1)
 
-    def _answers(self, logits: Float[Tensor, "batch outputs"]) -> Logits:
+    def answers(self, logits: Float[Tensor, "batch outputs"]) -> Logits:
         """The logits of the questions: every copy shows the same thing, so the odds of *thing* are those of either."""
         if len(self.config.questions) == 1:
             return logits.squeeze(-1)
@@ -158,7 +171,7 @@ class PairPart(nn.Module):
 
     @property
     def attentive(self) -> bool:
-        """Whether `attention` has an answer: not every mixer attends to single positions of the other panel."""
+        """True if `attention` is available: not every mixer attends to single positions of the other panel."""
         return self.correspondence is not None or all(isinstance(block.mixer, Attentive) for block in self.blocks)
 
     def attention(self, tokens_a: Tokens, tokens_b: Tokens) -> Attention:
@@ -209,7 +222,7 @@ class PairNetwork(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return self.panel.embedding.weight.device
 
     def encode(self, pictures: Pictures) -> tuple[Tokens, Embeddings]:
@@ -227,7 +240,7 @@ class PairNetwork(nn.Module):
 
     @property
     def attentive(self) -> bool:
-        """Whether `attention` has an answer."""
+        """True if `attention` is available."""
         return isinstance(self.pair, PairPart) and self.pair.attentive
 
     def attention(self, tokens_a: Tokens, tokens_b: Tokens) -> Attention:

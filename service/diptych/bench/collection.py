@@ -45,7 +45,7 @@ def measure(
     model: str,
     console: Console = QUIET,
 ) -> dict[str, Any]:
-    """What is in `text`, of `count` pictures drawn into `folder`. Raises BenchError if a part fails."""
+    """The figures for `text`, measured on `count` pictures drawn into `folder`. Raises BenchError if a part fails."""
     photos, store = folder / "photos", folder / "store"
     photos.mkdir()
     console.remark(f"drawing {count:,} pictures ...")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -166,13 +166,13 @@ def to_add_to(store: Location, scorer: Scorer, *, dry_run: bool) -> Iterator[Col
     from diptych.collection.collection import Collection
     from diptych.store.sqlite.schema import DATABASE
 
-    with TemporaryDirectory() as elsewhere:
-        there = not dry_run or isinstance(store, Address) or (store / DATABASE).is_file()
-        reading = dry_run and there
-        with Collection.open(
-            store if there else elsewhere, scorer, create=not reading, read_only=reading
-        ) as collection:
-            yield collection
+    there = not dry_run or isinstance(store, Address) or (store / DATABASE).is_file()
+    reading = dry_run and there
+    with (
+        nullcontext(store) if there else TemporaryDirectory() as where,
+        Collection.open(where, scorer, create=not reading, read_only=reading) as collection,
+    ):
+        yield collection
 
 
 def read_pictures(names: Sequence[str], *, urls: bool) -> list[str | bytes]:
