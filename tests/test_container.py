@@ -14,8 +14,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+from typed import parsed
 
-from diptych.cli.main import build_parser
 from diptych.http.settings import Settings
 from diptych.store.location import Address, parse_location
 
@@ -182,7 +182,7 @@ def test_the_profile_scale_has_three_services_over_one_collection_behind_a_balan
         assert str(found.originals) in owned[1].split()
         drain = float(one["environment"]["DIPTYCH_DRAIN_SECONDS"])
         assert float(one["stop_grace_period"].removesuffix("s")) > drain + Settings().seconds
-        assert build_parser().parse_args(one["command"][1:]).store == found
+        assert parsed(*one["command"][1:])["store"] == found
         assert (one["read_only"], one["cap_drop"]) == (True, ["ALL"])
     config = (ROOT / "service/scale/Caddyfile").read_text()
     (upstreams,) = re.findall(r"reverse_proxy (.*) \{", config)

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Context, Option
 
-from diptych.cli.options import Json, Quiet
+from diptych.command_tree import Commands, Json, Quiet
 from diptych.console import Console
 from diptych_runtime.errors import ArtifactError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from diptych.cli.commands import Commands
     from diptych_runtime.manifest import Manifest
 
 

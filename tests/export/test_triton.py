@@ -1,4 +1,3 @@
-import argparse
 import importlib.resources
 import importlib.util
 import json
@@ -11,7 +10,7 @@ import onnxruntime
 import pytest
 from google.protobuf import text_format
 
-from diptych_export.cli import register
+from diptych.cli.main import main
 from diptych_export.graphs import Graphs
 from diptych_export.precision import in_precision
 from diptych_export.triton import write_repository
@@ -228,25 +227,19 @@ def test_a_command_that_is_stopped_leaves_no_model_in_the_way_of_the_next(artifa
 
 
 def test_what_only_an_export_can_change_needs_an_output(capsys):
-    parser = argparse.ArgumentParser("diptych")
-    register(parser.add_subparsers(required=True))
     for words in (
         ["photo-small"],
         ["photo-small", "--triton", "models", "--opset", "18"],
         ["photo-small", "--triton", "m", "--no-check"],
     ):
-        args = parser.parse_args(["export", *words])
         with pytest.raises(SystemExit) as stop:
-            args.run(args)
+            main(["export", *words])
         assert stop.value.code == 2
         assert "-o/--output" in capsys.readouterr().err
 
 
 def test_diptych_export_writes_the_repository_of_an_artifact(artifact, tmp_path, capsys):
-    parser = argparse.ArgumentParser("diptych")
-    register(parser.add_subparsers(required=True))
-    args = parser.parse_args(["export", str(artifact), "--triton", str(tmp_path / "models"), "--json"])
-    assert args.run(args) == 0
+    assert main(["export", str(artifact), "--triton", str(tmp_path / "models"), "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     models = ["tiny_panel", "tiny_pair", "tiny"]
     assert said == {"triton": {"repository": str(tmp_path / "models"), "models": models}}

@@ -3,7 +3,6 @@
 It says so in a line, ends with the right code, leaves nothing half under a final name, and succeeds the next time.
 """
 
-import argparse
 import contextlib
 import os
 import shutil
@@ -17,9 +16,9 @@ from pathlib import Path
 import adverse
 import pytest
 from adversity import ROWS, Row, write_inputs
+from typed import command_names
 
 from diptych import Collection
-from diptych.cli.main import build_parser
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.verify import verify
 
@@ -28,17 +27,8 @@ ROOM = 8 * 2**20  # bytes of the small disk
 NO_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install 'diptych[ray]'")
 
 
-def commands(parser: argparse.ArgumentParser, prefix: str = "") -> Iterator[str]:
-    inner = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    if not inner or prefix == "bench":  # which runs by itself, too
-        yield prefix
-    for action in inner:
-        for name, subparser in action.choices.items():
-            yield from commands(subparser, f"{prefix} {name}".strip())
-
-
 def test_every_command_has_a_row():
-    assert {row.command for row in ROWS} == set(commands(build_parser()))
+    assert {row.command for row in ROWS} == set(command_names())
 
 
 def rows(wanted) -> list:

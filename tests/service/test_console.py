@@ -1,4 +1,3 @@
-import argparse
 import io
 import json
 import logging
@@ -9,45 +8,27 @@ import numpy as np
 import pytest
 
 from diptych.console import (
+    Console,
     VisibleFormatter,
-    command,
-    emit,
     one_line,
     open_text,
-    progress,
     read_bytes,
-    remark,
     table,
     visible,
 )
 
 
-@pytest.fixture
-def parsed():
-    def parse(*words: str) -> argparse.Namespace:
-        parser = argparse.ArgumentParser()
-        command(parser.add_subparsers(), "count", "count things", lambda args: 0)
-        return parser.parse_args(["count", *words])
-
-    return parse
-
-
-def test_every_command_has_json_and_quiet_and_knows_what_to_run(parsed):
-    args = parsed("--json", "-q")
-    assert (args.json, args.quiet, args.run(args)) == (True, True, 0)
-
-
-def test_results_go_to_standard_output_as_text_or_as_one_json_document(parsed, capsys):
+def test_results_go_to_standard_output_as_text_or_as_one_json_document(capsys):
     data = {"count": np.int64(3), "scores": np.array([0.5], np.float32), "path": Path("a/b"), "name": "Zoë"}
-    emit(parsed(), data, "three")
+    Console().emit(data, "three")
     assert capsys.readouterr().out == "three\n"
-    emit(parsed("--json"), data, "three")
+    Console(json=True).emit(data, "three")
     assert json.loads(capsys.readouterr().out) == {"count": 3, "scores": [0.5], "path": str(Path("a/b")), "name": "Zoë"}
 
 
-def test_remarks_go_to_standard_error_and_not_at_all_when_quiet(parsed, capsys):
-    for words, said in (((), "hello\n"), (("--quiet",), ""), (("--json",), "")):
-        remark(parsed(*words), "hello")
+def test_remarks_go_to_standard_error_and_not_at_all_when_quiet(capsys):
+    for console, said in ((Console(), "hello\n"), (Console(quiet=True), ""), (Console(json=True), "")):
+        console.remark("hello")
         assert capsys.readouterr() == ("", said)
 
 
@@ -57,13 +38,18 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(
-    ("words", "stream", "shown"),
-    [((), Terminal, True), ((), io.StringIO, False), (("--quiet",), Terminal, False), (("--json",), Terminal, False)],
+    ("console", "stream", "shown"),
+    [
+        (Console(), Terminal, True),
+        (Console(), io.StringIO, False),
+        (Console(quiet=True), Terminal, False),
+        (Console(json=True), Terminal, False),
+    ],
 )
-def test_progress_is_drawn_on_a_terminal_only_and_never_changes_the_items(words, stream, shown, parsed, monkeypatch):
+def test_progress_is_drawn_on_a_terminal_only_and_never_changes_the_items(console, stream, shown, monkeypatch):
     stderr = stream()
     monkeypatch.setattr(sys, "stderr", stderr)
-    assert list(progress(range(3), parsed(*words), 3, "pair", "scoring")) == [0, 1, 2]
+    assert list(console.progress(range(3), 3, "pair", "scoring")) == [0, 1, 2]
     assert ("scoring" in stderr.getvalue()) is shown
 
 
@@ -100,11 +86,11 @@ def test_a_name_is_one_line_that_no_terminal_obeys():
     assert visible(f"x\n{NAME}") == "x\na\n" + SHOWN[3:]
 
 
-def test_whatever_is_said_goes_to_the_terminal_as_such_lines(parsed, capsys):
-    emit(parsed(), {}, "\x1b[2J\x07")
-    remark(parsed(), "\x1b]0;title\x07")
+def test_whatever_is_said_goes_to_the_terminal_as_such_lines(capsys):
+    Console().emit({}, "\x1b[2J\x07")
+    Console().remark("\x1b]0;title\x07")
     assert capsys.readouterr() == ("\\x1b[2J\\x07\n", "\\x1b]0;title\\x07\n")
-    emit(parsed("--json"), {"path": NAME}, "")
+    Console(json=True).emit({"path": NAME}, "")
     said = capsys.readouterr().out
     assert json.loads(said) == {"path": NAME}
     assert not set(said) & {"\x1b", "\x9b", "\r"}

@@ -5,8 +5,9 @@ import json
 from pathlib import Path
 
 import pytest
+from typed import parsed
 
-from diptych.cli.main import build_parser, main
+from diptych.cli.main import main
 from diptych_training.benchmarks import resnets
 from diptych_training.benchmarks.operators import bench_operators
 from diptych_training.benchmarks.resnets import Count
@@ -26,7 +27,7 @@ from diptych_training.studies.shapes import study_shapes
     ],
 )
 def test_a_default_is_the_same_in_the_command_and_in_its_function(line: list[str], function) -> None:
-    typed = vars(build_parser().parse_args(line))
+    typed = parsed(*line)
     known = {name: p.default for name, p in inspect.signature(function).parameters.items() if name in typed}
     assert len(known) >= 4
     for name, default in known.items():

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from typer import Argument, Option
 
-from diptych.cli.options import Json, Quiet
+from diptych.command_tree import Commands, Json, Quiet
 from diptych.console import Console
 from diptych_training.benchmarks import cli as bench
 from diptych_training.evaluation import cli as evaluation
 from diptych_training.studies import cli as study
-
-if TYPE_CHECKING:
-    from diptych.cli.commands import Commands
 
 
 def register(commands: Commands) -> None:

@@ -10,7 +10,8 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from diptych.cli.options import Json, Model, Provider, Quiet, Store, Threads, number, open_scorer, several
+from diptych.cli.options import Model, Provider, Store, Threads, open_scorer
+from diptych.command_tree import Json, Quiet, number, several
 from diptych.console import Console
 from diptych.errors import BenchError
 

@@ -17,20 +17,17 @@ from typer import Argument, BadParameter, Option
 from diptych.cli.options import (
     ClusterAddress,
     Engine,
-    Json,
     Model,
     Provider,
     Question,
-    Quiet,
     Threads,
     check_engine,
     folder,
-    number,
     open_scorer,
     open_workers,
     probability,
-    several,
 )
+from diptych.command_tree import Json, Quiet, number, several
 from diptych.console import Console, one_line, open_text
 from diptych.errors import DedupeError
 from diptych_runtime.calibration.questions import COPY

@@ -13,17 +13,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from diptych.cli.index import laid_out
-from diptych.cli.options import (
-    AnyStore,
-    Collections,
-    Json,
-    Model,
-    Provider,
-    Quiet,
-    Threads,
-    check_one_of,
-    open_scorer,
-)
+from diptych.cli.options import AnyStore, Collections, Model, Provider, Threads, check_one_of, open_scorer
+from diptych.command_tree import Json, Quiet
 from diptych.console import Console
 from diptych.store.location import Location
 from diptych_runtime.errors import ArtifactError, DiptychError

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option
 
-from diptych.cli.options import Json, Model, Provider, Quiet, Threads, amount, number, open_scorer
+from diptych.cli.options import Model, Provider, Threads, open_scorer
+from diptych.command_tree import Json, Quiet, amount, number
 from diptych.console import Console, table
 from diptych.errors import EstimateError
 

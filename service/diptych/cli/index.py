@@ -17,11 +17,9 @@ from diptych.cli.options import (
     DryRun,
     Engine,
     Filter,
-    Json,
     Location,
     Model,
     Provider,
-    Quiet,
     Store,
     StoreFolder,
     Threads,
@@ -30,6 +28,7 @@ from diptych.cli.options import (
     open_workers,
     to_add_to,
 )
+from diptych.command_tree import Json, Quiet
 from diptych.console import Console, read_bytes, shortened
 from diptych.errors import StoreError, UnknownPictureError
 from diptych.store.index.layout import Kind

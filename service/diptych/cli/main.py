@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 
 from typer import Context, Exit, Option, TyperException
 
-from diptych.cli.commands import Commands, explained, parse, root
+from diptych.command_tree import Commands, explained, parse, root
 from diptych.console import VisibleFormatter, one_line
 from diptych_runtime.errors import DiptychError
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
+from diptych.command_tree import number, positive
 from diptych.console import Console, read_bytes
 from diptych.store.filters import to_sql
 from diptych.store.location import Address, parse_location
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 else:
     Location = Path  # typer takes no unions; the parser makes either
 
-T = TypeVar("T")
-
 
 def location(text: str) -> Location:
     """A folder, or an address on Milvus."""
@@ -44,51 +43,8 @@ def folder(text: str) -> Path:
     return found
 
 
-def number(least: int, most: int | None = None) -> Callable[[str | int], int]:
-    """A whole number of this range."""
-
-    def parse(text: str | int) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise ValueError(f"expected a whole number, got {text!r}") from None
-        if value < least or (most is not None and value > most):
-            limits = f"at least {least}" if most is None else f"from {least} to {most}"
-            raise ValueError(f"expected a number {limits}, got {value}")
-        return value
-
-    return parse
-
-
-def positive(what: str = "a number above 0", most: float = 1e12) -> Callable[[str | float], float]:
-    """A number above 0, `most` at most; `what` says so in the error."""
-
-    def parse(text: str | float) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = 0.0
-        if not 0 < value <= most:
-            raise ValueError(f"expected {what}, got {text!r}")
-        return value
-
-    return parse
-
-
 seconds = positive("a number of seconds above 0", 1e6)
 probability = positive("a number above 0 and at most 1", 1.0)
-amount = positive()
-
-
-def several(parse: Callable[[str], T]) -> Callable[[str | Sequence[T]], tuple[T, ...]]:
-    """Values with commas between them; none at all if the text is empty."""
-
-    def parse_all(text: str | Sequence[T]) -> tuple[T, ...]:
-        if not isinstance(text, str):
-            return tuple(text)  # a default
-        return tuple(parse(part.strip()) for part in text.split(",")) if text else ()
-
-    return parse_all
 
 
 def condition(text: str) -> dict[str, Any]:
@@ -102,9 +58,6 @@ def condition(text: str) -> dict[str, Any]:
 
 
 # str and Path as they are: pydantic would refuse names of files that are not UTF-8.
-Json = Annotated[bool, Option("--json", help="print one JSON document on standard output")]
-Quiet = Annotated[bool, Option("--quiet", "-q", help="no progress and no remarks, only results and errors")]
-
 _STORE = "the folder of the collection, or milvus://host:port/name"
 Store = Annotated[Location, Option("--store", parser=location, metavar="DIR|URL", help=_STORE)]
 AnyStore = Annotated[Location | None, Option("--store", parser=location, metavar="DIR|URL", help=_STORE)]

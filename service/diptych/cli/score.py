@@ -16,18 +16,16 @@ from diptych.cli.options import (
     AnyQuestion,
     ClusterAddress,
     Engine,
-    Json,
     Model,
     Provider,
-    Quiet,
     Threads,
     Urls,
     check_engine,
-    number,
     open_engine,
     open_scorer,
     read_pictures,
 )
+from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console
 from diptych.errors import BatchError
 from diptych_runtime.calibration.questions import THING

@@ -12,20 +12,18 @@ from typer import Argument, Option
 
 from diptych.cli.options import (
     Filter,
-    Json,
     Model,
     Provider,
     QueryPicture,
     Question,
-    Quiet,
     Store,
     Threads,
     Urls,
-    number,
     open_scorer,
     probability,
     read_pictures,
 )
+from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console, table
 from diptych_runtime.calibration.questions import THING
 

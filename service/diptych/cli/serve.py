@@ -8,19 +8,8 @@ from typing import Annotated
 
 from typer import Argument, BadParameter, Option
 
-from diptych.cli.options import (
-    AnyStore,
-    Collections,
-    Json,
-    Model,
-    Provider,
-    Quiet,
-    Threads,
-    check_one_of,
-    number,
-    open_scorer,
-    seconds,
-)
+from diptych.cli.options import AnyStore, Collections, Model, Provider, Threads, check_one_of, open_scorer, seconds
+from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console
 from diptych.errors import SettingsError
 from diptych.store.location import Address

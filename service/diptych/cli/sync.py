@@ -12,18 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
-from diptych.cli.options import (
-    DryRun,
-    Json,
-    Model,
-    Provider,
-    Quiet,
-    StoreFolder,
-    Threads,
-    open_scorer,
-    seconds,
-    to_add_to,
-)
+from diptych.cli.options import DryRun, Model, Provider, StoreFolder, Threads, open_scorer, seconds, to_add_to
+from diptych.command_tree import Json, Quiet
 from diptych.console import Console, one_line, shortened, visible
 from diptych.errors import StoreInUseError
 from diptych.signals import end_orderly

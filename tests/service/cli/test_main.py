@@ -7,7 +7,7 @@ import pytest
 from diptych import errors
 from diptych.cli import commands
 from diptych.cli import main as cli
-from diptych.cli.main import build_parser, main
+from diptych.cli.main import build_commands, main
 from diptych_runtime.errors import DiptychError
 
 COMMANDS = ("serve", "index", "search", "score", "rerank", "dedupe", "doctor", "demo")
@@ -16,7 +16,7 @@ COMMANDS = ("serve", "index", "search", "score", "rerank", "dedupe", "doctor", "
 def test_help_lists_every_command(diptych):
     result = diptych("--help")
     assert result.code == 0
-    assert all(f"\n    {command} " in result.out for command in COMMANDS)
+    assert all(f"\n  {command} " in result.out for command in COMMANDS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -94,10 +94,10 @@ def test_with_json_an_error_is_the_envelope(diptych, tmp_path):
 
 
 def test_ctrl_c_is_130_and_one_line(diptych, monkeypatch):
-    def stop(_):
+    def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("diptych.cli.doctor.run", stop)
+    monkeypatch.setattr("diptych.cli.doctor.open_scorer", stop)
     result = diptych("doctor")
     assert (result.code, result.out, result.err) == (130, "", "diptych: interrupted\n")
 
@@ -116,7 +116,7 @@ def test_a_broken_package_does_not_take_the_other_commands_away(monkeypatch, cap
             return commands.register
 
     monkeypatch.setattr(cli, "entry_points", lambda group: [Broken(), Whole()])
-    assert "search" in build_parser().format_help()
+    assert "search" in build_commands().below
     assert "nowhere:register cannot be loaded: no such thing" in capsys.readouterr().err
 
 

@@ -1,32 +1,107 @@
-import argparse
+"""The values that options take, and what the options of a command ask for."""
+
+import io
+import multiprocessing
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from typer import BadParameter
 
+from diptych.batch.workers.executor import Serial
+from diptych.batch.workers.pool import Pool
 from diptych.cli import options
+from diptych.cli.options import check_engine, open_engine, open_scorer, open_workers, read_pictures
+from diptych.command_tree import amount, number
+from diptych.console import Console
+from diptych.errors import BatchError
+from diptych.scoring.decode_pool import DecodePool, ThreadDecoder, decoder
 from diptych.store.location import Address
+from diptych_runtime.session import thread_count
 
 
 @pytest.mark.parametrize(
     ("kind", "good", "bad"),
     [
-        (options.number(1, 9), [("1", 1), ("9", 9)], ["0", "10", "1.5", "many", ""]),
-        (options.number(3), [("3", 3), ("1000000", 1_000_000)], ["2", "-3"]),
-        (options.SECONDS, [("0.5", 0.5), ("60", 60.0)], ["0", "-1", "nan", "inf", "1e7", "soon"]),
-        (options.PROBABILITY, [("1", 1.0), ("1e-9", 1e-9)], ["0", "1.01", "nan", "half"]),
-        (options.AMOUNT, [("590", 590.0)], ["0", "inf", "nan", "1e13", "$5"]),
-        (options.a_place, [("store", Path("store"))], ["milvus://host:0x/a", "milvus://host/"]),
-        (options.a_folder, [("store", Path("store"))], ["milvus://host/photos"]),
-        (options.a_condition, [('{"a": 1}', {"a": 1})], ['{"$a": 1}', "[1]", "{", "[" * 100_000]),
+        (number(1, 9), [("1", 1), ("9", 9)], ["0", "10", "1.5", "many", ""]),
+        (number(3), [("3", 3), ("1000000", 1_000_000)], ["2", "-3"]),
+        (options.seconds, [("0.5", 0.5), ("60", 60.0)], ["0", "-1", "nan", "inf", "1e7", "soon"]),
+        (options.probability, [("1", 1.0), ("1e-9", 1e-9)], ["0", "1.01", "nan", "half"]),
+        (amount, [("590", 590.0)], ["0", "inf", "nan", "1e13", "$5"]),
+        (options.location, [("store", Path("store"))], ["milvus://host:0x/a", "milvus://host/"]),
+        (options.folder, [("store", Path("store"))], ["milvus://host/photos"]),
+        (options.condition, [('{"a": 1}', {"a": 1})], ['{"$a": 1}', "[1]", "{", "[" * 100_000]),
     ],
 )
 def test_values_are_read_or_refused_with_what_was_expected(kind, good, bad):
     for text, value in good:
         assert kind(text) == value
     for text in bad:
-        with pytest.raises(argparse.ArgumentTypeError, match="expected"):
+        with pytest.raises(ValueError, match="expected"):
             kind(text)
 
 
-def test_a_place_may_be_an_address():
-    assert isinstance(options.a_place("milvus://host/photos"), Address)
+def test_a_location_may_be_an_address():
+    assert isinstance(options.location("milvus://host/photos"), Address)
+
+
+def test_only_a_single_dash_is_standard_input(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"piped")))
+    names = ["-", "./-", "--", "a-b.jpg", "http/photo.jpg"]
+    assert read_pictures(names, urls=False) == [b"piped", *names[1:]]
+
+
+def test_a_command_that_fetches_nothing_starts_no_processes_for_strangers(artifact, monkeypatch):
+    monkeypatch.setenv("DIPTYCH_URLS", "1")
+    assert isinstance(open_scorer(str(artifact), "cpu", 1).decoder, ThreadDecoder)
+    guarded = open_scorer(str(artifact), "cpu", 1, urls=False).decoder
+    assert isinstance(guarded, DecodePool)
+    guarded.close()
+
+
+def engine_of(engine: str = "local", address: str | None = None, model: str = "photo", threads=None, **others: Any):
+    return open_engine(engine, address, model, "auto", threads, **others)
+
+
+def test_processes_share_the_threads_and_a_model_is_named_so_that_all_find_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    engine, means = engine_of(workers=2, threads=6, model="mine")
+    assert isinstance(engine, Pool)
+    assert engine.processes == 2
+    assert (means.threads, means.model) == (3, str(tmp_path / "mine"))
+    assert engine_of(workers=999)[1].threads == 1
+    assert engine_of(workers=1)[1].threads == thread_count()
+
+
+def test_without_workers_or_a_cluster_this_process_works_with_what_was_asked_for():
+    engine, means = engine_of(threads=3)
+    assert isinstance(engine, Serial)
+    assert (means.model, means.provider, means.threads, means.urls) == ("photo", "auto", 3, False)
+    assert engine_of(urls=True)[1].urls
+
+
+def test_what_does_not_go_together_is_refused():
+    check_engine("ray", "head:6379")
+    with pytest.raises(BadParameter, match="--address names a Ray cluster; it needs --engine ray"):
+        check_engine("local", "head:6379")
+    with pytest.raises(BadParameter, match="--workers are processes here"):
+        check_engine("ray", None, workers=2)
+
+
+def test_nobody_is_hired_unless_asked_for(monkeypatch):
+    console = Console()
+    with open_workers(console, "local", None, "photo", "auto", None) as crew:
+        assert crew is None
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(BatchError, match="needs Ray"), open_workers(console, "ray", None, "photo", "auto", None):
+        pytest.fail("it was hired")
+
+
+def test_a_worker_of_a_batch_which_may_start_no_process_decodes_itself(monkeypatch):
+    assert isinstance(decoder(False, 3), ThreadDecoder)
+    monkeypatch.setattr(multiprocessing, "current_process", lambda: SimpleNamespace(daemon=True))
+    alone = decoder(True, 3)
+    assert isinstance(alone, ThreadDecoder)
+    assert alone.threads == 3

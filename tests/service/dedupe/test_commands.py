@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typed import parsed
 
 from diptych.cli import dedupe as commands
-from diptych.cli.main import build_parser
 from diptych.collection.collection import Collection
 from diptych.dedupe.candidates import CANDIDATES
 from diptych.dedupe.keeper import DEFAULT
@@ -22,8 +22,8 @@ ORIGINALS = {"a/1.jpg", "a/2.jpg", "a/3.jpg"}
 
 
 def test_the_command_line_has_the_defaults_of_the_library():
-    args = build_parser().parse_args(["dedupe", "photos"])
-    assert (args.candidates, tuple(args.keep), args.threshold) == (CANDIDATES, DEFAULT, "auto")
+    typed = parsed("dedupe", "photos")
+    assert (typed["candidates"], tuple(typed["keep"]), typed["threshold"]) == (CANDIDATES, DEFAULT, None)
 
 
 def test_it_says_what_could_go_and_touches_nothing(dedupe, photos, bytes_of):

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from typed import parsed
 
-from diptych.cli.main import build_parser, main
+from diptych.cli.main import main
 from diptych_training.data.edits import (
     EDITS,
     REPERTOIRES,
@@ -305,8 +306,8 @@ def test_stickers_are_the_png_files_of_an_archive_here_or_in_the_data_folder(
 def test_the_command_writes_hard_queries_with_distractors_and_knows_the_repertoires(
     folder: Path, others: Callable[[str], Path], emoji: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    typed = build_parser().parse_args(["edit", "photos", "-o", "queries"])
-    assert (typed.repertoire, typed.distractors) == ("easy", 0)
+    typed = parsed("edit", "photos", "-o", "queries")
+    assert (typed["repertoire"], typed["distractors"]) == ("easy", 0)
     line = ["edit", str(folder), "-o", str(tmp_path / "out"), "--count", "4", "--repertoire", "hard", "--json"]
     line += ["--distractors", "2", "--distractors-from", str(others("more")), "--emoji", str(emoji)]
     assert main([*line, "--backgrounds", str(others("scenes"))]) == 0
@@ -315,4 +316,4 @@ def test_the_command_writes_hard_queries_with_distractors_and_knows_the_repertoi
     with Path(written["truth"]).open(newline="") as file:
         assert [bool(row["reference"]) for row in csv.DictReader(file)] == [True] * 4 + [False] * 2
     for name in REPERTOIRES:
-        assert build_parser().parse_args(["edit", "photos", "-o", "queries", "--repertoire", name]).repertoire == name
+        assert parsed("edit", "photos", "-o", "queries", "--repertoire", name)["repertoire"] == name

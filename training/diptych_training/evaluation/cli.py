@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from diptych.cli.options import Json, Quiet, several
+from diptych.command_tree import Commands, Json, Quiet, several
 from diptych.console import Console
 from diptych_runtime.calibration.questions import COPY, THING, Asked
 
 if TYPE_CHECKING:
-    from diptych.cli.commands import Commands
     from diptych_training.evaluation.series import Evidence
     from diptych_training.evaluation.stages import Entrants
 

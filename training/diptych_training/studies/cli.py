@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Option
 
-from diptych.cli.options import Json, Quiet, amount, several
+from diptych.command_tree import Commands, Json, Quiet, amount, several
 from diptych.console import Console
 from diptych_training.evaluation.cli import (
     KINDS_FOLDER,
@@ -22,7 +22,6 @@ from diptych_training.evaluation.cli import (
 )
 
 if TYPE_CHECKING:
-    from diptych.cli.commands import Commands
     from diptych_training.evaluation.stages import Entrants
 
 _RUNS = Path("runs/study")

@@ -1,0 +1,25 @@
+"""The command line as tests read it: its commands, and what words of it mean."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from diptych.cli.main import build_commands
+from diptych.command_tree import Commands, parse
+
+
+def parsed(*words: str) -> dict[str, Any]:
+    """The parameters of the command that the words name; raises a usage error."""
+    return parse(build_commands(), words).params
+
+
+def command_names(below: Commands | None = None, prefix: str = "") -> Iterator[str]:
+    """Every command that runs, as it is typed."""
+    group = build_commands() if below is None else below
+    if group.invoke_without_command:
+        yield prefix
+    for name, command in group.below.items():
+        path = f"{prefix} {name}".strip()
+        if isinstance(command, Commands):
+            yield from command_names(command, path)
+        else:
+            yield path
