@@ -23,25 +23,28 @@ def register(commands: Commands) -> None:
     commands.add(export)
 
 
+_Checkpoint = Annotated[
+    str,
+    Argument(parser=str, metavar="CHECKPOINT", help="directory that `diptych train` wrote, or a released model"),
+]
+_Triton = Annotated[
+    str | None,
+    Option(
+        parser=str,
+        metavar="DIR",
+        help="put it into this model repository of NVIDIA Triton; without -o what is an artifact or a released model",
+    ),
+]
+
+
 def export(
     context: Context,
-    checkpoint: Annotated[
-        str,
-        Argument(parser=str, metavar="CHECKPOINT", help="directory that `diptych train` wrote, or a released model"),
-    ],
+    checkpoint: _Checkpoint,
     output: Annotated[
         str | None,
         Option("-o", "--output", parser=str, metavar="ARTIFACT", help="directory to write, as a whole or not at all"),
     ] = None,
-    triton: Annotated[
-        str | None,
-        Option(
-            parser=str,
-            metavar="DIR",
-            help="put it into this model repository of NVIDIA Triton; without -o what is an artifact or a released "
-            "model",
-        ),
-    ] = None,
+    triton: _Triton = None,
     name: Annotated[
         str | None, Option(metavar="NAME", help="name in the manifest", show_default="the directory's")
     ] = None,

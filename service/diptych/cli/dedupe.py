@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -53,75 +53,90 @@ def _threshold(text: str) -> float | None:
     return None if text == "auto" else probability(text)
 
 
+_Folders = Annotated[
+    list[Path] | None, Argument(parser=Path, metavar="DIR", help="folders of pictures, searched through")
+]
+_Threshold = Annotated[
+    float | None,
+    Option(
+        parser=_threshold,
+        metavar="auto|P",
+        help="score from which two pictures match; auto: by the model's calibration and their number",
+        show_default="auto",
+    ),
+]
+_Keep = Annotated[
+    Sequence[str],
+    Option(
+        parser=several(str),
+        metavar="RULES",
+        help="which of a group to keep: rules in order, of resolution, format, exif, oldest, newest, largest, "
+        "shortest and first-dir",
+        show_default="resolution,format,exif,oldest",
+    ),
+]
+_Output = Annotated[
+    Path | None, Option("-o", "--output", parser=Path, metavar="GROUPS", help="the groups as .csv or .json")
+]
+_Spreadsheet = Annotated[
+    bool, Option("--spreadsheet", help="in the .csv, put ' before names that would be taken for formulas")
+]
+_Report = Annotated[
+    Path | None, Option(parser=Path, metavar="OUT.html", help="one page with the pictures side by side")
+]
+_Store = Annotated[
+    Path | None, Option(parser=folder, metavar="DIR", help="keep features and scores here, not in your cache")
+]
+_MoveTo = Annotated[
+    Path | None, Option(parser=Path, metavar="DIR", help="move what could go there", rich_help_panel=_ACTS)
+]
+_Delete = Annotated[
+    bool,
+    Option("--delete", help="put what could go into a trash folder, to be emptied later", rich_help_panel=_ACTS),
+]
+_Undo = Annotated[
+    Path | None,
+    Option(parser=Path, metavar="JOURNAL", help="put back what a journal says was moved", rich_help_panel=_ACTS),
+]
+_Empty = Annotated[
+    Path | None,
+    Option(parser=Path, metavar="JOURNAL", help="delete for good what --delete put aside", rich_help_panel=_ACTS),
+]
+_Selection = Annotated[
+    str | None,
+    Option(
+        parser=str,
+        metavar="LIST",
+        help="a file with the paths that go, as the report saves it",
+        rich_help_panel=_ACTS,
+    ),
+]
+_DryRun = Annotated[
+    bool, Option("--dry-run", help="say what would be moved where, and move nothing", rich_help_panel=_ACTS)
+]
+
+
 def dedupe(
-    folders: Annotated[
-        list[Path] | None, Argument(parser=Path, metavar="DIR", help="folders of pictures, searched through")
-    ] = None,
-    threshold: Annotated[
-        float | None,
-        Option(
-            parser=_threshold,
-            metavar="auto|P",
-            help="score from which two pictures match; auto: by the model's calibration and their number",
-            show_default="auto",
-        ),
-    ] = None,
+    folders: _Folders = None,
+    threshold: _Threshold = None,
     candidates: Annotated[int, Option(parser=number(1), metavar="N", help="pictures each one is compared with")] = 20,
-    keep: Annotated[
-        Sequence[str],
-        Option(
-            parser=several(str),
-            metavar="RULES",
-            help="which of a group to keep: rules in order, of resolution, format, exif, oldest, newest, largest, "
-            "shortest and first-dir",
-            show_default="resolution,format,exif,oldest",
-        ),
-    ] = ("resolution", "format", "exif", "oldest"),
-    output: Annotated[
-        Path | None, Option("-o", "--output", parser=Path, metavar="GROUPS", help="the groups as .csv or .json")
-    ] = None,
-    spreadsheet: Annotated[
-        bool, Option("--spreadsheet", help="in the .csv, put ' before names that would be taken for formulas")
-    ] = False,
-    report: Annotated[
-        Path | None, Option(parser=Path, metavar="OUT.html", help="one page with the pictures side by side")
-    ] = None,
-    store: Annotated[
-        Path | None, Option(parser=folder, metavar="DIR", help="keep features and scores here, not in your cache")
-    ] = None,
+    keep: _Keep = ("resolution", "format", "exif", "oldest"),
+    output: _Output = None,
+    spreadsheet: _Spreadsheet = False,
+    report: _Report = None,
+    store: _Store = None,
     question: Question = COPY,
     engine: Engine = "local",
     address: ClusterAddress = None,
     model: Model = "photo",
     provider: Provider = "auto",
     threads: Threads = None,
-    move_to: Annotated[
-        Path | None, Option(parser=Path, metavar="DIR", help="move what could go there", rich_help_panel=_ACTS)
-    ] = None,
-    delete: Annotated[
-        bool,
-        Option("--delete", help="put what could go into a trash folder, to be emptied later", rich_help_panel=_ACTS),
-    ] = False,
-    undo: Annotated[
-        Path | None,
-        Option(parser=Path, metavar="JOURNAL", help="put back what a journal says was moved", rich_help_panel=_ACTS),
-    ] = None,
-    empty: Annotated[
-        Path | None,
-        Option(parser=Path, metavar="JOURNAL", help="delete for good what --delete put aside", rich_help_panel=_ACTS),
-    ] = None,
-    selection: Annotated[
-        str | None,
-        Option(
-            parser=str,
-            metavar="LIST",
-            help="a file with the paths that go, as the report saves it",
-            rich_help_panel=_ACTS,
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="say what would be moved where, and move nothing", rich_help_panel=_ACTS)
-    ] = False,
+    move_to: _MoveTo = None,
+    delete: _Delete = False,
+    undo: _Undo = None,
+    empty: _Empty = None,
+    selection: _Selection = None,
+    dry_run: _DryRun = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -129,36 +144,27 @@ def dedupe(
 
     Exits with 1 if a file could not be read, moved or put back.
     """
-    from diptych.cli.outputs import check_output
     from diptych.dedupe.actions.plan import planned
     from diptych.dedupe.find import find_duplicates
     from diptych.dedupe.keeper import checked_rules
-    from diptych.dedupe.report import page, table
+    from diptych.dedupe.report import table
     from diptych.dedupe.scan import listed, resolved
 
     console = Console(as_json, quiet)
-    acts = [("--move-to", move_to), ("--delete", delete), ("--undo", undo), ("--empty", empty)]
-    if len(named := [name for name, given in acts if given]) > 1:
-        raise BadParameter(f"{named[0]} and {named[1]} do not go together; name one of them")
+    _check_one_of({"--move-to": move_to, "--delete": delete, "--undo": undo, "--empty": empty})
     if undo or empty:
-        if folders:
-            raise BadParameter("--undo and --empty take a journal and no folder")
-        return _revisit(console, undo, empty)
+        return _revisit(console, folders, undo, empty)
     if not folders:
         raise BadParameter("name a folder of pictures, or a journal with --undo")
     check_engine(engine, address)
     rules = checked_rules(keep)
     acting = move_to is not None or delete
-    if dry_run and not acting:
-        raise BadParameter("--dry-run says what --move-to or --delete would do; name one of them")
-    if selection and not acting:
-        raise BadParameter("--selection names what --move-to or --delete take; name one of them")
+    _check_acting(selection, acting=acting, dry_run=dry_run)
     _check_outputs(output, report, spreadsheet=spreadsheet)
     roots = resolved(folders)
     refused: Refused = []
     files = listed(roots, _into(refused))
-    for path in filter(None, (output, report)):
-        check_output(path, [*(file.path for file in files), *filter(None, [selection])])
+    _check_not_read([output, report], [*(file.path for file in files), selection])
     scorer = open_scorer(model, provider, threads, question=question)
     try:
         with open_workers(console, engine, address, model, provider, threads) as crew:
@@ -174,15 +180,12 @@ def dedupe(
         if output:
             table.write(output, found, refused, spreadsheet=spreadsheet)
         if report:
-            total = len(page.page_data(found, roots)[1])
-            with console.progress(total=total, unit="picture", desc="report") as bar:
-                page.write(report, found, roots, scorer, refused, bar.update)
+            _write_report(console, report, found, roots, scorer, refused)
     except KeyboardInterrupt:
         console.remark("interrupted; what was done is kept, and the same command goes on from here")
         return 130
     data = table.summary(found, refused) | {"new": seen.new, "changed": seen.changed, "gone": seen.gone}
-    lines = _found_text(found, seen, refused)
-    lines += [f"{what}: {path}" for what, path in (("groups", output), ("report", report)) if path]
+    lines = _found_text(found, seen, refused, {"groups": output, "report": report})
     code = 1 if refused else 0
     if acting:
         plan = planned(found.groups, roots, to=move_to, chosen=_selection(selection))
@@ -193,6 +196,18 @@ def dedupe(
         lines.append("nothing was moved or deleted; --move-to DIR or --delete does, and can be undone")
     console.emit(data, "\n".join(lines))
     return code
+
+
+def _check_one_of(acts: Mapping[str, object]) -> None:
+    if len(named := [name for name, given in acts.items() if given]) > 1:
+        raise BadParameter(f"{named[0]} and {named[1]} do not go together; name one of them")
+
+
+def _check_acting(selection: str | None, *, acting: bool, dry_run: bool) -> None:
+    if dry_run and not acting:
+        raise BadParameter("--dry-run says what --move-to or --delete would do; name one of them")
+    if selection and not acting:
+        raise BadParameter("--selection names what --move-to or --delete take; name one of them")
 
 
 def _check_outputs(output: Path | None, report: Path | None, *, spreadsheet: bool) -> None:
@@ -262,6 +277,24 @@ def _tidy(collection: Collection, present: set[str]) -> None:
         collection.backend.remove(old)
 
 
+def _check_not_read(outputs: Iterable[Path | None], inputs: Iterable[str | Path | None]) -> None:
+    from diptych.cli.outputs import check_output
+
+    read = [path for path in inputs if path]
+    for output in filter(None, outputs):
+        check_output(output, read)
+
+
+def _write_report(
+    console: Console, report: Path, found: Duplicates, roots: Sequence[Path], scorer: Scorer, refused: Refused
+) -> None:
+    from diptych.dedupe.report import page
+
+    total = len(page.page_data(found, roots)[1])
+    with console.progress(total=total, unit="picture", desc="report") as bar:
+        page.write(report, found, roots, scorer, refused, bar.update)
+
+
 def _act(console: Console, plan: Plan, lines: list[str], *, dry_run: bool) -> Outcome:
     """Say what goes, then do it, unless it is a dry run."""
     from diptych.dedupe.actions.plan import carry_out
@@ -293,8 +326,10 @@ def _act(console: Console, plan: Plan, lines: list[str], *, dry_run: bool) -> Ou
     return outcome
 
 
-def _revisit(console: Console, undo: Path | None, empty: Path | None) -> int:
+def _revisit(console: Console, folders: Sequence[Path] | None, undo: Path | None, empty: Path | None) -> int:
     """Do what `--undo` or `--empty` says with its journal."""
+    if folders:
+        raise BadParameter("--undo and --empty take a journal and no folder")
     from diptych.dedupe.actions import undo_log
 
     path = undo or empty
@@ -327,7 +362,7 @@ def _listed(line: str) -> str:
     return line
 
 
-def _found_text(found: Duplicates, seen: Scan, refused: Refused) -> list[str]:
+def _found_text(found: Duplicates, seen: Scan, refused: Refused, written: Mapping[str, Path | None]) -> list[str]:
     from diptych.dedupe.report import table
 
     data = table.summary(found, refused)
@@ -341,7 +376,7 @@ def _found_text(found: Duplicates, seen: Scan, refused: Refused) -> list[str]:
         lines.insert(2, f"of pictures without a copy {found.alarm_rate:.2g} are taken for one by chance")
     if refused:
         lines += [f"{len(refused):,} could not be read:", *_some([f"  {entry['reason']}" for entry in refused])]
-    return lines
+    return [*lines, *(f"{name}: {path}" for name, path in written.items() if path)]
 
 
 def _left(outcome: Outcome) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import sqlite3
 from collections.abc import Callable
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
@@ -77,6 +76,8 @@ def doctor(
 
 def versions() -> dict[str, str | None]:
     """Versions of Python, SQLite and the packages that matter; None for what is not installed."""
+    import sqlite3
+
     found: dict[str, str | None] = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
     for package in _PACKAGES:
         try:

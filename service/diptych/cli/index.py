@@ -67,17 +67,11 @@ def add(
     Exits with 1 if some were refused.
     """
     from diptych.batch.ingest import add_with_workers
-    from diptych.collection.root import listed, strangers
     from diptych.pictures.walk import pictures_in
 
     check_engine(engine, address)
-    if engine == "ray" and dry_run:
-        raise BadParameter("--dry-run looks at the pictures here; leave --engine ray out")
-    if engine == "ray" and isinstance(store, Address):
-        raise BadParameter(
-            "on Milvus every machine may write: run the command on each, with its share of the pictures and without "
-            "--engine ray"
-        )
+    if engine == "ray":
+        _check_cluster(store, dry_run=dry_run)
     console = Console(as_json, quiet)
     scorer = open_scorer(model, provider, threads)
     counts = {"added": 0, "already": 0}
@@ -103,10 +97,7 @@ def add(
         to_add_to(store, scorer, dry_run=dry_run) as collection,
     ):
         files = list(pictures_in((path for path in paths if str(path) != "-"), unread))
-        if isinstance(store, Path) and (others := strangers(store)):
-            console.remark(
-                f"{store} holds what is not Diptych's: {listed(others)}; a store is best alone in its folder"
-            )
+        _remark_strangers(console, store)
         with console.progress(total=len(files), unit="picture", desc="adding") as bar:
             try:
                 for added in add_with_workers(
@@ -136,6 +127,23 @@ def add(
         console.remark("interrupted; what was added is kept, and the same command takes up the rest")
         return 130
     return 1 if refused else 0
+
+
+def _remark_strangers(console: Console, store: Location) -> None:
+    from diptych.collection.root import listed, strangers
+
+    if isinstance(store, Path) and (others := strangers(store)):
+        console.remark(f"{store} holds what is not Diptych's: {listed(others)}; a store is best alone in its folder")
+
+
+def _check_cluster(store: Location, *, dry_run: bool) -> None:
+    if dry_run:
+        raise BadParameter("--dry-run looks at the pictures here; leave --engine ray out")
+    if isinstance(store, Address):
+        raise BadParameter(
+            "on Milvus every machine may write: run the command on each, with its share of the pictures and without "
+            "--engine ray"
+        )
 
 
 def remove(

@@ -48,38 +48,43 @@ _STEPS = {
 }
 
 
+_Inputs = Annotated[
+    list[str],
+    Argument(
+        parser=str,
+        metavar="PICTURE|PAIRS",
+        help="two pictures, or a .csv, .tsv, .jsonl or .parquet file with the columns image_a, image_b",
+    ),
+]
+_Output = Annotated[
+    str | None,
+    Option(
+        "-o",
+        "--output",
+        parser=str,
+        metavar="OUT",
+        help=".csv, .tsv, .jsonl or .parquet file, or - for standard output",
+    ),
+]
+_Workers = Annotated[
+    int | None,
+    Option(
+        parser=number(1),
+        metavar="N",
+        help="processes that share the threads",
+        show_default="this one alone",
+    ),
+]
+
+
 def score(
-    inputs: Annotated[
-        list[str],
-        Argument(
-            parser=str,
-            metavar="PICTURE|PAIRS",
-            help="two pictures, or a .csv, .tsv, .jsonl or .parquet file with the columns image_a, image_b",
-        ),
-    ],
-    output: Annotated[
-        str | None,
-        Option(
-            "-o",
-            "--output",
-            parser=str,
-            metavar="OUT",
-            help=".csv, .tsv, .jsonl or .parquet file, or - for standard output",
-        ),
-    ] = None,
+    inputs: _Inputs,
+    output: _Output = None,
     format: Annotated[Format | None, Option(help="by default the ending of OUT, or csv")] = None,
     columns: Annotated[tuple[str, str], Option(metavar="A B", help="that name the pictures")] = ("image_a", "image_b"),
     resume: Annotated[bool, Option("--resume", help="go on where a run that was stopped left off")] = False,
     force: Annotated[bool, Option("--force", help="begin anew and replace what is there")] = False,
-    workers: Annotated[
-        int | None,
-        Option(
-            parser=number(1),
-            metavar="N",
-            help="processes that share the threads",
-            show_default="this one alone",
-        ),
-    ] = None,
+    workers: _Workers = None,
     engine: Engine = "local",
     address: ClusterAddress = None,
     question: AnyQuestion = None,
@@ -142,7 +147,11 @@ def score(
     except KeyboardInterrupt:
         console.remark("interrupted" if streamed else "interrupted; the same command with --resume goes on from here")
         return 130
-    seconds = perf_counter() - began
+    return _say_table(console, data, output, perf_counter() - began)
+
+
+def _say_table(console: Console, data: dict[str, Any], output: str, seconds: float) -> int:
+    """Say what became of a table of pairs: 1 if some could not be scored."""
     data |= {"seconds": round(seconds, 3), "pairs_per_second": round(data["scored"] / seconds, 1)}
     rate = f"{data['scored']:,} scored now at {data['pairs_per_second']:,} pairs/s"
     text = f"{data['pairs']:,} pairs in {output}, {rate}"

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from diptych.cli import score as scoring
+from diptych.console import Console
 
 PAIRS = b"image_a,image_b\n01.jpg,02.jpg\n04.jpg,05.jpg\n"
 
@@ -46,7 +46,7 @@ def score(diptych, artifact, gallery, monkeypatch):
     ],
 )
 def test_wrong_usage_says_what_was_expected_before_any_model_is_loaded(score, monkeypatch, arguments, said):
-    monkeypatch.setattr(scoring, "open_scorer", lambda _: pytest.fail("a model was loaded"))
+    monkeypatch.setattr("diptych.cli.score.open_scorer", lambda *_, **__: pytest.fail("a model was loaded"))
     result = score(*arguments)
     assert (result.code, result.out) == (2, "")
     assert said in result.err
@@ -162,7 +162,7 @@ def test_an_interrupted_table_is_130_and_goes_on_where_the_line_on_the_screen_sa
 
     for source, said in (("pairs.csv", "; the same command with --resume goes on from here"), ("-", "")):
         with monkeypatch.context() as patch:
-            patch.setattr(scoring, "progress", lambda *_, unit, **__: Bar(unit))
+            patch.setattr(Console, "progress", lambda *_, unit, **__: Bar(unit))
             stopped = score(source, "-o", "out.csv", stdin=PAIRS)
         assert (stopped.code, stopped.out) == (130, "")
         assert stopped.err == f"interrupted{said}\n"

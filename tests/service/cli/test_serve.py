@@ -17,8 +17,8 @@ import pytest
 from folders import put
 from started import until_ready
 
-from diptych.cli import serve
 from diptych.errors import SettingsError
+from diptych.http import server
 from diptych.http.middleware.auth import key_line, new_key, parse_key
 from diptych.http.server import bound
 from diptych.scoring.decode_pool import DecodePool
@@ -321,8 +321,8 @@ def test_serve_decodes_in_processes_of_its_own_as_many_as_threads_and_two_at_lea
 
     monkeypatch.setenv("DIPTYCH_DECODE_SECONDS", "7.5")
     monkeypatch.setenv("DIPTYCH_DECODE_MEMORY", str(2**29))
-    monkeypatch.setattr(serve, "run", run)
-    monkeypatch.setattr(serve, "log", lambda *_, **__: None)
+    monkeypatch.setattr(server, "run", run)
+    monkeypatch.setattr(server, "log", lambda *_, **__: None)
     assert diptych("serve", "--model", artifact, "--threads", threads).code == 0
     (pool,) = pools
     assert isinstance(pool, DecodePool)

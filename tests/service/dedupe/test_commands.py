@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from typed import parsed
 
-from diptych.cli import dedupe as commands
 from diptych.collection.collection import Collection
 from diptych.dedupe.candidates import CANDIDATES
 from diptych.dedupe.keeper import DEFAULT
@@ -172,7 +171,7 @@ def test_a_folder_that_vanishes_midway_is_an_error_and_nothing_is_forgotten(dedu
         photos.rename(tmp_path / "elsewhere")
         return found
 
-    monkeypatch.setattr(commands, "scan", vanish)
+    monkeypatch.setattr("diptych.dedupe.scan.scan", vanish)
     result = dedupe(photos)
     assert (result.code, f"expected a folder of pictures, and {photos} does not exist" in result.err) == (1, True)
     monkeypatch.undo()
