@@ -10,6 +10,7 @@ import pytest
 from diptych.console import (
     Console,
     VisibleFormatter,
+    close_bars,
     one_line,
     open_text,
     read_bytes,
@@ -51,6 +52,37 @@ def test_progress_is_drawn_on_a_terminal_only_and_never_changes_the_items(consol
     monkeypatch.setattr(sys, "stderr", stderr)
     assert list(console.progress(range(3), 3, "pair", "scoring")) == [0, 1, 2]
     assert ("scoring" in stderr.getvalue()) is shown
+
+
+def test_a_remark_stands_above_the_bars_as_one_line_and_every_bar_gives_the_cursor_back(monkeypatch):
+    stderr = Terminal()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    remark = "a/long/path " * 30
+    with Console().progress(total=7, unit="picture", desc="[1] reading", initial=3) as bar:
+        with Console().progress(unit="pair", desc="scoring") as inner:
+            inner.total = 2
+            inner.update(2)
+        Console().remark(remark)
+        bar.update(4)
+        assert (bar.n, bar.total, inner.n) == (7, 7, 2)
+    said = stderr.getvalue()
+    assert f"{remark}\n" in said
+    assert "[1] reading" in said
+    assert "2/2 pair" in said
+    assert "7/7 picture" in said
+    assert said.count("\x1b[?25l") == said.count("\x1b[?25h") == 1  # the cursor, hidden and shown
+
+
+def test_a_bar_that_an_exception_left_open_is_closed_before_anything_is_said(monkeypatch):
+    stderr = Terminal()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    bar = Console().progress(total=2)
+    assert "\x1b[?25h" not in stderr.getvalue()
+    close_bars()
+    assert stderr.getvalue().endswith("\x1b[?25h")
+    bar.update()
+    bar.close()
+    assert stderr.getvalue().endswith("\x1b[?25h")
 
 
 def test_a_dash_is_standard_input(monkeypatch, tmp_path):

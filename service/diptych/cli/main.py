@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 from typer import Context, Exit, Option, TyperException
 
 from diptych.command_tree import Commands, explained, parse, root
-from diptych.console import VisibleFormatter, one_line
+from diptych.console import VisibleFormatter, close_bars, one_line
 from diptych_runtime.errors import DiptychError
 
 GROUP = "diptych.commands"
@@ -36,7 +36,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     context = None
     try:
         with (context := parse(commands, words)):
-            return context.command.invoke(context)
+            try:
+                return context.command.invoke(context)
+            finally:
+                close_bars()
     except Exit as end:
         sys.exit(end.exit_code)
     except TyperException as error:

@@ -98,7 +98,6 @@ def _opened(store: Path, scorer: Scorer, *, dry_run: bool) -> Iterator[tuple[Col
 def _go(run: Run, bar: Any) -> Outcome:
     def begin(files: int) -> None:
         bar.total = files
-        bar.refresh()
 
     return run.go(total=begin, tick=bar.update)
 
