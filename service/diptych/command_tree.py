@@ -65,12 +65,15 @@ def positive(what: str = "a number above 0", most: float = 1e12) -> Callable[[st
 amount = positive()
 
 
+# Contexts are Any below: typer's own classes take one of a module that it keeps to itself.
+
+
 class Command(TyperCommand):
     """A command with help and errors as all of ours have them."""
 
     allow_extra_args = True  # which are refused below, in our words
 
-    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words of a command line; raises a usage error."""
         with _named(ctx):
             rest = super().parse_args(ctx, args)
@@ -78,15 +81,15 @@ class Command(TyperCommand):
             ctx.fail(f"expected no further word, got {' '.join(rest)}; {_see(ctx)}")
         return rest
 
-    def format_usage(self, ctx: Context, formatter: Any) -> None:
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
         """Write the line of usage."""
         formatter.write_usage(ctx.command_path, " ".join(self.collect_usage_pieces(ctx)), "usage: ")
 
-    def collect_usage_pieces(self, ctx: Context) -> list[str]:
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The words after the command's name in the line of usage."""
         return _usage(self)
 
-    def format_options(self, ctx: Context, formatter: Any) -> None:
+    def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the lists of arguments and options."""
         _write_options(self, ctx, formatter)
 
@@ -113,11 +116,11 @@ class Commands(TyperGroup):
             self.below[run.__name__] = below
         return below
 
-    def list_commands(self, ctx: Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         """The names below this one, in the order in which they were added."""
         return list(self.below)
 
-    def get_command(self, ctx: Context, cmd_name: str) -> Any:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of this name, built now if it is the first time; None if there is none."""
         below = self.below.get(cmd_name)
         if below is None or isinstance(below, Commands):
@@ -128,14 +131,14 @@ class Commands(TyperGroup):
             self.commands[cmd_name] = get_command(app)
         return self.commands[cmd_name]
 
-    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words of a command line; raises a usage error."""
         if not args and not self.invoke_without_command and not ctx.resilient_parsing:
             ctx.fail(f"a command is required: {', '.join(self.below)}; {_see(ctx)}")
         with _named(ctx):
             return super(TyperGroup, self).parse_args(ctx, args)  # typer's own keeps the first word apart
 
-    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Any, list[str]]:
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that the first word names, and the words after it; raises a usage error."""
         name, *rest = args
         command = self.get_command(ctx, name)
@@ -143,15 +146,15 @@ class Commands(TyperGroup):
             ctx.fail(f"expected a command, got {name!r}; {_meant(get_close_matches(name, self.below)) or _see(ctx)}")
         return name, command, rest
 
-    def format_usage(self, ctx: Context, formatter: Any) -> None:
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
         """Write the line of usage."""
         formatter.write_usage(ctx.command_path, " ".join(self.collect_usage_pieces(ctx)), "usage: ")
 
-    def collect_usage_pieces(self, ctx: Context) -> list[str]:
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The words after the group's name in the line of usage."""
         return [*_usage(self), "[COMMAND] ..." if self.invoke_without_command else "COMMAND ..."]
 
-    def format_options(self, ctx: Context, formatter: Any) -> None:
+    def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the lists of options and of commands."""
         with formatter.section("commands"):
             formatter.write_dl([(name, _summary(below)) for name, below in self.below.items()])
@@ -175,9 +178,12 @@ def root(run: Callable[..., object], *, alone: bool = False, completion: bool = 
     return made
 
 
-def parse(commands: Commands, words: Sequence[str]) -> Context:
-    """The innermost command that the words name, and its parameters as they give them; raises a usage error."""
-    context = commands.make_context("diptych", list(words))
+def parse(commands: Commands, words: Sequence[str]) -> Any:
+    """The context of the innermost command that the words name: `command`, and `params` as they give them.
+
+    Raises a usage error.
+    """
+    context: Any = commands.make_context("diptych", list(words))
     while isinstance(context.command, Commands) and context.args:
         name, command, rest = context.command.resolve_command(context, context.args)
         context = command.make_context(name, rest, parent=context)
