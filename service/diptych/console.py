@@ -199,9 +199,15 @@ class _Display:
 
 
 def _new_progress() -> Any:
-    from rich.console import Console as Terminal
+    from rich.console import Console as RichConsole
     from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.text import Text
+
+    class Terminal(RichConsole):
+        """A terminal that keeps its cursor: a process that is killed could not show it again."""
+
+        def show_cursor(self, show: bool = True) -> bool:
+            return False
 
     class Counted(ProgressColumn):
         """How many of how many are done, and how many a second."""
