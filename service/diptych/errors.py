@@ -64,7 +64,7 @@ class CollectionKeptError(StoreError):
 
 
 class UnknownPictureError(DiptychError, LookupError):
-    """No picture has this id, or its content is not to be had any more."""
+    """No picture has this id, or its content is no longer available."""
 
     code = "not_found"
 

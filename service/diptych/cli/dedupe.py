@@ -181,7 +181,7 @@ def _revisit(args: argparse.Namespace) -> int:
     past = undo_log.read(path)
     with progress((), args, total=len(past.entries), unit="picture") as bar:
         outcome = (undo_log.undo if args.undo else undo_log.empty)(past, bar.update)
-    done, already = ("put back", "were not away") if args.undo else ("deleted for good", "were gone already")
+    done, already = ("put back", "were in place already") if args.undo else ("deleted for good", "were gone already")
     lines = [f"{outcome.done:,} pictures {done}, {outcome.already:,} {already}", *_left(outcome)]
     emit(args, {"journal": str(path), **asdict(outcome)}, "\n".join(lines))
     return 1 if outcome.left else 0
@@ -211,7 +211,7 @@ def _found_text(found: Duplicates, seen: Scan, refused: Refused) -> list[str]:
     lines = [
         f"{data['pictures']:,} pictures; {seen.new:,} new, {seen.changed:,} changed and {seen.gone:,} gone",
         f"{data['pairs']:,} pairs looked at, {data['pairs_scored']:,} of them now; threshold {found.threshold:.5f}",
-        f"{data['groups']:,} groups; {data['could_go']:,} pictures could go ({data['exact']:,} exact copies), "
+        f"{data['groups']:,} groups; {data['could_go']:,} pictures can be removed ({data['exact']:,} exact copies), "
         f"{data['bytes'] / 1e6:,.1f} MB",
     ]
     if found.alarm_rate is not None:

@@ -44,7 +44,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Group:
-    """The picture to keep, and those that match it, which could go: exact copies first, then by their order to keep."""
+    """The picture to keep, and those that match it, which can be removed: exact copies first, then in order."""
 
     keeper: Picture
     others: tuple[Member, ...]

@@ -40,7 +40,7 @@ def original(store: Keeper, record: Record, limits: PictureLimits) -> bytes:
         data = read_bytes(record.path, limits)
     except PictureError as error:
         raise UnknownPictureError(
-            f"the file of picture {record.id} is not to be had: {error}; put it back or add it again"
+            f"the file of picture {record.id} is not available: {error}; put it back or add it again"
         ) from None
     if hashlib.sha256(data).hexdigest() != record.sha256:
         raise UnknownPictureError(

@@ -25,7 +25,7 @@ class Usage(BaseModel):
     """What a request took."""
 
     images: int = Field(description="Pictures sent or named.")
-    pairs: int = Field(0, description="Pairs the network looked at together.")
+    pairs: int = Field(0, description="Pairs that the network scored.")
     prompt_tokens: int = Field(description="Patches of all pictures.")
     total_tokens: int
 
@@ -150,7 +150,7 @@ class SearchAnswer(BaseModel):
     question: str = Field(description=_QUESTION)
     matches: list[MatchItem]
     candidates: list[MatchItem]
-    looked_at: int = Field(description="How many of the candidates the network looked at together with the query.")
+    looked_at: int = Field(description="The number of candidates that were re-ranked.")
     closer_looks: int = Field(
         description=f"How many of the pictures answered got a closer look: the likeliest {CLOSER_LOOKS} at most."
     )
@@ -173,7 +173,7 @@ class ImageItem(BaseModel):
 
 
 class DuplicateItem(BaseModel):
-    """A picture of a group that could go."""
+    """A picture of a group that can be removed."""
 
     id: str
     relevance_score: float = Field(description="Of the pair it makes with the one to keep.")
