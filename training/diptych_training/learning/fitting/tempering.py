@@ -1,4 +1,4 @@
-"""How much of what the trunk adds to a logit is kept: as much as helps on validation.
+"""The share of the trunk's contribution to a logit that is kept: as much as helps on validation.
 
 A logit is what is known without the trunk plus what the trunk adds (`PairPart`), and a trunk that learnt the classes of
 its training by heart adds what misleads on others. Between none and all of it lies what generalises, as between the
@@ -22,7 +22,7 @@ SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
 
 @torch.no_grad()
 def temper(network: PairNetwork, validations: Sequence[ValidationSet], size: int) -> dict[str, float]:
-    """Keep of what the trunk adds to each question's logit the share, one of `SHARES`, with the highest sum of the
+    """Keep of the trunk's contribution to each question's logit the share, one of `SHARES`, with the highest sum of the
     headlines of the validation sets that ask it; return the shares.
 
     Networks whose logits begin with nothing keep everything.
