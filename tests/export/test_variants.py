@@ -10,6 +10,8 @@ from diptych_model.mixers import MIXERS
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.session import open_session
 
+# The mixer of the released models and two that attend otherwise; the pair graph of each mixer takes two seconds.
+USUAL = ("msac", "cross_covariance", "decoder")
 TOKENS = ("tokens_a", "tokens_b")
 VARIANTS = {
     "the paper's form": {"segment": "added", "bias": "concatenated"},
@@ -31,7 +33,7 @@ def assert_passes_the_gate(made: PairNetwork) -> None:
     assert shown == ({"attention"} if made.attentive else set())
 
 
-@pytest.mark.parametrize("kind", MIXERS)
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=[] if k in USUAL else pytest.mark.slow) for k in MIXERS])
 def test_the_pair_graph_of_every_mixer_computes_what_torch_computes(kind):
     made = small_network(mixer=MIXERS[kind](), segment="relative").eval()
     with torch.no_grad():

@@ -73,7 +73,8 @@ def work(job: Job, out: Connection) -> None:
     """
     logging.disable()
     scorer = Scorer.load(job.model, provider="cpu", threads=1)
-    diptych.store.sqlite.backend._SAVE_AFTER = 5  # so that the index is saved on the way, too
+    diptych.store.sqlite.backend._SAVE_AFTER = 5  # so that the index is saved on the way, too,
+    diptych.store.sqlite.backend._JOURNAL = 20  # and the journal shortened
     if job.as_nobody and os.geteuid() == 0:
         os.setgid(NOBODY)
         os.setuid(NOBODY)

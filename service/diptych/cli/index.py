@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -261,13 +261,13 @@ def _named(store: Backend, name: str) -> list[str]:
 @contextmanager
 def to_add_to(args: argparse.Namespace, scorer: Scorer) -> Iterator[Collection]:
     """The collection of `--store`; for a dry run to be read only, or an empty one elsewhere where there is none."""
-    with TemporaryDirectory() as elsewhere:
-        there = not args.dry_run or isinstance(args.store, Address) or (args.store / DATABASE).is_file()
-        reading = args.dry_run and there
-        with Collection.open(
-            args.store if there else elsewhere, scorer, create=not reading, read_only=reading
-        ) as collection:
-            yield collection
+    there = not args.dry_run or isinstance(args.store, Address) or (args.store / DATABASE).is_file()
+    reading = args.dry_run and there
+    with (
+        nullcontext(args.store) if there else TemporaryDirectory() as where,
+        Collection.open(where, scorer, create=not reading, read_only=reading) as collection,
+    ):
+        yield collection
 
 
 def _added_text(counts: dict[str, int], refused: list[dict[str, str]], total: int, where: Location, would: str) -> str:

@@ -45,7 +45,8 @@ def resolved(folders: Iterable[Path]) -> list[Path]:
 
 
 def listed(roots: Sequence[Path], refuse: Refuse) -> list[PictureFile]:
-    """The picture files (by ending) below the folders, sorted by path, each once even under several names.
+    """The picture files (by ending) below the folders, sorted by path; one that has several names, or is seen in
+    several places, only once.
 
     Links are left out: the file behind one could be taken for a copy of itself. Files and folders that cannot be read
     go to `refuse` with the reason. Raises DedupeError if there is no picture at all.
@@ -66,8 +67,8 @@ def listed(roots: Sequence[Path], refuse: Refuse) -> list[PictureFile]:
         refuse(path.encode("utf-8", "backslashreplace").decode(), reason)
     files, met = [], set()
     for path, (number, file) in sorted(found.items()):
-        if (same := (file.device, file.stamp.inode)) not in met:
-            met.add(same)
+        if met.isdisjoint(file.identities()):
+            met |= file.identities()
             files.append(PictureFile(path, number, file.stamp.bytes, file.stamp.modified))
     if not files:
         raise DedupeError(f"there is no picture ({', '.join(sorted(SUFFIXES))}) in {', '.join(map(str, roots))}")

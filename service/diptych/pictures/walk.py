@@ -35,6 +35,14 @@ class FoundFile(NamedTuple):
     stamp: Stamp
     device: int
     link: bool
+    inode_changed: int  # ns since 1970; nobody can set it, so no copy has that of its original
+
+    def identities(self) -> set[tuple[int, ...]]:
+        """Marks of which two paths have one in common if they lead to the same file.
+
+        Where a folder is seen through another one (an overlay, FUSE), it has another device there.
+        """
+        return {(self.device, self.stamp.inode), (*self.stamp, self.inode_changed)}
 
 
 @dataclass
@@ -82,7 +90,7 @@ class Tree:
         else:
             if stat.S_ISREG(status.st_mode):
                 stamp = Stamp(status.st_size, status.st_mtime_ns, status.st_ino)
-                self.files[path] = FoundFile(stamp, status.st_dev, link)
+                self.files[path] = FoundFile(stamp, status.st_dev, link, status.st_ctime_ns)
             else:
                 self.refused[path] = f"{path} is not a file"
 

@@ -290,9 +290,13 @@ class _Worker:
             return DecodingMemoryError(
                 f"{name} takes more than {self.memory / 2**20:,.0f} MiB of memory to decode; scale it down first"
             )
+        # The kernel kills where the machine's memory, or that of a container, runs out; a decoder does not kill itself.
+        if status == -signal.SIGKILL:
+            remedy = "as it does where the machine runs out of memory; try again, or scale it down first"
+        else:
+            remedy = "save the picture anew with another program"
         return DecoderEndedError(
-            f"{name} cannot be decoded: the process that tried ended ({describe_exit(status)}); "
-            "save the picture anew with another program"
+            f"{name} cannot be decoded: the process that tried ended ({describe_exit(status)}); {remedy}"
         )
 
 

@@ -1,34 +1,16 @@
 import re
-import time
 
 import pytest
+from simple_bench import simplify
 
-from diptych.bench import model
-from diptych.bench.graphs import open_yardstick
 from diptych.bench.model import PEERS, REQUESTS, measure, peak_memory, text
 from diptych.errors import BenchError
 
 
-class Peer:
-    """Stands in for a session of a peer, seconds a round; `tests/export/test_bench_graphs` runs it."""
-
-    def run(self, outputs, feeds) -> None:
-        assert feeds["pixels"].shape == (1, 3, 224, 448)
-        time.sleep(0.02)
-
-
 @pytest.fixture(scope="module")
 def measured(scorer, photo):
-    def drawn(folder, count):
-        folder.mkdir()
-        for number in range(count):
-            photo(number, (160, 120)).save(folder / f"{number}.jpg")
-        return sorted(folder.iterdir())
-
-    real = open_yardstick
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(model, "draw_collection", drawn)
-        patch.setattr(model, "open_yardstick", lambda name, threads: Peer() if "vit" in name else real(name, threads))
+        simplify(patch, photo)
         return measure(scorer, rounds=3, peers=list(PEERS))
 
 

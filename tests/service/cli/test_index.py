@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,14 @@ def _bytes(store: Path) -> dict[str, bytes]:
 def _records(store: Path) -> list[Record]:
     with Store.open(store, read_only=True) as opened:
         return opened.page(100)
+
+
+def test_adding_needs_no_folder_for_temporary_files(diptych, model, gallery, tmp_path, monkeypatch):
+    for command in ("add", "sync"):
+        with monkeypatch.context() as during:
+            during.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+            done = diptych("index", command, gallery, "--store", tmp_path / command, *model)
+        assert (done.code, len(_records(tmp_path / command))) == (0, 12), done.err
 
 
 def test_a_folder_that_cannot_be_listed_is_named_and_the_rest_is_added(diptych, model, gallery, tmp_path, monkeypatch):

@@ -70,7 +70,7 @@ def test_stopped_decoders_are_answered_in_time_said_by_readyz_and_replaced(
         while not all(one.done() for one in asked):
             before = time.monotonic()
             assert client.get("/healthz").status_code == 200
-            assert time.monotonic() - before < 2  # 1 s on a quiet machine; requests wait as long as these
+            assert time.monotonic() - before < 1
         answers = [one.result() for one in asked]
         assert {answer.status_code for answer, _ in answers[:3]} == {504}
         assert max(seconds for _, seconds in answers) < 6

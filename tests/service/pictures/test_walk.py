@@ -14,7 +14,7 @@ def test_files_are_found_by_ending_with_their_stamp(tmp_path):
     assert list(tree.files) == [str(tmp_path / "a/9.webp"), str(tmp_path / "b/2.JPG")]
     status = (tmp_path / "a/9.webp").stat()
     stamp = Stamp(5, status.st_mtime_ns, status.st_ino)
-    assert tree.files[str(tmp_path / "a/9.webp")] == FoundFile(stamp, status.st_dev, link=False)
+    assert tree.files[str(tmp_path / "a/9.webp")] == FoundFile(stamp, status.st_dev, False, status.st_ctime_ns)
     assert (tree.refused, tree.closed) == ({}, {})
 
 

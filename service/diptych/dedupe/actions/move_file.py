@@ -27,8 +27,8 @@ class ChangedError(Exception):
     """The error of a file that has changed since it was scored; its message completes "the file ..."."""
 
 
-def move(source: Path, target: Path, id: str) -> None:
-    """Move the file whose content has this id; folders are made.
+def move(source: Path, target: Path, id: str, *, keeper: Path | None = None) -> None:
+    """Move the file whose content has this id; folders are made. One that takes its `keeper` along stays.
 
     The source takes a name of its own first (`held_of`), by which nobody saves it, and only what is found under that
     name is moved: a file saved anew in its place stays. At every moment it is whole at `source`, under the name by
@@ -42,6 +42,8 @@ def move(source: Path, target: Path, id: str) -> None:
     try:
         if (reason := change_of(held, id)) is not None:
             raise ChangedError(reason)
+        if keeper is not None:
+            _check_kept(keeper)
         if not _linked(held, target):
             _copy(held, target, id)
     except BaseException as error:
@@ -51,6 +53,14 @@ def move(source: Path, target: Path, id: str) -> None:
     sync_folder(target.parent)
     held.unlink()
     sync_folder(source.parent)
+
+
+def _check_kept(keeper: Path) -> None:
+    """Raise ChangedError where a file that was renamed is not there any more under the name of what is to be kept."""
+    try:
+        keeper.open("rb").close()  # a look at the name alone may be answered from a cache
+    except OSError:
+        raise ChangedError(f"is the same file as the one to keep, {keeper}, or that has gone meanwhile") from None
 
 
 def held_of(path: Path) -> list[Path]:

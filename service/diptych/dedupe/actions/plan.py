@@ -96,7 +96,7 @@ def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
                         f"`diptych dedupe --undo {journal.path}` puts them back"
                     ) from None
                 try:
-                    move(Path(step.picture.path), step.target, step.picture.id)
+                    move(Path(step.picture.path), step.target, step.picture.id, keeper=Path(step.keeper.path))
                     outcome.done += 1
                 except ChangedError as error:
                     outcome.leave(step.picture.path, str(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -26,6 +27,8 @@ _JSON, _FORM = "application/json", "multipart/form-data"
 _MARKS = 16
 # A text of so many bytes and marks is read in less than the two milliseconds that another thread would be waited for.
 _SHORT, _FEW = 2**20, 1000
+
+logger = logging.getLogger(__name__)
 
 
 async def require_json(request: Request) -> None:
@@ -80,6 +83,10 @@ async def _form(request: Request, model: type[BaseModel], files: int) -> dict[st
             raise
         message = f"Too many files: at most {files} fit in this form. Split it into several."
         raise RequestError(422, "too_many_pictures", message) from None
+    except OSError as error:  # of the file that a part of more than a megabyte is kept in
+        logger.error("an upload cannot be kept in the folder for temporary files (TMPDIR): %s", error)
+        message = f"The service has no room for this upload: {error.strerror}. Try again later, or send JSON."
+        raise RequestError(503, "no_room", message, headers={"Retry-After": "30"}) from None
     for name in pictures:
         if name not in fields:
             raise _misnamed(pictures, name, f'none is called "{name}"')

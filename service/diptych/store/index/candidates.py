@@ -124,12 +124,18 @@ class CandidateIndex:
         return Vectors(self.dimension, centroids(np.stack(sample), wanted) if len(sample) > 1 else None)
 
     def catch_up(self, store: Source) -> None:
-        """Replay the changes of the database since `generation`; doing it twice does no harm."""
+        """Replay the changes of the database since `generation`; doing it twice does no harm.
+
+        Where the journal does not go back that far, it is made anew.
+        """
         with self._changing:
-            while changes := store.changes(self.generation, _STEP):
+            while (changes := store.changes(self.generation, _STEP)) and changes[0].sequence == self.generation + 1:
                 # A row that changed several times is in its present state in every one of its changes.
                 present = {change.row: change.embedding for change in changes}
                 self._update(present, changes[-1].sequence, store.directory)
+        if changes:
+            logger.info("%s: more has changed than the journal holds; the index is made anew", store.directory)
+            self.relayout(store)
 
     def _difference(self, store: Source) -> str | None:
         """The difference from the database, in words; None without one, and beside a writer, who has compared it and is

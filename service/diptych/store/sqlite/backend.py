@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from diptych_runtime.runtime import Runtime
 
 _SAVE_AFTER = 1024
+# Steps of the journal that are kept, or as many as there are pictures: to replay more costs more than to begin anew.
+_JOURNAL = 10_000
 
 logger = logging.getLogger(__name__)
 
@@ -229,3 +231,8 @@ class SqliteBackend(Store):
         except OSError as error:
             # Only time is lost: the database has everything, and the next start makes the cache again.
             logger.warning("%s: the index cache was not written: %s", self.directory, error.strerror)
+            return
+        try:
+            self.shorten_journal(max(_JOURNAL, len(self.index)))
+        except StoreError as error:
+            logger.warning("%s; the journal is shortened another time", error)

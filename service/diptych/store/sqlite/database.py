@@ -267,6 +267,13 @@ class Store(Connections):
         )
         return [Change(sequence, row, checked(*both)) for sequence, row, *both in self._all(query, (after, limit))]
 
+    def shorten_journal(self, keep: int) -> None:
+        """Forget all steps of the journal but the last `keep` >= 1: who is further behind reads all embeddings."""
+        with self._transaction() as connection:
+            connection.execute(
+                "DELETE FROM changes WHERE sequence <= (SELECT max(sequence) FROM changes) - ?", (max(keep, 1),)
+            )
+
     def embeddings(self, after: int, limit: int) -> dict[int, bytes]:
         """Embeddings by row number behind row `after`, empty where they are damaged."""
         query = f"SELECT row, p.embedding, d.embedding FROM {JOINED} WHERE row > ? ORDER BY row LIMIT ?"

@@ -15,7 +15,7 @@ VERSION = 2
 _APPLICATION = 0x44495054  # "DIPT", so that another program's database is not taken for a collection
 
 # Large columns come last: SQLite then reads an embedding without walking through the tokens and the file behind it.
-# `changes` names every row that was added, changed or removed, in order; an index replays it from where it stands.
+# `changes` names the rows that were added, changed or removed last, in order; an index replays it from where it stands.
 _TABLES = """
 CREATE TABLE facts (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE pictures (

@@ -50,7 +50,11 @@ def verify(store: Store) -> VerifyReport:
         vectors, fault = cache.load(store.directory, manifest)
         if vectors is not None:
             recall = vectors.recall() if vectors.lists > 1 else None
-            others = different(vectors.checksums(), stored) - _replayed(store, manifest["generation"])
+            replayed = _replayed(store, manifest["generation"])
+            if replayed is None:
+                fault = "it is further behind than the journal goes back"
+            else:
+                others = different(vectors.checksums(), stored) - replayed
     if fault is None and (manifest.get("identity") != store.identity or manifest["generation"] > now):
         fault = "it belongs to another state of the database"
     if fault is not None:
@@ -64,10 +68,12 @@ def verify(store: Store) -> VerifyReport:
     return VerifyReport(pictures, problems, remarks, recall)
 
 
-def _replayed(store: Store, generation: int) -> set[int]:
-    """The rows that a cache of this generation takes up anew."""
+def _replayed(store: Store, generation: int) -> set[int] | None:
+    """The rows that a cache of this generation takes up anew; None where the journal does not go back that far."""
     rows: set[int] = set()
     while changes := store.changes(generation, _STEP):
+        if changes[0].sequence != generation + 1:
+            return None
         generation = changes[-1].sequence
         rows.update(change.row for change in changes)
     return rows

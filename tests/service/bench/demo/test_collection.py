@@ -9,7 +9,7 @@ from PIL import Image
 from diptych.bench.demo.collection import draw_collection
 from diptych_runtime.errors import DiptychError
 
-COUNT = 40
+COUNT = 24
 
 
 @pytest.fixture(scope="module")

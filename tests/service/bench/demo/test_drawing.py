@@ -90,3 +90,8 @@ def test_an_edited_copy_names_one_to_three_different_edits() -> None:
         assert set(names) <= set(EDITS)
         assert copy.mode == "RGB"
         assert min(copy.size) > 40
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_almost_every_layout_of_a_scene_gives_a_picture_of_its_own(name: str) -> None:
+    assert len({scene(name, layout, 0).tobytes() for layout in range(12)}) > 10

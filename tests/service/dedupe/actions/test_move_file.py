@@ -202,3 +202,13 @@ def test_one_run_at_a_time_moves_files_in_a_folder_above_it_and_below(tmp_path):
         pytest.fail("two runs at once")
     with alone_in([inner.parent, inner]):
         assert sorted(path.name for path in tmp_path.rglob("*")) == ["2024", "other", "photos"]
+
+
+def test_a_file_that_would_take_its_keeper_along_stays(system, source, tmp_path):
+    keeper, target = tmp_path / "keeper.jpg", tmp_path / "to" / "a.jpg"
+    keeper.symlink_to(source)  # as a folder that is seen through another one
+    with pytest.raises(ChangedError, match=r"^is the same file as the one to keep, .*keeper\.jpg, or that has gone"):
+        move(source, target, ID, keeper=keeper)
+    assert source.read_bytes() == b"picture"
+    assert not target.exists()
+    assert held_of(source) == []

@@ -145,10 +145,10 @@ def test_a_file_is_as_it_was_when_its_bytes_are(groups, roots, tmp_path):
 def test_a_file_that_is_saved_anew_just_before_it_goes_stays(groups, roots, tmp_path, monkeypatch):
     victim = Path(groups[1].others[0].picture.path)
 
-    def saved(source: Path, target: Path, id: str) -> None:
+    def saved(source: Path, target: Path, id: str, **words) -> None:
         if source == victim:
             victim.write_text("edited")
-        move(source, target, id)
+        move(source, target, id, **words)
 
     monkeypatch.setattr(plan_module, "move", saved)
     outcome = carry_out(planned(groups, roots, to=tmp_path / "out"))

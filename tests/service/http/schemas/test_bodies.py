@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import tempfile
 import threading
 from typing import Any
 
@@ -147,6 +148,18 @@ def test_a_body_that_takes_long_to_check_is_read_beside_the_event_loop(as_form, 
     else:
         read(f'{{"image": "A", "filter": {condition}}}'.encode())
     assert checked == [many < 1000]
+
+
+def test_an_upload_that_the_folder_for_temporary_files_does_not_take_is_503_and_said_in_the_log(
+    monkeypatch, caplog, tmp_path
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(
+        RequestError, match=r"no room for this upload: No such file or directory\. Try again"
+    ) as refused:
+        form({}, [image(bytes(2**20 + 1))], AddForm)
+    assert (refused.value.status, refused.value.code) == (503, "no_room")
+    assert "cannot be kept in the folder for temporary files (TMPDIR)" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,14 @@
 
 import pytest
 
+from diptych import Collection
 from diptych.errors import StoreError
+from diptych.store.index.cache import CACHE, MANIFEST
 from diptych.store.open import open_store
+from diptych.store.sqlite import backend
 from diptych.store.sqlite.backend import SqliteBackend
+from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.verify import verify
 
 
 def test_opened_without_a_model_it_is_looked_after_and_not_searched(collection):
@@ -63,3 +68,60 @@ def test_a_picture_that_is_removed_while_it_is_found_is_no_reason_to_make_the_in
     monkeypatch.setattr(index, "search", search_and_remove)
     monkeypatch.setattr(index, "relayout", None)
     assert len(collection.search(gallery / "01.jpg", top=12, candidates=3).matches) == 11
+
+
+@pytest.fixture
+def short_journal(monkeypatch):
+    monkeypatch.setattr(backend, "_SAVE_AFTER", 5)
+    monkeypatch.setattr(backend, "_JOURNAL", 20)
+
+
+def churn(collection, photo_bytes, rounds: int) -> set[str]:
+    """Add and remove again, and add one in the end; what is there then."""
+    for seed in range(1000, 1000 + rounds):
+        collection.remove(collection.add(photo_bytes(seed, (8, 8), "PNG")).id)
+    collection.add(photo_bytes(999, (8, 8), "PNG"))
+    return {record.id for record in collection.list()}
+
+
+def found(collection, photo_bytes) -> set[str]:
+    return {match.id for match in collection.search(photo_bytes(1), top=100, candidates=0).matches}
+
+
+def test_the_journal_does_not_grow_with_what_was_ever_written(collection, photo_bytes, short_journal):
+    churn(collection, photo_bytes, 60)
+    ((steps, last),) = collection.store._all("SELECT count(*), max(sequence) FROM changes")
+    assert steps <= 20 + 5 + 2
+    assert last == collection.store.sequence() == 12 + 2 * 60 + 1
+    assert collection.verify().healthy
+
+
+def test_a_reader_that_is_further_behind_than_the_journal_goes_back_sees_what_there_is(
+    collection, scorer, photo_bytes, short_journal, gallery
+):
+    with Collection.open(collection.directory, scorer, read_only=True) as reader:
+        assert len(found(reader, photo_bytes)) == 12
+        collection.remove(collection.list()[0].id)
+        held = churn(collection, photo_bytes, 60)
+        assert found(reader, photo_bytes) == held
+        assert len(held) == 12
+
+
+def test_an_index_cache_that_is_further_behind_than_the_journal_goes_back_is_made_anew(
+    collection, scorer, photo_bytes, short_journal
+):
+    directory = collection.directory
+    collection.close()
+    older = {name: (directory / name).read_bytes() for name in (CACHE, MANIFEST)}
+    with Collection.open(directory, scorer) as again:
+        again.remove(again.list()[0].id)
+        held = churn(again, photo_bytes, 60)
+    for name, data in older.items():
+        (directory / name).write_bytes(data)
+    with Store.open(directory) as store:
+        verdict = verify(store)
+        assert verdict.healthy
+        assert any("further behind than the journal goes back" in remark for remark in verdict.remarks)
+    with Collection.open(directory, scorer) as again:
+        assert found(again, photo_bytes) == held
+        assert not [text for text in again.verify().remarks if "index" in text]

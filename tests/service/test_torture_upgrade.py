@@ -1,0 +1,52 @@
+"""kill -9 while a store of 0.1 is upgraded: nothing that was in it is lost (see docs/faults.md)."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import torture_upgrade
+from torture_upgrade import DATABASE, LEDGER, Old
+
+PROGRAM = Path(__file__).with_name("torture_upgrade.py")
+
+
+def survived(environment: dict[str, str], cycles: int, seed: int) -> list[list[str]]:
+    command = [sys.executable, "-W", "error", str(PROGRAM), "--cycles", str(cycles), "--seed", str(seed)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1800)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert [row[0] for row in rows] == list(torture_upgrade.STORES)
+    return rows
+
+
+def test_an_upgrade_survives_a_kill(environment):
+    assert all(row[1:] == ["3", row[2], "0", "0"] for row in survived(environment, 3, 1))
+
+
+@pytest.mark.slow
+def test_an_upgrade_survives_many_kills_in_its_middle(environment):
+    for _, cycles, killed, *bad in survived(environment, 100, 2):
+        assert (cycles, bad) == ("100", ["0", "0"])
+        assert int(killed) > 50
+
+
+def test_an_upgrade_that_loses_something_is_found_out(monkeypatch):
+    upgrade = Old.upgrade
+
+    def lose(old, store) -> None:
+        upgrade(old, store)
+        with closing(sqlite3.connect(store / DATABASE)) as database, database:
+            database.execute("DELETE FROM pictures WHERE row=7")
+        with closing(sqlite3.connect(store / LEDGER)) as ledger, ledger:
+            ledger.execute("UPDATE pairs SET logit=0.75 WHERE logit=0.5")
+
+    monkeypatch.setattr(Old, "upgrade", lose)
+    tally = torture_upgrade.torture("first", 5, 0)
+    assert tally.cycles == 1
+    assert {"1 pictures are gone", f"{torture_upgrade.PICTURES - 1} pairs are gone"} <= set(tally.lost)
+    assert f"{torture_upgrade.PICTURES - 1} pairs were not there before" in tally.false

@@ -1,0 +1,198 @@
+"""Kills the upgrade of a store of Diptych 0.1: `python tests/service/torture_upgrade.py --cycles 300 --seed 1`.
+
+The store of a fixture, with a thousand more pictures and their pairs, is opened by a child, which brings it to the
+present format and is killed at a moment drawn from the seed, often several times. Then it is opened in peace, and all
+that was in it before has to be there. `first` is the first format of 0.1, `undigested` the one before checksums.
+`--table` prints the rows of docs/faults.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+
+from diptych.collection.sync.seen_files import SeenFiles
+from diptych.dedupe.pair_cache import LEDGER, PairCache
+from diptych.pictures.content import picture_id
+from diptych.store.sqlite.backend import SqliteBackend
+from diptych.store.sqlite.schema import DATABASE, DIGESTS, connect
+from diptych_runtime.decoder import PictureLimits
+from diptych_runtime.manifest import Manifest
+
+FIXTURE = Path(__file__).parent / "fixtures/0.1-first.tar.xz"
+STORES = {"first": "kill -9 while a store of 0.1 is upgraded", "undigested": "the same, of a store before checksums"}
+PICTURES = 1000
+
+
+@dataclass
+class Tally:
+    """What came of the cycles: `killed` upgrades had not come to their end."""
+
+    cycles: int = 0
+    killed: int = 0
+    lost: list[str] = field(default_factory=list)
+    false: list[str] = field(default_factory=list)
+
+
+class Old:
+    """A store of an old format, and what is in it."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        with tarfile.open(FIXTURE) as archive:
+            archive.extractall(folder, filter="data")
+        self.store, self.kind = folder / "store", kind
+        manifest = Manifest.load(folder / "artifact")
+        self.runtime = SimpleNamespace(
+            name=manifest.name, revision=manifest.revision, embedding_dim=manifest.embedding_dim
+        )
+        self._fill()
+        with closing(sqlite3.connect(self.store / DATABASE)) as database:
+            self.pictures = set(database.execute("SELECT * FROM pictures"))
+        with closing(sqlite3.connect(self.store / LEDGER)) as ledger:
+            self.pairs = set(ledger.execute("SELECT a, b, logit FROM pairs"))
+        with SeenFiles(self.store, PictureLimits(), read_only=True) as seen:
+            self.seen = seen.files(["/"])
+        if not (len(self.pictures) > PICTURES < len(self.pairs) and self.seen):
+            raise AssertionError("the fixture has not what is to be tortured")
+
+    def _fill(self) -> None:
+        """Add pictures and pairs, with the features of one that is there."""
+        ids = [hashlib.sha256(b"%d" % number).hexdigest() for number in range(PICTURES)]
+        with closing(connect(self.store / DATABASE, read_only=False)) as database:
+            database.execute("BEGIN")
+            for sha256 in ids:
+                row = database.execute(
+                    "INSERT INTO pictures (id, sha256, media_type, width, height, metadata, revision, added, embedding,"
+                    " tokens) SELECT ?, ?, media_type, width, height, metadata, revision, added, embedding, tokens"
+                    " FROM pictures WHERE row=(SELECT min(row) FROM pictures)",
+                    (picture_id(sha256), sha256),
+                ).lastrowid
+                database.execute("INSERT INTO changes (row) VALUES (?)", (row,))
+                database.execute(f"INSERT INTO digests {DIGESTS} WHERE row=?", (row,))
+            if self.kind == "undigested":
+                database.execute("DROP TABLE digests")
+                database.execute("PRAGMA user_version=1")
+            database.execute("COMMIT")
+        with closing(sqlite3.connect(self.store / LEDGER)) as ledger, ledger:
+            pairs = [(bytes.fromhex(one)[:16], bytes.fromhex(two)[:16]) for one, two in pairwise(ids)]
+            ledger.executemany("INSERT INTO pairs VALUES (?,?,?)", [(*sorted(pair), 0.5) for pair in pairs])
+
+    def upgrade(self, store: Path) -> None:
+        """Bring everything in a store to the present format, and save its index."""
+        with (
+            SqliteBackend.searchable(store, cast(Any, self.runtime)),
+            SeenFiles(store, PictureLimits()),
+            PairCache(store / LEDGER, self.runtime.revision),
+        ):
+            pass
+
+    def differences(self, store: Path) -> tuple[list[str], list[str]]:
+        """(lost, false): what a store that was upgraded lacks, and what is wrong in it."""
+        with SqliteBackend.searchable(store, cast(Any, self.runtime)) as opened:
+            false = [f"verify: {text}" for text in opened.verify().problems]
+            stored = {row["row"]: row["embedding"] for row in opened.features(0, len(self.pictures) + 1)}
+            if not np.array_equal(opened.index.rows(), sorted(stored)):
+                false.append("the index has other rows than the database")
+            elif any(opened.index.embedding(row).tobytes() != stored[row] for row in stored):
+                false.append("the index has other embeddings than the database")
+        with closing(sqlite3.connect(store / DATABASE)) as database:
+            pictures = set(database.execute("SELECT * FROM pictures"))
+            if database.execute("SELECT count(*) FROM digests").fetchone()[0] != len(self.pictures):
+                false.append("there are not as many checksums as pictures")
+        with closing(sqlite3.connect(store / LEDGER)) as ledger:
+            pairs = set(ledger.execute("SELECT a, b, logit FROM pairs"))
+        with SeenFiles(store, PictureLimits()) as files:
+            seen = files.files(["/"])
+        held = (("pictures", self.pictures, pictures), ("pairs", self.pairs, pairs))
+        held += (("files", set(self.seen.items()), set(seen.items())),)
+        lost = [f"{len(before - now)} {name} are gone" for name, before, now in held if before - now]
+        false += [f"{len(now - before)} {name} were not there before" for name, before, now in held if now - before]
+        return lost, false
+
+
+def killed(act: Callable[[], object], seconds: float) -> bool:
+    """Do it in a child that is killed after a while; whether it was before the end."""
+    child = os.fork()
+    if not child:
+        try:
+            act()
+        except BaseException as error:
+            print(f"the child: {error!r}", file=sys.stderr)
+            os._exit(1)
+        os._exit(0)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    if not os.WIFSIGNALED(status) and os.WEXITSTATUS(status):
+        raise AssertionError("an upgrade ended with an error")
+    return os.WIFSIGNALED(status)
+
+
+def torture(kind: str, cycles: int, seed: int) -> Tally:
+    """Upgrade fresh copies of an old store so many times."""
+    tally, draw = Tally(), random.Random(f"{kind} {seed}")
+    with tempfile.TemporaryDirectory() as folder:
+        old, store = Old(Path(folder, "old"), kind), Path(folder, "store")
+        shutil.copytree(old.store, store)
+        began = time.monotonic()
+        old.upgrade(store)  # one that nothing happens to, to see how long it takes
+        longest = 1.1 * (time.monotonic() - began)
+        for _ in range(cycles):
+            shutil.rmtree(store)
+            shutil.copytree(old.store, store)
+            while True:
+                tally.killed += killed(lambda: old.upgrade(store), draw.uniform(0, longest))
+                if draw.random() < 0.6:
+                    break
+            old.upgrade(store)
+            lost, false = old.differences(store)
+            tally.cycles, tally.lost, tally.false = tally.cycles + 1, tally.lost + lost, tally.false + false
+            if tally.lost or tally.false:
+                break
+    return tally
+
+
+def main() -> int:
+    """Run what the command line asks for: 0 if nothing was lost, 1 if something was."""
+    parser = argparse.ArgumentParser(description="Kill the upgrade of an old store.")
+    parser.add_argument("stores", nargs="*", metavar="STORE", help=f"of {', '.join(STORES)} (default: all)")
+    parser.add_argument("--cycles", type=int, default=20, help="per store (default: 20)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--table", action="store_true", help="print the result as markdown")
+    args = parser.parse_args()
+    if unknown := set(args.stores) - set(STORES):
+        parser.error(f"no such store: {', '.join(sorted(unknown))}; there are {', '.join(STORES)}")
+    code = 0
+    for kind in args.stores or STORES:
+        tally = torture(kind, args.cycles, args.seed)
+        values = (tally.cycles, tally.killed, len(tally.lost), len(tally.false))
+        if args.table:
+            print(f"| {STORES[kind]} | {' | '.join(f'{value:,}' for value in values)} |", flush=True)
+        else:
+            print(kind, *values, flush=True)
+        for text in (*tally.lost, *tally.false):
+            print(f"{kind}, seed {args.seed}, cycle {tally.cycles}: {text}", file=sys.stderr)
+            code = 1
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
