@@ -35,6 +35,6 @@ class KernelHook(BuildHookInterface):
         build_data["tag"] = f"py3-none-{platform}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Remove what was built on the way."""
+        """Remove the temporary folder of the build."""
         if hasattr(self, "_folder"):
             self._folder.cleanup()

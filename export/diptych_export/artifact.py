@@ -158,7 +158,9 @@ def export_artifact(
 
 
 def _measured_questions(metadata: Mapping[str, Any]) -> dict[str, Question]:
-    """What training measured of each question, empty where it measured nothing. Raises ValueError."""
+    """The questions with their calibration and thresholds as training measured them, empty if it measured none. Raises
+    ValueError.
+    """
     if not metadata.keys() & {"questions", "calibration", "thresholds"}:
         return {}
     return TypeAdapter(dict[str, Question]).validate_python(lifted(metadata)["questions"])

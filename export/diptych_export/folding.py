@@ -37,7 +37,7 @@ def folded(network: PairNetwork) -> PairNetwork:
 
 
 def cost(network: PairNetwork) -> dict[str, int]:
-    """FLOPs of what is exported: of the panel graph for a picture, of the pair graph for a pair."""
+    """FLOPs of the exported graphs: of the panel graph for a picture, of the pair graph for a pair."""
     network = folded(network)
     size, tokens = network.config.pixels, torch.empty(1, *network.config.token_shape)
     return {
@@ -104,7 +104,9 @@ class _Group(nn.Module):
         return reduced if self.of_beside is None else reduced + beside @ self.of_beside
 
     def _attend(self, packed: Tensor, rows: int, cols: int) -> Tensor:
-        """In an exported graph the one node of our own, otherwise what it computes: (B, T, .) -> (B, T, C d_o)."""
+        """The attention of all heads, one custom node in an exported graph and torch operations otherwise: (B, T, .) ->
+        (B, T, C d_o).
+        """
         panels, scale = self.sac.panels, self.sac.scale
         if torch.onnx.is_in_onnx_export():
             return torch.onnx.ops.symbolic(
@@ -122,14 +124,16 @@ class _Group(nn.Module):
 
 
 def _sees_single_positions(sac: SAC) -> bool:
-    """Whether its projection is one product at every position, which others of its kind can share."""
+    """True if the SAC's projection is one product at every position, which other such SACs can share."""
     scale = sac.scale
     single = scale.n == scale.m == scale.stride == scale.groups == 1
     return single and not sac.before and sac.H_R is None
 
 
 def _reduction(sac: SAC, join: Tensor) -> tuple[Tensor, Tensor | None]:
-    """What becomes of the heads' values (d_phi, C d_o) and of x * H_R (d_phi, d_o), where there is one."""
+    """The output projections, multiplied by `join`, of the heads' values (d_phi, C d_o) and of x * H_R (d_phi, d_o) or
+    None.
+    """
     of_values = sac.H_Y[:, :, 0, 0]
     if sac.H_Y_R is None:
         return join @ of_values, None

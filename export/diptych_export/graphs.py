@@ -142,7 +142,7 @@ def _export(module: nn.Module, inputs: dict[str, Tensor], outputs: list[str], op
 
 
 def _strip(model: onnx.ModelProto) -> None:
-    """Remove what the exporter noted on its way: stack traces, which carry the paths of this machine."""
+    """Remove the metadata that the exporter adds: stack traces, which carry the paths of this machine."""
     graph = model.graph
     for item in [model, graph, *graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer]:
         item.ClearField("metadata_props")

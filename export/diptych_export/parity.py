@@ -50,8 +50,8 @@ class Difference:
 
 @dataclass(frozen=True)
 class Parity:
-    """All differences; how much keeping tokens in float16 changes a logit (stated, not judged); and what could not be
-    compared here, with the reason.
+    """The result of the parity gate: all differences, the change of a logit by keeping tokens in float16 (stated, not
+    judged), and the comparisons left out here, with the reason.
     """
 
     differences: tuple[Difference, ...]
@@ -83,7 +83,7 @@ class Parity:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Parity:
-        """What a manifest has of it."""
+        """The parity result that a manifest holds."""
         differences = tuple(Difference(**difference) for difference in stored["differences"])
         return cls(differences, stored["half_precision"], stored["tolerance"], tuple(stored.get("left_out", ())))
 
@@ -155,7 +155,8 @@ def _against(one: np.ndarray, many: np.ndarray) -> Feeds:
 
 
 def _ranked(found: Difference, logits: np.ndarray, got: np.ndarray) -> Difference:
-    """The difference, with what all pairs add to it, and how many of torch's `logits` (n, n) are ordered otherwise.
+    """The difference with the logits of all pairs added: its largest, and the number of torch's `logits` (n, n) that
+    are ordered otherwise.
 
     Of logits (n, n, Q) each column is a ranking of its own.
     """

@@ -1,4 +1,4 @@
-"""A model in fewer bits, int8 convolutions for the CPU or float16 for a GPU, let through by what it does to a ranking.
+"""A model in fewer bits, int8 convolutions for the CPU or float16 for a GPU, accepted only if its rankings stay good.
 
 Norms do not say whether the right picture still comes first, so pictures decide: each is edited, and the edit has to
 find it among all others.
@@ -38,7 +38,8 @@ _CHUNK = 16
 
 @dataclass(frozen=True)
 class Ranking:
-    """How well edits find their originals, in float32 and as written: (before, after) of each figure.
+    """Ranking metrics of edits that look for their originals, in float32 and as written: (before, after) of each
+    figure.
 
     `recall` is the share of edits whose original has the nearest embedding, `micro_ap` the average precision of all
     pairs of an edit and a picture, by their score.
@@ -72,7 +73,9 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Pictures:
-    """What a model in fewer bits is made and judged by: pixels uint8 (n, S, S, 3) each; `edits` are of `originals`."""
+    """Pictures to calibrate and judge a model in fewer bits: pixels uint8 (n, S, S, 3) each; `edits` are of
+    `originals`.
+    """
 
     calibration: np.ndarray
     originals: np.ndarray
@@ -80,7 +83,7 @@ class Pictures:
 
     @classmethod
     def read(cls, folder: Path, size: int) -> Pictures:
-        """Up to `MOST` pictures, spread over a folder and what is below it. Raises ArtifactError if it has too few."""
+        """Up to `MOST` pictures, spread over a folder and its subfolders. Raises ArtifactError if it has too few."""
         if not folder.is_dir():
             raise ArtifactError(
                 f"{folder} is no folder; give --pictures a folder of pictures like those to be compared"
@@ -124,7 +127,7 @@ def in_precision(graphs: Graphs, precision: str, calibration: np.ndarray) -> Gra
 def compare_ranking(
     before: Graphs, after: Graphs, pictures: Pictures, questions: Mapping[str, Question] | None = None
 ) -> Ranking:
-    """How edits find their originals by either graphs, whose logits answer the questions.
+    """The ranking metrics of two versions of the graphs, whose logits answer the questions.
 
     Edits are copies, so *copy* is asked where it is among them, and else the first.
     """

@@ -74,7 +74,8 @@ def write_repository(model: str | os.PathLike[str], directory: str | os.PathLike
 
 
 def _place(target: Path, files: Mapping[str, bytes | str], models: Sequence[str]) -> None:
-    """Every model in one move, the one that needs the others last: a server that looks on meets whole ones only.
+    """Move every model into the repository, an ensemble after its parts: a polling server sees only complete models.
+    All of them or none.
 
     All of them or none.
     """
@@ -140,7 +141,7 @@ def _pair_graph(graph: bytes, questions: Sequence[Question]) -> bytes:
 
 
 def _renamed(model: onnx.ModelProto, name: str) -> str:
-    """Give a value another name within the graph, and return it; what is declared of inputs and outputs stays."""
+    """Rename a value within the graph and return its new name; the declarations of inputs and outputs stay."""
     inside = f"{name}_inside"
     for node in model.graph.node:
         for names in (node.input, node.output):

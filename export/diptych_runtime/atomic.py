@@ -70,7 +70,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def disk_bytes(folder: Path) -> int:
-    """How many bytes the files in a folder have; 0 if somebody took it away."""
+    """The size of the files in a folder, in bytes; 0 if the folder was removed meanwhile."""
     total = 0
     with suppress(FileNotFoundError):
         for file in folder.iterdir():

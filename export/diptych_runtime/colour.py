@@ -1,4 +1,4 @@
-"""What the numbers of a picture's pixels mean: an ICC profile says it, and all that Diptych sees is sRGB."""
+"""Colour management: an ICC profile defines the colours of a picture's pixels, and all that Diptych sees is sRGB."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def to_srgb(picture: Image.Image) -> Image.Image:
 
 @lru_cache(maxsize=8)
 def _transform(profile: bytes, mode: str) -> ImageCms.ImageCmsTransform | None:
-    """How pixels of a mode become sRGB; None where they are it already, or where that cannot be said."""
+    """The transform of a mode's pixels to sRGB; None if they are sRGB already, or if the profile is unreadable or of
+    another mode.
+    """
     try:
         read = ImageCms.ImageCmsProfile(BytesIO(profile))
         core: Any = read.profile
@@ -45,7 +47,7 @@ def _transform(profile: bytes, mode: str) -> ImageCms.ImageCmsTransform | None:
 
 
 def _changes_nothing(transform: ImageCms.ImageCmsTransform) -> bool:
-    """Whether the profile is one of the many of sRGB, which differ in rounding."""
+    """True if the profile is one of the many of sRGB, which differ in rounding."""
     colours = bytes(value for r in _STEPS for g in _STEPS for b in _STEPS for value in (r, g, b))
     before = Image.frombytes("RGB", (len(colours) // 3, 1), colours)
     after = ImageCms.applyTransform(before, transform) or before

@@ -25,7 +25,8 @@ def boxes(share: float) -> list[tuple[float, float, float, float]]:
 def nearest_of_all(
     found: Sequence[tuple[np.ndarray, np.ndarray]], count: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What several searches found, the whole query's first: (keys (n,), cosines float32 (n,)) of each, nearest first.
+    """The merged results of several searches, the whole query's first: (keys (n,), cosines float32 (n,)) of each,
+    nearest first.
 
     Returns the `count` nearest to any of them, each key once with its highest cosine, and by which search it was found
     so, int (count,).

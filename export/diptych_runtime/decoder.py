@@ -81,7 +81,9 @@ _ORIENTATIONS = {
 
 @dataclass(frozen=True)
 class PictureLimits:
-    """What is still read: at most `bytes` of file, at most `pixels` in the header, no side shorter than `side`."""
+    """The limits of pictures that are read: at most `bytes` of file, at most `pixels` in the header, no side shorter
+    than `side`.
+    """
 
     bytes: int = 32 * 1024 * 1024
     pixels: int = 64_000_000
@@ -220,7 +222,7 @@ def read_header(data: bytes, label: str) -> ImageFile:
 
 
 def _format(data: bytes) -> str | None:
-    """What the first bytes say, whether or not it can be read here."""
+    """The format by a file's first bytes, readable here or not; None if unknown."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "WEBP"
     if data[4:8] == b"ftyp":

@@ -2,7 +2,7 @@
 
 
 class DiptychError(Exception):
-    """Base of every error that is a user's to mend; its text says what was expected, what came and what to do.
+    """Base of every error that a user can correct; its text names the expected value, the actual one and the next step.
 
     `code` is the machine-readable word used in HTTP envelopes and `--json` output.
     """

@@ -1,5 +1,5 @@
-"""What is said of pairs of pictures: to every question a probability and a verdict, made of the network's logits and of
-what a closer look saw. All faces say what is made here.
+"""Judgements of pairs of pictures: to every question a probability and a verdict, made of the network's logits and the
+evidence of a closer look. Every interface reports these.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NOT_TAKEN = "a copy is likely at most without a closer look"
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is said of a pair to one question: the probability in [0, 1], the logit that the network gave, and the
+    """The judgement of a pair for one question: the probability in [0, 1], the logit that the network gave, and the
     verdict. `closer_look` says whether the closer look that the pair deserves was *taken* or, for want of a file, *not
     taken*; None where it deserves none.
     """
@@ -35,8 +35,8 @@ class Judgement:
 def probabilities(
     questions: Mapping[str, Question], logits: np.ndarray, seen: Sequence[Evidence | None] | None = None
 ) -> dict[str, np.ndarray]:
-    """Probabilities float64 (P,) by question, of the logits (P, Q) of pairs and of what a closer look saw of each, if
-    there was one.
+    """Probabilities float64 (P,) by question, from the logits (P, Q) of pairs and the evidence of a closer look at
+    each, if there was one.
 
     A copy shows the same thing: P(copy) <= P(thing). What a closer look says of the copy says something of the thing.
     """
@@ -92,8 +92,8 @@ def judge(
     *,
     held: np.ndarray | None = None,
 ) -> dict[str, list[Judgement]]:
-    """Judgements by question of pairs with logits (P, Q), which go as they are `held` (P, Q) against their rivals, if
-    they are, and of what a closer look saw of each.
+    """Judgements by question of pairs with logits (P, Q), normalised as `held` (P, Q) against their rivals if given,
+    and with the evidence of a closer look at each.
 
     What is called a copy after a closer look is called the same thing too.
     """

@@ -84,19 +84,19 @@ class Question:
         return look.thresholds if look else self.thresholds
 
     def judged(self, logits: np.ndarray, seen: Sequence[Evidence | None]) -> np.ndarray:
-        """Probabilities float64 (P,) as they are shown, of the logits (P,) of pairs and of what was `seen` of each by a
-        closer look, where there is one (`Verification.judged`).
+        """Probabilities float64 (P,) as they are shown, from the logits (P,) of pairs and the evidence `seen` by a
+        closer look at each, where there is one (`Verification.judged`).
         """
         known = self.relevance(logits).astype(np.float64)
         return self.verification.judged(known, seen) if self.verification else known
 
     def verdict(self, relevance: float) -> Verdict:
-        """What a probability comes to that was `judged` (see `verdicts`)."""
+        """The verdict of a `judged` probability (see `verdicts`)."""
         return verdict(relevance, self.stated)
 
     def alarm_rate(self, pictures: int, threshold: float | None = None) -> float | None:
-        """How often a search without a match among so many pictures says *same*, or finds one that passes another
-        threshold (see `thresholds.alarm_rate`); None where random negatives were not measured.
+        """The false-alarm rate of a search without a match among so many pictures, for *same* or for another threshold
+        (see `thresholds.alarm_rate`); None where random negatives were not measured.
         """
         least = least_of(self.stated)["same"] if threshold is None else threshold
         return alarm_rate(self.negatives.get("random", {}), least, pictures)
@@ -120,7 +120,7 @@ class Question:
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Manifest:
-    """What an artifact says of itself; `Manifest.load(directory)` reads and checks it.
+    """The description of an artifact; `Manifest.load(directory)` reads and checks it.
 
     `revision` names the panel and the pair graph: what was stored under one revision cannot be compared with another's.
     The explain graph, where there is one, is not in it: no stored number depends on it.
@@ -158,7 +158,7 @@ class Manifest:
 
     @property
     def thresholds(self) -> dict[str, float]:
-        """Those of the question that is asked unless somebody says otherwise."""
+        """The thresholds of the default question."""
         return self.questions[default_question(self.questions)].thresholds
 
     @classmethod

@@ -18,7 +18,9 @@ def bundled_models() -> list[str]:
 
 
 def find_checkpoint(model: str | os.PathLike[str]) -> Path:
-    """Where the weights are of a bundled model (by name), of an artifact that has them, or of a checkpoint itself."""
+    """The checkpoint folder of a bundled model (by name), of an artifact that has its weights, or of a checkpoint
+    itself.
+    """
     path = MODELS / model if isinstance(model, str) and model in bundled_models() else Path(model)
     return path / CHECKPOINT if (path / CHECKPOINT).is_dir() else path
 

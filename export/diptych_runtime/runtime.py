@@ -43,7 +43,8 @@ _UNKNOWN_NODE = (
 
 
 class Panels(NamedTuple):
-    """What is kept of pictures: tokens float16 (B, N, M, d) and embeddings float32 (B, e), rows of unit length."""
+    """The stored features of pictures: tokens float16 (B, N, M, d) and embeddings float32 (B, e), rows of unit length.
+    """
 
     tokens: np.ndarray
     embeddings: np.ndarray
@@ -196,7 +197,7 @@ class Runtime:
         return logits
 
     def logits_on_this_thread(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
-        """Logits float32 (P, Q) of all `questions`, of what `broadcast_pairs` gave, on this thread alone."""
+        """Logits float32 (P, Q) of all `questions` for tokens from `broadcast_pairs`, computed on this thread alone."""
         return self._run_pairs(self._pair, tokens_a, tokens_b)[0].reshape(len(tokens_a), -1)
 
     def attention(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
@@ -254,7 +255,7 @@ class Runtime:
 
     @property
     def verification(self) -> Verification | None:
-        """What a closer look makes of its question's scores, if the model says so."""
+        """The calibration of the asked question's scores by a closer look, if the model has one."""
         return self.asked.verification
 
     def shifts(self, pairs: np.ndarray, logits: np.ndarray, count: int) -> np.ndarray:
@@ -328,7 +329,7 @@ class Runtime:
 
 
 class _Later:
-    """What is opened when it is first asked for, and once: scoring alone does not pay for the explain graph."""
+    """An object opened on first use, and once: scoring alone does not pay for the explain graph."""
 
     def __init__(self, open: Callable[[], Any]) -> None:
         self._open, self._lock, self._opened = open, Lock(), None

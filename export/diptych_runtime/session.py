@@ -51,7 +51,7 @@ def open_session(
 
 
 def import_onnxruntime() -> ModuleType:
-    """The installed ONNX Runtime. Raises ArtifactError with the line that installs it."""
+    """The installed ONNX Runtime, without its telemetry. Raises ArtifactError with the line that installs it."""
     try:
         import onnxruntime
     except ImportError:
@@ -59,11 +59,14 @@ def import_onnxruntime() -> ModuleType:
             "ONNX Runtime is not installed; install it with `pip install 'diptych[cpu]'`, "
             "or `pip install 'diptych[gpu]'` for an NVIDIA GPU (one of them, never both)"
         ) from None
+    onnxruntime.disable_telemetry_events()  # a caller may have imported it before `diptych_runtime` could forbid it
     return onnxruntime
 
 
 def why_unavailable(name: str, ort: ModuleType) -> str | None:
-    """Why a GPU's provider cannot be had, as far as can be told before a session is opened; None if it may work."""
+    """The reason why a GPU's provider is unavailable, as far as it shows before a session is opened; None if it may
+    work.
+    """
     if GPU[name] not in ort.get_available_providers():
         what = "TensorRT" if GPU[name] == TENSORRT else "CUDA"
         return (
@@ -79,7 +82,8 @@ def why_unavailable(name: str, ort: ModuleType) -> str | None:
 
 
 def gpu_providers(name: str, precision: str) -> list[Any]:
-    """What ONNX Runtime is asked for, best first. Raises ArtifactError for a memory limit that is no number."""
+    """The providers requested from ONNX Runtime, best first. Raises ArtifactError for a memory limit that is no number.
+    """
     cuda = {
         "cudnn_conv_algo_search": "HEURISTIC",  # the default tunes again for every new shape
         "arena_extend_strategy": "kSameAsRequested",
@@ -104,7 +108,7 @@ def gpu_providers(name: str, precision: str) -> list[Any]:
 
 
 def runs_on_requested(name: str, session: Any) -> bool:
-    """Whether a session runs on what was asked for, and not on the CPU instead."""
+    """True if a session runs on the requested provider and not on the CPU instead."""
     return session.get_providers()[0] == GPU[name]
 
 

@@ -17,7 +17,7 @@ _READ = (2, FORMAT)
 
 
 def save_checkpoint(network: PairNetwork, directory: str | Path, metadata: dict[str, Any] | None = None) -> str:
-    """Write the network and what is known of it; return the SHA-256 of the weights.
+    """Write the network and its metadata; return the SHA-256 of the weights.
 
     `metadata` must be JSON: metrics, calibration, thresholds, the recipe.
     """
@@ -48,8 +48,8 @@ def checkpoint_files(
 
 
 def read_description(directory: str | Path) -> dict[str, Any]:
-    """What a checkpoint says of itself (`network`, `sha256`, `metadata`), its weights unread; raises `ValueError` where
-    files are missing or of another format.
+    """The description of a checkpoint (`network`, `sha256`, `metadata`), read without its weights; raises `ValueError`
+    where files are missing or of another format.
     """
     folder = Path(directory)
     for name in (CONFIG, WEIGHTS):

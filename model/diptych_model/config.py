@@ -1,4 +1,4 @@
-"""What a pair network is made of, as one frozen, checked value."""
+"""The configuration of a pair network, as one frozen, checked value."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -83,7 +83,7 @@ class PairConfig:
 
     @property
     def reduction(self) -> int:
-        """How many pixels a token is wide."""
+        """The width of a token in pixels."""
         return self.encoder.reduction
 
     @property
@@ -93,7 +93,7 @@ class PairConfig:
 
     @property
     def token_shape(self) -> tuple[int, int, int]:
-        """(N, M, d) of what is kept of a panel for relating it; the siamese twin keeps its embedding."""
+        """The shape (N, M, d) of a panel's tokens; the siamese twin keeps its embedding in their place."""
         if self.relation == "siamese":
             return 1, 1, self.embedding
         return self.grid, self.grid, self.width + (self.carried(self.grid) if self.carries else 0)
@@ -105,7 +105,7 @@ class PairConfig:
 
     @property
     def carries(self) -> bool:
-        """Whether the tokens carry the embedding too, for a trunk that begins with its cosine."""
+        """True if the tokens carry the embedding too, for a trunk that begins with its cosine."""
         return self.correspondence and self.relation == "trunk"
 
     def carried(self, grid: int) -> int:
@@ -119,7 +119,7 @@ class PairConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "PairConfig":
-        """Read what `to_dict` wrote; an unknown key is refused with a suggestion."""
+        """Read the output of `to_dict`; an unknown key is refused with a suggestion."""
         known = known_settings(cls, _from_format_2(values), "the network")
         if isinstance(known.get("encoder"), Mapping):
             known["encoder"] = encoder_from(known["encoder"])
@@ -131,7 +131,7 @@ class PairConfig:
 
 
 def _from_format_2(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What checkpoints of format 2, which knew one encoder, said of it."""
+    """The settings of a checkpoint of format 2, which knew one encoder, in the present form."""
     if not {"stem_widths", "stem_depths"} & set(values):
         return values
     told = {"widths": values.get("stem_widths"), "depths": values.get("stem_depths")}

@@ -68,6 +68,6 @@ def filters(out: int, d: int, n: int, m: int) -> nn.Parameter:
 
 
 def _reach(size: int, dilation: int, causal: bool) -> tuple[int, int]:
-    """How far a window reaches before and after its position."""
+    """The reach of a window, in positions before and after its own."""
     before = size - 1 if causal else (size + 1) // 2 - 1
     return before * dilation, (size - 1 - before) * dilation

@@ -1,4 +1,4 @@
-"""What two panels have in common, patch by patch: where the trunk of a pair network begins."""
+"""The correspondence of two panels, patch by patch: where the trunk of a pair network begins."""
 
 import torch
 import torch.nn.functional as F
@@ -49,8 +49,8 @@ class Correspondence(nn.Module):
             self.prior.bias.fill_(-10.0)
 
     def forward(self, tokens_a: Tokens, tokens_b: Tokens) -> tuple[Merged, Merged, Known]:
-        """Tokens (B, N, M, d) twice, as `laid_out` made them -> what the trunk begins with, (B, N / merge, M / merge,
-        channels) twice, and what is known, (B, known).
+        """Tokens (B, N, M, d) twice, as `laid_out` made them -> the input of the trunk, (B, N / merge, M / merge,
+        channels) twice, and the similarities known by then, (B, known).
         """
         a, b, s = self._compared(tokens_a, tokens_b)
         place = _places(tokens_a.shape[1], tokens_a.shape[2], a)
@@ -121,7 +121,7 @@ def _evidence(best: Tensor, found: Tensor, returned: Tensor) -> Float[Tensor, "b
 
 
 def _places(rows: int, cols: int, like: Tensor) -> Float[Tensor, "tokens 2"]:
-    """Where each token lies in its panel, (T, 2), both from -1 to 1."""
+    """The position of each token in its panel, (T, 2), both coordinates from -1 to 1."""
     y, x = (
         (torch.arange(count, device=like.device, dtype=like.dtype) + 0.5) * (2 / count) - 1 for count in (rows, cols)
     )

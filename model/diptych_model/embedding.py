@@ -51,8 +51,8 @@ def cosines_of_parts(a: Embeddings, b: Embeddings, parts: int) -> Float[Tensor, 
 
 
 def weights_of_parts(questions: Sequence[str], question: str) -> list[float]:
-    """What a query's parts are multiplied by to ask a question: the inner product with an embedding is then `FOCUS`
-    times the cosine of the question's own part and an equal share of the rest of each other.
+    """The weights of a query's parts for a question: the inner product with an embedding is then `FOCUS` times the
+    cosine of the question's own part and an equal share of the rest of each other.
     """
     if len(questions) == 1:
         return [1.0]
@@ -61,5 +61,5 @@ def weights_of_parts(questions: Sequence[str], question: str) -> list[float]:
 
 
 def asked(embeddings: Embeddings, weights: Sequence[float]) -> Embeddings:
-    """Embeddings (B, e) of queries, to be multiplied with those of what is searched: see `weights_of_parts`."""
+    """Embeddings (B, e) of queries, weighted for the inner product with stored embeddings: see `weights_of_parts`."""
     return (parted(embeddings, len(weights)) * embeddings.new_tensor(weights)[:, None]).flatten(1)

@@ -1,4 +1,4 @@
-"""What a module costs: its parameters, and the floating-point operations of one forward pass."""
+"""The cost of a module: its parameters, and the floating-point operations of one forward pass."""
 
 from typing import Any, Protocol, runtime_checkable
 
@@ -18,7 +18,7 @@ class Costed(Protocol):
 
 
 def parameters(module: nn.Module) -> int:
-    """How many numbers are learned; buffers are not, nor what needs no gradient."""
+    """The number of learned parameters; buffers do not count, nor parameters without gradients."""
     return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
 
 

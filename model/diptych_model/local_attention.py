@@ -97,8 +97,8 @@ class LocalAttention(nn.Module):
     def _positional(
         self, q: Tensor, grid: tuple[int, int], axes: tuple[_Axis, _Axis], seam: int
     ) -> tuple[Tensor, Tensor]:
-        """What is added to the scores (B, n, m, C, i, j, S, h, w) for the row and for the column of a key; -inf where
-        it lies outside the window or the picture.
+        """The positional terms of the scores (B, n, m, C, i, j, S, h, w) for the row and for the column of a key; -inf
+        where it lies outside the window or the picture.
         """
         (rows, down, _), (cols, across, other) = (
             self._offsets(length, axis, seam, q) for length, axis in zip(grid, axes, strict=True)

@@ -139,7 +139,7 @@ class PairPart(nn.Module):
         return self._answers(self.correspondence.prior(known) + self.head(seen))
 
     def _seen(self, tokens_a: Tokens, tokens_b: Tokens) -> Float[Tensor, "batch seen"]:
-        """What the trunk made of both panels: (B, 2 d)."""
+        """The pooled output of the trunk over both panels: (B, 2 d)."""
         x = self._stacked(tokens_a, tokens_b)
         for block in self.blocks:
             x = block(x)
@@ -158,7 +158,7 @@ class PairPart(nn.Module):
 
     @property
     def attentive(self) -> bool:
-        """Whether `attention` has an answer: not every mixer attends to single positions of the other panel."""
+        """True if `attention` is available: not every mixer attends to single positions of the other panel."""
         return self.correspondence is not None or all(isinstance(block.mixer, Attentive) for block in self.blocks)
 
     def attention(self, tokens_a: Tokens, tokens_b: Tokens) -> Attention:
@@ -209,7 +209,7 @@ class PairNetwork(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return self.panel.embedding.weight.device
 
     def encode(self, pictures: Pictures) -> tuple[Tokens, Embeddings]:
@@ -227,7 +227,7 @@ class PairNetwork(nn.Module):
 
     @property
     def attentive(self) -> bool:
-        """Whether `attention` has an answer."""
+        """True if `attention` is available."""
         return isinstance(self.pair, PairPart) and self.pair.attentive
 
     def attention(self, tokens_a: Tokens, tokens_b: Tokens) -> Attention:

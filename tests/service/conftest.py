@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -146,12 +146,14 @@ def port() -> int:
 
 @pytest.fixture
 def spawn(environment: dict[str, str]):
-    """`spawn("score", a, b)` starts a command in a process of its own, which is killed in the end if it still runs."""
+    """`spawn("score", a, b)` starts a command in a process of its own, which is killed in the end if it still runs;
+    `under` is the command line of a program that starts it.
+    """
     running: list[subprocess.Popen[str]] = []
     program = "import sys; from diptych.cli.main import main; sys.exit(main())"
 
-    def run(*arguments: object) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", program, *map(str, arguments)]
+    def run(*arguments: object, under: Sequence[str] = ()) -> subprocess.Popen[str]:
+        command = [*under, sys.executable, "-c", program, *map(str, arguments)]
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         running.append(process)
         return process

@@ -41,8 +41,8 @@ def normalized(logits: np.ndarray, weight: float, level: float) -> np.ndarray:
 
 
 def shifts_of_pairs(pairs: np.ndarray, logits: np.ndarray, count: int, weight: float, level: float) -> np.ndarray:
-    """By how much float32 (count,) each of `count` pictures lowers the logits of its pairs, half of both pictures'
-    together being what a pair is lowered by: its cohort are all it is paired with, pairs int64 (P, 2), logits (P,).
+    """Logit shifts float32 (count,) of pictures, from `pairs` int64 (P, 2) and their logits (P,): a pair is lowered by
+    half the sum of both pictures' shifts. The cohort of a picture is every picture that it is paired with.
     """
     if not weight:
         return np.zeros(count, np.float32)

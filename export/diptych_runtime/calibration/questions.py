@@ -1,4 +1,4 @@
-"""The names of the questions that a model answers, and which of them answers what is asked. Cheap to import."""
+"""The names of the questions that a model answers, and the choice of one for a requested question. Cheap to import."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def lifted(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def default_question(names: Iterable[str]) -> str:
-    """What a model is asked unless somebody says otherwise: *thing* if it knows that, else its first question."""
+    """The question that a model answers by default: *thing* if it knows that, else its first question."""
     names = list(names)
     return THING if THING in names else names[0]
 
 
 def askable(names: Iterable[str]) -> tuple[str, ...]:
-    """What a model of these questions may be asked: they, or of a model of one question whatever is asked."""
+    """The questions that a model with these accepts: the same ones, or every known question if it has only one."""
     names = tuple(names)
     return names if len(names) > 1 else tuple(dict.fromkeys((*ASKED, MATCH, *names)))
 
 
 def answered(question: str, names: Iterable[str], model: str) -> str:
-    """Which of a model's questions answers the one that is asked: itself, or the only one there is.
+    """The model's question that answers the requested one: itself, or the only one there is.
 
     Raises ArtifactError for a question that the model does not answer.
     """

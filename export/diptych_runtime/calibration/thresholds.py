@@ -47,7 +47,8 @@ def rate_at(stated: Mapping[str, float], threshold: float) -> float | None:
 
 
 def alarm_rate(stated: Mapping[str, float], threshold: float, pictures: int) -> float | None:
-    """How often a search without a match among N `pictures` finds one that passes a threshold, if it looks at all:
+    """The false-alarm rate of an exhaustive search among N `pictures` without a match, the probability that any of them
+    passes a threshold:
 
         1 - (1 - r)^N
 

@@ -1,4 +1,5 @@
-"""What a closer look at a pair says (`verification`), and the probability that it and the network make together."""
+"""The evidence of a closer look at a pair (`verification`), and the probability that it and the network make together.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _DECIMALS = 7  # of a probability, as many as a float32 has below 1
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Evidence:
-    """What two pictures laid over each other say.
+    """Measurements of two registered pictures, laid over each other.
 
     `inliers` matches out of `matches` are explained by one homography, with a median error of `error` pixels; all else
     is 0 with fewer than `FEWEST`. `coverage` is the smaller of both shares of the pictures in which they overlap, and
@@ -54,7 +55,7 @@ class Evidence:
 
     @property
     def registered(self) -> bool:
-        """Whether one picture could be laid over the other."""
+        """True if a homography lays one picture over the other."""
         return self.inliers >= FEWEST
 
 
@@ -103,7 +104,7 @@ FEATURES: Mapping[str, Callable[[float, Evidence], float]] = {
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Verification:
-    """How a closer look changes probabilities: the `weights` of `FEATURES` in a logistic regression.
+    """The calibration of probabilities by a closer look: the `weights` of `FEATURES` in a logistic regression.
 
     Pairs of a relevance `above` are looked at. `thresholds` are {false-positive rate: relevance} after it, of pairs
     that are each other's nearest. What could not be laid over each other passes none of them: of two blank pictures
@@ -123,14 +124,14 @@ class Verification:
 
     @property
     def least(self) -> float:
-        """What pairs reach at the utmost that do not deserve a look or cannot be laid over each other: just less than
+        """The highest probability of pairs that do not deserve a look or cannot be laid over each other: just less than
         the most lenient threshold.
         """
         return _below(min(self.thresholds.values(), default=least_of(self.thresholds)["likely"]))
 
     @property
     def unseen(self) -> float:
-        """What pairs reach at the utmost that deserve a look and did not get one: just less than *same*."""
+        """The highest probability of pairs that deserve a look and did not get one: just less than *same*."""
         return _below(least_of(self.thresholds)["same"])
 
     def worth(self, relevance: np.ndarray) -> np.ndarray:
@@ -165,7 +166,7 @@ LOOKED, APART = ("bias", "registered", "logit", "copy"), ("bias", "logit")
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class AfterLook:
-    """How a closer look at a possible copy changes what is said of the thing: its log-odds are
+    """The calibration of the probability of the same thing by a closer look at a possible copy: its log-odds are
 
         bias + registered * r + logit * x + copy * log(c / (1 - c))
 

@@ -143,7 +143,7 @@ def _matched(a: Keypoints, b: Keypoints) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _plausible(homography: np.ndarray, size: tuple[int, int]) -> bool:
-    """Whether a picture stays a convex quadrangle with the same side up, and of a size that one can have become."""
+    """True if a homography keeps a picture a convex quadrangle with the same side up and of a plausible size."""
     width, height = size
     corners = np.array([[0, 0], [width, 0], [width, height], [0, height]], np.float32)
     corners = _opencv().perspectiveTransform(corners[:, None], homography)[:, 0]
@@ -178,7 +178,7 @@ def _overlap(a: View, b: View, homography: np.ndarray) -> dict[str, Any]:
 
 
 def _magnification(homography: np.ndarray, size: tuple[int, int]) -> float:
-    """How much longer a homography makes what is in the middle."""
+    """The linear magnification of a homography in the middle of a picture."""
     x, y = size[0] / 2, size[1] / 2
     middle = np.array([[x, y], [x + 20, y], [x, y + 20]], np.float32)
     origin, right, down = _opencv().perspectiveTransform(middle[:, None], homography)[:, 0].astype(float)
@@ -234,7 +234,8 @@ class _Blocks:
 
 
 def _colours(laid: Laid, blocks: _Blocks) -> dict[str, float]:
-    """What a line over all of a channel's values explains; outliers weigh less."""
+    """The colour features of blocks, as distances from a line fitted to all values of a channel; outliers weigh less.
+    """
     if blocks.inside.sum() < 12:
         return {}
     first, second = (_means(rgb.astype(np.float32), DETAIL)[blocks.inside] for rgb in (laid.a, laid.b))

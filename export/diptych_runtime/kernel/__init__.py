@@ -20,7 +20,7 @@ __all__ = ["DOMAIN", "MODES", "NAME", "VARIABLE", "KernelError", "Library", "ker
 
 
 def kernel_mode(asked: str | None = None) -> str:
-    """What is to be done about the kernel: as asked, else as the variable DIPTYCH_KERNEL says, else "auto".
+    """The mode of the kernel: as asked, else as the variable DIPTYCH_KERNEL says, else "auto".
 
     "auto" uses it where it can be had, "off" does not, "require" makes its absence an error. Raises ArtifactError for
     any other.

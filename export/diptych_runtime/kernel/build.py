@@ -23,11 +23,11 @@ X86 = {
 
 
 class KernelError(Exception):
-    """The kernel cannot be built or used; the message says why and what to do."""
+    """An error of building or using the kernel; the message gives the reason and the next step."""
 
 
 def library_path() -> Path:
-    """Where the library is, if it was built."""
+    """The path at which the compiled library lies if it was built."""
     return HERE / f"librelpos_attention{SUFFIX}"
 
 

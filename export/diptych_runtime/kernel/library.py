@@ -41,7 +41,8 @@ class Library:
         joined: bool = False,
         instructions: str | None = None,
     ) -> np.ndarray:
-        """What `diptych_export.custom_op` states, on one thread: float32 (B, T, C (2 d_a + d_o)) -> (B, T, C d_o).
+        """The attention that `diptych_export.custom_op` defines, on one thread: float32 (B, T, C (2 d_a + d_o)) -> (B,
+        T, C d_o).
 
         `instructions` names a set in the place of the best. Raises ValueError for shapes that do not fit, and for
         instructions that this processor does not have.

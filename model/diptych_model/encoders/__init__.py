@@ -1,4 +1,6 @@
-"""What turns the pixels of a panel into features, under one interface: settings (`Encoder`) that build a module."""
+"""Encoders, which turn the pixels of a panel into features, under one interface: settings (`Encoder`) that build a
+module.
+"""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What every encoder shares: pixels of a panel to a grid of features and a description of the whole."""
+"""The interface of encoders: pixels of a panel to a grid of features and a description of the whole."""
 
 from typing import Protocol, runtime_checkable
 
@@ -26,12 +26,12 @@ class Encoder(Protocol):
 
     @property
     def reduction(self) -> int:
-        """How many pixels a feature is wide."""
+        """The width of a feature in pixels."""
         ...
 
     @property
     def divisor(self) -> int:
-        """What the side of a panel must be a multiple of, in pixels."""
+        """The number of pixels that the side of a panel must be a multiple of."""
         ...
 
     @property

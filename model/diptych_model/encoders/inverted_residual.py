@@ -57,12 +57,12 @@ class EfficientNetLite:
 
     @property
     def reduction(self) -> int:
-        """How many pixels a feature is wide."""
+        """The width of a feature in pixels."""
         return 16
 
     @property
     def divisor(self) -> int:
-        """What the side of a panel must be a multiple of."""
+        """The number of pixels that the side of a panel must be a multiple of."""
         return 32
 
     @property

@@ -27,12 +27,12 @@ class Residual:
 
     @property
     def reduction(self) -> int:
-        """How many pixels a feature is wide."""
+        """The width of a feature in pixels."""
         return 4 * 2 ** (len(self.widths) - 1)
 
     @property
     def divisor(self) -> int:
-        """What the side of a panel must be a multiple of."""
+        """The number of pixels that the side of a panel must be a multiple of."""
         return self.reduction
 
     @property

@@ -89,7 +89,7 @@ class RelativeSelfAttention(nn.Module):
         return convolve(stacked(o.transpose(1, 2).flatten(2), self.panels, rows, cols), self.W_O)
 
     def coefficients(self, x: Picture) -> Float[Tensor, "batch heads tokens tokens"]:
-        """What `forward` weighs the values by: (B * panels, N, M, d) -> (B, C, T, T), queries before keys."""
+        """The attention weights of `forward`: (B * panels, N, M, d) -> (B, C, T, T), queries before keys."""
         return coefficients(*self._matched(x), scale=1.0)
 
     def _matched(self, x: Picture) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""What every mixer shares: where it stands, and how it is built there."""
+"""The interface of mixers: the place at which a mixer stands, and how it is built there."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -11,8 +11,8 @@ from diptych_model.attention import BIASES
 
 @dataclass(frozen=True)
 class Place:
-    """Where a mixer stands: it takes (B * panels, rows, cols, d) and gives (B * panels, ceil(rows / stride),
-    ceil(cols / stride), d_o); smaller grids pass too where the operator has no fixed size.
+    """The place of a mixer in a network: it takes (B * panels, rows, cols, d) and gives (B * panels, ceil(rows /
+    stride), ceil(cols / stride), d_o); smaller grids pass too where the operator has no fixed size.
 
     With two panels the operator must let each see the other. An attention over all positions runs over those of both
     panels. A local operator would never leave its panel, so its window takes in the same place of the other panel
@@ -41,12 +41,12 @@ class Place:
 
     @property
     def joined(self) -> int:
-        """How many panels lie side by side for a window."""
+        """The number of panels side by side within a window."""
         return self.panels if self.open_seam else 1
 
     @property
     def faced(self) -> bool:
-        """Whether a local window takes in the same place of the other panel."""
+        """True if a local window takes in the same place of the other panel."""
         return self.panels == 2 and not self.open_seam
 
     @property

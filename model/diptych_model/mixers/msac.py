@@ -27,7 +27,7 @@ class Msac:
             raise ValueError("the mixer 'msac' needs at least one scale, got none")
 
     def build(self, place: Place) -> MSAC:
-        """The operator for a place; it starts at half its strength, for what it is added to."""
+        """The operator for a place; it starts at half its strength, since it is added to its input."""
         scales = [replace(scale, stride=scale.stride * place.stride) for scale in self.scales]
         msac = MSAC(
             place.d,

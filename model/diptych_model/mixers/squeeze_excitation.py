@@ -44,7 +44,7 @@ class SqueezeExcitation(nn.Module):
 
 
 class SqueezedConvolution(nn.Module):
-    """A convolution, then squeeze-and-excitation of what it gives.
+    """A convolution, then squeeze-and-excitation of its output.
 
     `forward` takes (B * panels, N, M, d) and returns (B * panels, ceil(N / s), ceil(M / s), d_o).
     """

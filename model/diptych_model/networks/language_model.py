@@ -72,7 +72,7 @@ class LanguageConfig:
 
     @property
     def causal(self) -> bool:
-        """Whether a position sees only itself and earlier ones."""
+        """True if a position sees only itself and earlier ones."""
         return self.objective == "causal"
 
     def to_dict(self) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class LanguageConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "LanguageConfig":
-        """Read what `to_dict` wrote; an unknown key is refused with a suggestion."""
+        """Read the output of `to_dict`; an unknown key is refused with a suggestion."""
         known = known_settings(cls, values, "a language model")
         if "scales" in known:
             known["scales"] = tuple(Scale(**known_settings(Scale, scale, "a scale")) for scale in known["scales"])
@@ -141,7 +141,7 @@ class LanguageModel(nn.Module):
 
 
 def parameters_of(config: LanguageConfig) -> int:
-    """How many numbers a model of this shape learns."""
+    """The number of parameters that a model of this shape learns."""
     with torch.device("meta"):
         return sum(parameter.numel() for parameter in LanguageModel(config).parameters())
 

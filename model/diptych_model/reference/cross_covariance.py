@@ -80,7 +80,7 @@ def cross_covariance_layer(
     *,
     stride: int = 1,
 ) -> list[Tensor]:
-    """a + LPI(LayerNorm(u + a)) on panels u (N, M, d), a what XCA makes of them.
+    """a + LPI(LayerNorm(u + a)) on panels u (N, M, d), where a is the output of XCA.
 
     `between` holds LayerNorm's weight, bias and eps; the rest are those of LPI. With a stride a keeps 1, 1 + s, ...
     """

@@ -53,7 +53,7 @@ class Found:
 
 @dataclass(frozen=True)
 class _JobSpec:
-    """What a job is: so many files, `size` in a part, with a model of this revision."""
+    """The specification of a job: `count` files, `size` in a part, with a model of this revision."""
 
     model: str
     count: int
@@ -74,7 +74,7 @@ class _JobSpec:
 
 @dataclass(frozen=True)
 class _Held:
-    """What the collection had when the job began: ids as "S16", sorted."""
+    """The pictures that the collection had when the job began: ids as "S16", sorted."""
 
     ids: np.ndarray
 
@@ -84,7 +84,7 @@ class _Held:
         return _Held(np.fromfile(job / KNOWN, "S16"))
 
     def known(self, ids: Sequence[str]) -> set[str]:
-        """Those of the ids that it had."""
+        """The given ids that the collection had."""
         keys = np.array([bytes.fromhex(id) for id in ids], "S16")
         first, stop = (np.searchsorted(self.ids, keys, side) for side in ("left", "right"))
         return {id for id, there in zip(ids, first < stop, strict=True) if there}
@@ -93,7 +93,7 @@ class _Held:
 def embedded(
     collection: Collection, paths: Iterable[str], crew: WorkerPool | None
 ) -> Iterator[dict[str, Found | None]]:
-    """Part by part, what workers found in picture files, None where they could read nothing.
+    """The workers' results for picture files, part by part, None for an unreadable file.
 
     Without a crew, what workers of an earlier run left, and None for the rest; if they left nothing of these files it
     is kept. A part counts as taken when the next one is asked for. The features of a content that the collection has
@@ -172,7 +172,7 @@ def add_with_workers(
 
 
 def embed(number: int, *, folder: str, means: WorkerConfig) -> None:
-    """Look at the files of a part and leave what was found."""
+    """Read and encode the files of a part, and write the results."""
     job = Path(folder)
     order = _JobSpec.load(job)
     scorer = load_scorer(means, order.model)
@@ -229,7 +229,7 @@ def _left_in(job: Path, model: str) -> Iterator[dict[str, Found | None]]:
 
 
 def _holds(found: Found | None) -> bool:
-    """Whether what a worker found some time ago still is so. What was known then may have been removed since."""
+    """True if a worker's earlier result still holds. A picture stored then may have been removed since."""
     if found is None or isinstance(found.content, AlreadyStored):
         return False
     try:
@@ -273,7 +273,7 @@ def _to_bytes(found: Mapping[str, Found | None], scorer: Scorer) -> bytes:
 
 
 def _load(path: Path) -> dict[str, Found | None]:
-    """What `_to_bytes` gave. Raises BatchError if it is not that."""
+    """Read the output of `_to_bytes`. Raises BatchError if it is not that."""
     found: dict[str, Found | None] = {}
     try:
         with path.open("rb") as stream:

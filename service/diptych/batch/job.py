@@ -28,7 +28,8 @@ _ROW = 48  # bytes that the results add to a row of the output, about
 
 @dataclass(frozen=True)
 class Report:
-    """How a run went: what is in the output, how much of that was done just now, and the seconds of each step."""
+    """The report of a run: the counts of the output, how much of that was done just now, and the seconds of each step.
+    """
 
     outcome: Outcome
     scored: int
@@ -53,7 +54,7 @@ class Job:
     say: Say = lambda text: None
 
     def run(self, engine: AbstractContextManager[Executor], *, resume: bool = False, force: bool = False) -> Report:
-        """Score the table, or with `resume` what a stopped run left of it; then the folder of parts goes.
+        """Score the table, or with `resume` the rest that a stopped run left of it; then the folder of parts goes.
 
         Raises BatchError if the output is there already and `force` is not given, if the disk does not suffice, if
         something is in the way, and what `opened` raises, all in words that say how to go on.

@@ -28,7 +28,7 @@ class PairScorer:
     """Scores pairs of names; the tokens of pictures used lately are kept, the oldest of them let go."""
 
     def __init__(self, encoder: Encoder, sides: tuple[str, str] = SIDES) -> None:
-        """`sides` are what the two pictures are called in errors."""
+        """`sides` are the names of the two pictures in errors."""
         self.encoder, self.sides = encoder, sides
         size = 2 * int(np.prod(encoder.scorer.runtime.token_shape))
         self.capacity = max(2 * CHUNK, CACHE_BYTES // size)

@@ -47,7 +47,7 @@ def measure(
     say: Callable[[str], object] = lambda _: None,
     args: argparse.Namespace | None = None,
 ) -> dict[str, Any]:
-    """What is in `text`, of `count` pictures drawn into `folder`. Raises BenchError if a part fails."""
+    """The figures for `text`, measured on `count` pictures drawn into `folder`. Raises BenchError if a part fails."""
     photos, store = folder / "photos", folder / "store"
     photos.mkdir()
     say(f"drawing {count:,} pictures ...")

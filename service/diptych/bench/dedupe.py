@@ -36,7 +36,7 @@ THRESHOLDS = ("auto", "0.95", "0.9", "0.7")
 def measure(
     folder: Path, photos: Path, count: int, model: str = "photo", say: Callable[[str], object] = lambda _: None
 ) -> dict[str, Any]:
-    """What is in `text`, of `count` pictures in `folder`: photos of another one, and copies of them.
+    """The figures for `text`, measured on `count` pictures in `folder`: photos of another one, and copies of them.
 
     Raises BenchError if there are too few photos or a command fails.
     """
@@ -133,7 +133,7 @@ def _groups(path: Path) -> list[list[str]]:
 
 
 def _command(*words: object) -> str:
-    """What a `diptych` command printed. Raises BenchError if it failed."""
+    """The output of a `diptych` command. Raises BenchError if it failed."""
     done = subprocess.run([sys.executable, "-m", "diptych", *map(str, words)], capture_output=True, text=True)
     if done.returncode:
         raise BenchError(f"`diptych {words[0]}` ended with {done.returncode}: {(done.stderr or done.stdout).strip()}")

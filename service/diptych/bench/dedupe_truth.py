@@ -1,4 +1,4 @@
-"""What groups are worth where it is known which picture is a copy of which."""
+"""Metrics of groups of copies where it is known which picture is a copy of which."""
 
 from __future__ import annotations
 

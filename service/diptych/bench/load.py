@@ -42,7 +42,9 @@ Ask = Callable[[http.client.HTTPConnection], http.client.HTTPResponse]
 
 @dataclass
 class Tally:
-    """What the clients of one round saw: seconds from the first try to the answer, and refusals by 429 between them."""
+    """Measurements by the clients of one round: seconds from the first try to the answer, and refusals by 429 between
+    them.
+    """
 
     seconds: list[float] = field(default_factory=list)
     refused: int = 0
@@ -73,7 +75,8 @@ class Tally:
 def measure(
     scorer: Scorer, clients: Sequence[int], seconds: float, model: str, tick: Call = lambda: None, *, rounds: int = 1
 ) -> dict[str, Any]:
-    """What is in `text`. `seconds` a round; raises BenchError if the service does not start or answers an error."""
+    """The figures for `text`. `seconds` a round; raises BenchError if the service does not start or answers an error.
+    """
     with tempfile.TemporaryDirectory() as folder:
         photos = draw_collection(Path(folder, "drawn"), count=CANDIDATES + 1)
         store = Path(folder, "store")
@@ -208,7 +211,7 @@ def _alone(call: Call, callers: int, seconds: float) -> float:
 
 
 def _crowd(work: Callable[[Tally, float, float], None], count: int, seconds: float) -> Tally:
-    """Run `work` in `count` threads for so long, after a moment that does not count, and put together what they saw.
+    """Run `work` in `count` threads for so many seconds, after a warm-up that does not count, and merge their tallies.
 
     Raises what one of them raised, and BenchError if nothing was done.
     """
@@ -239,7 +242,7 @@ def _crowd(work: Callable[[Tally, float, float], None], count: int, seconds: flo
 def running(
     stored: Path, model: str, threads: int, *, option: str = "--store", environment: Mapping[str, str] | None = None
 ) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """`diptych serve` over what is stored in a process of its own: (its port, once it is ready, and the process)."""
+    """`diptych serve` over a store in a process of its own: (its port, once it is ready, and the process)."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -49,7 +49,7 @@ Work = Callable[[], object]  # a float is its own count of the seconds
 def measure(
     scorer: Scorer, *, rounds: int = 15, peers: list[str] | None = None, tick: Callable[[], object] = lambda: None
 ) -> dict[str, Any]:
-    """What is in `text`: medians of `rounds`, with the 10th and 90th percentile. Raises BenchError."""
+    """The figures for `text`: medians of `rounds`, with the 10th and 90th percentile. Raises BenchError."""
     if rounds < 3:
         raise BenchError(f"a median needs at least 3 rounds, got {rounds}")
     if unknown := [name for name in peers or [] if name not in PEERS]:
@@ -86,8 +86,8 @@ def peak_memory(model: str) -> dict[str, int]:
 
 
 def run_command(options: Sequence[str | Path]) -> tuple[str, int]:
-    """What `diptych` prints with these options in a process of its own, and the most bytes that held. Raises BenchError
-    if it fails.
+    """The output of `diptych` with these options in a process of its own, and its peak memory in bytes. Raises
+    BenchError if it fails.
     """
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder, "peak.txt")
@@ -216,7 +216,7 @@ def resized(path: Path) -> bytes:
 
 
 def forget(path: Path) -> None:
-    """Ask the system to drop what it keeps of a file, so that it is read from the disk."""
+    """Drop a file from the system's cache, so that it is read from the disk."""
     if hasattr(os, "posix_fadvise"):
         handle = os.open(path, os.O_RDONLY)
         try:
@@ -226,7 +226,7 @@ def forget(path: Path) -> None:
 
 
 def processor() -> str:
-    """What this machine computes on, by name."""
+    """The name of this machine's processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

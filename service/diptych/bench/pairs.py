@@ -51,8 +51,8 @@ def measure(
     say: Callable[[str], object] = lambda _: None,
     args: argparse.Namespace | None = None,
 ) -> dict[str, Any]:
-    """What is in `text`, of a table drawn into `folder`: in one process, with so many `workers` and Ray `nodes` each,
-    and killed half-way. Raises BenchError if a run fails.
+    """The figures for `text`, measured on a table drawn into `folder`: in one process, with so many `workers` and Ray
+    `nodes` each, and killed half-way. Raises BenchError if a run fails.
     """
     say(f"drawing {pictures:,} pictures ...")
     table_of_pairs = draw(folder, pairs, pictures, args)
@@ -105,7 +105,7 @@ def text(result: dict[str, Any]) -> str:
 
 
 def memory(process: int) -> int:
-    """Bytes that a process and all below it hold for themselves, without what is mapped from files (on Linux)."""
+    """The bytes of memory that a process and its descendants hold, without files mapped into it (on Linux)."""
     total, waiting = 0, [process]
     while waiting:
         base = Path("/proc", str(waiting.pop()))

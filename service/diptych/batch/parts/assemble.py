@@ -23,7 +23,7 @@ Tick = Callable[[int], object]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is in an output: so many `pairs`, of which `errors` have no score, over so many distinct `pictures`."""
+    """The counts of an output: `pairs`, of which `errors` have no score, over so many distinct `pictures`."""
 
     pairs: int
     errors: int
@@ -54,7 +54,7 @@ def assemble(manifest: Manifest, output: Path, format: str, schema: Any, tick: T
 
 
 def assembled(output: Path) -> Outcome | None:
-    """What is in an output that got its name when its job was stopped; None if there is none or it is another's."""
+    """The counts of an output that was complete when its job was stopped; None if there is none or it is another's."""
     try:
         found = json.loads((folder_of(output) / _WHOLE).read_bytes())
         whole = output.exists() and digest(output) == found.pop("sha256")

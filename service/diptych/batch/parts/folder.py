@@ -29,7 +29,7 @@ Bar = Callable[[str, int | None, int], AbstractContextManager[Tick]]  # of a uni
 
 @dataclass(frozen=True)
 class JobSpec:
-    """What is to be scored: a table, by the columns `sides`, with a model that is asked one of its questions."""
+    """The specification of a job: a table, by the columns `sides`, with a model that is asked one of its questions."""
 
     table: Path
     sides: tuple[str, str]
@@ -45,12 +45,12 @@ class JobSpec:
 
     @property
     def folder(self) -> str:
-        """What relative paths in the table start from."""
+        """The folder that relative paths in the table start from."""
         return str(self.table.absolute().parent)
 
 
 def folder_of(output: Path) -> Path:
-    """Where what is done is kept until the output is there: `OUT.parts` beside it, on the same disk."""
+    """The folder of unfinished work until the output is there: `OUT.parts` beside it, on the same disk."""
     return output.with_name(output.name + ".parts")
 
 

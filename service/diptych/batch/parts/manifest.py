@@ -1,4 +1,4 @@
-"""What a job is: written once, when everything that it needs to know of its table is in the folder."""
+"""The manifest of a job: written once, when everything that it needs to know of its table is in the folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Step:
 
     @property
     def parts(self) -> int:
-        """How many parts there are."""
+        """The number of parts."""
         return -(-self.count // self.size)
 
     def bounds(self, number: int) -> tuple[int, int]:
@@ -49,7 +49,7 @@ class Step:
         return {number for number in range(self.parts) if self.file(number) in there}
 
     def items(self, numbers: set[int]) -> int:
-        """How many items these parts have together."""
+        """The number of items in these parts together."""
         return sum(stop - first for first, stop in map(self.bounds, numbers))
 
 
@@ -106,7 +106,7 @@ class Manifest:
 
 
 def part_sizes(pictures: int, pairs: int) -> tuple[int, int]:
-    """How many pictures and how many pairs a part has: small ones where there are few, to share them out."""
+    """The numbers of pictures and of pairs in a part: small ones where there are few, to share them out."""
     small = max(_LEAST, pairs // 32)
     return max(_PICTURES, -(-pictures // _PARTS)), max(min(_PAIRS, small), -(-pairs // _PARTS))
 

@@ -38,7 +38,7 @@ class Tokens:
         return tokens
 
     def errors(self, places: Sequence[int]) -> dict[int, str]:
-        """Why pictures have no tokens, by place, of those among `places` that have none."""
+        """The errors of pictures without tokens, by place, among `places`."""
         found = {}
         for place in set(places):
             number, row = divmod(place, self.step.size)

@@ -1,4 +1,4 @@
-"""What Apache Arrow does for tables: Parquet in and out, with the types of all columns. pyarrow is an extra."""
+"""Apache Arrow for tables: Parquet in and out, with the types of all columns. pyarrow is an extra."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def import_arrow() -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class Records:
-    """A batch of what was read with its types."""
+    """A batch of rows read with their types."""
 
     batch: Any
 

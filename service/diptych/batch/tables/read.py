@@ -46,7 +46,7 @@ class Batch(Protocol):
 
 @dataclass(frozen=True)
 class Rows:
-    """A batch of what was read as text."""
+    """A batch of rows read as text."""
 
     rows: list[dict[str, Any]]
 
@@ -75,7 +75,7 @@ class Table:
 
 
 def kind_of(name: str) -> str | None:
-    """What the ending of a file says it is, one of `KINDS`; None if it says nothing."""
+    """The kind of a table by the ending of its file, one of `KINDS`; None if the ending is no such."""
     return _ENDINGS.get(Path(name).suffix.lower())
 
 

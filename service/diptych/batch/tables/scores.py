@@ -56,7 +56,7 @@ class Scores:
         return Scores(self.relevance[rows], self.raw[rows], errors)
 
     def results(self) -> Iterator[Result]:
-        """What goes into the columns `RESULTS`, pair by pair."""
+        """The values of the columns `RESULTS`, pair by pair."""
         for place, (relevance, raw) in enumerate(zip(self.relevance, self.raw, strict=True)):
             error = self.errors.get(place)
             yield (shortest(relevance), shortest(raw), None) if error is None else (None, None, error)
@@ -70,7 +70,7 @@ class Scores:
 
     @classmethod
     def load(cls, path: Path) -> Scores:
-        """Read what `to_bytes` gave. Raises BatchError if it is not that."""
+        """Read the output of `to_bytes`. Raises BatchError if it is not that."""
         try:
             with path.open("rb") as stream:
                 both = np.load(stream, allow_pickle=False)

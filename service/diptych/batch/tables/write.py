@@ -23,7 +23,7 @@ class Writer(Protocol):
         """Append the rows of a batch with their scores."""
 
     def close(self) -> None:
-        """Write what is still held back."""
+        """Write the rows that are still buffered."""
 
 
 def make_writer(format: str, stream: IO[bytes], columns: Sequence[str], schema: Callable[[], Any]) -> Writer:

@@ -54,7 +54,7 @@ class Encoder:
 
 
 def pair_errors(sides: tuple[str, str], errors: Sequence[tuple[str | None, str | None]]) -> dict[int, str]:
-    """Why pairs have no score, by place, from what is wrong with each one's two pictures."""
+    """The errors of pairs without a score, by place, from the errors of each one's two pictures."""
     return {
         place: "; ".join(f"{side}: {error}" for side, error in zip(sides, both, strict=True) if error is not None)
         for place, both in enumerate(errors)

@@ -1,4 +1,4 @@
-"""Who does the parts of a job, and with what: this process, several of them, or the nodes of a Ray cluster."""
+"""The executors of a job's parts: this process, several of them, or the nodes of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from diptych.batch.workers.tasks import Work, clear_caches
 
 
 class Executor(Protocol):
-    """Who does the parts: `Serial`, `Pool` or `Cluster`."""
+    """An executor of parts: `Serial`, `Pool` or `Cluster`."""
 
     def run(self, work: Work, attempts: RetryQueue) -> Iterator[int]:
         """The number of each part as soon as it is done, in any order. Raises what the work raises, and BatchError."""

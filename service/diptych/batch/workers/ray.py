@@ -87,7 +87,7 @@ class Cluster:
                     yield number
 
     def _slots(self) -> int:
-        """How many parts the cluster can work on at a time."""
+        """The number of parts that the cluster can work on at a time."""
         nodes = (node["Resources"].get("CPU", 0) for node in self._ray.nodes() if node["Alive"])
         return sum(int(processors // self.threads) for processors in nodes)
 

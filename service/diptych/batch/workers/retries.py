@@ -29,7 +29,7 @@ class RetryQueue:
         return self._waiting.popleft()
 
     def lost(self, number: int, why: str) -> None:
-        """Whoever worked on it is gone: it comes next again. Raises BatchError when that happens too often."""
+        """Queue a part as the next one, because its worker was lost. Raises BatchError when that happens too often."""
         self._lost[number] += 1
         if self._lost[number] == MOST:
             raise BatchError(

@@ -24,7 +24,9 @@ from diptych.collection.collection import Collection
 
 @dataclass(frozen=True)
 class WorkerPool:
-    """Who works: an engine, with what it computes, and who is told of workers that were lost."""
+    """A pool of workers: the executor, the configuration of each worker, and the callback told of workers that were
+    lost.
+    """
 
     engine: Executor
     means: WorkerConfig
@@ -44,7 +46,9 @@ class SharedParts:
 
     @classmethod
     def of(cls, collection: Collection, name: str) -> SharedParts:
-        """That of a collection for work of this name. Raises StoreError if the collection is not in a folder."""
+        """The shared parts of a collection for work of this name. Raises StoreError if the collection is not in a
+        folder.
+        """
         return cls(collection.directory / f"{name}.parts")
 
     def jobs(self) -> list[Path]:
@@ -85,5 +89,5 @@ class SharedParts:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def explained(self) -> AbstractContextManager[None]:
-        """What the system refuses, as an error that says what to do."""
+        """A context that turns errors of the system into errors with the next step."""
         return explained(self.folder, "run the same command again")

@@ -34,7 +34,7 @@ PartWork = Callable[..., object]  # `encode` or `score`
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """What a worker computes with. It does not change the scores, so a job may go on with other means."""
+    """The configuration of a worker. It does not change the scores, so a job may go on with another."""
 
     model: str = "photo"
     provider: str = "auto"
@@ -104,7 +104,7 @@ def _desk(folder: Path, manifest: Manifest, means: WorkerConfig) -> _OpenJob:
 
 
 def unseen(path: Path, whose: str) -> BatchError:
-    """The error of a worker that does not see what begins a job, in the folder of `whose`."""
+    """The error of a worker that does not see the first file of a job, in the folder of `whose`."""
     return BatchError(
         f"{path} is not to be seen on {os.uname().nodename}; every worker has to see the folder of {whose} and that of "
         "the pictures under the same paths"

@@ -1,4 +1,4 @@
-"""What one picture, one pair, one vector cost: measured here, on one core, in a few seconds."""
+"""The cost of one picture, one pair, one vector: measured here, on one core, in a few seconds."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _in_8_bits(tokens: np.ndarray) -> np.ndarray:
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    """The median of some rounds, after one that warms up."""
+    """The median of some rounds in seconds, after a warm-up round."""
     took = []
     for _ in range(_ROUNDS + 1):
         began = perf_counter()

@@ -58,7 +58,8 @@ class Load:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a load takes. Bytes are of one copy of everything, `core_seconds` of one query by stage, over all shards.
+    """The machines and costs that a load takes. Bytes are of one copy of everything, `core_seconds` of one query by
+    stage, over all shards.
 
     There are `groups` of `shards` machines; `p50` and `p99` of the answers, in seconds, are simulated, `busy` is the
     share of all cores, `reads` a second are of one machine, `dollars` a month. `bottleneck` is what the number of

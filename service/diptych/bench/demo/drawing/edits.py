@@ -1,4 +1,4 @@
-"""What happens to pictures that are passed on: cropped, turned, recoloured, written over, saved small."""
+"""Edits of pictures that are passed on: cropped, turned, recoloured, written over, saved small."""
 
 import io
 from collections.abc import Callable
@@ -10,7 +10,7 @@ WORDS = ["for sale", "look at this", "2019", "draft", "the view", "SAMPLE", "so 
 
 
 def edited(picture: Image.Image, rng: np.random.Generator) -> tuple[Image.Image, list[str]]:
-    """A copy with one to three different edits, saved once more as a small JPEG, and the names of what was done."""
+    """A copy with one to three different edits, saved once more as a small JPEG, and the names of the edits."""
     names = [str(name) for name in rng.choice(list(EDITS), int(rng.integers(1, 4)), replace=False)]
     for name in names:
         picture = EDITS[name](picture, rng)

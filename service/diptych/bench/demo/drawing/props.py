@@ -1,4 +1,4 @@
-"""What stands under the sky: water, stars, trees, houses, boats, a lighthouse, balloons, lit windows."""
+"""Props below the sky of a drawn scene: water, stars, trees, houses, boats, a lighthouse, balloons, lit windows."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from diptych.bench.demo.drawing.canvas import Canvas, Colour, box, ellipse, hsv,
 def water(
     canvas: Canvas, level: float, deep: Colour, *, shine: tuple[tuple[float, float], Colour] | None = None
 ) -> None:
-    """Mirror what stands above `level` into rippled water below it; `shine` = ((x, y) of the sun, its colour)."""
+    """Mirror the scene above `level` in rippled water below it; `shine` = ((x, y) of the sun, its colour)."""
     row = int(level * canvas.height)
     rows = canvas.height - row
     if rows < 2:
