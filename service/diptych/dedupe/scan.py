@@ -45,8 +45,8 @@ def resolved(folders: Iterable[Path]) -> list[Path]:
 
 
 def listed(roots: Sequence[Path], refuse: Refuse) -> list[PictureFile]:
-    """The picture files (by ending) below the folders, sorted by path; one that has several names, or is seen in
-    several places, only once.
+    """The picture files (by ending) below the folders, sorted by path, each once even under several names or in
+    several places.
 
     Links are left out: the file behind one could be taken for a copy of itself. Files and folders that cannot be read
     go to `refuse` with the reason. Raises DedupeError if there is no picture at all.

@@ -36,8 +36,7 @@ def proven(here: Context) -> WarmUp:
 
 
 def ready(here: Context) -> WarmUp:
-    """The result of the warm-up; 503 unless that was well, no computation is stuck and the service is not about to end.
-    """
+    """The result of the warm-up; 503 if that failed, a computation is stuck or the service is about to end."""
     if here.work.draining:
         raise RequestError(503, "draining", "The service is ending; ask another one.")
     done, oldest = proven(here), here.longest_running()

@@ -82,8 +82,7 @@ class Scored:
     def evidence(
         self, protocol: str, title: str, runtime: Runtime, result: dict[str, Any], series: tuple[Series, ...]
     ) -> Evidence:
-        """The evidence of a protocol for the model that scored these pairs, its calibration on them added to `result`.
-        """
+        """The evidence of a protocol for the model that scored these pairs, with its calibration added to `result`."""
         return Evidence(
             protocol,
             title,

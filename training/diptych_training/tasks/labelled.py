@@ -180,8 +180,7 @@ class Pictures:
         self.neighbours = nearest(embed(self.pixels), self.subject, NEIGHBOURS)
 
     def validation(self, *, whole: bool = False) -> ValidationSet:
-        """The validation set of held-out pictures among all pictures, the query itself left out; some of them, or all.
-        """
+        """The validation set of held-out pictures among all, the query itself left out; some of them, or all."""
         rng = np.random.default_rng(0)
         asked = self.asked if whole else np.sort(rng.permutation(self.asked)[:ASKED])
         needed = np.flatnonzero(np.isin(self.subject, self.subject[asked]))

@@ -1,5 +1,4 @@
-"""The files seen by earlier runs, known without reading them again: a cache beside the collection, which may be lost.
-"""
+"""The files seen by earlier runs, known without another reading: a cache beside the collection, which may be lost."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def move(source: Path, target: Path, id: str, *, keeper: Path | None = None) -> 
 
 
 def _check_kept(keeper: Path) -> None:
-    """Raise ChangedError where a file that was renamed is not there any more under the name of what is to be kept."""
+    """Raise ChangedError where a file that was renamed has gone from the name of its keeper."""
     try:
         keeper.open("rb").close()  # a look at the name alone may be answered from a cache
     except OSError:

@@ -1,5 +1,4 @@
-"""The plan of files to move, and its execution: only files unchanged since they were scored, only beside their keeper.
-"""
+"""The plan of files to move, and its execution: only files unchanged since their scoring, only beside their keeper."""
 
 from __future__ import annotations
 

@@ -157,8 +157,7 @@ class SqliteBackend(Store):
             self.index.relayout(self)
 
     def _strays(self, rows: np.ndarray) -> bool:
-        """True if some of the rows are in the index and not in the database, and no entry of the journal explains it.
-        """
+        """True if some of the rows are in the index and not in the database, and the journal does not explain it."""
         query = "SELECT row FROM pictures WHERE row IN (SELECT value FROM json_each(?))"
         missing = set(rows.tolist()).difference(row for (row,) in self._all(query, (json.dumps(rows.tolist()),)))
         if missing:  # as a rule removed since the search
