@@ -133,10 +133,23 @@ class PairPart(nn.Module):
     def forward(self, tokens_a: Tokens, tokens_b: Tokens) -> Logits:
         """Tokens (B, N, M, d) twice -> logits (B,) of one question or (B, 2) of *copy* and *thing*."""
         if self.correspondence is None:
-            return self._answers(self.head(self._seen(tokens_a, tokens_b)))
+            return self.answers(self.head(self._seen(tokens_a, tokens_b)))
+        prior, added, _ = self.summands(tokens_a, tokens_b)
+        return self.answers(prior + added)
+
+    def summands(self, tokens_a: Tokens, tokens_b: Tokens) -> tuple[Tensor, Tensor, Tensor]:
+        """The summands of the logits before `answers`, of a network with `correspondence`: the prior (B, outputs) and
+        the output of the trunk (B, outputs); and the input of the prior's linear map, (B, known).
+        """
+        if self.correspondence is None:
+            raise ValueError("only the logits of a pair part with `correspondence` have a prior")
         merged_a, merged_b, known = self.correspondence(tokens_a, tokens_b)
         seen = torch.cat([self._seen(merged_a, merged_b), known], -1)
-        return self._answers(self.correspondence.prior(known) + self.head(seen))
+        return self.correspondence.prior(known), self.head(seen), known
+
+    def part(self, question: int) -> int:
+        """The part of the embedding that answers a question, by place, which is the place of its cosine in `known`."""
+        return min(question, self.config.parts - 1)
 
     def _seen(self, tokens_a: Tokens, tokens_b: Tokens) -> Float[Tensor, "batch seen"]:
         """The pooled output of the trunk over both panels: (B, 2 d)."""
@@ -146,7 +159,7 @@ class PairPart(nn.Module):
         x = sequence(self.norm(x), 2)
         return torch.cat([x.mean(1), x.amax(1)], -1)
 
-    def _answers(self, logits: Float[Tensor, "batch outputs"]) -> Logits:
+    def answers(self, logits: Float[Tensor, "batch outputs"]) -> Logits:
         """The logits of the questions: every copy shows the same thing, so the odds of *thing* are those of either."""
         if len(self.config.questions) == 1:
             return logits.squeeze(-1)

@@ -265,9 +265,9 @@ def _begun(recipe: Recipe) -> PairNetwork:
 
 
 def temper_checkpoint(checkpoint: Path, validations: list[ValidationSet], device: torch.device) -> None:
-    """`temper` a checkpoint's network and write it back; `shares` of its metadata says how much was kept."""
+    """`temper` a checkpoint's network and write it back; `tempered` of its metadata says by how much."""
     network, metadata = load_checkpoint(checkpoint)
-    metadata["shares"] = temper(network.to(device), validations, network.config.pixels)
+    metadata["tempered"] = temper(network.to(device), validations, network.config.pixels)
     save_checkpoint(network, checkpoint, metadata)
 
 

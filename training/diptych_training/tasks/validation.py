@@ -62,6 +62,20 @@ def rank(
 ) -> tuple[Ranking, Ranking]:
     """`validate` with pictures that are encoded already."""
     network.eval()
+    best, cosines = nearest(network, validation, looked, candidates)
+    rows_of = torch.arange(len(best), device=best.device).repeat_interleave(best.shape[1])
+    # In float32, as they are served: in bfloat16 many would be equal.
+    logits = [
+        answer(network, network.relate(looked.query_tokens[rows], looked.tokens[found]), validation.question)
+        for rows, found in zip(rows_of.split(PAIRS), best.flatten().split(PAIRS), strict=True)
+    ]
+    return stages(validation, best, cosines, torch.cat(logits).view(best.shape))
+
+
+def nearest(
+    network: PairNetwork, validation: ValidationSet, looked: Looked, candidates: int = CANDIDATES
+) -> tuple[Tensor, Tensor]:
+    """The first candidates of every query by the embedding: their places in the gallery (Q, K) and cosines (Q, K)."""
     query_embeddings = looked.query_embeddings
     if network.config.parts > 1:
         query_embeddings = asked(query_embeddings, weights_of_parts(network.config.questions, validation.question))
@@ -75,16 +89,14 @@ def rank(
     else:
         best = cosines.argsort(dim=1, descending=True, stable=True)
         best = best[:, : min(candidates, best.shape[1] - (validation.itself is not None))]
-    rows_of = torch.arange(len(best), device=best.device).repeat_interleave(best.shape[1])
-    # In float32, as they are served: in bfloat16 many would be equal.
-    logits = [
-        answer(network, network.relate(looked.query_tokens[rows], looked.tokens[found]), validation.question)
-        for rows, found in zip(rows_of.split(PAIRS), best.flatten().split(PAIRS), strict=True)
-    ]
+    return best, cosines.gather(1, best)
+
+
+def stages(validation: ValidationSet, best: Tensor, cosines: Tensor, logits: Tensor) -> tuple[Ranking, Ranking]:
+    """Both stages of candidates, as `nearest` gives them, with the pair scorer's logits (Q, K)."""
     relevant = np.take_along_axis(validation.relevant, best.cpu().numpy(), 1)
     positives = (relevant if validation.among is not None else validation.relevant).sum(1)
-    scores = cosines.gather(1, best).cpu().numpy()
-    return two_stages(scores, torch.cat(logits).view(best.shape).cpu().numpy(), relevant, positives)
+    return two_stages(cosines.cpu().numpy(), logits.cpu().numpy(), relevant, positives)
 
 
 def drawn_at_random(validation: ValidationSet, count: int) -> ValidationSet:

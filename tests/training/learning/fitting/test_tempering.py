@@ -1,3 +1,5 @@
+import copy
+from itertools import product
 from typing import cast
 
 import numpy as np
@@ -8,7 +10,7 @@ from torch import nn
 
 from diptych_model import PairNetwork
 from diptych_model.network import PairPart
-from diptych_training.learning.fitting.tempering import SHARES, temper
+from diptych_training.learning.fitting.tempering import COSINES, SHARES, temper
 from diptych_training.tasks.validation import ValidationSet, validate
 
 
@@ -30,13 +32,19 @@ def added(network: PairNetwork) -> nn.Linear:
     return cast(nn.Linear, cast(PairPart, network.pair).head[-1])
 
 
+def prior(network: PairNetwork) -> nn.Linear:
+    correspondence = cast(PairPart, network.pair).correspondence
+    assert correspondence is not None
+    return correspondence.prior
+
+
 def test_what_misleads_is_not_kept_and_the_other_question_stays_as_it_is(validation: ValidationSet) -> None:
     network = network_of_two()
     assert validate(network, validation, 32)[1].summary()["recall@1"] == 1
     nn.init.normal_(added(network).weight, std=30, generator=torch.Generator().manual_seed(1))
     before = added(network).weight.clone()
     assert validate(network, validation, 32)[1].summary()["recall@1"] < 1
-    assert temper(network, [validation], 32) == {"thing": 0.0}
+    assert temper(network, [validation], 32) == {"thing": {"share": 0.0, "cosine": 0.0}}
     assert (added(network).weight[1] == 0).all()
     assert added(network).weight[0].equal(before[0])
     assert validate(network, validation, 32)[1].summary()["recall@1"] == 1
@@ -46,20 +54,28 @@ def test_what_does_no_harm_is_kept_whole(validation: ValidationSet) -> None:
     network = network_of_two()
     nn.init.normal_(added(network).weight, std=1e-4)
     before = added(network).weight.clone()
-    assert temper(network, [validation], 32) == {"thing": 1.0}
+    assert temper(network, [validation], 32) == {"thing": {"share": 1.0, "cosine": 0.0}}
     assert added(network).weight.equal(before)
 
 
-def test_the_share_is_the_largest_of_the_best(validation: ValidationSet) -> None:
+@pytest.mark.parametrize("seed", [2, 3])
+def test_share_and_cosine_are_the_first_of_the_best_as_validation_finds_them(
+    validation: ValidationSet, seed: int
+) -> None:
     network = network_of_two()
-    nn.init.normal_(added(network).weight, std=8, generator=torch.Generator().manual_seed(2))
-    weight, figures = added(network).weight.detach().clone(), {}
-    for share in SHARES:
-        added(network).weight.data[1] = weight[1] * share
-        figures[share] = validate(network, validation, 32)[1].summary()["recall@1"]
-    added(network).weight.data[1] = weight[1]
-    assert len(set(figures.values())) > 1
-    assert temper(network, [validation], 32)["thing"] == max(s for s in SHARES if figures[s] == max(figures.values()))
+    nn.init.normal_(added(network).weight, std=8, generator=torch.Generator().manual_seed(seed))
+    figures = {}
+    for share, cosine in product(SHARES, COSINES):
+        trial = copy.deepcopy(network)
+        added(trial).weight.data[1] *= share
+        prior(trial).weight.data[1, 0] += cosine
+        figures[share, cosine] = validate(trial, validation, 32)[1].summary()["recall@1"]
+    assert len(set(figures.values())) > 2
+    best = max(figures, key=lambda trial: figures[trial])
+    before = prior(network).weight[1, 0].item()
+    assert temper(network, [validation], 32) == {"thing": {"share": best[0], "cosine": best[1]}}
+    assert prior(network).weight[1, 0].item() == pytest.approx(before + best[1])
+    assert validate(network, validation, 32)[1].summary()["recall@1"] == figures[best]
 
 
 def test_a_network_without_a_prior_keeps_everything(tiny_network, validation: ValidationSet) -> None:
