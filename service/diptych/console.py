@@ -1,4 +1,4 @@
-"""What every `diptych` subcommand shares, so that all of them look and behave alike. Cheap to import."""
+"""The console of every `diptych` subcommand, so that all of them look and behave alike. Cheap to import."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def add_common(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 def command(
     subparsers: Subparsers, name: str, help: str, run: Callable[[argparse.Namespace], int]
 ) -> argparse.ArgumentParser:
-    """Add the subcommand `name`, which calls `run(args)` and exits with what that returns (0 well, 1 error).
+    """Add the subcommand `name`, which calls `run(args)` and exits with its result (0 well, 1 error).
 
     Heavy imports belong inside `run`: the parser of every command is built for each `diptych --help`.
     """
@@ -38,7 +38,7 @@ def command(
 
 
 def group(subparsers: Subparsers, name: str, help: str) -> tuple[argparse.ArgumentParser, Subparsers]:
-    """The subcommand `name` and what goes below it, made by whoever of the packages asks first.
+    """The subcommand `name` and those below it, made by the first package that needs it.
 
     Without one of its subjects it is an error, unless somebody sets `run` on it.
     """
@@ -166,7 +166,7 @@ def _numeric(cell: object) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """JSON for what is not JSON by itself: paths, NumPy scalars and arrays."""
+    """JSON for values that are not JSON by themselves: paths, NumPy scalars and arrays."""
     if isinstance(value, Path):
         return str(value)
     if hasattr(value, "tolist"):

@@ -1,4 +1,4 @@
-"""`diptych bench` and what goes below it: each measures, prints a table, and leaves nothing behind."""
+"""`diptych bench` and the commands below it: each measures, prints a table, and leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Refuse what would only fail after the work is done."""
+    """Refuse options that would only fail after the work is done."""
     check_engine(args)
     args.keep = checked_rules(args.keep)
     if args.dry_run and not (args.move_to or args.delete):
@@ -132,7 +132,7 @@ def _find(
 
 
 def store_of(roots: Sequence[Path], scorer: Scorer) -> Path:
-    """Where features and scores of these folders are kept without `--store`: in the user's cache, by their digest."""
+    """The folder of features and scores without `--store`: in the user's cache, by their digest."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     names = "\0".join(sorted(map(str, roots)))
     digest = hashlib.sha256(names.encode("utf-8", "surrogateescape")).hexdigest()[:16]
@@ -148,7 +148,7 @@ def _tidy(collection: Collection, present: set[str]) -> None:
 
 
 def _act(args: argparse.Namespace, plan: Plan, lines: list[str]) -> Outcome:
-    """Say what goes, then do it, unless it is a dry run."""
+    """List the files that go, then move them, unless it is a dry run."""
     verb = "moved" if plan.act == "move" else "put aside"
     size = sum(step.picture.bytes for step in plan.steps)
     preview = [

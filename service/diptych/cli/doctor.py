@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def versions() -> dict[str, str | None]:
-    """Versions of Python, SQLite and the packages that matter; None for what is not installed."""
+    """Versions of Python, SQLite and the packages that matter; None for one that is not installed."""
     found: dict[str, str | None] = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
     for package in _PACKAGES:
         try:
@@ -79,7 +79,7 @@ def versions() -> dict[str, str | None]:
 
 
 def threads() -> dict[str, Any]:
-    """How many threads are used and where the number comes from."""
+    """The number of threads, and the reason for it."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     quota = cgroup_quota()
     used = thread_count()
@@ -107,7 +107,7 @@ def inspect_model(name: str) -> dict[str, Any]:
 
 
 def measure(scorer: Scorer) -> dict[str, Any]:
-    """What the model runs on, and milliseconds for one picture and for one pair among sixteen. Raises ArtifactError."""
+    """The model's provider, and milliseconds for one picture and for one pair among sixteen. Raises ArtifactError."""
     import onnxruntime
 
     runtime = scorer.runtime
@@ -131,7 +131,7 @@ def measure(scorer: Scorer) -> dict[str, Any]:
 
 
 def inspect_store(where: Location, problems: list[str]) -> dict[str, Any]:
-    """Counts and health of a collection; what is wrong is added to `problems`. Raises StoreError."""
+    """Counts and health of a collection; faults are added to `problems`. Raises StoreError."""
     with open_store(where, read_only=True) as store:
         verdict = store.verify()
         index = {**store.index_facts(), "measured_recall": verdict.recall}
@@ -141,7 +141,7 @@ def inspect_store(where: Location, problems: list[str]) -> dict[str, Any]:
 
 
 def inspect_root(root: Path, problems: list[str]) -> dict[str, Any]:
-    """What `inspect_store` says of every collection of a root, by name; None for a damaged one. Raises StoreError."""
+    """`inspect_store` of every collection of a root, by name; None for a damaged one. Raises StoreError."""
     return {
         name: _attempt(problems, lambda folder=root / name: inspect_store(folder, problems))
         for name in collections_in(root)
@@ -167,7 +167,7 @@ def _milliseconds(work: Callable[[], object]) -> float:
 
 
 def _thresholds(question: dict[str, Any]) -> list[str]:
-    """From which probability on a question's verdicts are, and how much of each sort of negatives reaches what."""
+    """The lowest probability of each verdict of a question, and the share of each sort of negatives that reaches it."""
     stated = (question["verification"] or question)["thresholds"]
     lines = [", ".join(f"{name} from {least:.5f}" for name, least in least_of(stated).items())]
     for sort, known in question["negatives"].items():

@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def text(figures: Figures, machine: Machine, loads: list[Load], plans: list[Plan]) -> str:
-    """The figures that were measured, what was assumed, and a column for each number of pictures."""
+    """The figures that were measured, the assumptions, and a column for each number of pictures."""
     measured = [
         ("a picture, decoded and encoded", f"{figures.picture_seconds * 1e3:.2f} ms of a core"),
         ("a pair scored", f"{figures.pair_seconds * 1e3:.3f} ms of a core"),

@@ -139,7 +139,7 @@ def stats(args: argparse.Namespace) -> int:
 
 
 def laid_out(index: Mapping[str, Any]) -> str:
-    """In words, what `cache.layout` says beside the kind that was `asked` for."""
+    """The layout of an index in words, with the kind that was `asked` for."""
     if "kind" not in index:
         shown = "none saved yet"
     elif index["kind"] in ("exact", "hnsw"):

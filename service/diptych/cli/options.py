@@ -58,7 +58,7 @@ def model(parser: argparse.ArgumentParser) -> None:
 
 
 def question(parser: argparse.ArgumentParser, default: str | None, said: str = "%(default)s") -> None:
-    """Add `--question`; `said` is what is asked by default in words."""
+    """Add `--question`; `said` is the default in words."""
     parser.add_argument(
         "--question",
         choices=ASKED,

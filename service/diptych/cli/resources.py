@@ -1,4 +1,4 @@
-"""What the options of a command ask for: a scorer, the bytes of pictures, workers."""
+"""The resources that a command's options ask for: a scorer, the bytes of pictures, workers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def open_workers(args: argparse.Namespace) -> Iterator[WorkerPool | None]:
 
 
 def engine_of(args: argparse.Namespace) -> tuple[AbstractContextManager[Executor], WorkerConfig]:
-    """What `--engine`, `--address`, `--workers` and the options of the model ask for."""
+    """The executor and the configuration by `--engine`, `--address`, `--workers` and the options of the model."""
     threads = args.threads
     if args.engine == "ray":
         threads = args.threads or 1

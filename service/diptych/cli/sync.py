@@ -82,7 +82,7 @@ def _go(run: Run, bar: Any) -> Outcome:
 
 
 def _follow(args: argparse.Namespace, collection: Collection, ledger: SeenFiles) -> int:
-    """Follow until Ctrl-C, which is 130, or what is like SIGTERM (`end_orderly`), which is 0."""
+    """Follow until Ctrl-C, which is 130, or a signal like SIGTERM (`end_orderly`), which is 0."""
     end_orderly()
 
     def once() -> Outcome:

@@ -13,7 +13,7 @@ from diptych_runtime.errors import PictureError
 
 
 class Keeper(Protocol):
-    """What may have kept the file of a picture."""
+    """A store that may have kept the file of a picture."""
 
     def data(self, id: str) -> bytes | None:
         """The kept bytes of a picture, unchecked, or None."""

@@ -24,7 +24,7 @@ HELD, PART = ".diptych-moving", ".diptych-part"
 
 
 class ChangedError(Exception):
-    """The file is no longer what it was said to be; its message completes "the file ..."."""
+    """The error of a file that has changed since it was scored; its message completes "the file ..."."""
 
 
 def move(source: Path, target: Path, id: str, *, keeper: Path | None = None) -> None:
@@ -56,7 +56,7 @@ def move(source: Path, target: Path, id: str, *, keeper: Path | None = None) -> 
 
 
 def _check_kept(keeper: Path) -> None:
-    """Raise ChangedError where a file that was renamed is not there any more under the name of what is to be kept."""
+    """Raise ChangedError where a file that was renamed has gone from the name of its keeper."""
     try:
         keeper.open("rb").close()  # a look at the name alone may be answered from a cache
     except OSError:
@@ -69,7 +69,7 @@ def held_of(path: Path) -> list[Path]:
 
 
 def parts_of(path: Path) -> list[Path]:
-    """What was growing beside this path when a move to it was killed; it is never the only copy."""
+    """Partial files beside this path, left by a killed move to it; none is an only copy."""
     return _beside(path, PART)
 
 
@@ -87,7 +87,9 @@ def give_back(held: Path, path: Path) -> bool:
 
 
 def change_of(path: Path, id: str) -> str | None:
-    """What became of a file that had a content with this id; None if nothing. The bytes are read again."""
+    """The change of a file that had a content with this id, in words; None if it did not change. The bytes are read
+    again.
+    """
     try:
         with path.open("rb") as file:
             found = picture_id(hashlib.file_digest(file, "sha256").hexdigest())
@@ -100,7 +102,7 @@ def change_of(path: Path, id: str) -> str | None:
 
 @contextmanager
 def alone_in(folders: Sequence[Path]) -> Iterator[None]:
-    """Keep other runs from moving files in these folders, what is above or what is below them; DedupeError if one does.
+    """Keep other runs from moving files in these folders, above or below them; DedupeError if one does.
 
     The locks are on the folders themselves and leave nothing behind; a file system without locks goes without.
     """

@@ -1,4 +1,4 @@
-"""What is to be moved where, and carrying it out: only what is as it was when it was scored, only beside its keeper."""
+"""The plan of files to move, and its execution: only files unchanged since their scoring, only beside their keeper."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ class Plan:
 def planned(
     groups: Sequence[Group], roots: Sequence[Path], *, to: Path | None, chosen: Sequence[str] | None = None
 ) -> Plan:
-    """What goes from its folder to `to`, or into a trash folder within its own one without it; nothing is done yet.
+    """The plan of files that go from their folder to `to`, or without it into a trash folder within their own; nothing
+    is done yet.
 
     All but the keepers go, or those that were `chosen` by path. Raises DedupeError for a target inside one of the
     folders, and for a choice that is in no group or leaves nothing of one.

@@ -99,7 +99,7 @@ def _form(value: Any) -> str | None:
 
 
 def _few(value: Any, info: ValidationInfo) -> Any:
-    """What may be a list of pictures, unless it has more than are allowed: none of them is looked at then."""
+    """A value that may be a list of pictures, unless it has more than are allowed: then none of them is read."""
     inside = value.get("content") if isinstance(value, dict) else value
     if isinstance(inside, list) and info.context is not None:
         check_count(len(inside), str(info.field_name), info.context[PICTURES])

@@ -78,11 +78,11 @@ class CandidateIndex:
 
     @property
     def lists(self) -> int:
-        """How many lists the vectors are in; with one, the index is exact."""
+        """The number of lists of the vectors; with one, the index is exact."""
         return self._vectors.lists
 
     def needs_relayout(self) -> bool:
-        """Whether `relayout` would lay it out otherwise: it has become large or small, or another kind is asked for."""
+        """True if `relayout` would lay it out otherwise: it has become large or small, or another kind is asked for."""
         return needs_relayout(len(self), self.kind, self.lists, self.made_for)
 
     def relayout(self, store: Source, *, exact: bool = False) -> None:
@@ -109,7 +109,7 @@ class CandidateIndex:
                 self.made_for, self.recall = len(fresh), recall
 
     def _empty(self, store: Source) -> Vectors:
-        """Where the pictures in the database are to go: one list, or lists learnt from a sample of them."""
+        """The empty vectors for the pictures of the database: one list, or lists learnt from a sample of them."""
         count = store.count()
         wanted = lists_for(count, self.kind, self.lists)
         if wanted == 1:
@@ -124,7 +124,7 @@ class CandidateIndex:
         return Vectors(self.dimension, centroids(np.stack(sample), wanted) if len(sample) > 1 else None)
 
     def catch_up(self, store: Source) -> None:
-        """Replay what changed in the database since `generation`; doing it twice does no harm.
+        """Replay the changes of the database since `generation`; doing it twice does no harm.
 
         Where the journal does not go back that far, it is made anew.
         """
@@ -138,7 +138,9 @@ class CandidateIndex:
             self.relayout(store)
 
     def _difference(self, store: Source) -> str | None:
-        """Says where it is not what the database holds; None beside a writer, who has compared it and is further on."""
+        """The difference from the database, in words; None without one, and beside a writer, who has compared it and is
+        further on.
+        """
         count = store.count()
         sequence, stored = store.embedding_checksums()
         if sequence != self.generation:
@@ -189,7 +191,7 @@ class CandidateIndex:
             return self._vectors.vector(row)
 
     def layout(self) -> dict[str, Any]:
-        """How it is laid out, as JSON values: kind, lists, probes by candidates asked for, recall at 100, made_for.
+        """The layout as JSON values: kind, lists, probes by candidates asked for, recall at 100, made_for.
 
         `recall` was measured when it was made, `made_for` is the number of pictures then.
         """
@@ -226,7 +228,7 @@ class CandidateIndex:
         return None
 
     def _wanted(self) -> dict[str, Any]:
-        """What a cache must be made for to be ours."""
+        """The facts that a cache of this index must state."""
         facts = {"format": FORMAT, "dimension": self.dimension, "metric": METRIC}
         return {**facts, "revision": self.revision, "identity": self.identity}
 
