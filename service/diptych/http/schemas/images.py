@@ -160,7 +160,10 @@ def inline_bytes(text: str, position: str, fetch: Fetch | None = None) -> bytes:
     # Base64 may begin with "//" too, but has no dot in it.
     if head.startswith(("http://", "https://", "ftp://")) or (head.startswith("//") and "." in head):
         if fetch is None:
-            message = f"{position}: web addresses are not fetched; download the picture and send it as a data URI."
+            message = (
+                f"{position}: web addresses are not fetched here; download the picture and send it as a data URI. "
+                "Whoever runs the service can allow addresses with DIPTYCH_URLS=1."
+            )
             raise RequestError(422, "remote_url_refused", message, param=position)
         try:
             return fetch(text.strip())
