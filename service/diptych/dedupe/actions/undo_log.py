@@ -10,7 +10,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from diptych.dedupe.actions.move_file import ChangedError, alone_in, change_of, give_back, held_of, move, parts_of
+from diptych.dedupe.actions.move_file import (
+    ChangedError,
+    alone_in,
+    change_of,
+    give_back,
+    held_of,
+    move,
+    parts_of,
+    same_file,
+)
 from diptych.errors import DedupeError
 from diptych.pictures.walk import TRASH
 from diptych_runtime.atomic import sync_folder
@@ -212,7 +221,7 @@ def _hindrance(entry: Entry, target: Path) -> str | None:
         return f"it {reason}; look at it before you delete it"
     if reason := change_of(keeper, entry.keeper_id):
         return f"what was kept in its place, {keeper}, {reason}, so this may be the last one"
-    return f"it is {keeper} itself by another name" if target.samefile(keeper) else None
+    return f"it is {keeper} itself by another name" if same_file(target.stat(), keeper.stat()) else None
 
 
 def _put_back(entry: Entry, source: Path, target: Path, outcome: Outcome) -> None:

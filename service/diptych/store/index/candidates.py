@@ -45,6 +45,7 @@ class CandidateIndex:
         self._vectors = Vectors(dimension)
         # Changes exclude searches. One lock is enough: a search here is short beside the two graphs.
         self._lock = Lock()
+        self._renewing = Lock()  # held while it is made anew for searches that wait for it
         self._changing = Lock()  # held by whoever changes or saves, so that searches go on while there is nothing new
 
     def __len__(self) -> int:
@@ -128,14 +129,20 @@ class CandidateIndex:
 
         Where the journal does not go back that far, it is made anew.
         """
+        if not self._replay(store):
+            with self._renewing:  # once, however many searches find that
+                if not self._replay(store):
+                    logger.info("%s: more has changed than the journal holds; the index is made anew", store.directory)
+                    self.relayout(store)
+
+    def _replay(self, store: Source) -> bool:
+        """Replay the changes of the database; False if the journal does not go back to `generation`."""
         with self._changing:
             while (changes := store.changes(self.generation, _STEP)) and changes[0].sequence == self.generation + 1:
                 # A row that changed several times is in its present state in every one of its changes.
                 present = {change.row: change.embedding for change in changes}
                 self._update(present, changes[-1].sequence, store.directory)
-        if changes:
-            logger.info("%s: more has changed than the journal holds; the index is made anew", store.directory)
-            self.relayout(store)
+        return not changes
 
     def _difference(self, store: Source) -> str | None:
         """The difference from the database, in words; None without one, and beside a writer, who has compared it and is

@@ -44,6 +44,7 @@ class SqliteBackend(Store):
 
     def __init__(self, directory: Path, **options: Any) -> None:
         super().__init__(directory, **options)
+        self._restored = Lock()  # held by a reader while it takes up another state
         self.changing = Lock()  # held by whoever writes until the index has taken it up
 
     @classmethod
@@ -149,12 +150,12 @@ class SqliteBackend(Store):
 
     def _keep_up(self) -> None:
         """Take up the changes of the writer, who may have restored another state."""
-        identity = self.present_identity()
-        if identity == self.identity:
-            self.index.catch_up(self)
-        else:
-            self.identity = self.index.identity = identity
-            self.index.relayout(self)
+        if self.present_identity() != self.identity:
+            with self._restored:  # who comes meanwhile waits for the index of the present state
+                if (identity := self.present_identity()) != self.identity:
+                    self.index.relayout(self)
+                    self.identity = self.index.identity = identity
+        self.index.catch_up(self)
 
     def _strays(self, rows: np.ndarray) -> bool:
         """True if some of the rows are in the index and not in the database, and the journal does not explain it."""
