@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -34,6 +35,13 @@ DISTRIBUTIONS = {
     "anyio": "fastapi",
     "pydantic_core": "pydantic",
 }
+
+
+# Words with which the first sentence of a docstring does not begin, and those that stand nowhere in it: there is a noun
+# for what they go round. Quoted code is no words.
+FIRST = re.compile(r"(What|Who|Whoever|Whose|How|Whether|Why|Where|That|Those)\b")
+ANYWHERE = re.compile(r"\b(what|who asks|whoever|somebody|nobody|that is none)\b", re.IGNORECASE)
+CODE = re.compile(r"`[^`]*`")
 
 
 @dataclass(frozen=True)
@@ -186,6 +194,40 @@ def test_no_file_is_longer_than_400_lines_and_no_function_than_80() -> None:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
                 assert length <= 80, f"{module.name}.{node.name} has {length} lines"
+
+
+def roundabout(docstring: str) -> bool:
+    """True if the first sentence of a docstring begins with a word of `FIRST` or has one of `ANYWHERE`."""
+    sentence = re.split(r"[.:]\s", CODE.sub("`code`", " ".join(docstring.split())), maxsplit=1)[0]
+    return FIRST.match(sentence) is not None or ANYWHERE.search(sentence) is not None
+
+
+@pytest.mark.parametrize(
+    ("docstring", "caught"),
+    [
+        ("Whether it is whole.", True),
+        ("Those of the ids that are there.", True),
+        ("The seconds that somebody\nwaits.", True),
+        ("The errors of what was read: none.", True),
+        ("True if it is whole. What is not can be mended.", False),
+        ("Raise an error without room for `what`.", False),
+        ("Somewhere else.", False),
+    ],
+)
+def test_a_docstring_that_goes_round_its_noun_is_caught(docstring: str, caught: bool) -> None:
+    assert roundabout(docstring) == caught
+
+
+def test_the_first_sentence_of_every_docstring_begins_with_its_subject() -> None:
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    found = [
+        (f"{module.path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}", docstring)
+        for module in modules().values()
+        for node in ast.walk(module.tree)
+        if isinstance(node, documented) and (docstring := ast.get_docstring(node))
+    ]
+    assert len(found) > 2000
+    assert [f"{where}: {docstring}" for where, docstring in found if roundabout(docstring)] == []
 
 
 def test_no_folder_has_more_than_13_modules() -> None:

@@ -12,7 +12,8 @@ from diptych_runtime.errors import ArtifactError
 
 
 def resized(network: PairNetwork, pixels: int) -> PairNetwork:
-    """A network whose panels have `pixels` a side, with what this one computes on such panels.
+    """A network for panels of `pixels` a side with the same weights, its tables of positions cut or averaged to that
+    size.
 
     Raises ArtifactError for a size it does not take.
     """

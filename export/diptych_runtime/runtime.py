@@ -43,8 +43,7 @@ _UNKNOWN_NODE = (
 
 
 class Panels(NamedTuple):
-    """The stored features of pictures: tokens float16 (B, N, M, d) and embeddings float32 (B, e), rows of unit length.
-    """
+    """The stored features of pictures: tokens float16 (B, N, M, d), embeddings float32 (B, e), rows of unit length."""
 
     tokens: np.ndarray
     embeddings: np.ndarray

@@ -83,8 +83,7 @@ def why_unavailable(name: str, ort: ModuleType) -> str | None:
 
 
 def gpu_providers(name: str, precision: str) -> list[Any]:
-    """The providers requested from ONNX Runtime, best first. Raises ArtifactError for a memory limit that is no number.
-    """
+    """The providers asked of ONNX Runtime, best first. Raises ArtifactError for a memory limit that is no number."""
     cuda = {
         "cudnn_conv_algo_search": "HEURISTIC",  # the default tunes again for every new shape
         "arena_extend_strategy": "kSameAsRequested",

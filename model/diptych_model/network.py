@@ -138,8 +138,8 @@ class PairPart(nn.Module):
         return self.answers(prior + added)
 
     def summands(self, tokens_a: Tokens, tokens_b: Tokens) -> tuple[Tensor, Tensor, Tensor]:
-        """Of a network with `correspondence`, what its logits are the sum of, before `answers`: the prior (B, outputs)
-        and what the trunk adds (B, outputs); and what the prior is a line through, (B, known).
+        """The summands of the logits before `answers`, of a network with `correspondence`: the prior (B, outputs) and
+        the output of the trunk (B, outputs); and the input of the prior's linear map, (B, known).
         """
         if self.correspondence is None:
             raise ValueError("only the logits of a pair part with `correspondence` have a prior")

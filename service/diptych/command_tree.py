@@ -191,7 +191,7 @@ def parse(commands: Commands, words: Sequence[str]) -> Any:
 
 
 def explained(error: TyperException) -> str:
-    """What was expected, what came and what to do, where the words of a command line cannot be read."""
+    """The text of a usage error: the value expected, the one that came, and the next step."""
     param, option = getattr(error, "param", None), getattr(error, "option_name", None)
     context = getattr(error, "ctx", None)
     if option is not None:

@@ -1,4 +1,4 @@
-"""What every `diptych` subcommand says and reads, so that all of them look and behave alike. Cheap to import."""
+"""The console of every `diptych` subcommand, so that all of them look and behave alike. Cheap to import."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class VisibleFormatter(logging.Formatter):
 
 @dataclass(frozen=True)
 class Console:
-    """What a command says: one result, remarks beside it and progress, after its options `--json` and `--quiet`."""
+    """The output of a command by its options `--json` and `--quiet`: one result, remarks beside it, progress."""
 
     json: bool = False
     quiet: bool = False
 
     @property
     def silent(self) -> bool:
-        """Whether nothing is said beside results and errors."""
+        """True if nothing is printed beside results and errors."""
         return self.json or self.quiet
 
     def emit(self, data: Any, text: str) -> None:
@@ -104,12 +104,12 @@ class ProgressBar(Generic[T]):
         self, iterable: Iterable[T], total: int | None, unit: str, desc: str, initial: int, *, drawn: bool
     ) -> None:
         self._iterable, self._total, self.n = iterable, total, initial
-        self.leave = True  # what it says stays on the screen once it is closed
+        self.leave = True  # it stays on the screen once it is closed
         self._line = _display.add(desc, unit, total, initial) if drawn else None
 
     @property
     def total(self) -> int | None:
-        """The count at which it is full; None if nobody knows."""
+        """The count at which it is full; None if that is unknown."""
         return self._total
 
     @total.setter
@@ -181,7 +181,7 @@ class _Display:
             self.close_all()
 
     def close_all(self) -> None:
-        """Leave the terminal as it was found, beneath what the bars said last."""
+        """End the display; the bars stay on the terminal as they are."""
         self._open.clear()
         if self._progress is not None:
             progress, self._progress = self._progress, None
@@ -210,7 +210,7 @@ def _new_progress() -> Any:
             return False
 
     class Counted(ProgressColumn):
-        """How many of how many are done, and how many a second."""
+        """The count, the total and the rate."""
 
         def render(self, task: Any) -> Text:
             of = "" if task.total is None else f"/{task.total:,.0f}"
@@ -290,7 +290,7 @@ def _numeric(cell: object) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """JSON for what is not JSON by itself: paths, NumPy scalars and arrays."""
+    """JSON for values that are not JSON by themselves: paths, NumPy scalars and arrays."""
     if isinstance(value, Path):
         return str(value)
     if hasattr(value, "tolist"):

@@ -1,4 +1,4 @@
-"""What can go wrong in the service, beside bad pictures and bad artifacts."""
+"""The errors of the service, beside those of bad pictures and bad artifacts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class StoreInUseError(StoreError):
 
 
 class ModelMismatchError(StoreError):
-    """A collection whose pictures were embedded by another model revision than the one that was loaded."""
+    """A collection whose pictures were embedded by another model revision than the loaded one."""
 
     code = "model_mismatch"
 
@@ -64,7 +64,7 @@ class CollectionKeptError(StoreError):
 
 
 class UnknownPictureError(DiptychError, LookupError):
-    """No picture has this id, or its content is not to be had any more."""
+    """No picture has this id, or its content is no longer available."""
 
     code = "not_found"
 
@@ -88,7 +88,7 @@ class DecoderEndedError(PictureError):
 
 
 class DeadlineError(DiptychError):
-    """What was asked for is not done within the time it was given."""
+    """A request that was not done within its time."""
 
     code = "deadline"
 
@@ -104,7 +104,7 @@ class OverloadedError(DiptychError):
 
 
 class SettingsError(DiptychError):
-    """A setting that nobody knows, that cannot be read or that is out of its range."""
+    """A setting that is unknown, cannot be read or is out of its range."""
 
     code = "settings"
 
@@ -128,7 +128,7 @@ class BatchError(DiptychError):
 
 
 class DedupeError(DiptychError):
-    """A search for duplicates, or an act on what it found, that cannot be made as asked."""
+    """A search for duplicates, or an act on its results, that cannot be made as asked."""
 
     code = "dedupe"
 
@@ -140,7 +140,7 @@ class OutputError(DiptychError):
 
 
 class SyncError(DiptychError):
-    """Folders that cannot be followed as asked, or pictures that nobody allowed to be removed."""
+    """Folders that cannot be followed as asked, or pictures whose removal was not allowed."""
 
     code = "sync"
 

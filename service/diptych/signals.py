@@ -1,4 +1,4 @@
-"""How a process that runs until it is told to end is told so."""
+"""The signals that end a running process."""
 
 from __future__ import annotations
 

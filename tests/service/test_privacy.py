@@ -6,7 +6,9 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.request import urlopen
 
 import pytest
@@ -49,7 +51,16 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def traced(tmp_path: Path, home: Path, spawn, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch):
+def temporary() -> Iterator[Path]:
+    """The folder for temporary files, with a short name: the service has sockets in it, whose names are bounded."""
+    with TemporaryDirectory() as folder:
+        yield Path(folder).resolve()
+
+
+@pytest.fixture
+def traced(
+    tmp_path: Path, home: Path, temporary: Path, spawn, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+):
     """`traced("score", a, b)` starts a command under strace, which writes to `trace`, in an empty folder."""
     strace = shutil.which("strace")
     if strace is None:
@@ -57,18 +68,17 @@ def traced(tmp_path: Path, home: Path, spawn, environment: dict[str, str], monke
     tried = subprocess.run([strace, "-f", "-o", os.devnull, "true"], capture_output=True, text=True)
     if tried.returncode:
         pytest.skip(f"strace may not trace here: {tried.stderr.strip()}")
-    (tmp_path / "tmp").mkdir()
     (tmp_path / "current").mkdir()
     monkeypatch.chdir(tmp_path / "current")
     for name in [name for name in environment if name.startswith(("XDG_", "ORT_", "DIPTYCH_"))]:
         del environment[name]
-    environment |= {"HOME": str(home), "TMPDIR": str(tmp_path / "tmp"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment |= {"HOME": str(home), "TMPDIR": str(temporary), "PYTHONDONTWRITEBYTECODE": "1"}
     watch = [strace, "-f", "-qq", "-y", "-s", "4096", "--seccomp-bpf", "-e", f"trace={NETWORK},{FILES}"]
     return lambda *words: spawn(*words, under=[*watch, "-o", str(tmp_path / "trace")])
 
 
 def test_scoring_indexing_searching_and_deduplicating_write_where_they_are_told_and_leave_the_network_alone(
-    traced, artifact, gallery, tmp_path, home
+    traced, artifact, gallery, tmp_path, home, temporary
 ):
     store, scores, trace = tmp_path / "store", tmp_path / "scores", tmp_path / "trace"
     first, second = sorted(gallery.glob("*.jpg"))[:2]
@@ -86,17 +96,19 @@ def test_scoring_indexing_searching_and_deduplicating_write_where_they_are_told_
         process = traced(*words, "--model", artifact)
         _, said = process.communicate(timeout=60)
         assert process.returncode == 0, said
-        allowed = [*given, tmp_path / "tmp"]
+        allowed = [*given, temporary]
         stray = [path for path in written(trace, Path.cwd()) if not any(path.is_relative_to(one) for one in allowed)]
         assert [path for path in stray if not any(one.is_relative_to(path) for one in given)] == []
         assert internet(trace) == []
         assert not given or any(path.is_relative_to(given[0]) for path in written(trace, Path.cwd()))
     assert list(home.iterdir()) == [home / ".cache"]
     assert list((home / ".cache").iterdir()) == [home / ".cache/diptych"]
-    assert [*(tmp_path / "tmp").iterdir(), *Path.cwd().iterdir()] == []
+    assert [*temporary.iterdir(), *Path.cwd().iterdir()] == []
 
 
-def test_the_service_listens_where_it_is_told_and_connects_to_nothing(traced, artifact, port, tmp_path, home):
+def test_the_service_listens_where_it_is_told_and_connects_to_nothing(
+    traced, artifact, port, tmp_path, home, temporary
+):
     store, trace = tmp_path / "store", tmp_path / "trace"
     process = traced("serve", "--store", store, "--port", port, "--model", artifact, "--threads", 1)
     until_ready(f"http://127.0.0.1:{port}", process)
@@ -107,11 +119,11 @@ def test_the_service_listens_where_it_is_told_and_connects_to_nothing(traced, ar
     _, said = process.communicate(timeout=60)
     assert process.returncode == 0, said
     stray = [path for path in written(trace, Path.cwd()) if not path.is_relative_to(store)]
-    assert [path for path in stray if not path.is_relative_to(tmp_path / "tmp")] == []
+    assert [path for path in stray if not path.is_relative_to(temporary)] == []
     asked = internet(trace)
     assert {call.split("(")[0] for call in asked} == {"socket", "bind"}, asked
     assert all(f"sin_port=htons({port})" in call and "127.0.0.1" in call for call in asked if call.startswith("bind"))
-    assert [*home.iterdir(), *(tmp_path / "tmp").iterdir(), *Path.cwd().iterdir()] == []
+    assert [*home.iterdir(), *temporary.iterdir(), *Path.cwd().iterdir()] == []
 
 
 @pytest.mark.parametrize("module", ["diptych_runtime.session", "diptych_export.parity", "diptych_export.precision"])

@@ -133,7 +133,7 @@ class Ranking:
         return np.where(hits.any(1), hits.argmax(1), np.inf)
 
     def summary(self) -> dict[str, float]:
-        """Return micro-AP, recall at 90 % precision, recall@1 and mAP (over queries with a match; one that is not
+        """Return micro-AP, recall at 90 % precision, recall@1 and mAP (over queries with a match; a match that is not
         among the candidates counts as never found).
         """
         scores, relevant, positives = self.scores.ravel(), self.relevant.ravel(), int(self.positives.sum())

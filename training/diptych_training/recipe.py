@@ -159,7 +159,7 @@ class Recipe:
 
 def read_recipe(path: Path, changes: Sequence[str] = ()) -> Recipe:
     """Read a recipe, with changes such as `learning.rate=1e-3` or `stages.0.steps=60` (lists count from 0); raise
-    `DataError` with the file's name for what is missing, unknown or out of range.
+    `DataError` with the file's name for a value that is missing, unknown or out of range.
     """
     try:
         values = tomllib.loads(path.read_text())
@@ -173,7 +173,7 @@ def read_recipe(path: Path, changes: Sequence[str] = ()) -> Recipe:
 
 
 def recipe_from(values: Mapping[str, Any]) -> Recipe:
-    """Build a recipe from parsed TOML, or from what `Recipe.to_dict` gave."""
+    """Build a recipe from parsed TOML, or from the output of `Recipe.to_dict`."""
     known = known_settings(Recipe, values, "a recipe")
     if not known.get("stages"):
         raise ValueError("a recipe needs at least one [[stages]] with pixels and steps")
@@ -202,7 +202,7 @@ def start_of(start: str) -> Path:
 
 
 def _parsed(change: str) -> dict[str, Any]:
-    """KEY=VALUE as TOML reads it, for which dotted keys are nothing new; a value that is none is a word."""
+    """KEY=VALUE as TOML reads it, dotted keys included; a value that is no TOML is a word."""
     key, equals, value = change.partition("=")
     for written in (value, json.dumps(value)):
         with suppress(tomllib.TOMLDecodeError):

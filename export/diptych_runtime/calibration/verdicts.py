@@ -13,8 +13,8 @@ _EVEN = 0.5
 
 
 def verdict(relevance: float, thresholds: Mapping[str, float]) -> Verdict:
-    """The verdict of a probability, by {false-positive rate: relevance}: relevance}: *same* from the strictest
-    threshold on, *likely* from the one before it, *unsure* from even odds on.
+    """The verdict of a probability, by {false-positive rate: relevance}: *same* from the strictest threshold on,
+    *likely* from the one before it, *unsure* from even odds on.
 
     >>> verdict(0.97, {"0.01": 0.8, "0.001": 0.95, "0.0001": 0.99})
     'likely'

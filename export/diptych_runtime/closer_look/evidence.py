@@ -1,5 +1,4 @@
-"""The evidence of a closer look at a pair (`verification`), and the probability that it and the network make together.
-"""
+"""The evidence of a closer look at a pair (`verification`), and the probability from it and the network together."""
 
 from __future__ import annotations
 

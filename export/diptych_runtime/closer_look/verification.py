@@ -234,8 +234,7 @@ class _Blocks:
 
 
 def _colours(laid: Laid, blocks: _Blocks) -> dict[str, float]:
-    """The colour features of blocks, as distances from a line fitted to all values of a channel; outliers weigh less.
-    """
+    """The colour features of blocks, as distances from a line fitted to a channel's values; outliers weigh less."""
     if blocks.inside.sum() < 12:
         return {}
     first, second = (_means(rgb.astype(np.float32), DETAIL)[blocks.inside] for rgb in (laid.a, laid.b))

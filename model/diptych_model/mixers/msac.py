@@ -48,7 +48,7 @@ class Msac:
 
 
 def _begin_across(msac: MSAC, crossing: float) -> None:
-    """Set the biases of the SACs apart, and the values of those that look across to what is seen, negative."""
+    """Set the segment biases of the SACs apart, and let those that look across subtract the panel that they see."""
     d = msac.sacs[0].d
     basis = torch.linalg.qr(torch.randn(d, d)).Q
     given = place = 0

@@ -28,8 +28,7 @@ _ROW = 48  # bytes that the results add to a row of the output, about
 
 @dataclass(frozen=True)
 class Report:
-    """The report of a run: the counts of the output, how much of that was done just now, and the seconds of each step.
-    """
+    """The report of a run: the counts of the output, how much of it was done just now, and seconds of each step."""
 
     outcome: Outcome
     scored: int

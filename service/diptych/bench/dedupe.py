@@ -88,7 +88,7 @@ def text(result: dict[str, Any]) -> str:
         )
         for row in result["rows"]
     ]
-    head = ("", "setting", "s", "groups", "could go", "wrong", "", "pairs: precision", "recall", "with original")
+    head = ("", "setting", "s", "groups", "removable", "wrong", "", "pairs: precision", "recall", "with original")
     return "\n".join(
         [
             result["processor"],

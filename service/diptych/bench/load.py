@@ -75,8 +75,7 @@ class Tally:
 def measure(
     scorer: Scorer, clients: Sequence[int], seconds: float, model: str, tick: Call = lambda: None, *, rounds: int = 1
 ) -> dict[str, Any]:
-    """The figures for `text`. `seconds` a round; raises BenchError if the service does not start or answers an error.
-    """
+    """The figures for `text`. `seconds` a round; raises BenchError if the service fails to start or errs."""
     with tempfile.TemporaryDirectory() as folder:
         photos = draw_collection(Path(folder, "drawn"), count=CANDIDATES + 1)
         store = Path(folder, "store")

@@ -1,4 +1,4 @@
-"""`diptych bench` and what goes below it, which leave nothing behind, and `diptych demo`, which draws a collection."""
+"""`diptych bench` and the commands below it, which leave nothing behind, and `diptych demo`, which draws a collection."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def bench(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Measure what things cost on this machine.
+    """Measure costs on this machine.
 
     Without a command it measures a model: a picture, a pair and a request, beside peers.
     """

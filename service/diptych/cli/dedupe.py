@@ -88,11 +88,12 @@ _Store = Annotated[
     Path | None, Option(parser=folder, metavar="DIR", help="keep features and scores here, not in your cache")
 ]
 _MoveTo = Annotated[
-    Path | None, Option(parser=Path, metavar="DIR", help="move what could go there", rich_help_panel=_ACTS)
+    Path | None,
+    Option(parser=Path, metavar="DIR", help="move the pictures that can be removed there", rich_help_panel=_ACTS),
 ]
 _Delete = Annotated[
     bool,
-    Option("--delete", help="put what could go into a trash folder, to be emptied later", rich_help_panel=_ACTS),
+    Option("--delete", help="put them into a trash folder, to be emptied later", rich_help_panel=_ACTS),
 ]
 _Undo = Annotated[
     Path | None,
@@ -211,7 +212,7 @@ def _check_acting(selection: str | None, *, acting: bool, dry_run: bool) -> None
 
 
 def _check_outputs(output: Path | None, report: Path | None, *, spreadsheet: bool) -> None:
-    """Refuse what would only fail after the work is done."""
+    """Refuse options that would only fail after the work is done."""
     if output and output.suffix.lower() not in (".csv", ".json"):
         raise BadParameter(f"{output} ends in neither .csv nor .json")
     if spreadsheet and not (output and output.suffix.lower() == ".csv"):
@@ -262,7 +263,7 @@ def _find(
 
 
 def store_of(roots: Sequence[Path], scorer: Scorer) -> Path:
-    """Where features and scores of these folders are kept without `--store`: in the user's cache, by their digest."""
+    """The folder of features and scores without `--store`: in the user's cache, by their digest."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     names = "\0".join(sorted(map(str, roots)))
     digest = hashlib.sha256(names.encode("utf-8", "surrogateescape")).hexdigest()[:16]
@@ -296,7 +297,7 @@ def _write_report(
 
 
 def _act(console: Console, plan: Plan, lines: list[str], *, dry_run: bool) -> Outcome:
-    """Say what goes, then do it, unless it is a dry run."""
+    """List the files that go, then move them, unless it is a dry run."""
     from diptych.dedupe.actions.plan import carry_out
     from diptych.dedupe.actions.undo_log import Outcome
 
@@ -327,7 +328,7 @@ def _act(console: Console, plan: Plan, lines: list[str], *, dry_run: bool) -> Ou
 
 
 def _revisit(console: Console, folders: Sequence[Path] | None, undo: Path | None, empty: Path | None) -> int:
-    """Do what `--undo` or `--empty` says with its journal."""
+    """Carry out `--undo` or `--empty` with its journal."""
     if folders:
         raise BadParameter("--undo and --empty take a journal and no folder")
     from diptych.dedupe.actions import undo_log
@@ -337,7 +338,7 @@ def _revisit(console: Console, folders: Sequence[Path] | None, undo: Path | None
     past = undo_log.read(path)
     with console.progress(total=len(past.entries), unit="picture") as bar:
         outcome = (undo_log.undo if undo else undo_log.empty)(past, bar.update)
-    done, already = ("put back", "were not away") if undo else ("deleted for good", "were gone already")
+    done, already = ("put back", "were in place already") if undo else ("deleted for good", "were gone already")
     lines = [f"{outcome.done:,} pictures {done}, {outcome.already:,} {already}", *_left(outcome)]
     console.emit({"journal": str(path), **asdict(outcome)}, "\n".join(lines))
     return 1 if outcome.left else 0
@@ -369,7 +370,7 @@ def _found_text(found: Duplicates, seen: Scan, refused: Refused, written: Mappin
     lines = [
         f"{data['pictures']:,} pictures; {seen.new:,} new, {seen.changed:,} changed and {seen.gone:,} gone",
         f"{data['pairs']:,} pairs looked at, {data['pairs_scored']:,} of them now; threshold {found.threshold:.5f}",
-        f"{data['groups']:,} groups; {data['could_go']:,} pictures could go ({data['exact']:,} exact copies), "
+        f"{data['groups']:,} groups; {data['could_go']:,} pictures can be removed ({data['exact']:,} exact copies), "
         f"{data['bytes'] / 1e6:,.1f} MB",
     ]
     if found.alarm_rate is not None:

@@ -44,7 +44,7 @@ def doctor(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Say what this installation runs on and how fast.
+    """Check this installation: versions, providers, models, speed and collections.
 
     Exits with 1 if something is damaged or does not run.
     """
@@ -75,7 +75,7 @@ def doctor(
 
 
 def versions() -> dict[str, str | None]:
-    """Versions of Python, SQLite and the packages that matter; None for what is not installed."""
+    """Versions of Python, SQLite and the packages that matter; None for one that is not installed."""
     import sqlite3
 
     found: dict[str, str | None] = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
@@ -88,7 +88,7 @@ def versions() -> dict[str, str | None]:
 
 
 def thread_facts() -> dict[str, Any]:
-    """How many threads are used and where the number comes from."""
+    """The number of threads, and the reason for it."""
     from diptych_runtime.session import cgroup_quota, thread_count
 
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -121,7 +121,7 @@ def inspect_model(name: str) -> dict[str, Any]:
 
 
 def measure(scorer: Scorer) -> dict[str, Any]:
-    """What the model runs on, and milliseconds for one picture and for one pair among sixteen. Raises ArtifactError."""
+    """The model's provider, and milliseconds for one picture and for one pair among sixteen. Raises ArtifactError."""
     import numpy as np
     import onnxruntime
 
@@ -146,7 +146,7 @@ def measure(scorer: Scorer) -> dict[str, Any]:
 
 
 def inspect_store(where: Location, problems: list[str]) -> dict[str, Any]:
-    """Counts and health of a collection; what is wrong is added to `problems`. Raises StoreError."""
+    """Counts and health of a collection; faults are added to `problems`. Raises StoreError."""
     from diptych.store.open import open_store
 
     with open_store(where, read_only=True) as store:
@@ -158,7 +158,7 @@ def inspect_store(where: Location, problems: list[str]) -> dict[str, Any]:
 
 
 def inspect_root(root: Path, problems: list[str]) -> dict[str, Any]:
-    """What `inspect_store` says of every collection of a root, by name; None for a damaged one. Raises StoreError."""
+    """`inspect_store` of every collection of a root, by name; None for a damaged one. Raises StoreError."""
     from diptych.collection.root import collections_in
 
     return {
@@ -186,7 +186,7 @@ def _milliseconds(work: Callable[[], object]) -> float:
 
 
 def _thresholds(question: dict[str, Any]) -> list[str]:
-    """From which probability on a question's verdicts are, and how much of each sort of negatives reaches what."""
+    """The lowest probability of each verdict of a question, and the share of each sort of negatives that reaches it."""
     from diptych_runtime.calibration.verdicts import least_of
 
     stated = (question["verification"] or question)["thresholds"]

@@ -39,7 +39,7 @@ def estimate(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Say what many pictures cost, from what one costs here."""
+    """Estimate the cost of many pictures from the cost of one here."""
     from diptych.bench.estimate.figures import measured
     from diptych.bench.estimate.plan import Load, Machine, planned
 
@@ -59,7 +59,7 @@ def estimate(
 
 
 def text(figures: Figures, machine: Machine, loads: list[Load], plans: list[Plan]) -> str:
-    """The figures that were measured, what was assumed, and a column for each number of pictures."""
+    """The figures that were measured, the assumptions, and a column for each number of pictures."""
     measured = [
         ("a picture, decoded and encoded", f"{figures.picture_seconds * 1e3:.2f} ms of a core"),
         ("a pair scored", f"{figures.pair_seconds * 1e3:.3f} ms of a core"),

@@ -177,7 +177,7 @@ def stats(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Say what a collection holds.
+    """Show the pictures, model, index and size of a collection.
 
     Works beside a running writer and needs no model.
     """
@@ -201,7 +201,7 @@ def stats(
 
 
 def laid_out(index: Mapping[str, Any]) -> str:
-    """In words, what `cache.layout` says beside the kind that was `asked` for."""
+    """The layout of an index in words, with the kind that was `asked` for."""
     if "kind" not in index:
         shown = "none saved yet"
     elif index["kind"] in ("exact", "hnsw"):

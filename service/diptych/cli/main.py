@@ -83,7 +83,7 @@ def _version(asked: bool) -> None:
 
 
 def _refuse(error: TyperException) -> NoReturn:
-    """Say how the command is used and what is wrong with this use of it, and leave."""
+    """Print the usage of the command and the error, and exit."""
     context: Context | None = getattr(error, "ctx", None)
     path = context.command_path if context else "diptych"
     pieces = context.command.collect_usage_pieces(context) if context else ["COMMAND ..."]

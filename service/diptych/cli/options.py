@@ -1,4 +1,4 @@
-"""Options that several commands have, the values that they take, and what they ask for: a scorer, pictures, workers."""
+"""Options that several commands have, their values, and the resources that they ask for: a scorer, pictures, workers."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def open_engine(
     workers: int | None = None,
     urls: bool = False,
 ) -> tuple[AbstractContextManager[Executor], WorkerConfig]:
-    """Who computes, as the options of these names ask for it, and with what."""
+    """The executor and the configuration that the options of these names ask for."""
     from diptych.batch.workers.executor import Serial
     from diptych.batch.workers.pool import Pool
     from diptych.batch.workers.ray import Cluster

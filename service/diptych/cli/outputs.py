@@ -1,4 +1,4 @@
-"""Where a command may write: never over what it reads, and never into a collection."""
+"""The check of a command's output: never over its input, and never into a collection."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from diptych.store.sqlite.schema import DATABASE
 
 
 def check_output(output: str | Path, inputs: Iterable[str | Path] = ()) -> None:
-    """Refuse an output that is one of the inputs, under whatever name, part of a collection or among what `dedupe` put
-    aside, with OutputError.
+    """Refuse an output that is one of the inputs, under whatever name, part of a collection or among files that
+    `dedupe` put aside, with OutputError.
 
     Inputs that are not files, such as web addresses or -, are none that could be written over.
     """

@@ -147,11 +147,11 @@ def score(
     except KeyboardInterrupt:
         console.remark("interrupted" if streamed else "interrupted; the same command with --resume goes on from here")
         return 130
-    return _say_table(console, data, output, perf_counter() - began)
+    return _print_table(console, data, output, perf_counter() - began)
 
 
-def _say_table(console: Console, data: dict[str, Any], output: str, seconds: float) -> int:
-    """Say what became of a table of pairs: 1 if some could not be scored."""
+def _print_table(console: Console, data: dict[str, Any], output: str, seconds: float) -> int:
+    """Print the counts and the rate of a table of pairs; 1 if some could not be scored."""
     data |= {"seconds": round(seconds, 3), "pairs_per_second": round(data["scored"] / seconds, 1)}
     rate = f"{data['scored']:,} scored now at {data['pairs_per_second']:,} pairs/s"
     text = f"{data['pairs']:,} pairs in {output}, {rate}"

@@ -210,5 +210,5 @@ def _remark_looks(console: Console, looks: Sequence[CloserLook | None], *, spent
 
 
 def _moved(match: Match) -> str:
-    """How far the second look moved a picture: +3 is three places up."""
+    """The places that the second look moved a picture: +3 is three places up."""
     return f"{match.first_rank - match.rank:+d}" if match.first_rank != match.rank else "0"

@@ -105,7 +105,7 @@ def _go(run: Run, bar: Any) -> Outcome:
 def _follow(
     console: Console, collection: Collection, new_run: Callable[[], Run], folders: Sequence[Path], every: float
 ) -> int:
-    """Follow until Ctrl-C, which is 130, or what is like SIGTERM (`end_orderly`), which is 0."""
+    """Follow until Ctrl-C, which is 130, or a signal like SIGTERM (`end_orderly`), which is 0."""
     from diptych.collection.sync.follow import follow
     from diptych.collection.sync.summary import data, line
 

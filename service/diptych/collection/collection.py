@@ -76,7 +76,7 @@ class Collection:
 
     @property
     def name(self) -> str:
-        """Where the collection is, as `--store` takes it."""
+        """The location of the collection, as `--store` takes it."""
         return self.backend.name
 
     @property
@@ -147,7 +147,8 @@ class Collection:
         keep_bytes: bool = False,
         dry_run: bool = False,
     ) -> Iterator[Added]:
-        """Add picture files in batches; what is yielded is on the disk. Memory stays bounded.
+        """Add picture files in batches, each of which is on the disk before its results are yielded. Memory stays
+        bounded.
 
         A file that cannot be read is skipped and given to `on_error` (or logged). Stop at any time: what was yielded
         stays, and running it again takes up the rest. With `dry_run` all is checked alike and nothing is written.
@@ -204,7 +205,7 @@ class Collection:
         )
 
     def get(self, id: str) -> Record:
-        """What is remembered about a picture. Raises UnknownPictureError."""
+        """The record of a stored picture. Raises UnknownPictureError."""
         record = self.backend.get(id)
         if record is None:
             raise self._unknown(id)
@@ -218,7 +219,7 @@ class Collection:
             raise self._unknown(id) from None
 
     def panels(self, ids: Sequence[str]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """What `panel` says of many, by id, in one reading; those that are not there are left out."""
+        """The features of many pictures, as `panel` returns them, by id, in one reading; unknown ids are left out."""
         shape = self.scorer.runtime.token_shape
         return {
             id: (np.frombuffer(tokens, "<f2").reshape(shape), np.frombuffer(embedding, "<f4"))

@@ -27,10 +27,10 @@ METADATA_BYTES = 64 * 1024  # of a picture, as JSON
 
 
 class HasPictures(Protocol):
-    """What knows which pictures there are already."""
+    """A holder of pictures that knows their ids."""
 
     def known(self, ids: Sequence[str]) -> set[str]:
-        """Those of the ids that are there."""
+        """The given ids that are stored."""
         ...
 
 
@@ -68,7 +68,7 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Incoming:
-    """A picture to be added, with what is to be remembered beside it."""
+    """A picture to be added, with its path and metadata."""
 
     content: Content | Encoded | AlreadyStored
     path: str | None
@@ -104,7 +104,7 @@ def batches(paths: Iterable[Path]) -> Iterator[list[Path]]:
 def read_new(
     source: PictureSource, holder: HasPictures, scorer: Scorer, *, name: str | None, keep: bool
 ) -> Content | AlreadyStored:
-    """Read and check a picture, unless its content is there already; its bytes are let go if nobody keeps them.
+    """Read and check a picture, unless its content is stored already; its bytes are returned only with `keep`.
 
     Raises PictureError, also for a file whose name is not UTF-8: the database could not keep it.
     """
@@ -146,7 +146,9 @@ def to_rows(arrivals: Sequence[Incoming], scorer: Scorer) -> list[NewPicture]:
 
 
 def simulate(arrivals: Sequence[Incoming], met: set[str]) -> list[Added]:
-    """What `commit` would acknowledge, without writing; `met` remembers what came before, for what comes twice."""
+    """The acknowledgements that `commit` would give, without writing; `met` collects the ids of earlier calls, for
+    repeated pictures.
+    """
     found = []
     for arrival in arrivals:
         id = arrival.content.id
@@ -167,7 +169,7 @@ def features(pixels: Sequence[np.ndarray], scorer: Scorer) -> list[tuple[bytes, 
 
 
 def checked_metadata(metadata: dict[str, Any] | None) -> dict[str, Any]:
-    """The metadata as JSON keeps it; raises ValueError for what JSON cannot hold."""
+    """The metadata as JSON keeps it; raises ValueError for values that JSON cannot hold."""
     if metadata is None:
         return {}
     try:

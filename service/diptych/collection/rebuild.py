@@ -32,7 +32,7 @@ def rebuild(
     on_error: OnFailure | None = None,
     on_progress: OnProgress | None = None,
 ) -> RebuildReport:
-    """Bring a collection to the scorer's model, mend what is damaged and make its index anew.
+    """Bring a collection to the scorer's model, mend its damage and make its index anew.
 
     May be interrupted and run again. With `drop`, pictures that cannot be read any more are removed; `index` is the
     kind of a folder's index from now on. Raises StoreError.

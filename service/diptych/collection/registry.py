@@ -90,7 +90,7 @@ class Collections:
         return cls({name: _opened(home.folder / name, scorer) for name in collections_in(home.folder)}, (home, scorer))
 
     def close(self) -> None:
-        """Close the collections of a root, once nobody is at them; after half a minute all the same."""
+        """Close the collections of a root, once they are idle; after half a minute all the same."""
         if self._home is None:
             return
         end = time.monotonic() + REMOVAL_SECONDS
@@ -111,7 +111,7 @@ class Collections:
 
     @property
     def fixed(self) -> bool:
-        """Whether collections can neither be made nor removed, as there is no root."""
+        """True if collections can neither be made nor removed, as there is no root."""
         return self._home is None
 
     def names(self) -> list[str]:
@@ -120,14 +120,14 @@ class Collections:
             return sorted(self._places)
 
     def open_ones(self) -> dict[str, Collection]:
-        """Those that can be used, by name."""
+        """The usable collections, by name."""
         with self._changed:
             places = sorted(self._places.items())
         found = ((name, place.collection) for name, place in places if not place.leaving)
         return {name: collection for name, collection in found if collection is not None}
 
     def damaged(self) -> dict[str, str]:
-        """Why those that are damaged could not be opened, by name."""
+        """The faults of damaged collections, which could not be opened, by name."""
         with self._changed:
             return {name: place.fault for name, place in sorted(self._places.items()) if place.fault}
 
@@ -241,7 +241,7 @@ class Collections:
         return self._home
 
     def _wait_idle(self, place: _Place, seconds: float) -> bool:
-        """Let nobody else have a collection, and wait for those who have it; False if some stay."""
+        """Lend a collection no more, and wait until it is idle; False if some users stay."""
         with self._changed:
             place.leaving = True
             return self._changed.wait_for(lambda: not place.users, max(0.0, seconds))

@@ -60,7 +60,7 @@ class Root:
                 _clear(half)
 
     def check_removable(self, name: str) -> None:
-        """Refuse to remove a collection whose folder is a link or holds what Diptych did not put there.
+        """Refuse to remove a collection whose folder is a link or holds files of others.
 
         Raises CollectionKeptError.
         """
@@ -76,7 +76,7 @@ class Root:
             )
 
     def remove(self, name: str, store: Store) -> None:
-        """Remove the collection of this name, whose store nobody uses any more, file by file: what is not Diptych's is
+        """Remove the collection of this name, whose store is no longer in use, file by file: what is not Diptych's is
         never deleted.
 
         Raises StoreError, with the store closed and the collection still there, if the folder cannot be changed.
@@ -89,7 +89,7 @@ class Root:
         _clear(half)
 
     def tidy(self) -> None:
-        """Clear away what was half made or half removed when the last process ended."""
+        """Clear away folders left half made or half removed when the last process ended."""
         for folder in self.folder.iterdir():
             if _HALF.fullmatch(folder.name):
                 _clear(folder)
@@ -99,14 +99,14 @@ class Root:
 
 
 def collections_in(folder: Path) -> list[str]:
-    """The names of the folders in this one that hold a collection, in alphabetical order. Raises StoreError."""
+    """The names of the subfolders that hold a collection, in alphabetical order. Raises StoreError."""
     if not folder.is_dir():
         raise StoreError(f"expected a folder with the folders of collections, and {folder} is none")
     return sorted(path.parent.name for path in folder.glob(f"*/{DATABASE}") if re.fullmatch(NAME, path.parent.name))
 
 
 def check_name(name: str) -> None:
-    """Refuse what is no name for a collection, a path above all, with CollectionNameError."""
+    """Raise CollectionNameError for an invalid name of a collection, a path above all."""
     if not re.fullmatch(NAME, name):
         raise CollectionNameError(
             f"{name[:80]!r} is no name for a collection; expected 1 to 63 of a-z, 0-9, - and _, the first a letter or "
@@ -128,7 +128,7 @@ def listed(names: list[str]) -> str:
 
 
 def is_ours(path: Path) -> bool:
-    """Whether a file in the folder of a collection has a name that Diptych writes there."""
+    """True if a file in the folder of a collection has a name that Diptych writes there."""
     return _OURS.fullmatch(path.name) is not None and not path.is_dir()
 
 

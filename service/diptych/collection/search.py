@@ -70,7 +70,7 @@ class Stopwatch:
 
     @contextmanager
     def __call__(self, stage: str) -> Iterator[None]:
-        """Time what runs inside."""
+        """Time the enclosed block."""
         began = perf_counter()
         try:
             with span(stage):
@@ -231,7 +231,9 @@ class _Look:
 
 @dataclass(frozen=True)
 class _Candidates:
-    """A first-stage list, turned into matches where it is asked for; `said` is of what the network looked at."""
+    """A first-stage list, turned into matches on demand; `said` has the judgements of the re-ranked candidates, by
+    place.
+    """
 
     keys: np.ndarray
     cosines: np.ndarray

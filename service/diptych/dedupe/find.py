@@ -44,7 +44,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Group:
-    """The picture to keep, and those that match it, which could go: exact copies first, then by their order to keep."""
+    """The picture to keep, and those that match it, which can be removed: exact copies first, then in order."""
 
     keeper: Picture
     others: tuple[Member, ...]
@@ -52,7 +52,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Duplicates:
-    """What was found: `groups`, in the order of their keepers' paths, among `pictures`.
+    """The result of a search for duplicates: `groups`, in the order of their keepers' paths, among `pictures`.
 
     `question` is the one that was asked. `order` has the places of the pictures, the ones to keep first. `pairs` are
     (id, id, score) of all that were looked at and reach `bound`, which is at most the `threshold`; `looked_at` counts

@@ -14,7 +14,7 @@ Ask = Callable[[list[Pair]], Sequence[float]]
 
 
 def matches_of(pairs: Sequence[Pair], scores: Sequence[float], threshold: float) -> Matches:
-    """Who matches whom, both ways: {a: {b: score}} of the pairs whose score is at least the threshold."""
+    """The matches of every item, both ways: {a: {b: score}} of the pairs whose score is at least the threshold."""
     matches: Matches = {}
     for (a, b), score in zip(pairs, scores, strict=True):
         if score >= threshold:
@@ -51,7 +51,7 @@ def grouped(order: Sequence[int], matches: Matches, threshold: float, ask: Ask |
 def _ask(
     ask: Ask, keepers: Sequence[int], components: Sequence[set[int]], matches: Matches, threshold: float, rank: dict
 ) -> None:
-    """Score all keepers of a round with what is two steps away, in one go."""
+    """Score the keepers of a round with the items two steps away, in one call."""
     wanted = [
         (keeper, other)
         for keeper, component in zip(keepers, components, strict=True)

@@ -1,4 +1,4 @@
-"""What earlier runs found, kept beside the collection: the files with their digests, and the scores of pairs."""
+"""The cache of earlier runs, kept beside the collection: the files with their digests, and the scores of pairs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _COLUMNS = "path, id, bytes, modified, width, height, format, exif, taken"
 
 
 class PairCache(CacheDatabase):
-    """Files and scored pairs in one SQLite database; what a method wrote is on the disk when it returns.
+    """Files and scored pairs in one SQLite database; a write is on the disk when its method returns.
 
     It has no lock of its own: its user has the collection beside it open for writing.
     """
@@ -69,7 +69,7 @@ class PairCache(CacheDatabase):
             raise
 
     def files(self, folders: Iterable[str]) -> dict[str, Picture]:
-        """What was known of the files below these folders, by path."""
+        """The files known below these folders, by path."""
         found = {}
         with self._understood():
             for folder in folders:
@@ -79,7 +79,7 @@ class PairCache(CacheDatabase):
         return found
 
     def add_files(self, pictures: Sequence[Picture]) -> None:
-        """Remember files; what was known under their paths is forgotten."""
+        """Remember files; earlier entries of their paths are replaced."""
         rows = [
             (p.path, bytes.fromhex(p.id), p.bytes, p.modified, p.width, p.height, p.format, p.exif, p.taken)
             for p in pictures
@@ -121,14 +121,16 @@ class PairCache(CacheDatabase):
             connection.executemany("INSERT OR REPLACE INTO pairs VALUES (?,?,?,?)", rows)
 
     def evidence(self, pairs: Sequence[tuple[str, str]]) -> list[Evidence | None]:
-        """What closer looks at these pairs of ids saw; None where there was none, or an earlier version looked."""
+        """The evidence of closer looks at these pairs of ids; None where there was no look, or one by an earlier
+        version.
+        """
         with self._understood():
             query = "SELECT seen FROM evidence WHERE a=? AND b=?"
             found = [self._connection.execute(query, _sides(pair)).fetchone() for pair in pairs]
         return [_read(row[0]) if row else None for row in found]
 
     def add_evidence(self, pairs: Sequence[tuple[str, str]], seen: Sequence[Evidence]) -> None:
-        """Remember what closer looks at pairs of ids saw."""
+        """Remember the evidence of closer looks at pairs of ids."""
         rows = [(*_sides(pair), json.dumps(asdict(evidence))) for pair, evidence in zip(pairs, seen, strict=True)]
         with self._transaction() as connection:
             connection.executemany("INSERT OR REPLACE INTO evidence VALUES (?,?,?)", rows)

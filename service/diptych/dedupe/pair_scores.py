@@ -47,11 +47,11 @@ class PairScores:
 
     @property
     def looked_at(self) -> int:
-        """How many different pairs were asked for."""
+        """The number of different pairs that were requested."""
         return len(self._asked)
 
     def missing(self, pairs: np.ndarray) -> int:
-        """How many of the pairs int64 (P, 2) `of` would have to compute."""
+        """The number of the pairs int64 (P, 2) that `of` would have to compute."""
         return len(np.setdiff1d(self._key(pairs), self._keys))
 
     def of(self, pairs: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What picture files there are below some folders, and their features in a collection: only what is new is read."""
+"""The scan of picture files below some folders, and their features in a collection: only what is new is read."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def resolved(folders: Iterable[Path]) -> list[Path]:
 
 
 def listed(roots: Sequence[Path], refuse: Refuse) -> list[PictureFile]:
-    """The picture files (by ending) below the folders, sorted by path; one that has several names, or is seen in
-    several places, only once.
+    """The picture files (by ending) below the folders, sorted by path, each once even under several names or in
+    several places.
 
     Links are left out: the file behind one could be taken for a copy of itself. Files and folders that cannot be read
     go to `refuse` with the reason. Raises DedupeError if there is no picture at all.
@@ -148,7 +148,7 @@ def scan(
 
 
 def _looked_at(paths: Sequence[str], collection: Collection) -> Iterator[dict[str, Found | PictureError]]:
-    """Batch by batch, what is in files; a content is decoded once in each, unless it is broken."""
+    """The contents of files, batch by batch; each content is decoded once in a batch, unless it is broken."""
     limits, threads = collection.scorer.limits, collection.scorer.runtime.threads
     for batch in batches(map(Path, paths)):
         results: dict[str, Found | PictureError] = {}

@@ -41,7 +41,7 @@ def shared(
 
 
 def recover(collection: Collection, ledger: PairCache) -> None:
-    """Put into the ledger what workers had scored when an earlier run ended; what is damaged is scored again."""
+    """Put into the cache the scores that workers had when an earlier run ended; damaged ones are computed again."""
     exchange = SharedParts.of(collection, _NAME)
     with exchange.explained():
         for job in exchange.jobs():

@@ -79,7 +79,7 @@ class Connection(H11Protocol):
             self._all.end_longest()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came; a head that is not whole yet gets no more time by it."""
+        """Take received data; an incomplete head gets no more time by it."""
         super().data_received(data)
         self._look()
 
@@ -89,13 +89,13 @@ class Connection(H11Protocol):
         self._look()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let go of what is kept for it."""
+        """Release the state of the connection."""
         self._all.served(self)
         self.resume_writing()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """The caller does not read its answer; nobody waits for that for ever."""
+        """Set a time limit, since the client does not read its response."""
         super().pause_writing()
         if self._unread is None:
             self._unread = self.loop.call_later(self._all.unread, self.end)
@@ -121,8 +121,9 @@ class Connection(H11Protocol):
 
 
 class Failures:
-    """What the event loop says of failures (`loop.set_exception_handler`): of connections that cannot be accepted, for
-    want of descriptors or memory, one line a second. The loop tries again as often as there are connections.
+    """The handler of the event loop's failures (`loop.set_exception_handler`): connections that cannot be accepted, for
+    want of descriptors or memory, are logged in one line a second. The loop tries again as often as there are
+    connections.
     """
 
     def __init__(self) -> None:
@@ -143,7 +144,7 @@ class Failures:
 
 
 def allowed() -> int:
-    """How many connections this process may have; its limit of descriptors is raised as far as is of use."""
+    """The number of connections that this process may have; its limit of descriptors is raised as far as is of use."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST + RESERVED
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,4 +1,4 @@
-"""What a route has at hand."""
+"""The context that every route works with."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Context:
         return max(self.work.longest_running(), self.reads.longest_running(), self.scorer.scheduler.longest_running())
 
     def link(self, collection: Collection, id: str, part: str) -> str:
-        """Where a "content" or "thumbnail" of a stored picture is."""
+        """The link to the "content" or "thumbnail" of a stored picture."""
         path = f"/v1/images/{id}/{part}"
         return path if self.collections.fixed else f"{path}?collection={collection.directory.name}"
 
@@ -78,7 +78,7 @@ class Context:
         return self.scorer.runtime.name
 
     def asking(self, question: str | None) -> Scorer:
-        """The scorer asked what a request asks; 422 for a question that the model does not answer."""
+        """The scorer for the question of a request; 422 for a question that the model does not answer."""
         try:
             return self.scorer.asking(question)
         except ArtifactError as error:
@@ -123,7 +123,9 @@ class Context:
     def panels_and_originals(
         self, pictures: Sequence[tuple[str, Picture | Upload]], collection: str | None
     ) -> tuple[Panels, Original]:
-        """`panels`, and what gives the file of a picture by its place: None where it is stored and not to be had."""
+        """`panels`, and a function that returns the file of a picture by its place: None where it is stored and not to
+        be had.
+        """
         found = self._found(pictures)
         return self._panels(found, collection), lambda place: self._original(found[place][1], collection)
 
@@ -160,7 +162,7 @@ class Context:
         return Panels(tokens, embeddings)
 
     def logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
-        """What `Scorer.all_logits` says, timed and counted."""
+        """The result of `Scorer.all_logits`, timed and counted."""
         with self.metrics.timed("pair"):
             logits = self.scorer.all_logits(tokens_a, tokens_b)
         self.metrics.done("pairs", len(logits))
@@ -193,7 +195,7 @@ def known(position: str) -> Iterator[None]:
 
 @contextmanager
 def positioned(position: str) -> Iterator[None]:
-    """Turns the decoder's refusal into one that carries the position of the picture in the request."""
+    """Turn the decoder's refusal into an error with the position of the picture in the request."""
     try:
         yield
     except PictureError as error:

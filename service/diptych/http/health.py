@@ -1,4 +1,4 @@
-"""Whether the service can answer, and what to say where it cannot."""
+"""The health of the service, and the error to answer where it is not ready."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def decoding(here: Context) -> None:
 
 
 def proven(here: Context) -> WarmUp:
-    """How the warm-up went; 503 until the model has scored the golden pair as it should."""
+    """The result of the warm-up; 503 until the model has scored the golden pair as it should."""
     done = here.warm_up
     if done is None:
         message = "The model is warming up; try again in a moment."
@@ -36,7 +36,7 @@ def proven(here: Context) -> WarmUp:
 
 
 def ready(here: Context) -> WarmUp:
-    """How the warm-up went; 503 unless that was well, no computation is stuck and the service is not about to end."""
+    """The result of the warm-up; 503 if that failed, a computation is stuck or the service is about to end."""
     if here.work.draining:
         raise RequestError(503, "draining", "The service is ending; ask another one.")
     done, oldest = proven(here), here.longest_running()
@@ -62,7 +62,7 @@ def reachable(here: Context) -> None:
 
 
 def is_ready(here: Context) -> bool:
-    """Whether the service is `ready` and its collections are `reachable`, and it decodes."""
+    """True if the service is `ready`, its collections are `reachable`, and it decodes."""
     try:
         ready(here)
         reachable(here)

@@ -1,4 +1,4 @@
-"""What Prometheus is told at `/metrics`."""
+"""The metrics for Prometheus at `/metrics`."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Metrics:
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
-        """Time what runs inside, as a span too."""
+        """Time the enclosed block, as a span too."""
         began = time.perf_counter()
         try:
             with span(stage):
@@ -97,12 +97,12 @@ class Metrics:
             self.stage(stage, time.perf_counter() - began)
 
     def live(self, name: str, about: str, value: Callable[[], float]) -> None:
-        """A figure that is asked for when somebody looks."""
+        """Register a gauge that is computed at each scrape."""
         Gauge(name, about, registry=self.registry).set_function(value)
 
 
 class _Indexes(Collector):
-    """Figures of the collections there are when somebody asks."""
+    """Gauges of the open collections, computed at each scrape."""
 
     def __init__(self, collections: Collections) -> None:
         self._collections = collections

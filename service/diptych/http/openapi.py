@@ -40,8 +40,8 @@ _WAYS = {
 
 
 def complete_openapi(app: FastAPI, settings: Settings, questions: Sequence[str]) -> None:
-    """Let `app.openapi()` also define the bodies that come as JSON or as a form, the limits of a search, what questions
-    may be asked and, if there are any, the keys.
+    """Let `app.openapi()` also define the bodies that come as JSON or as a form, the limits of a search, the questions
+    of the model and, if there are any, the keys.
     """
     plain = app.openapi
 
@@ -77,7 +77,7 @@ def complete_openapi(app: FastAPI, settings: Settings, questions: Sequence[str])
 
 
 def _bodies(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The schemas of what requests have in them, as JSON and as a form."""
+    """The schemas of the parts of requests, as JSON and as a form."""
     for body in _BODIES:
         yield document["components"]["schemas"][body.__name__]
     for operations in document["paths"].values():

@@ -24,7 +24,7 @@ class PairCaches:
 
     @asynccontextmanager
     async def turn(self, collection: Collection, seconds: float) -> AsyncIterator[None]:
-        """Wait, without a thread, until nobody else searches the collection. Raises DeadlineError."""
+        """Wait, without a thread, for the turn to search the collection. Raises DeadlineError."""
         lock = self._turns.setdefault(collection, asyncio.Lock())
         try:
             await asyncio.wait_for(lock.acquire(), seconds)

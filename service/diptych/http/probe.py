@@ -1,4 +1,4 @@
-"""Whether pictures can be decoded just now, found out by decoding one."""
+"""The probe of the decoder, which decodes a picture."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Probe:
         self._last: Future[bool] | None = None
 
     def begun(self) -> Future[bool]:
-        """The probe in flight, one that went well a moment ago, or a new one: whether the picture was decoded."""
+        """The probe in flight, a recent one that went well, or a new one: whether the picture was decoded."""
         with self._lock:
             last, now = self._last, time.monotonic()
             if last is not None and (not last.done() or (last.result() and now - self._began < _FRESH)):

@@ -32,7 +32,7 @@ STUCK = 70  # EX_SOFTWARE: what runs the service should start it again
 
 
 def log(form: str, *, quiet: bool = False) -> None:
-    """Send what the service and its server log to standard error, a line an event, as "text" or as "json"."""
+    """Send the log of the service and its server to standard error, a line an event, as "text" or as "json"."""
     handler = logging.StreamHandler()
     if form == "json":
         from pythonjsonlogger.core import RESERVED_ATTRS
@@ -54,7 +54,7 @@ def log(form: str, *, quiet: bool = False) -> None:
 
 
 def bound(host: str, port: int) -> list[socket.socket]:
-    """Sockets with this port, 0 for any that is free, on all addresses of a host; nobody is answered there yet.
+    """Sockets with this port, 0 for any that is free, on all addresses of a host, which do not answer yet.
 
     Raises SettingsError, before anything is loaded, where that is not possible.
     """
@@ -80,14 +80,14 @@ def bound(host: str, port: int) -> list[socket.socket]:
 
 
 def run(app: FastAPI, sockets: list[socket.socket], settings: Settings) -> None:
-    """Serve until SIGINT, or what is like SIGTERM (`end_orderly`); what is being answered then is answered."""
+    """Serve until SIGINT, or a signal like SIGTERM (`end_orderly`); requests in progress are still answered."""
     import uvicorn
 
     from diptych.http.connections import Connections, Failures, allowed
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            """What cannot be accepted is logged as `Failures` says."""
+            """Have `Failures` log the connections that cannot be accepted."""
             asyncio.get_running_loop().set_exception_handler(Failures())
             await super().startup(sockets)
 

@@ -1,4 +1,4 @@
-"""What a deployment may set about the HTTP face, in the ways of `diptych.pictures.settings`."""
+"""The settings of the HTTP interface, read as those of `diptych.pictures.settings`."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class WarmUp:
-    """How the warm-up went: raw scores of a picture with itself and another one; `fault` is None if all is well.
+    """The result of the warm-up: raw scores of a picture with itself and another one; `fault` is None if all is well.
 
     `proven` says that the model scored as it should, whatever else is the matter, and `passing` that the fault may
     pass: then another warm-up is worth while.
@@ -32,7 +32,7 @@ class WarmUp:
 
 
 def golden_pictures(side: int = 64) -> tuple[np.ndarray, np.ndarray]:
-    """Two drawn pictures that nobody would confuse, uint8 (side, side, 3): a disc on a slope, and stripes."""
+    """Two drawn pictures that cannot be confused, uint8 (side, side, 3): a disc on a slope, and stripes."""
     rows, columns = np.mgrid[0:side, 0:side].astype(np.float32) / side
     disc = ((rows - 0.4) ** 2 + (columns - 0.6) ** 2 < 0.06)[..., None]
     slope = np.stack([columns, rows, 1 - columns], axis=-1)

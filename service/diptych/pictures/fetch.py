@@ -79,7 +79,7 @@ class Fetcher:
                 self._running.discard(fetch)
 
     def close(self) -> None:
-        """Fetch nothing any more; what is under way fails."""
+        """Fetch nothing any more; fetches in progress fail."""
         with self._lock:
             self._closed = True
             for fetch in self._running:
@@ -102,7 +102,7 @@ class _Fetch:
         self._cut = False
 
     def run(self, text: str) -> None:
-        """Fetch, and leave in `answer` what came of it."""
+        """Fetch, and leave the content or the error in `answer`."""
         try:
             content = self._follow(text)
             with suppress(InvalidStateError):
@@ -151,7 +151,7 @@ class _Fetch:
         raise RemoteError(f"{host_of(url)} gave no whole answer ({reason}); try whether a browser can open the address")
 
     def _ask_at(self, address: Address, url: httpx.URL, *, connect: float) -> bytes | httpx.URL:
-        """Ask this address for what the URL names; the host's name is what is sent and what the certificate is for."""
+        """Request the URL from this address; the host's name is sent, and the certificate has to be for it."""
         timeout = httpx.Timeout(self._left(), connect=connect)
         request = httpx.Request(
             "GET",

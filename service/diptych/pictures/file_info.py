@@ -1,4 +1,6 @@
-"""What is known of a picture file without decoding a pixel: what groups are made of and keepers are chosen by."""
+"""The facts of a picture file that are known without decoding a pixel: groups are made of them and keepers are chosen
+by them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ _PARTS = (ExifTags.IFD.Exif, ExifTags.IFD.GPSInfo)
 
 
 class Facts(NamedTuple):
-    """What a file's header says: upright size, format ("JPEG"), number of EXIF entries, and when it was taken, in
+    """The facts in a file's header: upright size, format ("JPEG"), number of EXIF entries, and when it was taken, in
     seconds since 1970 (its clock taken for UTC), or None.
     """
 
@@ -71,7 +73,7 @@ def read_file(path: Path, limits: PictureLimits) -> tuple[os.stat_result, bytes]
 
 
 def picture_of(id: str, path: Path, status: os.stat_result, data: bytes) -> Picture:
-    """What `read_file` gave as a picture. Raises PictureError if there is no header to be read."""
+    """A picture from the result of `read_file`. Raises PictureError if there is no header to be read."""
     return Picture(id, str(path), status.st_size, status.st_mtime_ns, *read_facts(data, str(path)))
 
 

@@ -1,4 +1,4 @@
-"""What a deployment may set about pictures that strangers name or send: in the environment, in a file, or both.
+"""The settings for pictures that strangers name or send: in the environment, in a file, or both.
 
 Each field is the variable `DIPTYCH_<NAME>` and the key `name` of a TOML file; the environment wins.
 """
@@ -57,17 +57,17 @@ class FetchSettings(BaseSettings):
 
     @property
     def remote(self) -> FetchLimits | None:
-        """What may be fetched by web address; None for nothing."""
+        """The limits of fetching by web address; None if nothing may be fetched."""
         return self.remote_limits if self.urls else None
 
     @property
     def remote_limits(self) -> FetchLimits:
-        """What bounds the fetching, where it is allowed."""
+        """The limits of fetching, where it is allowed."""
         return FetchLimits(self.url_bytes, self.url_seconds, hosts=self.url_hosts, private=self.url_private)
 
     @classmethod
     def load(cls, file: str | os.PathLike[str] | None = None) -> Self:
-        """The settings of the environment and of a TOML file, by default the one that DIPTYCH_CONFIG names.
+        """The settings of the environment and of a TOML file, by default the file named by DIPTYCH_CONFIG.
 
         Raises SettingsError for what cannot be read, for a value out of its range and for a name of its own that nobody
         knows, in the environment too: a limit or a key that is misspelt must not leave a service open.

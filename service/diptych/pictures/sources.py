@@ -16,7 +16,7 @@ Fetch = Callable[[str], bytes]
 
 
 def is_url(name: str) -> bool:
-    """Whether this names a picture by web address."""
+    """True if the name of a picture is a web address."""
     return name.lower().startswith(("http://", "https://"))
 
 
@@ -26,7 +26,8 @@ def refuse_url(url: str) -> bytes:
 
 
 def make_fetcher(urls: bool) -> Fetch:
-    """What gets the bytes behind a web address, within the limits that the service has too (DIPTYCH_URL_*).
+    """The function that fetches the bytes behind a web address, within the limits that the service has too
+    (DIPTYCH_URL_*).
 
     Without `urls` or DIPTYCH_URLS it refuses every address: a name in a table may come from a stranger.
     """

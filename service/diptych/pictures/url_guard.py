@@ -1,4 +1,6 @@
-"""Where a web address may lead: its spelling, its host and every address the host has, checked before any is asked."""
+"""The guard of web addresses against requests into private networks (SSRF): the spelling, the host and every address of
+the host are checked before any is asked.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ _METADATA = frozenset(
 
 @dataclass(frozen=True)
 class FetchLimits:
-    """What may be fetched: `bytes` of a picture, within `seconds` for all hops, from these ports and `hosts`.
+    """The limits of fetching: `bytes` of a picture, within `seconds` for all hops, from these ports and `hosts`.
 
     No `hosts` means any; ".example.org" means that host and all below it. `private` opens what is not public, for an
     intranet; what is link-local, multicast or a cloud's metadata stays closed.
@@ -120,7 +122,9 @@ def _covers(allowed: str, host: str) -> bool:
 
 
 def is_host(text: str) -> bool:
-    """Whether this is a host's name or address as it is compared: in lower case, an address in its usual spelling."""
+    """True if this is a host's name or address in the form for comparison: in lower case, an address in its usual
+    spelling.
+    """
     try:
         return str(_literal(text) or text) == text
     except RemoteRefusedError:
@@ -128,7 +132,7 @@ def is_host(text: str) -> bool:
 
 
 def _literal(host: str) -> Address | None:
-    """The address that a host is, None for a name; refuses what is only read as one of them here and there."""
+    """The address that a host is, None for a name; refuses spellings that only some programs read as an address."""
     try:
         if ":" in host and "%" not in host:
             return IPv6Address(host)
@@ -143,7 +147,7 @@ def _literal(host: str) -> Address | None:
 
 
 def _open(address: Address, *, private: bool) -> bool:
-    """Whether an address may be asked; one that stands for an IPv4 address is judged as that."""
+    """True if an address may be asked; one of IPv6 that stands for an IPv4 address is judged as that."""
     if isinstance(address, IPv6Address):
         within = IPv4Address(int(address) & 0xFFFFFFFF) if address in _NAT64 else None
         address = within or address.ipv4_mapped or address

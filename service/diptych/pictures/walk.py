@@ -40,9 +40,11 @@ class FoundFile(NamedTuple):
     def identities(self) -> set[tuple[int, ...]]:
         """Marks of which two paths have one in common if they lead to the same file.
 
-        Where a folder is seen through another one (an overlay, FUSE), it has another device there.
+        Where a folder is seen through another one (an overlay, FUSE), it has another device there; and an overlay may
+        mark the inode with the number of its layer in the upper bits (`xino`).
         """
-        return {(self.device, self.stamp.inode), (*self.stamp, self.inode_changed)}
+        seen_through = (self.stamp.bytes, self.stamp.modified, self.stamp.inode % 2**32, self.inode_changed)
+        return {(self.device, self.stamp.inode), seen_through}
 
 
 @dataclass

@@ -57,7 +57,7 @@ logger = logging.getLogger(__name__)
 
 
 class Decoder(Protocol):
-    """Where pictures are decoded. A call is a function with its arguments, `partial(panel_pixels, data, 224)`;
+    """The interface of picture decoders. A call is a function with its arguments, `partial(panel_pixels, data, 224)`;
     `answered` is when one was answered last (`time.monotonic`).
     """
 
@@ -188,7 +188,7 @@ class DecodePool:
             self._idle.put(error)
 
     def close(self) -> None:
-        """End the processes; what is being decoded is waited for, what waits for a process is refused."""
+        """End the processes; calls in progress are waited for, waiting calls are refused."""
         self._closed = True
         for worker in [self._idle.get() for _ in range(self.processes)]:
             if isinstance(worker, _Worker):
@@ -230,7 +230,9 @@ class _Worker:
             raise OSError(f"a decoding process ended before it could begin ({describe_exit(self.end())})") from None
 
     def spent(self) -> bool:
-        """Whether another one has to take its place: it is old, or there is something to read, which is its end."""
+        """True if this worker must be replaced: it took `_LIFE` calls, or its pipe is readable while idle, which means
+        that it died.
+        """
         return self.pipe.closed or self.asked >= _LIFE or self.pipe.poll()
 
     def ask(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
@@ -386,8 +388,8 @@ def describe_exit(status: int | None) -> str:
 
 
 def decoder(urls: bool, threads: int) -> Decoder:
-    """What decodes pictures: where some may be fetched, which are strangers', processes with the bounds of the service
-    (DIPTYCH_DECODE_*), else threads. A batch's worker is such a process already, which may have no others.
+    """The decoder of pictures: where some may be fetched, which are strangers', processes with the bounds of the
+    service (DIPTYCH_DECODE_*), else threads. A batch's worker is such a process already, which may have no others.
     """
     settings = None if multiprocessing.current_process().daemon else fetch_settings(urls)
     if settings is None:

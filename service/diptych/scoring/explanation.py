@@ -1,4 +1,6 @@
-"""Where two pictures match: what the network looked at across the seam, as numbers and drawn over both pictures."""
+"""The explanation of a score: the patches that the network relates across the seam of two pictures, as numbers and
+drawn over both.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _WHITE = _HALO = (255, 255, 255)
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why two pictures have their score.
+    """The explanation of a pair's score.
 
     `answers` are to all questions, of which `question` was asked. `attention` float32 (T, T), T = N M patches, as
     `Runtime.attention`; `grid` is (N, M); `crossing` in [0, 1] is the share of attention that crosses the seam; `links`
@@ -51,8 +53,8 @@ def explain(
     links: int = 24,
     original: Original = lambda number: None,
 ) -> Explanation:
-    """What the network looks at in two pictures, of which the tokens float16 (N, M, d) are given; for a closer look
-    `original` gives the files of the first, 0, and the second, 1.
+    """The explanation of the score of two pictures with tokens float16 (N, M, d); for a closer look `original` returns
+    the file of the first, 0, and of the second, 1.
 
     Raises ArtifactError where the model cannot show it.
     """

@@ -21,7 +21,7 @@ _STEP = 0.05  # seconds after which a waiting caller looks at its clock, and at 
 
 
 class Related(Protocol):
-    """What the scheduler needs of a `Runtime`."""
+    """The part of a `Runtime` that the scheduler needs."""
 
     questions: tuple[str, ...]
     workers: int
@@ -38,7 +38,7 @@ class Related(Protocol):
 
 @dataclass(eq=False)
 class _Job:
-    """Somebody's pairs. `taken` of them were handed out, `missing` are not back yet."""
+    """The pairs of one call. `taken` of them were handed out, `missing` are not back yet."""
 
     tokens_a: np.ndarray
     tokens_b: np.ndarray
@@ -51,7 +51,7 @@ class _Job:
 
     @property
     def left(self) -> int:
-        """Pairs that nobody has taken yet."""
+        """Pairs that are not handed out yet."""
         return len(self.logits) - self.taken
 
     def end(self, error: Exception | None = None) -> None:
@@ -82,7 +82,7 @@ class PairScheduler:
 
     @property
     def waiting(self) -> int:
-        """Pairs that nobody has begun with."""
+        """Pairs that no worker has begun with."""
         with self._lock:
             return sum(job.left for job in self._jobs)
 

@@ -131,8 +131,8 @@ class Scorer:
         return self.runtime.relevance(logits)
 
     def verdict(self, relevance: float) -> Verdict:
-        """What a probability of its question, as `judge` and `predict` give it, comes to: *same*, *likely*, *unsure* or
-        *different*.
+        """The verdict of a probability of its question, as `judge` and `predict` return it: *same*, *likely*, *unsure*
+        or *different*.
 
         *same* is said from the strictest threshold on that the model states, *likely* from the one before it, *unsure*
         from even odds on.
@@ -180,7 +180,7 @@ class Scorer:
         return judge(questions, logits, seen, held=held)
 
     def _look_closer(self, pairs: np.ndarray, worth: np.ndarray, original: Original) -> list[Evidence | None]:
-        """What closer looks see of the pairs that are `worth` one, bool (P,)."""
+        """The evidence of closer looks at the pairs that are `worth` one, bool (P,)."""
         seen: list[Evidence | None] = [None] * len(pairs)
         numbers = np.unique(pairs[worth]).tolist()
         views = dict(zip(numbers, self.views([original(number) for number in numbers]), strict=True))
@@ -190,14 +190,14 @@ class Scorer:
         return seen
 
     def views(self, sources: Sequence[PictureSource | None]) -> list[View | None]:
-        """What a closer look compares of each picture; None where there is no file, or one that cannot be read."""
+        """The view of each picture for a closer look; None where the file is missing or unreadable."""
         had = [source for source in sources if source is not None]
         described = iter(self.decoder.each([partial(describe, source, self.limits) for source in had]))
         found = [None if source is None else next(described) for source in sources]
         return [None if isinstance(view, PictureError) else view for view in found]
 
     def evidence(self, pairs: Sequence[tuple[View | None, View | None]]) -> list[Evidence | None]:
-        """What a closer look at each pair of views sees; None where one is missing."""
+        """The evidence of a closer look at each pair of views; None where a view is missing."""
 
         def look(pair: tuple[View | None, View | None]) -> Evidence | None:
             current_deadline().check("a closer look")
@@ -326,7 +326,9 @@ def _distinct(pairs: Sequence[tuple[PictureSource, PictureSource]]) -> tuple[lis
 
 
 def _key(source: PictureSource) -> Hashable:
-    """What makes two sources the same picture without looking inside: equal paths or bytes, or the same object."""
+    """The key by which two sources are the same picture, without looking inside: equal paths or bytes, or the same
+    object.
+    """
     if isinstance(source, bytes | str):
         return source
     if hasattr(source, "__fspath__"):

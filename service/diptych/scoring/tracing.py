@@ -1,4 +1,4 @@
-"""Spans for OpenTelemetry; they cost a microsecond each until somebody sets a provider up."""
+"""Spans for OpenTelemetry; they cost a microsecond each until a provider is set up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _tracer = trace.get_tracer("diptych", version("diptych"))
 
 
 def span(stage: str) -> AbstractContextManager[trace.Span]:
-    """A span `diptych.<stage>` around what runs inside, below the request's own."""
+    """A span `diptych.<stage>` around the enclosed block, below the request's own."""
     return _tracer.start_as_current_span(f"diptych.{stage}")
 
 

@@ -1,4 +1,4 @@
-"""How long what is being computed has been at it: what a watch looks at to see that something hangs."""
+"""The watchdog: the time since the oldest computation in progress began, by which a hang shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a collection needs of the place where its pictures are."""
+"""The interface of the stores in which a collection's pictures lie."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Backend(Protocol):
 
     @property
     def folder(self) -> Path | None:
-        """Where files may lie beside the pictures; None where there is no such place."""
+        """The folder for files beside the pictures; None where there is no such place."""
         ...
 
     def close(self) -> None:
@@ -50,7 +50,7 @@ class Backend(Protocol):
         ...
 
     def complete(self, known: Iterable[tuple[str, str | None, bytes | None]]) -> None:
-        """Fill in what pictures that are there already lack: (id, path or None, bytes or None) each."""
+        """Fill in missing paths and bytes of stored pictures: (id, path or None, bytes or None) each."""
         ...
 
     def remove(self, ids: Sequence[str]) -> list[bool]:
@@ -70,7 +70,7 @@ class Backend(Protocol):
         ...
 
     def known(self, ids: Sequence[str]) -> set[str]:
-        """Those of the ids that are there."""
+        """The given ids that are stored."""
         ...
 
     def panels(self, ids: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
@@ -97,15 +97,17 @@ class Backend(Protocol):
         ...
 
     def count(self) -> int:
-        """How many pictures there are."""
+        """The number of pictures."""
         ...
 
     def indexed(self) -> tuple[int, int | None]:
-        """How many pictures a search looks through, and how many changes led there; None where nobody counts."""
+        """The number of pictures that a search looks through, and of changes that led there; None where changes are not
+        counted.
+        """
         ...
 
     def disk_bytes(self) -> int | None:
-        """How many bytes of a disk it takes; None where that is not to be known."""
+        """The bytes that the store takes on a disk; None where that is unknown."""
         ...
 
     def stats(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What stored pictures are embedded anew with. A store knows no model: whoever rebuilds it brings one along."""
+"""The embedder of stored pictures in a rebuild. A store knows no model: the caller of a rebuild brings one along."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a Milvus collection is: `milvus://user:password@host:port/collection?originals=DIR`, or a folder."""
+"""The location of a Milvus collection: `milvus://user:password@host:port/collection?originals=DIR`, or a folder."""
 
 from __future__ import annotations
 

@@ -45,6 +45,6 @@ class WriterLock:
 
 
 def _command() -> str:
-    """What this process is to people: "diptych serve" beside its number."""
+    """The command of this process, for people: "diptych serve" beside its number."""
     program, *words = sys.argv or [""]
     return " ".join([Path(program).name or "python", *takewhile(str.isidentifier, words[:2])])

@@ -13,7 +13,7 @@ from diptych_runtime.errors import PictureError
 
 
 class Keeper(Protocol):
-    """What may have kept the file of a picture."""
+    """A store that may have kept the file of a picture."""
 
     def data(self, id: str) -> bytes | None:
         """The kept bytes of a picture, unchecked, or None."""
@@ -40,7 +40,7 @@ def original(store: Keeper, record: Record, limits: PictureLimits) -> bytes:
         data = read_bytes(record.path, limits)
     except PictureError as error:
         raise UnknownPictureError(
-            f"the file of picture {record.id} is not to be had: {error}; put it back or add it again"
+            f"the file of picture {record.id} is not available: {error}; put it back or add it again"
         ) from None
     if hashlib.sha256(data).hexdigest() != record.sha256:
         raise UnknownPictureError(

@@ -1,4 +1,4 @@
-"""What a collection says about a picture it holds."""
+"""The record of a picture in a collection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What checking a collection found, and what embedding it anew did."""
+"""The reports of verifying and rebuilding a collection."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What was looked at and what is wrong; `remarks` are no damage (a file moved away, a cache behind).
+    """The result of a verification; `remarks` are no damage (a file moved away, a cache behind).
 
     `recall` is measured: the share of the exact 100 candidates that the index in the cache gives; None without one.
     """
@@ -19,13 +19,13 @@ class VerifyReport:
 
     @property
     def healthy(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if there is no problem."""
         return not self.problems
 
 
 @dataclass(frozen=True)
 class RebuildReport:
-    """How many pictures there are, how many were embedded anew, and how many could not be.
+    """The numbers of pictures in all, of those embedded anew, and of those that failed.
 
     `mended` says whether the database itself was damaged, and is whole again.
     """

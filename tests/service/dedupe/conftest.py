@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,39 @@ def photos(tmp_path: Path, photo_bytes) -> Path:
         path.write_bytes(photo_bytes(seed))
         os.utime(path, (1_000_000_000 + number, 1_000_000_000 + number))
     return folder
+
+
+@pytest.fixture
+def second_view(tmp_path: Path) -> Iterator[Callable[[str, Path], Path]]:
+    """`second_view("overlay", folder)` is a folder in which the other is seen too; skips where none can be had."""
+    mounted: list[Path] = []
+
+    def mount(*words: object, at: Path) -> Path:
+        command = [*map(str, words), str(at)]
+        at.mkdir(exist_ok=True)
+        if shutil.which(command[0]) is None or subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip(f"no second view of a folder here: {' '.join(command)}")
+        mounted.append(at)
+        return at
+
+    def view(how: str, folder: Path) -> Path:
+        changes, at = tmp_path / "changes", tmp_path / "view"
+        if how == "bind":
+            return mount("mount", "--bind", folder, at=at)
+        if how == "fuse":
+            return mount("bindfs", folder, at=at)
+        changes.mkdir()
+        options = f"lowerdir={folder},upperdir={changes / 'upper'},workdir={changes / 'work'}"
+        if how != "overlay":  # which layer a file is of is in its inode, if there are several file systems
+            mount("mount", "-t", "tmpfs", "tmpfs", at=changes)
+            options += ",xino=on"
+        for name in ("upper", "work"):
+            (changes / name).mkdir()
+        return mount("mount", "-t", "overlay", "-o", options, "overlay", at=at)
+
+    yield view
+    for at in reversed(mounted):
+        subprocess.run(["umount", at], check=True)
 
 
 @pytest.fixture

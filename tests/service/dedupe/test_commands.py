@@ -30,7 +30,7 @@ def test_it_says_what_could_go_and_touches_nothing(dedupe, photos, bytes_of):
     found = dedupe(photos)
     assert found.code == 0
     assert "6 pictures; 6 new, 0 changed and 0 gone\n" in found.out
-    assert "2 groups; 3 pictures could go (3 exact copies), " in found.out
+    assert "2 groups; 3 pictures can be removed (3 exact copies), " in found.out
     assert "nothing was moved or deleted" in found.out
     assert bytes_of(photos) == before
 
@@ -109,9 +109,9 @@ def test_an_act_can_be_undone_to_the_last_byte_and_undone_twice(dedupe, diptych,
         }
     assert dedupe(photos, "--json").json["groups"] == 0, "what was put aside is not found again"
     undone = diptych("dedupe", "--undo", done["journal"])
-    assert (undone.code, undone.out) == (0, "3 pictures put back, 0 were not away\n")
+    assert (undone.code, undone.out) == (0, "3 pictures put back, 0 were in place already\n")
     assert {name: data for name, data in bytes_of(photos).items() if TRASH not in name} == before
-    assert diptych("dedupe", "--undo", done["journal"]).out == "0 pictures put back, 3 were not away\n"
+    assert diptych("dedupe", "--undo", done["journal"]).out == "0 pictures put back, 3 were in place already\n"
 
 
 def test_only_a_step_of_its_own_deletes_for_good(dedupe, diptych, photos, bytes_of):
@@ -145,7 +145,7 @@ def test_unreadable_files_are_told_and_the_run_goes_on(dedupe, photos, bad_pictu
     result = dedupe(photos)
     assert result.code == 1
     assert "5 could not be read:\n" in result.out
-    assert "2 groups; 3 pictures could go" in result.out
+    assert "2 groups; 3 pictures can be removed" in result.out
     refused = {Path(entry["path"]).name for entry in dedupe(photos, "--json").json["refused"]}
     assert refused == {path.name for path in (photos / "bad").iterdir()}
 

@@ -65,7 +65,7 @@ def test_a_file_that_is_no_more_is_named_with_its_picture_and_the_way_out(
     collection, record, gallery, happened, reason
 ):
     happened(gallery / "01.jpg")
-    with pytest.raises(UnknownPictureError, match=rf"{record.id} is not to be had: .*01.jpg {reason}.*; put it back"):
+    with pytest.raises(UnknownPictureError, match=rf"{record.id} is not available: .*01.jpg {reason}.*; put it back"):
         ask(collection, record)
 
 

@@ -1,1 +1,1 @@
-"""What operators and the networks made of them cost: time, memory, floating-point operations, parameters."""
+"""The cost of operators and of networks made of them: time, memory, floating-point operations, parameters."""

@@ -20,7 +20,7 @@ def register(commands: Commands) -> None:
 
 
 def bench() -> None:
-    """Measure what things cost on this machine."""
+    """Measure costs on this machine."""
 
 
 def operators(

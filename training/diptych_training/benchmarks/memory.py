@@ -1,4 +1,4 @@
-"""How much memory a computation holds at its worst, counted at torch's allocator."""
+"""The peak memory of a computation, counted at torch's allocator."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def peak_bytes(call: Callable[[], T]) -> tuple[int, T]:
-    """The most bytes that tensors made during `call()` hold at one moment, and what the call returned.
+    """The most bytes that tensors made during `call()` hold at one moment, and the value of the call.
 
     Example: `peak_bytes(lambda: A @ B @ C)` counts A @ B and the result, which are alive together, and neither A nor B
     nor C. Every allocation and release of torch's CPU allocator counts, those inside a kernel too; what a library such

@@ -1,4 +1,4 @@
-"""What each operator costs: time, peak memory and FLOPs of MSAC and its rivals, side by side at equal width."""
+"""The cost of each operator: time, peak memory and FLOPs of MSAC and its rivals, side by side at equal width."""
 
 import os
 import platform
@@ -28,7 +28,7 @@ FILTER_SIDES = {"n", "m", "k"}
 
 @dataclass(frozen=True)
 class Entry:
-    """An operator to measure, over how many tokens, and its filter size where that is what varies."""
+    """An operator to measure, with the number of tokens, and with its filter size where that varies."""
 
     operator: str
     kind: str
@@ -159,7 +159,9 @@ def _threads(count: int) -> Iterator[None]:
 
 
 def _environment(threads: int) -> dict[str, Any]:
-    """What the figures depend on beside the operators; `load` is that before the run, near 0 on a quiet machine."""
+    """The environment that the figures depend on beside the operators; `load` is that before the run, near 0 on a quiet
+    machine.
+    """
     return {
         "torch": torch.__version__,
         "cpu": _processor(),

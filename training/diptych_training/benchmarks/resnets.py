@@ -113,7 +113,7 @@ def compare_with_paper(depths: Iterable[int] = tuple(DEPTHS)) -> list[Count]:
 
 
 def resnets_text(rows: Iterable[Count]) -> str:
-    """The counts as a table, and below it what each remark says."""
+    """The counts as a table, and below it the text of each remark."""
     rows = list(rows)
     notes = {
         note: f"[{number}]"

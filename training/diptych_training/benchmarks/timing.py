@@ -1,4 +1,4 @@
-"""Operators measured in turns, so that what disturbs the machine meets all of them alike."""
+"""Operators measured in turns, so that a disturbance of the machine meets all of them alike."""
 
 import math
 import random

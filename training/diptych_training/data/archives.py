@@ -89,7 +89,7 @@ class Archives:
 
     @property
     def folder(self) -> Path:
-        """Where the archives are; raises `DataError` where that is unknown."""
+        """The folder of the archives; raises `DataError` where it is unknown."""
         return self._folder or data_folder()
 
     def photos(self, names: Sequence[str]) -> Photos:

@@ -1,4 +1,4 @@
-"""Tables that people bring, read with errors that name the file and what it lacks."""
+"""Tables that people bring, read with errors that name the file and its fault."""
 
 import csv
 from collections.abc import Sequence

@@ -95,7 +95,7 @@ def list_drawings(names: Sequence[PurePosixPath], split: str | None = None) -> l
 
 
 def read_drawings(folder: Path, split: str | None = None) -> DrawingFiles:
-    """Find the drawings below a folder; the drawer is what follows the last underscore of the name."""
+    """Find the drawings below a folder; the drawer is the part of the name after the last underscore."""
     names = list_drawings([PurePosixPath(f.relative_to(folder).as_posix()) for f in folder.rglob("*")], split)
     return DrawingFiles(
         tuple(folder / name for name in names),

@@ -63,12 +63,12 @@ class Planted:
         return (a == b) & (a >= 0) & ~self.matches(pairs, question)
 
     def planted(self) -> int:
-        """How many pairs of copies there are."""
+        """The number of pairs of copies."""
         return sum(count * (count - 1) // 2 for count in Counter(self.original.tolist()).values())
 
 
 def open_kinds(kinds: Sequence[str], folder: Path, sets: Path) -> list[Planted]:
-    """`open_planted` of kinds that are measured with what is fitted to the others: `DataError` for fewer than two."""
+    """`open_planted` of kinds, each to be measured with a fit to the others: `DataError` for fewer than two."""
     if len(kinds) < 2:
         raise DataError(f"a kind is measured with what the others say: name two kinds at least, got {', '.join(kinds)}")
     return [open_planted(kind, folder, sets) for kind in kinds]
@@ -95,7 +95,7 @@ def open_planted(kind: str, folder: Path, sets: Path) -> Planted:
 
 
 def _prepare(kind: str, folder: Path, sets: Path) -> Path:
-    """Write a kind's pictures, what they show and the copies of some into `sets/KIND`, whole or not at all."""
+    """Write a kind's pictures, their subjects and the copies of some into `sets/KIND`, whole or not at all."""
     target = sets / kind
     if target.is_dir():
         return target
@@ -121,8 +121,8 @@ def _draw(group: str, target: Path) -> list[tuple[str, str, str, str]]:
 
 
 def _write_photos(kind: str, folder: Path, target: Path) -> list[tuple[str, str, str, str]]:
-    """Pictures that training has not seen where there are enough, drawn with the seed; what each shows, and what class
-    it is of where that is all that is known.
+    """Write pictures, held out from training where there are enough, drawn with the seed; return their rows, with the
+    subject of each, and with the class where only that is known.
     """
     photos = list_photos(folder, [kind])
     held_out = [photo for photo in photos if photo.split != "train"]

@@ -18,7 +18,7 @@ _NOT_MODULES = {"test", "tests", "idle_test", "site-packages", "dist-packages", 
 
 @dataclass(frozen=True)
 class Text:
-    """Bytes to learn from and bytes to be measured on; `held_out_by` says what kept them apart."""
+    """Bytes to learn from and bytes to be measured on; `held_out_by` names the rule that kept them apart."""
 
     name: str
     train: bytes

@@ -65,13 +65,13 @@ class Kind:
     seen: list[Evidence | None]
 
     def answers(self) -> Answers:
-        """The nearest pairs as what is said after a look is fitted to."""
+        """The nearest pairs as the answers to which a calibration after a look is fitted."""
         places = np.flatnonzero(self.nearest).tolist()
         return Answers(self.logits[self.nearest], self.labels[self.nearest], [self.seen[place] for place in places])
 
     def closer(self, relevance: np.ndarray) -> Pairs:
-        """The looks at the nearest pairs, of a `relevance` (P,) by the network alone, as what a closer look is fitted
-        to.
+        """The looks at the nearest pairs, of a `relevance` (P,) by the network alone, as the pairs to which a closer
+        look is fitted.
         """
         chosen = np.flatnonzero(self.nearest & np.array([seen is not None for seen in self.seen], bool))
         evidence = [seen for place in chosen.tolist() if (seen := self.seen[place]) is not None]
@@ -96,9 +96,9 @@ def measure_calibration(
     kinds: Sequence[str] = KINDS,
     begin: Callable[[str], Callable[[int], object]] = lambda kind: lambda n: None,
 ) -> dict[str, Any]:
-    """Measure both questions, or the one there is, on every kind prepared in `directory/sets` (`planted`), each left
-    out of what is fitted; `one_sided` names the kinds whose known pairs to a question all match, or none does: these
-    say nothing. Raises `DataError` for unknown kinds, and for fewer than two that say something.
+    """Measure both questions, or the only one, on every kind prepared in `directory/sets` (`planted`), each left out of
+    its own fit; `one_sided` names the kinds whose known pairs to a question all match, or none does: these say nothing.
+    Raises `DataError` for unknown kinds, and for fewer than two that say something.
     """
     measured: dict[str, list[Kind]] = {question: [] for question in runtime.questions}
     one_sided = []
@@ -158,7 +158,7 @@ def _fitted(kinds: Mapping[str, Sequence[Kind]]) -> dict[str, Question]:
 
 
 def _left_out(one: Kind, measured: Mapping[str, Sequence[Kind]]) -> dict[str, Any]:
-    """One kind with what is fitted to the others: error, reliability, and each rate beside what passes here."""
+    """One kind with a fit to the others: error, reliability, and each rate beside what passes here."""
     kinds = {question: [kind for kind in found if kind.name != one.name] for question, found in measured.items()}
     fitted, others = _fitted(kinds), kinds[one.question]
 

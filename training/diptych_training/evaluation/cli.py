@@ -182,7 +182,7 @@ def calibration(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """What probabilities are worth on kinds of pictures that they were not fitted to."""
+    """The calibration of probabilities on kinds of pictures that they were not fitted to."""
     from diptych_training.benchmarks.plot import check_plot
     from diptych_training.evaluation.calibration import calibration_text, draw_calibration, measure_calibration
 
@@ -218,7 +218,7 @@ def measure_kinds(
 
 @dataclass(frozen=True)
 class _Measurement:
-    """Who is measured by a protocol, beside whom, and where it is said."""
+    """The model measured by a protocol, the methods beside it, and the report."""
 
     protocol: str
     model: str

@@ -1,4 +1,4 @@
-"""Figures with what they might have been: queries drawn anew, the same for every method, so that differences pair."""
+"""Figures with resampled intervals: queries drawn anew, the same for every method, so that differences pair."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
-"""Who scored what, with intervals, as one list of rows whichever the protocol: for the table on a terminal and in a
-report.
+"""The scores of all methods, with intervals, as one list of rows whichever the protocol: for the table on a terminal
+and in a report.
 """
 
 from collections.abc import Mapping
@@ -47,14 +47,14 @@ def rows(protocol: str, result: Mapping[str, Any]) -> list[Row]:
 
 
 def gains(protocol: str, result: Mapping[str, Any]) -> list[Row]:
-    """How much more the re-ranked order has than the embedding alone, than each control and than each other model."""
+    """The gains of the re-ranked order over the embedding alone, over each control and over each other model."""
     others = {f"gain over {name}": other["gain"] for name, other in (result["controls"] | result["against"]).items()}
     keys = FIGURES[protocol]
     return [_gain(name, keys, gain) for name, gain in ({"gain by looking at both": result["gain"]} | others).items()]
 
 
 def counts(result: Mapping[str, Any]) -> list[str]:
-    """What was asked of how many, as texts such as "500 queries"."""
+    """The counts of a measurement, as texts such as "500 queries"."""
     counted = ("trials", "episodes", "ways", "queries", "references", "gallery", "distractors", "pairs", "matches")
     found = [f"{result[key]:,} {key}" for key in counted if key in result]
     if result.get("queries_without_match"):
@@ -63,7 +63,7 @@ def counts(result: Mapping[str, Any]) -> list[str]:
 
 
 def _interval(result: Mapping[str, Any], stage: str) -> Any:
-    """Where a stage's intervals are: in it, where there is one figure only, or in `interval`, there below its name."""
+    """The intervals of a stage: in it, where there is one figure only, or in `interval`, there below its name."""
     inside = result.get(stage, result).get("interval")
     if isinstance(inside, list):
         return inside

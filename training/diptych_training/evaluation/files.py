@@ -29,7 +29,7 @@ def as_folder(source: Path, wanted: Callable[[PurePosixPath], bool] = lambda nam
 
 
 def require(files: Sequence[Path], what: str, hint: str) -> None:
-    """Raise `DataError` where pictures are missing, with the first of them and how many; `hint` says what to mend."""
+    """Raise `DataError` where pictures are missing, with the first ones and their number; `hint` is the next step."""
     gone = [file for file in dict.fromkeys(files) if not file.is_file()]
     if gone:
         named = ", ".join(str(file) for file in gone[:_NAMED]) + (", ..." if len(gone) > _NAMED else "")

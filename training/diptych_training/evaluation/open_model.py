@@ -19,7 +19,7 @@ CONTROLS = {"late": "late", "twin": "siamese"}
 
 @contextmanager
 def open_model(model: str, question: str | None = None, *, threads: int | None = None) -> Iterator[Runtime]:
-    """Open what is named; a checkpoint is exported first, so that what is measured is what is served.
+    """Open the named model; a checkpoint is exported first, so that the measured model is the served one.
 
     It is asked the `question`, by default the one that models are asked unless somebody says otherwise. `threads` are
     the runtime's, by default all that may be used. `late:MODEL` is late interaction over the tokens of a model whose
@@ -52,5 +52,5 @@ def open_model(model: str, question: str | None = None, *, threads: int | None =
 
 
 def is_checkpoint(directory: Path) -> bool:
-    """Whether a directory is a checkpoint and no artifact."""
+    """True if a directory is a checkpoint and no artifact."""
     return all((directory / name).is_file() for name in _CHECKPOINT) and not (directory / "manifest.json").exists()

@@ -36,7 +36,7 @@ class Scored:
     matches: int
 
     def calibration(self, runtime: Runtime) -> dict[str, Any]:
-        """Expected calibration error, reliability bins, and what each threshold lets through here.
+        """Expected calibration error, reliability bins, and the rates at each threshold here.
 
         Matches and others weigh the same in all, as they do where probabilities are fitted. Empty where one is missing.
         """
@@ -67,7 +67,9 @@ class Scored:
         }
 
     def passed(self, over: np.ndarray) -> dict[str, float]:
-        """What `over` bool (P,) lets through: the share of the others, and of all the matches there were to find."""
+        """The rates of the pairs that pass, `over` bool (P,): the share of the others, and of all the matches there
+        were to find.
+        """
         return {
             "false_positive_rate": float(over[~self.labels].mean()),
             "recall": float(over[self.labels].sum() / self.matches),
@@ -80,7 +82,7 @@ class Scored:
     def evidence(
         self, protocol: str, title: str, runtime: Runtime, result: dict[str, Any], series: tuple[Series, ...]
     ) -> Evidence:
-        """What a protocol hands on of the model that scored these pairs, its calibration on them added to `result`."""
+        """The evidence of a protocol for the model that scored these pairs, with its calibration added to `result`."""
         return Evidence(
             protocol,
             title,

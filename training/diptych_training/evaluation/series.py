@@ -1,4 +1,4 @@
-"""What a protocol hands on: the figures that `--json` prints, and what a report needs to show where they come from."""
+"""The evidence of a protocol: the figures that `--json` prints, and what a report needs to show their origin."""
 
 from dataclasses import dataclass
 from pathlib import Path

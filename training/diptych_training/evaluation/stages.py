@@ -1,4 +1,6 @@
-"""What every protocol shares: who is measured, the two stages of a model, and how methods are laid side by side."""
+"""The common part of all protocols: the measured models, the two stages of each, and the comparison of methods side by
+side.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ FIRST, RERANKED = "first stage", "re-ranked"
 
 @dataclass(frozen=True)
 class Entrants:
-    """Who is measured on the same queries: the model, other models beside it, classical controls.
+    """The entrants measured on the same queries: the model, other models beside it, classical controls.
 
     `progress` (items, how many, what) is given every long loop.
     """
@@ -82,7 +84,7 @@ class Comparison:
     against: dict[str, Stages]
 
     def beside(self) -> dict[str, Any]:
-        """The JSON of what the model is laid beside; every gain is ours, re-ranked, minus theirs at its best."""
+        """The JSON of the compared methods; every gain is ours, re-ranked, minus theirs at its best."""
         ours = self.ours.reranked
         return {
             "controls": {
@@ -116,7 +118,7 @@ def compare(
     ask: Callable[[Control, Scores], Scores],
     judge: Callable[[str, Scores], Method],
 ) -> tuple[Comparison, Scores]:
-    """Lay all entrants side by side, and return what our model's pair scorer said too.
+    """Lay all entrants side by side, and return the scores of our model's pair part too.
 
     `look` gives a model's two stages, `ask` a control's answer, which may depend on our first stage, and `judge` makes
     a named method of either.
@@ -140,7 +142,7 @@ def stage_names(model: str | None) -> tuple[str, str]:
 
 
 def encode(runtime: Runtime, files: Sequence[Path], progress: Progress, name: str, crops: float = 0.0) -> Panels:
-    """Encode picture files with the runtime, decoding two at a time; raise `DataError` for one that is damaged.
+    """Encode picture files with the runtime, decoding two at a time; raise `DataError` for a damaged one.
 
     With `crops` each has several rows, those of its views (see `query_pixels`).
     """
@@ -182,7 +184,7 @@ def pair_logits(
 
 
 def describe(control: Control, files: Sequence[Path], progress: Progress, name: str) -> list[Any]:
-    """A control's features of picture files; raise `DataError` for one that is damaged."""
+    """A control's features of picture files; raise `DataError` for a damaged one."""
     features = []
     for file in progress(files, len(files), f"{control.name} of {name}"):
         try:

@@ -1,4 +1,4 @@
-"""What `--json` holds as a table and lines for people."""
+"""The content of `--json` as a table and lines for people."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from diptych_training.evaluation.figures import FIGURES, counts, gains, rows
 
 
 def text(protocol: str, result: Mapping[str, Any]) -> str:
-    """Every method's figures with their 95 % intervals, the paired gains, and what the probabilities are worth."""
+    """Every method's figures with their 95 % intervals, the paired gains, and the quality of the probabilities."""
     methods = [
         [name, *(f"{value:.3f} ({low:.3f} to {high:.3f})" for value, low, high in figures.values())]
         for name, figures in rows(protocol, result)

@@ -13,7 +13,7 @@ TIMEOUT = timedelta(hours=2)  # the others wait while the first validates
 
 
 def is_first() -> bool:
-    """Whether this process is the one that writes, measures and speaks; that of a run of one is."""
+    """True if this process writes, measures and speaks for the run; a single process does."""
     return os.environ.get("RANK", "0") == "0"
 
 
@@ -35,7 +35,7 @@ class Processes:
 
     @property
     def first(self) -> bool:
-        """Whether this is the one that writes and measures."""
+        """True if this process writes and measures."""
         return is_first()
 
     def share(self, rows: int) -> Tensor:

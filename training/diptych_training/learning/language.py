@@ -24,7 +24,7 @@ BLOCK = 16
 
 @dataclass(frozen=True)
 class Budget:
-    """How a language model is trained: AdamW with warm-up and a cosine schedule, `batch` windows a step.
+    """The training budget of a language model: AdamW with warm-up and a cosine schedule, `batch` windows a step.
 
     `share` of the bytes of a window are hidden where the objective is *masked*.
     """

@@ -1,5 +1,5 @@
-"""What is minimised: listwise contrast and log-loss over mined pairs, contrast and distillation for the embedding, and
-contrast of tokens of which it is known that they show the same place.
+"""The losses of training: listwise contrast and log-loss over mined pairs, contrast and distillation for the embedding,
+and contrast of tokens of which it is known that they show the same place.
 """
 
 import torch
@@ -76,7 +76,7 @@ def split_questions(logits: Tensor, matched: Tensor, copies: Tensor) -> list[tup
 
 
 def entropy_loss(embeddings: Tensor, apart: Tensor) -> Tensor:
-    """How unevenly embeddings (R, e) lie: minus the mean logarithm of the distance to the nearest one that is `apart`
+    """The unevenness of embeddings (R, e): minus the mean logarithm of the distance to the nearest one that is `apart`
     (R, R) from it (Sablayrolles et al. 2019, Kozachenko and Leonenko's estimate of entropy).
     """
     cosines = (embeddings @ embeddings.T).masked_fill(~apart, -1)

@@ -1,4 +1,4 @@
-"""What a run writes down as it goes: a line of JSON a step, TensorBoard's events, the terminal's progress."""
+"""The log of a run: a line of JSON a step, TensorBoard's events, the terminal's progress."""
 
 import json
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ class MetricsLog:
             tqdm.write(line)
 
     def close(self) -> None:
-        """Finish what is being written."""
+        """Finish the writes in progress."""
         self.bar.close()
         if self._events is not None:
             self._events.close()

@@ -1,4 +1,4 @@
-"""Weights that have seen ImageNet, from the packages that hold them, and what a new panel part makes of them."""
+"""Weights trained on ImageNet, from the packages that hold them, and the new panel part made of them."""
 
 from importlib import import_module
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""What the encoder knew before it was fine-tuned, kept: how alike photos were to it.
+"""Retention of the encoder's knowledge from before it was fine-tuned: how alike photos were to it.
 
 A vector is free to turn; which photos are near which is the knowledge (Fang et al. 2021, *SEED*). Only the part of the
 embedding that answers *thing* is held to it: copies are told by what ImageNet taught to overlook.
@@ -29,7 +29,7 @@ class Memory:
     known: Tensor
 
     def draw(self, size: int, generator: Generator) -> tuple[Tensor, Tensor]:
-        """`DRAWN` of the photos, unedited, as pictures (n, 3, size, size), and what is known of them."""
+        """`DRAWN` of the photos, unedited, as pictures (n, 3, size, size), and their known embeddings."""
         chosen = torch.randperm(len(self.photos), generator=generator)[:DRAWN]
         return plain(self.photos[chosen], size), self.known[chosen]
 

@@ -54,7 +54,7 @@ STATE, RECIPE, ENVIRONMENT, BEST, LAST = "state.pt", "recipe.toml", "environment
 def train(
     recipe: Recipe, directory: Path, *, data: Path | None = None, resume: bool = False, quiet: bool = False
 ) -> dict[str, Any]:
-    """Train a pair network and its embedding together; return what validation found of the best checkpoint.
+    """Train a pair network and its embedding together; return the validation of the best checkpoint.
 
     `directory` receives the resolved recipe, metrics, the best and the last checkpoint (averaged weights) and the
     state from which `resume` goes on to the same numbers. `data` holds the archives, if a task needs them (default:
@@ -91,7 +91,7 @@ def train(
 
 
 class Run:
-    """A run's learner, its tasks and what it keeps: the state, the last checkpoint and the best so far."""
+    """A run's learner, its tasks and its kept files: the state, the last checkpoint and the best so far."""
 
     def __init__(self, recipe: Recipe, directory: Path, processes: Processes) -> None:
         self.recipe, self.directory, self.learner = recipe, directory, Learner(recipe, _begun(recipe), processes)
@@ -213,7 +213,7 @@ class Run:
             torch.save(state, stream)
 
     def kept(self) -> str:
-        """Say what a run that ends early can go on from."""
+        """The text that says from where a run that ended early can go on."""
         if not (self.directory / STATE).exists():
             return "nothing was saved yet"
         return f"the last good state is kept in {self.directory}, and --resume goes on from there"
@@ -345,7 +345,7 @@ def _require_same(recipe: Recipe, path: Path) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Return what the numbers may depend on besides the recipe."""
+    """Return the environment that the numbers may depend on besides the recipe."""
     return {
         "python": platform.python_version(),
         "torch": torch.__version__,

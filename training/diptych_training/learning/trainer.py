@@ -1,4 +1,4 @@
-"""What learns: the network, its running average and the optimiser, one step at a time."""
+"""The learner: the network, its running average and the optimiser, one step at a time."""
 
 import copy
 import math
@@ -68,7 +68,7 @@ class Learner:
         self.average.load_state_dict(self.network.state_dict())
 
     def learn(self, drawn: Step, stage: Stage) -> dict[str, float]:
-        """Take one step on what was drawn; return its losses.
+        """Take one training step on the drawn examples; return its losses.
 
         Raises `DataError`, the weights as before, where the gradient is not finite or the memory does not suffice.
         """
@@ -185,7 +185,7 @@ class Learner:
         return total
 
     def _queries(self, embeddings: Tensor, copies: Tensor) -> Tensor:
-        """Embeddings (Q, e) of queries as they ask what each is about."""
+        """Embeddings (Q, e) of queries, weighted for the question that each is about."""
         questions = self.network.config.questions
         if self.network.config.parts == 1:
             return embeddings
@@ -193,12 +193,14 @@ class Learner:
         return torch.where(copies[:, None], *about)
 
     def _asked(self, logits: Tensor, copies: Tensor) -> Tensor:
-        """The logits (Q, 1 + K) of what each query is about: *copy* of the `copies`, *thing* of the others."""
+        """The logits (Q, 1 + K) of each query's question: *copy* of the `copies`, *thing* of the others."""
         return logits if logits.dim() == 2 else torch.where(copies[:, None], logits[..., 0], logits[..., 1])
 
     @torch.no_grad()
     def _matches(self, tokens: Tensor, chosen: Tensor, count: int) -> Tensor:
-        """What late interaction says of the chosen pairs (Q, 1 + K): it has learnt nothing, and so nothing by heart."""
+        """The scores of late interaction for the chosen pairs (Q, 1 + K): it has learnt nothing, and so nothing by
+        heart.
+        """
         content = self.network.panel.content(tokens).float()
         queries = content[:count].repeat_interleave(chosen.shape[1], 0)
         return LateInteraction(1).to(tokens.device)(queries, content[count + chosen.flatten()]).view(chosen.shape)
@@ -248,7 +250,7 @@ class Learner:
         self.seconds[part] += time.perf_counter() - began
 
     def state(self) -> dict[str, Any]:
-        """What `restore` goes on from."""
+        """The state that `restore` goes on from."""
         return {
             "network": self.network.state_dict(),
             "average": self.average.state_dict(),
@@ -266,8 +268,8 @@ class Learner:
 
 
 def question_weights(network: PairNetwork, question: str) -> list[tuple[Tensor, slice]]:
-    """The parameters that hold what is one question's alone, and its rows in them: its part of the embedding, and what
-    makes its logit of what the trunk saw.
+    """The parameters that belong to one question alone, and its rows in them: its part of the embedding, and what makes
+    its logit of what the trunk saw.
     """
     column, embedding = network.config.questions.index(question), network.panel.embedding
     length = embedding.out_features // embedding.parts

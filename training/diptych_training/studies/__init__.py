@@ -1,1 +1,3 @@
-"""What a part of a network buys: variants alike in all but that part, trained on a grid of runs, laid side by side."""
+"""Studies of one part of a network each: variants alike in all but that part, trained on a grid of runs, laid side by
+side.
+"""

@@ -68,7 +68,7 @@ def register(commands: Commands) -> None:
 
 
 def study() -> None:
-    """What an operator or a setting buys: variants alike in all but one part, trained and compared."""
+    """Train and compare variants alike in all but one part."""
 
 
 def mixers(
@@ -253,7 +253,7 @@ def limits(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Drawn pairs that a model errs on, and what it says of them."""
+    """Drawn pairs that a model errs on, and its answers to them."""
     from diptych_runtime.runtime import Runtime
     from diptych_training.benchmarks.plot import check_plot_path
     from diptych_training.studies.limits import draw_limits, examples, limits_text, study_limits
@@ -281,7 +281,7 @@ def verification(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """What a closer look makes of the pairs that a model takes for copies."""
+    """The worth of a closer look at the pairs that a model takes for copies."""
     from diptych_training.studies.verification import save_verification, study_verification, verification_text
 
     console = Console(as_json, quiet)

@@ -29,7 +29,8 @@ def run_grid(
     processes: int | None = None,
     finished: Callable[[str], None] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Return `work(**settings)` of every run by name, reading what `directory` has and writing what it lacks.
+    """Return `work(**settings)` of every run by name, reading the results that `directory` has and writing those that
+    it lacks.
 
     Settings and results must be JSON, `work` a function of a module or a `partial` of one (what that binds is no part
     of the settings). `given` is what results depend on besides, such as the digest of the data: it is kept with the

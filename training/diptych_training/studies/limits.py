@@ -25,7 +25,7 @@ CELL, MARGIN, COLUMNS = 150, 10, 2
 
 @dataclass(frozen=True)
 class Example:
-    """Two pictures uint8 (H, W, 3), and whether one is a copy of the other; `name` says what they are."""
+    """Two pictures uint8 (H, W, 3), and whether one is a copy of the other; `name` describes them."""
 
     name: str
     a: np.ndarray
@@ -54,8 +54,8 @@ def examples() -> list[Example]:
 
 
 def study_limits(runtime: Runtime, shown: Sequence[Example]) -> dict[str, Any]:
-    """What a model says of the pairs: `pairs` of name, whether they are copies, and the probability of each question,
-    each pair by itself.
+    """The answers of a model for the pairs: `pairs` of name, whether they are copies, and the probability of each
+    question, each pair by itself.
     """
     sides = [np.stack([panel_pixels(getattr(pair, side), runtime.panel_size) for pair in shown]) for side in "ab"]
     tokens_a, tokens_b = (runtime.encode(pixels).tokens for pixels in sides)
@@ -79,7 +79,7 @@ def limits_text(result: Mapping[str, Any]) -> str:
 
 
 def draw_limits(result: Mapping[str, Any], shown: Sequence[Example], path: Path) -> None:
-    """Draw the pairs with what was said of them, as a picture."""
+    """Draw the pairs with their probabilities, as a picture."""
     width, height = 2 * CELL + 240 + MARGIN, CELL + 2 * MARGIN
     rows = -(-len(shown) // COLUMNS)
     sheet = Image.new("RGB", (COLUMNS * width + MARGIN, rows * height + MARGIN), "white")

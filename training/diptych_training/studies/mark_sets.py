@@ -36,7 +36,7 @@ _COMPARED = 64  # pixels of the panels in which near-duplicates are looked for
 
 @dataclass(frozen=True)
 class Settings:
-    """How large the sets are; the same settings draw the same sets.
+    """The sizes of the sets; the same settings draw the same sets.
 
     `references` at most; `queries` of each set of copies, and `distractors` beside the hard ones; `strangers` in a
     gallery; queries `per_group` at most, so that no thing with many pictures rules.
@@ -218,7 +218,7 @@ def _strangers(source: Source) -> list[Photo]:
 
 
 def _is_thing(photo: Photo) -> bool:
-    """Whether a photo is of a group that shows one thing."""
+    """True if a photo is of a group that shows one thing."""
     return photo.subject != photo.name
 
 

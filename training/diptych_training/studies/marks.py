@@ -57,7 +57,7 @@ def measure_marks(
 
 
 def known_marks(only: Sequence[str]) -> list[str]:
-    """The sets of these names in the table's order, or all; `DataError` with a suggestion for a name that is none."""
+    """The sets of these names in the table's order, or all; `DataError` with a suggestion for an unknown name."""
     for name in only:
         if name not in MARKS:
             near = get_close_matches(name, MARKS, 1)

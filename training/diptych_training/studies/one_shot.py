@@ -66,7 +66,7 @@ def train_and_measure(
 
 
 def measure_embedding(network: PairNetwork, characters: Characters, episodes: int) -> list[int]:
-    """How many of each episode's trials the embedding wins, by cosine."""
+    """The number of each episode's trials that the embedding wins, by cosine."""
     network.eval()
     with torch.no_grad():
         vectors = torch.cat([network.encode(part)[1] for part in pictures(characters.pixels).split(256)])
@@ -77,7 +77,7 @@ def measure_embedding(network: PairNetwork, characters: Characters, episodes: in
 
 
 def measure(network: PairNetwork, characters: Characters, episodes: int) -> list[int]:
-    """How many of each episode's trials the network wins: the right candidate's score is above all others'."""
+    """The number of each episode's trials that the network wins: the right candidate's score is above all others'."""
     network.eval()
     drawn, won = draw_episodes(characters, episodes, ways=WAYS), []
     whole = pictures(characters.pixels)
@@ -149,7 +149,7 @@ def _contrast(embeddings: Tensor) -> Tensor:
 
 
 def _won(table: Tensor) -> int:
-    """How many rows of (W, W) have their largest entry on the diagonal; a tie is not won."""
+    """The number of rows of (W, W) with their largest entry on the diagonal; a tie is not won."""
     others = table.masked_fill(torch.eye(WAYS, dtype=torch.bool), -torch.inf)
     return int((table.diagonal() > others.amax(1)).sum())
 

@@ -1,4 +1,4 @@
-"""What a part of the pair network buys: one small network in many variants, alike in all but that part.
+"""A study of the parts of the pair network: one small network in many variants, alike in all but that part.
 
 Every variant is trained on Omniglot's background alphabets with the same data, steps and seeds, and is measured on the
 same one-shot episodes of alphabets it has not seen. All have the same number of parameters: the width of the

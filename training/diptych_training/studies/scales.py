@@ -1,4 +1,4 @@
-"""What the scales of MSAC are worth in a language model at equal parameters (section 5 of the paper)."""
+"""A study of the scales of MSAC in a language model at equal parameters (section 5 of the paper)."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence

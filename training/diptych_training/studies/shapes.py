@@ -1,4 +1,4 @@
-"""What shape the pair part should have: photo networks alike in all but that, accuracy beside cost.
+"""A study of the shape of the pair part: photo networks alike in all but that, accuracy beside cost.
 
 Every shape begins on the released model's panel part, whose stem stands still, with a trunk that knows nothing, and
 learns to tell copies with the same data, steps and seed. Accuracy is micro-AP over all validation photos; cost is that

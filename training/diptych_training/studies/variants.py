@@ -48,7 +48,7 @@ def mixers() -> dict[str, Variant]:
 
 
 def ablation() -> dict[str, Variant]:
-    """MSAC {1, 3}, and what changes with one thing about it; the bias has rows of its own with the segment *added*, for
+    """MSAC {1, 3}, and its variants with one thing changed; the bias has rows of its own with the segment *added*, for
     the relative one lives in it.
     """
     base, added, literal = "scales 1,3", "segment added", "bias concatenated"

@@ -37,8 +37,8 @@ def study_verification(
     kinds: Sequence[str] = KINDS,
     begin: Callable[[str], Callable[[int], object]] = lambda kind: lambda n: None,
 ) -> dict[str, Any]:
-    """Look closer in every kind, fit `verification` to all, and say of each what one fitted to the others finds, and
-    with which thresholds the `negatives` of all kinds pass.
+    """Look closer in every kind, fit `verification` to all, and report for each the rates of a fit to the others, and
+    the thresholds with which the `negatives` of all kinds pass.
 
     Raises `DataError` for unknown kinds, and for fewer than two.
     """
@@ -73,8 +73,8 @@ def _things(examined: Examined) -> Answers:
 
 
 def save_verification(result: Mapping[str, Any], checkpoint: Path) -> None:
-    """Write what was fitted into a checkpoint's metadata, from where its next export takes it. Raises `DataError` for
-    one that does not know of copies.
+    """Write the fitted verification into a checkpoint's metadata, from where its next export takes it. Raises
+    `DataError` for one that does not know of copies.
     """
     from diptych_model import load_checkpoint, save_checkpoint
 
@@ -90,8 +90,8 @@ def save_verification(result: Mapping[str, Any], checkpoint: Path) -> None:
 
 
 def row(verification: Verification, pairs: Pairs) -> dict[str, Any]:
-    """What a verification fitted to other kinds finds in this one at its thresholds: the share of the copies, and the
-    share of pictures that are taken for a copy of another.
+    """The rates of a verification fitted to other kinds on this one, at its thresholds: the share of the copies, and
+    the share of pictures that are taken for a copy of another.
     """
     relevance = verification.relevance(pairs.relevance, pairs.seen)
     planted = int(pairs.copies.sum()) + pairs.missed

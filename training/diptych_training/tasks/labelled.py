@@ -27,7 +27,7 @@ ASKED, SHOWN = 300, 5000  # a validation set's queries and gallery at most, unle
 
 @dataclass(frozen=True)
 class Classes:
-    """`queries` pictures a step, each against another of its class; judged by mAP on what is held out: among few,
+    """`queries` pictures a step, each against another of its class; judged by mAP on the pictures held out: among few,
     one query more or less that comes first says little.
 
     `pictures` is a folder with a folder for each class, or a CSV with the columns path and class (paths count from
@@ -159,7 +159,9 @@ class Pictures:
         self.neighbours: np.ndarray | None = None
 
     def draw(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
-        """Pictures and others of their class, and what mining or a label of 0 says is not the same though alike."""
+        """Pictures and others of their class, and rivals that mining or a label of 0 found, which are alike and not the
+        same.
+        """
         count = min(max(2, round(self.queries * fill)), len(self.asking))
         # Classes first, pictures second: a class of a thousand does not drown one of ten.
         by_class = rng.permutation(np.unique(self.subject[self.asking]))
@@ -174,11 +176,11 @@ class Pictures:
         return Part(queries, references, match, ~match)
 
     def mine(self, embed: Embed) -> None:
-        """Find what is alike and not the same."""
+        """Find pictures that are alike and not the same."""
         self.neighbours = nearest(embed(self.pixels), self.subject, NEIGHBOURS)
 
     def validation(self, *, whole: bool = False) -> ValidationSet:
-        """What is held out among all pictures, the query itself left out; some of them, or all."""
+        """The validation set of held-out pictures among all, the query itself left out; some of them, or all."""
         rng = np.random.default_rng(0)
         asked = self.asked if whole else np.sort(rng.permutation(self.asked)[:ASKED])
         needed = np.flatnonzero(np.isin(self.subject, self.subject[asked]))
@@ -202,7 +204,8 @@ class Pictures:
 
 
 def _held_out(keys: Sequence[str], subject: np.ndarray, *, whole: bool) -> np.ndarray:
-    """A fifth of what can be asked with, (n,) bool, by the digest of its key, so that it stays where others come or go.
+    """A fifth of the pictures that can be queries, (n,) bool, by the digest of its key, so that it stays where others
+    come or go.
 
     Of few, chance may take none or too many: then every fifth class is held out, or every fifth picture of each.
     """
@@ -232,7 +235,7 @@ def _both_ways(pairs: Sequence[tuple[int, int]]) -> dict[int, list[int]]:
 
 
 def _read(paths: Sequence[Path], source: Source) -> np.ndarray:
-    """Decode pictures into panels a little larger than the stage's; every one that fails is named in one error."""
+    """Decode pictures into panels a little larger than the stage's; all failures are named in one error."""
     size = source.archives.size
     pixels, failed = np.empty((len(paths), size, size, 3), np.uint8), list[str]()
 

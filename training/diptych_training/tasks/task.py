@@ -1,4 +1,4 @@
-"""What every task is: settings that open a source of training steps and of an examination."""
+"""The interface of tasks: settings that open a source of training steps and of an examination."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from diptych_training.tasks.validation import ValidationSet
 
 @dataclass(frozen=True)
 class Part:
-    """What one task gives to a step: Q queries, R references, and which show the same thing.
+    """The contribution of one task to a step: Q queries, R references, and which show the same thing.
 
     `match` and `rival` (Q, R) bool: same thing, and surely not the same thing. Pairs that are neither (other photos of
     one product, near-duplicates) are left out of the loss. `linked`: places in both views are places in one photo where
@@ -33,7 +33,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Source:
-    """What tasks draw from: the archives, the side of the stage's panels in pixels, the seed, the device."""
+    """The data that tasks draw from: the archives, the side of the stage's panels in pixels, the seed, the device."""
 
     archives: Archives
     pixels: int
@@ -61,7 +61,7 @@ class OpenTask(Protocol):
         ...
 
     def validation(self, *, whole: bool = False) -> ValidationSet:
-        """The examination on what is held out; `whole` with as many pictures as there are, for thresholds."""
+        """The examination on held-out pictures; `whole` with as many as there are, for thresholds."""
         ...
 
 
@@ -82,14 +82,14 @@ class Task(Protocol):
 
     @property
     def weight(self) -> float:
-        """What the task counts in the score by which a run chooses its best checkpoint."""
+        """The weight of the task in the score by which a run chooses its best checkpoint."""
         ...
 
     @property
     def calibrated(self) -> bool:
-        """Whether the task's pairs are among those that probabilities and thresholds are fitted on."""
+        """True if the task's pairs are among those that probabilities and thresholds are fitted on."""
         ...
 
     def open(self, source: Source) -> OpenTask:
-        """Load what the task needs; raise `DataError` where it is not there."""
+        """Load the data of the task; raise `DataError` where it is missing."""
         ...

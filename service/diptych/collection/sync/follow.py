@@ -46,10 +46,10 @@ def follow(
 
 
 class Follower:
-    """A thread that keeps an open collection in step with folders and logs what it does: `with Follower(...):`."""
+    """A thread that keeps an open collection in step with folders and logs the changes: `with Follower(...):`."""
 
     def __init__(self, collection: Collection, folders: Sequence[Path], every: float) -> None:
-        """Raises SyncError for what is no folder."""
+        """Raises SyncError for a path that is no folder."""
         self.collection, self.folders, self.every = collection, checked(folders), every
         self._over = Event()
         self._thread = Thread(target=self._run, name="diptych-sync", daemon=True)

@@ -1,4 +1,6 @@
-"""What the files say about the pictures of a collection: which stay, move, or go, and whether so many may."""
+"""The plan for the pictures of a collection, made from the files that exist: which stay, move, or go, and whether so
+many may.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ def planned(
     hides: Callable[[str], bool],
     elsewhere: Callable[[str], str | None],
 ) -> Plan:
-    """What becomes of pictures, `before` as path by id, where there is `at` as id by path.
+    """The plan for pictures, `before` as path by id, from the files that exist, `at` as id by path.
 
     A picture at a path that `hides` what is there stays. One that has no file left may have one `elsewhere`.
     """
@@ -78,7 +80,8 @@ def going(plan: Plan, before: Mapping[str, str], at: Mapping[str, str]) -> dict[
 def objection(
     removed: Mapping[str, str], before: Mapping[str, str], there: Collection[str], roots: Sequence[str]
 ) -> str | None:
-    """Why so many may not go unasked, nor lose their path, if so: a disk that is not there looks like an empty folder.
+    """The reason why so many pictures may not go, nor lose their path, without consent, if there is one: a disk that is
+    not there looks like an empty folder.
 
     Pictures are paths by id; `there` are the paths of all files.
     """
@@ -94,7 +97,9 @@ def objection(
 
 
 def _emptied(removed: Mapping[str, str], there: Collection[str], roots: Sequence[str]) -> str | None:
-    """Why not, of a folder below the roots that is still there and has become empty: a disk may be mounted there."""
+    """The reason against a removal from a folder below the roots that is still there and has become empty: a disk may
+    be mounted there.
+    """
     below = tuple(root.rstrip("/") + "/" for root in roots)
     lost = Counter(str(folder) for path in removed.values() for folder in PurePath(path).parents)
     for folder, gone in sorted(lost.items()):
@@ -105,7 +110,7 @@ def _emptied(removed: Mapping[str, str], there: Collection[str], roots: Sequence
 
 
 def refuse(reason: str) -> None:
-    """Raise SyncError that says what to do about it."""
+    """Raise SyncError with the reason and the next step."""
     raise SyncError(
         f"{reason}; none was removed. Mount the disk if it is not, or say that they are to go with --allow-removal"
     )

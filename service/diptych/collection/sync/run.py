@@ -32,7 +32,7 @@ _RECENT = 2_000_000_000
 
 @dataclass
 class Outcome:
-    """What a run did, or in a dry run would do. `added` gives the path of each new picture by id.
+    """The result of a run, or the preview of a dry run. `added` gives the path of each new picture by id.
 
     `refused` are files that are no pictures or cannot be read, `closed` files and folders that could not be looked at,
     whose pictures stayed; both with reasons. `copies` are files beside a picture's own, `objection` is why a dry run
@@ -106,7 +106,7 @@ class Run:
         return self.outcome
 
     def _unsettled(self, known: dict[str, Seen]) -> list[str]:
-        """The files that have to be read; of the others the ledger knows what they are."""
+        """The files that have to be read; the others are known from earlier runs."""
         stored = self.collection.store.known(sorted({seen.id for seen in known.values() if seen.id is not None}))
         fresh = []
         for path, file in self._tree.files.items():
@@ -122,7 +122,7 @@ class Run:
         return fresh
 
     def _settle(self, paths: Sequence[str], tick: Callable[[int], object], *, add: bool) -> list[str]:
-        """Read files and find out what they are; without `add`, give back those with content that is not stored yet."""
+        """Read files and settle their contents; without `add`, return those with content that is not stored yet."""
         later: list[str] = []
         for batch in batches(map(Path, paths)):
             names = [str(path) for path in batch]
@@ -138,7 +138,7 @@ class Run:
         return later
 
     def _new(self, read: dict[str, _Read]) -> set[str]:
-        """Those of the files that were read whose content is not in the collection."""
+        """The files that were read and whose content is not in the collection."""
         ids = {
             path: picture_id(hashlib.sha256(one).hexdigest()) for path, one in read.items() if isinstance(one, bytes)
         }
@@ -146,7 +146,7 @@ class Run:
         return {path for path, id in ids.items() if id not in stored}
 
     def _take(self, read: dict[str, _Read]) -> None:
-        """Add the new pictures of a batch, and remember what its files are."""
+        """Add the new pictures of a batch, and remember the content of its files."""
         notes: dict[str, Seen | None] = {}
         whole: dict[str, bytes] = {}
         for path, one in read.items():
@@ -199,7 +199,7 @@ class Run:
         outcome.plan = plan
 
     def _missing(self) -> dict[str, str]:
-        """The pictures that would go by what is known so far, the files that are yet to be read left out."""
+        """The pictures that are missing so far, the files that are yet to be read left out."""
         here = set(self._at.values())
         return {
             id: path

@@ -1,4 +1,4 @@
-"""What is known of the files without reading them again: a cache beside the collection, which may be lost."""
+"""The files seen by earlier runs, known without another reading: a cache beside the collection, which may be lost."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class SeenFiles(CacheDatabase):
             self._connection = self._opened(f"{FORMATS} {limits}", read_only=read_only, forget=True)
 
     def files(self, roots: Iterable[str]) -> dict[str, Seen]:
-        """What is known of the files below these folders, by path."""
+        """The files known below these folders, by path."""
         found = {}
         with self._understood():
             for root in roots:

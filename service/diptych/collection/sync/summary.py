@@ -43,7 +43,7 @@ def data(outcome: Outcome, total: int) -> dict[str, Any]:
 
 
 def changes(outcome: Outcome) -> bool:
-    """Whether the collection is another one by this run."""
+    """True if the run changed the collection."""
     plan = outcome.plan
     return bool(outcome.added or plan.moved or plan.changed or plan.removed or plan.unplaced)
 
@@ -61,7 +61,7 @@ def line(outcome: Outcome, total: int, *, would: bool = False) -> str:
 
 
 def text(outcome: Outcome, total: int, *, would: bool = False) -> str:
-    """The counts of a run, and the reasons for what could not be read; of a dry run also what would go where."""
+    """The counts of a run, and the reasons of unreadable files; of a dry run also the planned changes."""
     found = lists(outcome) if would else {}
     acts = [f"  {name}: {_shown(entry)}" for name, entries in found.items() for entry in entries]
     reasons = [f"  {reason}" for reason in outcome.refused.values()]

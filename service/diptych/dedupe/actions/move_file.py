@@ -10,9 +10,11 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 from uuid import uuid4
 
 from diptych.errors import DedupeError
@@ -24,7 +26,7 @@ HELD, PART = ".diptych-moving", ".diptych-part"
 
 
 class ChangedError(Exception):
-    """The file is no longer what it was said to be; its message completes "the file ..."."""
+    """The error of a file that has changed since it was scored; its message completes "the file ..."."""
 
 
 def move(source: Path, target: Path, id: str, *, keeper: Path | None = None) -> None:
@@ -43,7 +45,7 @@ def move(source: Path, target: Path, id: str, *, keeper: Path | None = None) -> 
         if (reason := change_of(held, id)) is not None:
             raise ChangedError(reason)
         if keeper is not None:
-            _check_kept(keeper)
+            _check_kept(keeper, held)
         if not _linked(held, target):
             _copy(held, target, id)
     except BaseException as error:
@@ -55,12 +57,25 @@ def move(source: Path, target: Path, id: str, *, keeper: Path | None = None) -> 
     sync_folder(source.parent)
 
 
-def _check_kept(keeper: Path) -> None:
-    """Raise ChangedError where a file that was renamed is not there any more under the name of what is to be kept."""
+def _check_kept(keeper: Path, held: Path) -> None:
+    """Raise ChangedError where a file that was renamed is its own keeper, seen in another place, or that has gone."""
     try:
-        keeper.open("rb").close()  # a look at the name alone may be answered from a cache
+        with _opened(keeper) as file:  # a look at the name alone may be answered from a cache
+            itself = same_file(os.fstat(file.fileno()), held.stat())
     except OSError:
-        raise ChangedError(f"is the same file as the one to keep, {keeper}, or that has gone meanwhile") from None
+        itself = True
+    if itself:
+        raise ChangedError(f"is the same file as the one to keep, {keeper}, or that has gone meanwhile")
+
+
+def same_file(one: os.stat_result, other: os.stat_result) -> bool:
+    """True if both are of one file, also where it is seen through another file system (an overlay, FUSE).
+
+    That gives it a device of its own, and possibly an inode; but no other file was changed in the same nanosecond as
+    one that has just been renamed.
+    """
+    marks = ((status.st_size, status.st_mtime_ns, status.st_ctime_ns) for status in (one, other))
+    return (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino) or next(marks) == next(marks)
 
 
 def held_of(path: Path) -> list[Path]:
@@ -69,7 +84,7 @@ def held_of(path: Path) -> list[Path]:
 
 
 def parts_of(path: Path) -> list[Path]:
-    """What was growing beside this path when a move to it was killed; it is never the only copy."""
+    """Partial files beside this path, left by a killed move to it; none is an only copy."""
     return _beside(path, PART)
 
 
@@ -87,9 +102,11 @@ def give_back(held: Path, path: Path) -> bool:
 
 
 def change_of(path: Path, id: str) -> str | None:
-    """What became of a file that had a content with this id; None if nothing. The bytes are read again."""
+    """The change of a file that had a content with this id, in words; None if it did not change. The bytes are read
+    again.
+    """
     try:
-        with path.open("rb") as file:
+        with _opened(path) as file:
             found = picture_id(hashlib.file_digest(file, "sha256").hexdigest())
     except FileNotFoundError:
         return "is gone"
@@ -98,9 +115,18 @@ def change_of(path: Path, id: str) -> str | None:
     return None if found == id else "has changed since it was scored"
 
 
+def _opened(path: Path) -> BinaryIO:
+    """A file opened to be read, neither a link to one nor a pipe, which would be waited for. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no file")
+    return os.fdopen(descriptor, "rb")
+
+
 @contextmanager
 def alone_in(folders: Sequence[Path]) -> Iterator[None]:
-    """Keep other runs from moving files in these folders, what is above or what is below them; DedupeError if one does.
+    """Keep other runs from moving files in these folders, above or below them; DedupeError if one does.
 
     The locks are on the folders themselves and leave nothing behind; a file system without locks goes without.
     """

@@ -1,4 +1,4 @@
-"""What is to be moved where, and carrying it out: only what is as it was when it was scored, only beside its keeper."""
+"""The plan of files to move, and its execution: only files unchanged since their scoring, only beside their keeper."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ class Plan:
 def planned(
     groups: Sequence[Group], roots: Sequence[Path], *, to: Path | None, chosen: Sequence[str] | None = None
 ) -> Plan:
-    """What goes from its folder to `to`, or into a trash folder within its own one without it; nothing is done yet.
+    """The plan of files that go from their folder to `to`, or without it into a trash folder within their own; nothing
+    is done yet.
 
     All but the keepers go, or those that were `chosen` by path. Raises DedupeError for a target inside one of the
     folders, and for a choice that is in no group or leaves nothing of one.
@@ -72,12 +73,10 @@ def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
     Raises DedupeError if the journal cannot be begun or go on, what was moved before is in it, and while another run
     moves files there.
     """
-    outcome, keepers = Outcome(), {}
+    outcome, keepers = Outcome(), _Keepers()
     with alone_in(plan.roots), UndoLog.begin(plan.journal, plan.act, plan.folders, plan.roots) as journal:
         for step in plan.steps:
-            if step.keeper not in keepers:
-                keepers[step.keeper] = _change_of(step.keeper)
-            reason = keepers[step.keeper]
+            reason = keepers.change_of(step.keeper)
             reason = f"the one to keep, {step.keeper.path}, {reason}" if reason else _change_of(step.picture)
             if reason:
                 outcome.leave(step.picture.path, reason)
@@ -102,6 +101,26 @@ def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
                     outcome.leave(step.picture.path, f"it cannot be moved to {step.target}: {error.strerror}")
             tick()
     return outcome
+
+
+class _Keepers:
+    """The changes of the pictures to keep, each read once as long as its file is the same."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[tuple[int, ...], str | None]] = {}
+
+    def change_of(self, keeper: Picture) -> str | None:
+        """The change of a picture to keep since it was scored, in words; None if it did not change."""
+        try:
+            status = os.lstat(keeper.path)
+        except OSError:
+            return _change_of(keeper)
+        stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        before, reason = self._found.get(keeper.path, ((), None))
+        if before != stamp:
+            reason = _change_of(keeper)
+            self._found[keeper.path] = (stamp, reason)
+        return reason
 
 
 def _change_of(picture: Picture) -> str | None:

@@ -1,4 +1,4 @@
-"""The journal of what was moved: written before each act, and read to undo it."""
+"""The journal of moved files: written before each act, and read to undo it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from diptych.dedupe.actions.move_file import ChangedError, alone_in, change_of, give_back, held_of, move, parts_of
+from diptych.dedupe.actions.move_file import (
+    ChangedError,
+    alone_in,
+    change_of,
+    give_back,
+    held_of,
+    move,
+    parts_of,
+    same_file,
+)
 from diptych.errors import DedupeError
 from diptych.pictures.walk import TRASH
 from diptych_runtime.atomic import sync_folder
@@ -31,7 +40,7 @@ class Entry:
 
 @dataclass
 class Outcome:
-    """How many files were acted on, how many needed nothing, and which were left alone with what reason."""
+    """The counts of files acted on and of files that needed nothing, and the files left alone with the reasons."""
 
     done: int = 0
     already: int = 0
@@ -66,7 +75,7 @@ class UndoLog:
         return journal
 
     def note(self, entry: Entry) -> None:
-        """Write down what is about to be done. Raises OSError if the disk does not take it; then do not do it."""
+        """Write down an act before it is done. Raises OSError if the disk does not take it; then do not do it."""
         self._write(asdict(entry))
 
     def close(self) -> None:
@@ -88,8 +97,8 @@ class UndoLog:
 
 @dataclass(frozen=True)
 class Past:
-    """What a journal says: the act, the folders into which files went and those that they are from, the files in order,
-    and the journal's format.
+    """The content of a journal: the act, the folders into which files went and those that they are from, the files in
+    order, and the journal's format.
     """
 
     act: str
@@ -100,7 +109,7 @@ class Past:
 
 
 def read(path: Path) -> Past:
-    """What is in a journal. A last line that was cut short was never acted on and does not count.
+    """Read a journal. A last line that was cut short was never acted on and does not count.
 
     Where the journal lies elsewhere by now, and no longer where it was, what lay beside it has moved along, and so has
     the folder of the pictures if it is no longer where it was. Raises DedupeError for what is no journal.
@@ -165,7 +174,8 @@ def undo(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
 
 
 def empty(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
-    """Delete for good what a journal of "delete" put aside, if it is still that and what was kept is still there.
+    """Delete for good the files that a journal of "delete" put aside, if they are unchanged and their keepers still
+    exist.
 
     Raises DedupeError for a journal of something else, for one that does not say what was kept, and while another run
     moves files there.
@@ -197,7 +207,7 @@ def empty(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
 
 
 def _hindrance(entry: Entry, target: Path) -> str | None:
-    """Why a file that was put aside must not be deleted; None if nothing speaks against it."""
+    """The reason why a file that was put aside must not be deleted; None if there is none."""
     source, keeper = Path(entry.source), Path(entry.keeper)
     if held := [*held_of(source), *held_of(target)]:
         return f"a move was cut short and left {held[0]}; undo it first"
@@ -211,11 +221,13 @@ def _hindrance(entry: Entry, target: Path) -> str | None:
         return f"it {reason}; look at it before you delete it"
     if reason := change_of(keeper, entry.keeper_id):
         return f"what was kept in its place, {keeper}, {reason}, so this may be the last one"
-    return f"it is {keeper} itself by another name" if target.samefile(keeper) else None
+    return f"it is {keeper} itself by another name" if same_file(target.stat(), keeper.stat()) else None
 
 
 def _put_back(entry: Entry, source: Path, target: Path, outcome: Outcome) -> None:
-    """What a kill left half moved is whole at two places at the utmost, and gets its name back first."""
+    """Move a file back to its source. After a killed move it is whole at two places at the utmost, and gets its name
+    back first.
+    """
     for part in (*parts_of(source), *parts_of(target)):
         part.unlink(missing_ok=True)
     for path, other in ((target, source), (source, target)):
@@ -238,7 +250,7 @@ def _put_back(entry: Entry, source: Path, target: Path, outcome: Outcome) -> Non
 
 
 def _copied(held: Path, other: Path, id: str) -> bool:
-    """Whether a move across file systems was killed when both were whole: then one of them may go."""
+    """True if a move across file systems was killed when both copies were whole: then one of them may go."""
     if not os.path.lexists(other) or other.is_symlink() or other.samefile(held):
         return False
     return change_of(held, id) is None and change_of(other, id) is None

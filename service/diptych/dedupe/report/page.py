@@ -28,7 +28,7 @@ def write(
     refused: Sequence[Mapping[str, str]] = (),
     tick: Callable[[], object] = lambda: None,
 ) -> None:
-    """Write the report of what was found below some folders; it appears as a whole. Raises DedupeError.
+    """Write the report of the duplicates below some folders; the file appears as a whole. Raises DedupeError.
 
     `tick` is called for every thumbnail. The file has the pictures that are in a pair at the bound or have exact
     copies, about 6 kB each.
@@ -59,7 +59,7 @@ def write(
 
 
 def page_data(found: Duplicates, roots: Sequence[Path]) -> tuple[dict[str, Any], list[str]]:
-    """What the page groups by, as JSON values, and the path of a file of each of its contents.
+    """The data that the page groups by, as JSON values, and the path of a file of each content.
 
     Pictures come in the order to keep, and contents are numbered in it, so that a lower number is kept first.
     """

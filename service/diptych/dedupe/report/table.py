@@ -44,7 +44,7 @@ def rows(groups: Sequence[Group]) -> Iterator[dict[str, Any]]:
 
 
 def summary(found: Duplicates, refused: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """Counts as JSON values: what could go, and the bytes that would be free."""
+    """Counts as JSON values: the pictures that can be removed, and the bytes that would be free."""
     others = [member for group in found.groups for member in group.others]
     return {
         "question": found.question,

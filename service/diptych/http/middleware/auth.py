@@ -1,4 +1,4 @@
-"""Who may ask: keys that are kept as digests, and found in constant time."""
+"""Authentication of requests: keys that are kept as digests, and found in constant time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LINE = re.compile(r"([\w.-]{1,64}):(\w+):([0-9a-f]{64})")
 
 @dataclass(frozen=True)
 class Key:
-    """A key by its name, what it may do ("read": everything but change the collection) and the SHA-256 of its secret.
+    """A key by its name, its role ("read": everything but change the collection) and the SHA-256 of its secret.
 
     A secret is 256 random bits, so that a plain digest of it tells nothing.
     """
@@ -39,7 +39,7 @@ def new_key(name: str, role: Role) -> tuple[str, Key]:
 
 
 def parse_key(line: str) -> Key:
-    """A key as `key_line` wrote it; ValueError for anything else, without what came, for that may be a secret."""
+    """A key as `key_line` wrote it; ValueError for anything else, without the text, which may be a secret."""
     found = _LINE.fullmatch(line)
     if found is None or found[2] not in get_args(Role):
         raise ValueError(

@@ -1,4 +1,6 @@
-"""What arrives: how large a body may be, how long it may take, and how much of all bodies is held at once."""
+"""The limits of request bodies: how large a body may be, how long it may take, and how much of all bodies is held at
+once.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,7 @@ class Body:
 
     @property
     def left(self) -> bool:
-        """Whether there is more of it, as far as is known."""
+        """True if more of the body is to come, as far as is known."""
         return not self._whole and (self._announced or self.taken > 0)
 
     async def __call__(self) -> Message:

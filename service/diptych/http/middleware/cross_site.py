@@ -13,7 +13,7 @@ _LOOKS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def foreign_page(method: str, headers: Headers, names: Collection[str]) -> bool:
-    """Whether a page of another origin asks for a change, by what browsers say of it.
+    """True if a page of another origin requests a change, by the headers of its browser.
 
     Sec-Fetch-Site where it is sent; else, over plain HTTP and by older browsers, host and port of Origin, which are to
     be those that were asked, here or of a proxy (X-Forwarded-Host, which no page can send). Pages of hosts called one
@@ -32,7 +32,7 @@ def foreign_page(method: str, headers: Headers, names: Collection[str]) -> bool:
 
 
 def foreign_name(headers: Headers, names: Collection[str]) -> bool:
-    """Whether the Host is a name that is none of ours, so that its owner could let it point here (DNS rebinding).
+    """True if the Host is a foreign name, whose owner could let it point here (DNS rebinding).
 
     Ours are addresses, `localhost`, names without a dot, the machine's own name, and `names`.
     """

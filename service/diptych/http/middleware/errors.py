@@ -55,7 +55,7 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_
 
 
 class ErrorBody(BaseModel):
-    """What went wrong."""
+    """The error of a request."""
 
     message: str = Field(description="What was expected, what came, and what to do next.")
     type: str = Field(description="The family of the error.", examples=["invalid_request_error"])

@@ -1,5 +1,5 @@
-"""What every request passes first and every answer last: its id, its key, where it came from, what it may bring, the
-safety headers, a line in the log, and the last resort.
+"""The first middleware of every request and the last of every response: its id, its key, where it came from, what it
+may bring, the safety headers, a line in the log, and the last resort.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ function judge() {
   const verdict = found
     ? `${plural(found, "match", "es")} among ${plural(count, "picture")}`
     : `No match among ${plural(count, "picture")}; these come closest`;
-  const together = `${verdict}. ${looked.toLocaleString("en")} looked at together.`;
+  const together = `${verdict}. ${looked.toLocaleString("en")} re-ranked.`;
   $("verdict").textContent = matches.length ? together : "The collection is empty.";
   highlight(state.result);
 }

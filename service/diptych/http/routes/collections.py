@@ -21,7 +21,7 @@ Name = Annotated[str, Path(description="As in /v1/collections.")]
 
 @router.get("", summary="List collections", responses=documented(429, 504))
 async def listing(here: Here) -> CollectionList:
-    """Every collection with its size, damaged ones with what is wrong."""
+    """Every collection with its size, damaged ones with their fault."""
     return CollectionList(data=await here.reads.run(lambda: summaries(here)))
 
 
@@ -49,7 +49,7 @@ async def create(request: Request, here: Here, response: Response) -> Collection
 
 @router.get("/{name}", summary="One collection", responses=documented(404, 422, 429, 504))
 async def one(name: Name, here: Here) -> CollectionItem:
-    """The size of one collection, or what is wrong with it."""
+    """The size of one collection, or its fault."""
     return _item(here, await here.reads.run(lambda: here.collections.summary(name)))
 
 

@@ -36,7 +36,7 @@ router = APIRouter(
 
 
 class _TimeIsUp(Exception):  # noqa: N818 - no error: the next request goes on
-    """Enough for one request; what was scored is in the ledger."""
+    """The end of the time for one request; the scores so far are in the cache."""
 
 
 class _Stint:
@@ -49,7 +49,7 @@ class _Stint:
         self._scoring: float | None = None
 
     def begin(self, missing: int, known: int) -> Callable[[int], object]:
-        """What `find_duplicates` calls before it scores, and what it is to call as it does."""
+        """Begin the count of pairs, before `find_duplicates` scores them; returns the callback of its progress."""
         now = self._scoring = time.monotonic()
         self.scored, self.total = known, known + missing
         self._end = now + min(max(SECONDS, now - self._began), self._most)
@@ -111,7 +111,7 @@ async def duplicates(request: Request, here: Here, request_id: RequestId) -> Dup
 
 
 def _check(body: DuplicatesRequest, collection: Collection) -> None:
-    """Refuse what would fail later, or take too long for a request."""
+    """Refuse a request that would fail later, or take too long."""
     count = len(collection)
     if count > PICTURES:
         message = (

@@ -148,7 +148,7 @@ async def export(
 
 @router.get("/{id:id}", summary="One picture's record", responses=documented(429, 504))
 async def one(id_: Id, here: Here, collection: Stored) -> ImageItem:
-    """What the collection knows of one picture."""
+    """The record of one stored picture."""
     return ImageItem(**described(here, collection, await here.reads.run(lambda: collection.get(id_))))
 
 
@@ -211,7 +211,7 @@ def _added(
 
 
 def _foreseen(arrivals: Sequence[Incoming | PictureError], positions: Sequence[str]) -> DryRunAnswer:
-    """What `_added` would answer for each, were the others good."""
+    """The items that `_added` would answer for each picture, were the others good."""
     met: set[str] = set()
     items = []
     for arrival, position in zip(arrivals, positions, strict=True):
@@ -225,7 +225,7 @@ def _foreseen(arrivals: Sequence[Incoming | PictureError], positions: Sequence[s
 
 
 def described(here: Context, collection: Collection, record: Record) -> dict[str, Any]:
-    """What an `ImageItem` says of a picture."""
+    """The fields of an `ImageItem`."""
     return {
         "id": record.id,
         "path": record.path,

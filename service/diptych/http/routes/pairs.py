@@ -140,7 +140,7 @@ async def rerank(here: Here, request_id: RequestId, request: Request) -> RerankA
     response_model_exclude_none=True,
 )
 async def explain(here: Here, request_id: RequestId, request: Request) -> ExplainAnswer:
-    """What the network looked at in both pictures: the strongest links from patch to patch across the seam.
+    """The patches of both pictures that the network relates: the strongest links from patch to patch across the seam.
 
     Swapping the two pictures swaps the ends of the links and changes nothing else.
     """

@@ -1,4 +1,4 @@
-"""What is served, and whether it is well."""
+"""The routes of the service's description and health."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def info(
         str | None, Query(description="The collection that is meant; by default as in every request.")
     ] = None,
 ) -> Info:
-    """What this service is and runs on: model, provider, thresholds, limits, and figures of the collections."""
+    """The description of this service: model, provider, thresholds, limits, and figures of the collections."""
     runtime, settings, picture = here.scorer.runtime, here.settings, PictureLimits()
     figures, listed = await here.reads.run(lambda: (_figures(here.collections, collection), summaries(here)))
     return Info(

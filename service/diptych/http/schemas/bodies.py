@@ -57,7 +57,7 @@ async def read_json(request: Request, model: type[JsonModel], pictures: int, par
 
 
 async def _aside(check: Callable[[], JsonModel], text: bytes, request: Request, parsing: RequestPool) -> JsonModel:
-    """What a check of this text finds, in a thread unless it is short."""
+    """The result of a check of this text, made in a thread unless the text is short."""
     if len(text) <= _SHORT and _marks(text) <= _FEW:
         return check()
     return await parsing.run(check, request)
@@ -162,7 +162,7 @@ def _checked_form(
 
 
 def _marks(text: bytes) -> int:
-    """How many values JSON has at most, and how many escapes beyond those of base64."""
+    """The number of values that JSON has at most, and of escapes beyond those of base64."""
     # PHP escapes each "/" of it, one of 64 letters.
     escapes = max(0, text.count(b"\\") - len(text) // 16)
     return sum(text.count(mark) for mark in (b",", b"[", b"{")) + escapes

@@ -99,7 +99,7 @@ def _form(value: Any) -> str | None:
 
 
 def _few(value: Any, info: ValidationInfo) -> Any:
-    """What may be a list of pictures, unless it has more than are allowed: none of them is looked at then."""
+    """A value that may be a list of pictures, unless it has more than are allowed: then none of them is read."""
     inside = value.get("content") if isinstance(value, dict) else value
     if isinstance(inside, list) and info.context is not None:
         check_count(len(inside), str(info.field_name), info.context[PICTURES])
@@ -160,7 +160,10 @@ def inline_bytes(text: str, position: str, fetch: Fetch | None = None) -> bytes:
     # Base64 may begin with "//" too, but has no dot in it.
     if head.startswith(("http://", "https://", "ftp://")) or (head.startswith("//") and "." in head):
         if fetch is None:
-            message = f"{position}: web addresses are not fetched; download the picture and send it as a data URI."
+            message = (
+                f"{position}: web addresses are not fetched here; download the picture and send it as a data URI. "
+                "Whoever runs the service can allow addresses with DIPTYCH_URLS=1."
+            )
             raise RequestError(422, "remote_url_refused", message, param=position)
         try:
             return fetch(text.strip())

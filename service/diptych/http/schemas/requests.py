@@ -1,4 +1,4 @@
-"""What the service is asked: one model per route, in the shapes of vLLM, Cohere/Jina and OpenAI."""
+"""The requests of the service: one model per route, in the shapes of vLLM, Cohere/Jina and OpenAI."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ CollectionName = Field(
 
 
 class Request(Strict):
-    """What every request may say."""
+    """The fields of every request."""
 
     model: str | None = Field(None, description="The served model's name, if given; any other is refused.")
     collection: str | None = CollectionName
@@ -80,7 +80,7 @@ class Request(Strict):
 
 
 class Asking(Request):
-    """What every request that scores may say."""
+    """The fields of every request that scores."""
 
     question: str | None = Field(
         None,
@@ -91,7 +91,7 @@ class Asking(Request):
 
 
 class Form(Strict):
-    """What comes as a form, all of which but the files is text."""
+    """A form, of which all fields but the files are text."""
 
     model_config = ConfigDict(strict=False)
 
@@ -100,7 +100,7 @@ _IGNORED = Field(None, description="Taken for compatibility and ignored: every p
 
 
 class PairOptions(Asking):
-    """What the clients of vLLM, Cohere and Jina may say of texts."""
+    """The fields that clients of vLLM, Cohere and Jina send for texts."""
 
     truncate_prompt_tokens: int | None = _IGNORED
     max_tokens_per_doc: int | None = _IGNORED
@@ -123,7 +123,7 @@ class ScoreForm(PairOptions, Form):
 
 
 class RerankOptions(PairOptions):
-    """How to rerank."""
+    """The options of reranking."""
 
     top_n: Positive | None = Field(None, description="Answer only the best; all of them if not given.")
 
@@ -148,7 +148,7 @@ Overlay = Field(False, description="Answer both pictures with the links drawn ov
 
 
 class ExplainOptions(Asking):
-    """How to explain."""
+    """The options of an explanation."""
 
     links: Count = Field(24, le=1024, description="How many of the strongest links to answer.")
 
@@ -172,7 +172,7 @@ class ExplainForm(ExplainOptions, Form):
 
 
 class EmbeddingOptions(Request):
-    """How to embed."""
+    """The options of embeddings."""
 
     encoding_format: Literal["float", "base64"] = Field(
         "float", description="`base64` is little-endian float32, as OpenAI's client asks for."
@@ -222,7 +222,7 @@ def read_filter(text: str) -> dict[str, Any]:
 
 
 class SearchOptions(Asking):
-    """How to search."""
+    """The options of a search."""
 
     top: Positive = Field(10, description="How many matches to answer.")
     candidates: Count = Field(
@@ -255,7 +255,7 @@ Rule = Literal["resolution", "format", "oldest", "newest", "shortest"]
 
 
 class DuplicatesRequest(Request):
-    """How sure a duplicate must be, and which picture of a group to keep."""
+    """The least certainty of a duplicate, and the rules for the picture of a group to keep."""
 
     threshold: Annotated[float, Field(gt=0, le=1)] | Literal["auto"] = Field(
         "auto", description="The relevance from which two pictures are the same; `auto` by how many pictures there are."

@@ -1,4 +1,4 @@
-"""What the service answers: one model per route."""
+"""The responses of the service: one model per route."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _QUESTION = "The question that was asked: `copy` or `thing`, or the only one tha
 
 
 class Usage(BaseModel):
-    """What a request took."""
+    """The work that a request took."""
 
     images: int = Field(description="Pictures sent or named.")
-    pairs: int = Field(0, description="Pairs the network looked at together.")
+    pairs: int = Field(0, description="Pairs that the network scored.")
     prompt_tokens: int = Field(description="Patches of all pictures.")
     total_tokens: int
 
 
 class Judged(BaseModel):
-    """What is said of a pair beside its probability."""
+    """The judgement of a pair beside its probability."""
 
     raw_score: float = Field(description="The network's logit.")
     verdict: Verdict = Field(description="same, likely, unsure or different: what the probability comes to.")
@@ -91,7 +91,7 @@ class LinkItem(BaseModel):
 
 
 class ExplainAnswer(AnswerItem):
-    """Why two pictures have their score."""
+    """The explanation of a pair's score."""
 
     id: str
     object: Literal["explanation"] = "explanation"
@@ -150,7 +150,7 @@ class SearchAnswer(BaseModel):
     question: str = Field(description=_QUESTION)
     matches: list[MatchItem]
     candidates: list[MatchItem]
-    looked_at: int = Field(description="How many of the candidates the network looked at together with the query.")
+    looked_at: int = Field(description="The number of candidates that were re-ranked.")
     closer_looks: int = Field(
         description=f"How many of the pictures answered got a closer look: the likeliest {CLOSER_LOOKS} at most."
     )
@@ -173,7 +173,7 @@ class ImageItem(BaseModel):
 
 
 class DuplicateItem(BaseModel):
-    """A picture of a group that could go."""
+    """A picture of a group that can be removed."""
 
     id: str
     relevance_score: float = Field(description="Of the pair it makes with the one to keep.")
@@ -189,7 +189,7 @@ class DuplicateGroup(BaseModel):
 
 
 class Pairs(BaseModel):
-    """How far the scoring of pairs is."""
+    """The progress of scoring pairs."""
 
     id: str
     model: str
@@ -205,7 +205,7 @@ class DuplicatesBegun(Pairs):
 
 
 class Duplicates(Pairs):
-    """The groups of the collection, and what it takes to group it anew at another threshold."""
+    """The groups of the collection, and the pairs from which to group it anew at another threshold."""
 
     complete: Literal[True] = True
     threshold: float
@@ -236,14 +236,14 @@ class AddAnswer(BaseModel):
 
 
 class Fault(BaseModel):
-    """Why a picture would be refused."""
+    """The reason why a picture would be refused."""
 
     message: str
     code: str = Field(description="One word for programs.", examples=["invalid_picture"])
 
 
 class ForeseenItem(BaseModel):
-    """What would become of one picture."""
+    """The outcome that one picture would have."""
 
     position: str = Field(description="Its place in the request.", examples=["image[3]"])
     id: str | None = Field(description="The id it has or would get; null if it would be refused.")
@@ -252,7 +252,7 @@ class ForeseenItem(BaseModel):
 
 
 class DryRunAnswer(BaseModel):
-    """What adding these pictures would do; nothing was written."""
+    """The preview of adding these pictures; nothing was written."""
 
     object: Literal["list"] = "list"
     dry_run: Literal[True] = True
@@ -324,7 +324,7 @@ class ModelList(BaseModel):
 
 
 class Limits(BaseModel):
-    """What one request may ask for."""
+    """The limits of one request."""
 
     body_bytes: int
     body_seconds: float = Field(description="How long a body may take to arrive.")
@@ -361,7 +361,7 @@ class QuestionItem(BaseModel):
 
 
 class Info(BaseModel):
-    """What this service is and runs on."""
+    """The description of this service, its model and its settings."""
 
     name: Literal["diptych"] = "diptych"
     version: str

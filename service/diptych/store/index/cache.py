@@ -31,7 +31,7 @@ def save(directory: Path, vectors: Vectors, facts: Mapping[str, Any]) -> None:
 
 
 def load(directory: Path, manifest: Mapping[str, Any]) -> tuple[Vectors | None, str | None]:
-    """The vectors, if they and the manifest have its digest and belong together, or else what is wrong."""
+    """The vectors, if they and the manifest have its digest and belong together, or else the fault."""
     reason = fault(directory, manifest)
     if reason is not None:
         return None, reason
@@ -48,7 +48,7 @@ def load(directory: Path, manifest: Mapping[str, Any]) -> tuple[Vectors | None, 
 
 
 def read_manifest(directory: Path) -> tuple[dict[str, Any], str | None]:
-    """The cache's manifest and None, or an empty one and what is wrong with it."""
+    """The cache's manifest and None, or an empty one and its fault."""
     try:
         manifest = json.loads((directory / MANIFEST).read_bytes())
     except FileNotFoundError:
@@ -61,14 +61,14 @@ def read_manifest(directory: Path) -> tuple[dict[str, Any], str | None]:
 
 
 def layout(directory: Path) -> dict[str, Any] | None:
-    """What the manifest says of how the saved index is laid out (see `CandidateIndex.layout`); None if nothing."""
+    """The layout of the saved index by its manifest (see `CandidateIndex.layout`); None if that says nothing of it."""
     manifest, _ = read_manifest(directory)
     found = {key: manifest[key] for key in ("kind", "lists", "probes", "recall", "made_for") if key in manifest}
     return found or None
 
 
 def fault(directory: Path, manifest: Mapping[str, Any]) -> str | None:
-    """What is wrong with the cache's bytes, if they and the manifest do not have its digest."""
+    """The fault of the cache's bytes, if they and the manifest do not have its digest."""
     try:
         found = digest(directory, manifest)
     except OSError as error:
@@ -79,7 +79,7 @@ def fault(directory: Path, manifest: Mapping[str, Any]) -> str | None:
 
 
 def digest(directory: Path, manifest: Mapping[str, Any]) -> str:
-    """Of the cache and of what its manifest says: a generation too high would leave out changes in the replay."""
+    """The digest of the cache and its manifest: a generation too high would leave out changes in the replay."""
     with (directory / CACHE).open("rb") as file:
         return _signed(hashlib.file_digest(file, "sha256"), manifest)
 
@@ -92,7 +92,7 @@ def _signed(found: Any, manifest: Mapping[str, Any]) -> str:
 
 
 class _Digesting:
-    """A stream that digests what it passes on."""
+    """A stream that digests the bytes it passes on."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file, self.found = file, hashlib.sha256()

@@ -45,6 +45,7 @@ class CandidateIndex:
         self._vectors = Vectors(dimension)
         # Changes exclude searches. One lock is enough: a search here is short beside the two graphs.
         self._lock = Lock()
+        self._renewing = Lock()  # held while it is made anew for searches that wait for it
         self._changing = Lock()  # held by whoever changes or saves, so that searches go on while there is nothing new
 
     def __len__(self) -> int:
@@ -78,11 +79,11 @@ class CandidateIndex:
 
     @property
     def lists(self) -> int:
-        """How many lists the vectors are in; with one, the index is exact."""
+        """The number of lists of the vectors; with one, the index is exact."""
         return self._vectors.lists
 
     def needs_relayout(self) -> bool:
-        """Whether `relayout` would lay it out otherwise: it has become large or small, or another kind is asked for."""
+        """True if `relayout` would lay it out otherwise: it has become large or small, or another kind is asked for."""
         return needs_relayout(len(self), self.kind, self.lists, self.made_for)
 
     def relayout(self, store: Source, *, exact: bool = False) -> None:
@@ -109,7 +110,7 @@ class CandidateIndex:
                 self.made_for, self.recall = len(fresh), recall
 
     def _empty(self, store: Source) -> Vectors:
-        """Where the pictures in the database are to go: one list, or lists learnt from a sample of them."""
+        """The empty vectors for the pictures of the database: one list, or lists learnt from a sample of them."""
         count = store.count()
         wanted = lists_for(count, self.kind, self.lists)
         if wanted == 1:
@@ -124,21 +125,29 @@ class CandidateIndex:
         return Vectors(self.dimension, centroids(np.stack(sample), wanted) if len(sample) > 1 else None)
 
     def catch_up(self, store: Source) -> None:
-        """Replay what changed in the database since `generation`; doing it twice does no harm.
+        """Replay the changes of the database since `generation`; doing it twice does no harm.
 
         Where the journal does not go back that far, it is made anew.
         """
+        if not self._replay(store):
+            with self._renewing:  # once, however many searches find that
+                if not self._replay(store):
+                    logger.info("%s: more has changed than the journal holds; the index is made anew", store.directory)
+                    self.relayout(store)
+
+    def _replay(self, store: Source) -> bool:
+        """Replay the changes of the database; False if the journal does not go back to `generation`."""
         with self._changing:
             while (changes := store.changes(self.generation, _STEP)) and changes[0].sequence == self.generation + 1:
                 # A row that changed several times is in its present state in every one of its changes.
                 present = {change.row: change.embedding for change in changes}
                 self._update(present, changes[-1].sequence, store.directory)
-        if changes:
-            logger.info("%s: more has changed than the journal holds; the index is made anew", store.directory)
-            self.relayout(store)
+        return not changes
 
     def _difference(self, store: Source) -> str | None:
-        """Says where it is not what the database holds; None beside a writer, who has compared it and is further on."""
+        """The difference from the database, in words; None without one, and beside a writer, who has compared it and is
+        further on.
+        """
         count = store.count()
         sequence, stored = store.embedding_checksums()
         if sequence != self.generation:
@@ -189,7 +198,7 @@ class CandidateIndex:
             return self._vectors.vector(row)
 
     def layout(self) -> dict[str, Any]:
-        """How it is laid out, as JSON values: kind, lists, probes by candidates asked for, recall at 100, made_for.
+        """The layout as JSON values: kind, lists, probes by candidates asked for, recall at 100, made_for.
 
         `recall` was measured when it was made, `made_for` is the number of pictures then.
         """
@@ -226,7 +235,7 @@ class CandidateIndex:
         return None
 
     def _wanted(self) -> dict[str, Any]:
-        """What a cache must be made for to be ours."""
+        """The facts that a cache of this index must state."""
         facts = {"format": FORMAT, "dimension": self.dimension, "metric": METRIC}
         return {**facts, "revision": self.revision, "identity": self.identity}
 

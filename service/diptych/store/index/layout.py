@@ -1,4 +1,4 @@
-"""How a candidate index is laid out, by its size or as asked: in one list, which is exact, or in many."""
+"""The layout of a candidate index, by its size or as requested: in one list, which is exact, or in many."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def lists_for(count: int, kind: Kind, present: int = 1) -> int:
 
 
 def needs_relayout(count: int, kind: Kind, present: int, made_for: int) -> bool:
-    """Whether an index of `present` lists, made for `made_for` vectors, should be made anew for `count`."""
+    """True if an index of `present` lists, made for `made_for` vectors, should be made anew for `count`."""
     if (lists_for(count, kind, present) > 1) != (present > 1):
         return True
     return present > 1 and not made_for / 2 <= count <= made_for * 2

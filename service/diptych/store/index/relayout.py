@@ -22,7 +22,7 @@ class Relayout:
         self._lock = Lock()
 
     def maybe_start(self) -> None:
-        """Begin if the index has outgrown its layout and nobody is at it."""
+        """Begin if the index has outgrown its layout and no relayout is running."""
         with self._lock:
             if self._over or (self._thread is not None and self._thread.is_alive()) or not self.index.needs_relayout():
                 return
@@ -30,7 +30,7 @@ class Relayout:
             self._thread.start()
 
     def close(self) -> None:
-        """Begin no more, and wait for what is under way: seconds for a million pictures."""
+        """Begin no more, and wait for a relayout in progress: seconds for a million pictures."""
         with self._lock:
             self._over = True
         if self._thread is not None:

@@ -1,4 +1,4 @@
-"""What a candidate index follows: embeddings by row, and the journal of what became of them."""
+"""The source that a candidate index follows: embeddings by row, and the journal of what became of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Source(Protocol):
         ...
 
     def count(self) -> int:
-        """How many pictures there are."""
+        """The number of pictures."""
         ...
 
     def embeddings(self, after: int, limit: int) -> dict[int, bytes]:

@@ -49,7 +49,7 @@ class Vectors:
 
     @property
     def lists(self) -> int:
-        """How many lists there are; with one, every search is exact."""
+        """The number of lists; with one, every search is exact."""
         return self._index.nlist
 
     def labels(self) -> np.ndarray:
@@ -143,7 +143,7 @@ class Vectors:
 
     @classmethod
     def read(cls, file: BinaryIO, probes: Mapping[int, int]) -> Vectors:
-        """What was written. Only for bytes that are known to be right: FAISS checks next to nothing."""
+        """Read written vectors. Only for bytes that are known to be right: FAISS checks next to nothing."""
         vectors = cls.__new__(cls)
         vectors._index, vectors.probes = faiss.read_index(_FAISS.PyCallbackIOReader(file.read, _BLOCK)), dict(probes)
         return vectors

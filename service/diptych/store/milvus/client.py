@@ -18,7 +18,7 @@ _MISSING, _RELEASED = 100, 101  # Milvus's codes for a collection that is not th
 
 
 class RefusedError(StoreError):
-    """Milvus has understood what it was asked, and does not do it; `number` is its own code for why."""
+    """A request that Milvus understood and refuses; `number` is its own code for the reason."""
 
     number: int | None = None
 
@@ -57,7 +57,7 @@ class Server:
         self.client.close()
 
     def call(self, method: str, *arguments: Any, timeout: float = SECONDS, **options: Any) -> Any:
-        """What a method of pymilvus's client answers. Raises RefusedError, and MissingError without the collection."""
+        """The result of a method of pymilvus's client. Raises RefusedError, and MissingError without the collection."""
         try:
             return getattr(self.client, method)(*arguments, timeout=timeout, **options)
         except self._faults as error:

@@ -1,4 +1,4 @@
-"""A collection on a Milvus server, less what checks it and embeds it anew (`backend`).
+"""A collection on a Milvus server, without its verification and rebuild (`backend`).
 
 One row is a whole picture, so that whatever ends a service or the server, a picture is there with all its features or
 not at all. Rows are written by their id, a digest of the content: twice the same is one. Milvus answers a reading at
@@ -116,7 +116,7 @@ class MilvusDatabase:
         return [picture.id in first and new[picture.id] is picture for picture in pictures]
 
     def complete(self, known: Iterable[tuple[str, str | None, bytes | None]]) -> None:
-        """Fill in what pictures that are there already lack: (id, path or None, bytes or None) each."""
+        """Fill in missing paths and bytes of stored pictures: (id, path or None, bytes or None) each."""
         self._check_writing()
         wanted: dict[str, tuple[str | None, bytes | None]] = {}
         for id, path, data in known:
@@ -163,7 +163,7 @@ class MilvusDatabase:
         self._originals()
 
     def known(self, ids: Sequence[str]) -> set[str]:
-        """Those of the ids that are in the collection."""
+        """The given ids that are in the collection."""
         return {row["id"] for row in self.table.rows(ids, [])}
 
     def records(self, keys: Sequence[str], /) -> dict[str, Record]:
@@ -209,11 +209,11 @@ class MilvusDatabase:
         return {row["id"]: row["path"] for row in found if row["path"] == path or row["path"].startswith(folder)}
 
     def count(self) -> int:
-        """How many pictures there are."""
+        """The number of pictures."""
         return self.table.count()
 
     def indexed(self) -> tuple[int, None]:
-        """How many pictures there are; Milvus says no number of changes."""
+        """The number of pictures; Milvus does not count changes."""
         return self.table.count(timeout=2.0), None
 
     def disk_bytes(self) -> None:
@@ -232,7 +232,7 @@ class MilvusDatabase:
         }
 
     def index_facts(self) -> dict[str, Any]:
-        """What kind of index Milvus was asked to keep."""
+        """The facts of the index that Milvus keeps."""
         return {"kind": "hnsw", "asked": "auto", "count": self.count(), "dimension": self.layout.dimension}
 
     def nearest(self, embedding: np.ndarray, count: int, where: Filter | None) -> tuple[np.ndarray, np.ndarray]:

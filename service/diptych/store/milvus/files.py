@@ -12,7 +12,7 @@ from diptych_runtime.atomic import replacing
 
 
 class Originals:
-    """Files by the id of their picture, which is a digest of what is in them."""
+    """Files by the id of their picture, which is a digest of their content."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

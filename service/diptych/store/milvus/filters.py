@@ -23,7 +23,7 @@ _MISSING = object()
 
 
 def facets(metadata: dict[str, Any]) -> dict[str, Any]:
-    """What expressions ask about, by dotted path: the texts, numbers, true and false under plain names."""
+    """The values that expressions search, by dotted path: the texts, numbers, true and false under plain names."""
     found: dict[str, Any] = {}
     level = [("", metadata)]
     while level:
@@ -47,7 +47,7 @@ def necessary(condition: Filter | None) -> str:
 
 
 def meets(condition: Filter, metadata: dict[str, Any]) -> bool:
-    """Whether metadata meet a condition, in the sense of `filters`, which has checked it."""
+    """True if metadata meet a condition, in the sense of `filters`, which has checked it."""
     return all(_meets(key, given, metadata) for key, given in condition.items())
 
 
@@ -85,7 +85,7 @@ def _joined(parts: list[str], by: str) -> str | None:
 
 
 def _sayable(value: Any) -> bool:
-    """Whether a value means the same in an expression for all versions of Milvus."""
+    """True if a value means the same in an expression for all versions of Milvus."""
     if isinstance(value, str):
         return value.isprintable() and not set(value) & {'"', "\\", "{", "}"}
     if isinstance(value, bool):

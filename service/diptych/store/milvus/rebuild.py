@@ -37,7 +37,7 @@ def rebuild(
     on_error: OnFailure | None = None,
     on_progress: OnProgress | None = None,
 ) -> RebuildReport:
-    """Bring a collection to the embedder's model and mend what is damaged; may be interrupted and run again.
+    """Bring a collection to the embedder's model and mend its damage; may be interrupted and run again.
 
     With `drop`, pictures that cannot be read any more are removed; without it they keep a collection from changing its
     model. Raises StoreError.
@@ -119,7 +119,7 @@ class _Work:
         self.server.call("drop_collection", old, timeout=SLOW)
 
     def _fill(self, source: MilvusDatabase, target: MilvusDatabase) -> None:
-        """Embed what the source has and the target has not, and say of the others what the source says now."""
+        """Embed the source's pictures that the target lacks, and correct the records of the others by the source's."""
         rows = (row for row in source.table.scan(["record"], step=4 * BATCH) if self._readable(source, row))
         records = map(source.layout.record, rows)
         while batch := list(islice(records, BATCH)):
@@ -135,7 +135,7 @@ class _Work:
         target.table.write([target.layout.changed(row, **_facts(now[row["id"]])) for row in rows])
 
     def _forget(self, source: MilvusDatabase, target: MilvusDatabase) -> None:
-        """Remove from the target what was removed from the source meanwhile."""
+        """Remove from the target the pictures that were removed from the source meanwhile."""
         ids = (row["id"] for row in target.table.scan([], step=4096))
         while batch := list(islice(ids, 1000)):
             there = source.known(batch)
@@ -160,7 +160,7 @@ class _Work:
         return target.layout.row(picture, record.added)
 
     def _readable(self, store: MilvusDatabase, row: dict[str, Any]) -> bool:
-        """Whether a record is whole; one that is not cannot be mended, only removed."""
+        """True if a record is whole; a damaged one cannot be mended, only removed."""
         try:
             store.layout.record(row)
         except StoreError as fault:
@@ -177,6 +177,6 @@ class _Work:
 
 
 def _facts(record: Record) -> dict[str, Any]:
-    """What a row says of a picture beside its features."""
+    """The fields of a row beside its features."""
     names = ("id", "sha256", "path", "media_type", "width", "height", "metadata", "added")
     return {**{name: getattr(record, name) for name in names}, "kept": record.bytes_kept}

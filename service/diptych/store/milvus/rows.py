@@ -1,4 +1,4 @@
-"""How a picture lies in a Milvus collection: one row, whole or not there, with checksums of all that matters."""
+"""The row of a picture in a Milvus collection: whole or not there, with checksums of all that matters."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Layout:
         return cls(kept["revision"], int(kept["dimension"]), int(kept["token_bytes"]))
 
     def properties(self) -> dict[str, str]:
-        """What `read` reads."""
+        """The properties that `read` reads."""
         return {"diptych.format": FORMAT, **{f"diptych.{key}": str(value) for key, value in asdict(self).items()}}
 
     @property
@@ -85,7 +85,7 @@ class Layout:
         return self._row(self.facts(row) | facts, np.asarray(row[self.vector], "<f4"), tokens)
 
     def faults(self, row: Mapping[str, Any]) -> list[str]:
-        """What is wrong with the embedding and the tokens of a row whose record is whole."""
+        """The faults of the embedding and the tokens of a row whose record is whole."""
         try:
             embedding, tokens = self.embedding(row), self.tokens(row)
         except StoreError as fault:
@@ -110,7 +110,7 @@ class Layout:
         return {**row, self.vector: embedding, **parts}
 
     def facts(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """What the record of a row says. Raises StoreError if it is not as it was written."""
+        """The facts in the record of a row. Raises StoreError if it is not as it was written."""
         text = row["record"][8:]
         if f"{zlib.crc32(text.encode()):08x}" != row["record"][:8]:
             raise damaged(row["id"], "record", f"remove the picture {row['id']} and add it again")

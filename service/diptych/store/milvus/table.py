@@ -51,7 +51,7 @@ class Table:
             raise UnreachableError(f"{self.server.address} {message}", seconds=1.0)
 
     def delete(self, ids: Sequence[str]) -> None:
-        """Take rows away; nobody finds them then."""
+        """Delete rows; afterwards no reader finds them."""
         for start in range(0, len(ids), _NAMED):
             self._ask("delete", ids=list(ids[start : start + _NAMED]))
         self.settled(ids)
@@ -99,7 +99,7 @@ class Table:
         return list(hits)
 
     def settled(self, ids: Sequence[str]) -> set[str]:
-        """Wait until every reader sees what was written to these ids; those that are there then."""
+        """Wait until every reader sees the writes to these ids; returns the ids that are there then."""
         there = set()
         for start in range(0, len(ids), _NAMED):
             found = self.query(f"id in {json.dumps(list(ids[start : start + _NAMED]))}", [], level="Strong")
@@ -107,7 +107,7 @@ class Table:
         return there
 
     def count(self, where: str = "", **options: Any) -> int:
-        """How many rows meet an expression."""
+        """The number of rows that meet an expression."""
         return self.query(where, ["count(*)"], **options)[0]["count(*)"]
 
     def query(self, where: str, fields: Sequence[str], level: str = "", **options: Any) -> list[dict[str, Any]]:
@@ -186,5 +186,5 @@ def layout_of(server: Server, name: str, timeout: float = SECONDS) -> Layout:
 
 
 def properties_of(server: Server, name: str, timeout: float = SECONDS) -> dict[str, str]:
-    """What a collection was given beside its fields. Raises MissingError."""
+    """The properties of a collection beside its fields. Raises MissingError."""
     return server.call("describe_collection", name, timeout=timeout)["properties"]

@@ -44,6 +44,7 @@ class SqliteBackend(Store):
 
     def __init__(self, directory: Path, **options: Any) -> None:
         super().__init__(directory, **options)
+        self._restored = Lock()  # held by a reader while it takes up another state
         self.changing = Lock()  # held by whoever writes until the index has taken it up
 
     @classmethod
@@ -148,16 +149,16 @@ class SqliteBackend(Store):
         return found
 
     def _keep_up(self) -> None:
-        """Take up what the writer did, who may have restored another state."""
-        identity = self.present_identity()
-        if identity == self.identity:
-            self.index.catch_up(self)
-        else:
-            self.identity = self.index.identity = identity
-            self.index.relayout(self)
+        """Take up the changes of the writer, who may have restored another state."""
+        if self.present_identity() != self.identity:
+            with self._restored:  # who comes meanwhile waits for the index of the present state
+                if (identity := self.present_identity()) != self.identity:
+                    self.index.relayout(self)
+                    self.identity = self.index.identity = identity
+        self.index.catch_up(self)
 
     def _strays(self, rows: np.ndarray) -> bool:
-        """Whether some of the rows are in the index and not in the database, and nothing in the journal explains it."""
+        """True if some of the rows are in the index and not in the database, and the journal does not explain it."""
         query = "SELECT row FROM pictures WHERE row IN (SELECT value FROM json_each(?))"
         missing = set(rows.tolist()).difference(row for (row,) in self._all(query, (json.dumps(rows.tolist()),)))
         if missing:  # as a rule removed since the search
@@ -165,15 +166,15 @@ class SqliteBackend(Store):
         return bool(missing) and not missing.isdisjoint(self.index.rows().tolist())
 
     def indexed(self) -> tuple[int, int]:
-        """How many pictures are in the index, and how many changes it has taken up."""
+        """The numbers of pictures in the index and of changes it has taken up."""
         return len(self.index), self.index.generation
 
     def disk_bytes(self) -> int:
-        """How many bytes the files have; 0 if somebody took the folder away."""
+        """The size of the files in bytes; 0 if the folder was removed meanwhile."""
         return disk_bytes(self.directory)
 
     def index_facts(self) -> dict[str, Any]:
-        """The state of the index; without a model, of what is saved of it."""
+        """The state of the index; without a model, that of the saved one."""
         if self._index is None:
             return {"asked": self.index_kind(), **(cache.layout(self.directory) or {})}
         return {
@@ -214,7 +215,7 @@ class SqliteBackend(Store):
 
     @contextmanager
     def _followed(self) -> Iterator[None]:
-        """Let the index take up what is written; its cache is saved when enough has come together."""
+        """Let the index take up the writes of the enclosed block; its cache is saved when enough have come together."""
         with self.changing:
             yield
             if self._index is None:

@@ -27,7 +27,7 @@ class Connections:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection to read through, for what is no method here."""
+        """A connection for reads that are no methods here."""
         with self._connection() as connection:
             yield connection
 
@@ -46,7 +46,7 @@ class Connections:
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one reader at a time, so that reads see only what is committed, and wait for no writer."""
+        """A connection for one reader at a time, so that reads see committed states only, and wait for no writer."""
         if self._closed:
             raise StoreError(f"the collection {self.path.parent} is closed")
         connection = self._take()

@@ -126,7 +126,7 @@ class Store(Connections):
         return created
 
     def complete(self, known: Iterable[tuple[str, str | None, bytes | None]]) -> None:
-        """Fill in what pictures that are there already lack: (id, path or None, bytes or None) each."""
+        """Fill in missing paths and bytes of stored pictures: (id, path or None, bytes or None) each."""
         with self._transaction() as connection:
             for id, path, data in known:
                 _fill_in(connection, id, path, data)
@@ -184,7 +184,7 @@ class Store(Connections):
         return found[0]["bytes"] if found else None
 
     def known(self, ids: Sequence[str], *, kept: bool = False) -> set[str]:
-        """Those of the ids that are in the collection; if asked, with their bytes."""
+        """The given ids that are in the collection; with `kept`, only those with their bytes."""
         query = f"SELECT id FROM pictures WHERE id IN (SELECT value FROM json_each(?)) {kept * 'AND bytes IS NOT NULL'}"
         return {row["id"] for row in self._all(query, (json.dumps(list(ids)),))}
 
@@ -280,7 +280,7 @@ class Store(Connections):
         return {row: checked(*both) or b"" for row, *both in self._all(query, (after, limit))}
 
     def present_identity(self) -> str:
-        """The name the database got when it was made or restored; `identity` is what it was when this was opened."""
+        """The name the database got when it was made or restored; `identity` is its name when this was opened."""
         return self._all("SELECT value FROM facts WHERE key='identity'")[0]["value"]
 
     def embedding_checksums(self) -> tuple[int, dict[int, int]]:
@@ -298,11 +298,11 @@ class Store(Connections):
         return self._all(_LAST)[0]["last"]
 
     def count(self) -> int:
-        """How many pictures there are."""
+        """The number of pictures."""
         return self._all("SELECT count(*) AS n FROM pictures")[0]["n"]
 
     def revisions(self) -> dict[str, int]:
-        """How many pictures were embedded by which model revision."""
+        """The number of pictures that each model revision embedded."""
         found = self._all("SELECT revision, count(*) AS n FROM pictures GROUP BY revision ORDER BY n DESC")
         return {row["revision"]: row["n"] for row in found}
 
@@ -325,11 +325,11 @@ class Store(Connections):
         return self._all(f"SELECT {FEATURES} FROM {JOINED} WHERE row > ? ORDER BY row LIMIT ?", (after, limit))
 
     def damage(self) -> list[str]:
-        """What SQLite's own integrity check finds wrong; empty if all is well."""
+        """The faults that SQLite's own integrity check finds; empty if all is well."""
         return [text for (text,) in self._all("PRAGMA integrity_check") if text != "ok"]
 
     def index_kind(self) -> Kind:
-        """The kind of candidate index that was asked for; "auto" if nobody did."""
+        """The requested kind of candidate index, by default "auto"."""
         found = self._all("SELECT value FROM facts WHERE key='index'")
         return found[0]["value"] if found else "auto"
 

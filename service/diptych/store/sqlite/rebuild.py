@@ -27,7 +27,7 @@ def rebuild(
     on_error: OnFailure | None = None,
     on_progress: OnProgress | None = None,
 ) -> RebuildReport:
-    """Bring the collection in a folder to the embedder's model, mend what is damaged and write its index anew.
+    """Bring the collection in a folder to the embedder's model, mend its damage and write its index anew.
 
     May be interrupted and run again. With `drop`, pictures that cannot be read any more are removed; `index` is the
     index's kind from now on. Raises StoreError.
@@ -79,7 +79,7 @@ def reembed(
 
 @contextmanager
 def _past_mending(directory: Path) -> Iterator[None]:
-    """Says what is left to do with a database that SQLite cannot read."""
+    """Add the next step to the error of a database that SQLite cannot read."""
     try:
         yield
     except StoreError as error:
@@ -92,7 +92,7 @@ def _past_mending(directory: Path) -> Iterator[None]:
 
 
 def _mended(store: Store) -> bool:
-    """Write a database that SQLite finds damaged anew from what can be read of it; False if it was whole."""
+    """Write a database that SQLite finds damaged anew from its readable rows; False if it was whole."""
     if not store.damage():
         return False
     with store.reading() as connection:

@@ -3,10 +3,12 @@ import hashlib
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from diptych.dedupe.actions.move_file import ChangedError, alone_in, held_of, move, parts_of
+from diptych.dedupe.actions.move_file import ChangedError, alone_in, change_of, held_of, move, parts_of, same_file
 from diptych.errors import DedupeError
 from diptych.pictures.content import picture_id
 
@@ -212,3 +214,33 @@ def test_a_file_that_would_take_its_keeper_along_stays(system, source, tmp_path)
     assert source.read_bytes() == b"picture"
     assert not target.exists()
     assert held_of(source) == []
+
+
+@pytest.mark.parametrize("how", ["overlay", "overlay whose inodes are marked", "fuse"])
+def test_a_file_whose_keeper_is_itself_seen_through_another_folder_stays(how, source, tmp_path, second_view):
+    keeper = second_view(how, source.parent) / source.name
+    assert keeper.read_bytes() == b"picture"  # its name is in a cache from now on
+    with pytest.raises(ChangedError, match="is the same file as the one to keep"):
+        move(source, tmp_path / "to" / "a.jpg", ID, keeper=keeper)
+    assert source.read_bytes() == b"picture"
+    assert not (tmp_path / "to" / "a.jpg").exists()
+
+
+def test_one_file_has_one_time_of_change_wherever_it_is_seen(source, tmp_path):
+    copy = tmp_path / "copy.jpg"
+    shutil.copy2(source, copy)
+    assert not same_file(source.stat(), copy.stat())
+    assert same_file(source.stat(), source.stat())
+    times = {name: getattr(source.stat(), name) for name in ("st_size", "st_mtime_ns", "st_ctime_ns")}
+    elsewhere = SimpleNamespace(st_dev=-1, st_ino=-1, **times)
+    assert same_file(source.stat(), cast(os.stat_result, elsewhere))
+
+
+def test_a_pipe_is_not_waited_for_and_a_link_not_followed(source, tmp_path):
+    os.mkfifo(tmp_path / "pipe.jpg")
+    (tmp_path / "link.jpg").symlink_to(source)
+    assert change_of(tmp_path / "pipe.jpg", ID) == "cannot be read: it is no file"
+    assert str(change_of(tmp_path / "link.jpg", ID)).startswith("cannot be read: ")
+    with pytest.raises(ChangedError, match="or that has gone meanwhile"):
+        move(source, tmp_path / "to.jpg", ID, keeper=tmp_path / "pipe.jpg")
+    assert source.read_bytes() == b"picture"

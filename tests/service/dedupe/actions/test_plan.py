@@ -83,6 +83,15 @@ def test_nothing_of_a_group_goes_whose_keeper_changed_or_is_gone(groups, roots, 
     assert all(Path(member.picture.path).exists() for group in groups for member in group.others)
 
 
+def test_a_keeper_that_changes_on_the_way_keeps_the_rest_of_its_group(groups, roots, tmp_path):
+    plan = planned(groups, roots, to=tmp_path / "out")
+    outcome = carry_out(plan, lambda: (roots[0] / "a.jpg").write_text("another"))
+    assert outcome.done == 2
+    (left,) = outcome.left
+    assert left["path"] == str(roots[1] / "c.jpg")
+    assert left["reason"] == f"the one to keep, {roots[0] / 'a.jpg'}, has changed since it was scored"
+
+
 def test_what_is_at_the_target_already_is_not_overwritten(groups, roots, tmp_path):
     there = tmp_path / "out" / "photos-2" / "e.jpg"
     there.parent.mkdir(parents=True)

@@ -42,7 +42,7 @@ def test_a_stored_picture_is_its_id_and_never_taken_for_base64():
 @pytest.mark.parametrize(
     ("text", "code", "said"),
     [
-        ("https://example.org/a.png", "remote_url_refused", "download the picture"),
+        ("https://example.org/a.png", "remote_url_refused", "DIPTYCH_URLS=1"),
         ("\t//example.org/a.png", "remote_url_refused", "download the picture"),
         ("ftp://example.org/a.png", "remote_url_refused", "download the picture"),
         ("FILE:a.png", "file_url_refused", "send the picture as a data URI"),

@@ -1,5 +1,8 @@
 """The store of a folder with its index."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from diptych import Collection
@@ -105,6 +108,26 @@ def test_a_reader_that_is_further_behind_than_the_journal_goes_back_sees_what_th
         held = churn(collection, photo_bytes, 60)
         assert found(reader, photo_bytes) == held
         assert len(held) == 12
+
+
+def test_searches_of_such_a_reader_that_come_at_once_make_the_index_anew_once(
+    collection, scorer, photo_bytes, short_journal, monkeypatch
+):
+    with Collection.open(collection.directory, scorer, read_only=True) as reader:
+        assert len(found(reader, photo_bytes)) == 12
+        collection.remove(collection.list()[0].id)
+        held = churn(collection, photo_bytes, 60)
+        made, relayout = [], reader.index.relayout
+
+        def slowly(store):
+            made.append(store)
+            time.sleep(0.2)
+            relayout(store)
+
+        monkeypatch.setattr(reader.index, "relayout", slowly)
+        with ThreadPoolExecutor(4) as threads:
+            assert list(threads.map(lambda _: found(reader, photo_bytes), range(4))) == [held] * 4
+        assert len(made) == 1
 
 
 def test_an_index_cache_that_is_further_behind_than_the_journal_goes_back_is_made_anew(

@@ -7,6 +7,8 @@ import json
 import logging
 import shutil
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -170,6 +172,30 @@ def test_a_restored_collection_is_the_backup_for_who_opens_it_and_for_who_reads_
             assert found_by_itself(seen, older.gone)
             assert seen.verify().healthy
             seen.close()
+
+
+def test_searches_of_a_reader_find_what_was_restored_though_many_come_at_once_and_the_first_fails(
+    collection, older, scorer, monkeypatch
+):
+    collection.close()
+    with Collection.open(collection.directory, scorer, read_only=True) as reader:
+        with SqliteBackend.open(older.folder, read_only=True) as copy:
+            restore(copy, collection.directory, replace=True)
+        embeddings = Store.embeddings
+
+        def fail(store, *words):
+            monkeypatch.setattr(Store, "embeddings", slowly)
+            raise StoreError("the disk is away")
+
+        def slowly(store, *words):
+            time.sleep(0.2)
+            return embeddings(store, *words)
+
+        monkeypatch.setattr(Store, "embeddings", fail)
+        with pytest.raises(StoreError, match="the disk is away"):
+            found_by_itself(reader, older.gone)
+        with ThreadPoolExecutor(4) as threads:
+            assert all(threads.map(lambda _: found_by_itself(reader, older.gone), range(4)))
 
 
 def test_a_backup_is_restored_into_a_new_folder_and_never_over_itself_nor_under_a_writer(collection, older, tmp_path):

@@ -60,7 +60,7 @@ def canvas_matrices(chosen: dict[str, Tensor], draw: Draw) -> Tensor:
 def matrices(
     first: tuple[Tensor | None, ...], second: tuple[Tensor | None, ...], third: tuple[Tensor, ...] = ()
 ) -> Tensor:
-    """Matrices (n, 3, 3) of rows of numbers a picture; what is absent is 0, and the last corner 1."""
+    """Matrices (n, 3, 3) from rows of numbers for each picture; absent ones are 0, and the last corner 1."""
     given = next(value for value in first if value is not None)
     zeros, ones = torch.zeros_like(given), torch.ones_like(given)
     rows = (first, second, (*(third or (zeros, zeros)), ones))

@@ -26,7 +26,7 @@ def edit_separately(photos: Tensor, size: int, strength: Strength, generator: Ge
 
 
 def reframe(sources: Tensor, size: int, strength: Strength, generator: Generator) -> Views:
-    """Crop, flip, rotate, tilt and shrink in one resampling; what falls outside is a colour or another photo."""
+    """Crop, flip, rotate, tilt and shrink in one resampling; the area outside it is a colour or another photo."""
     count = len(sources)
     draw = Draw(count, generator)
     ones, zeros = torch.ones(count, device=generator.device), torch.zeros(count, device=generator.device)

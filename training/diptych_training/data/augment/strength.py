@@ -1,11 +1,11 @@
-"""How far edits may go."""
+"""The strength of edits."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Strength:
-    """How far an edit may go, and how often each happens.
+    """The strength of edits, and the frequency of each.
 
     `area` is the smallest share of the photo that a crop keeps. With `most` at 0 every other number is the probability
     of an edit, on its own, and only the first eleven edits exist. With `most` above 0 a view gets 1 to `most` of the

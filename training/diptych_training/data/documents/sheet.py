@@ -41,7 +41,7 @@ class Theme:
 
 
 class Sheet:
-    """A canvas of about side x side pixels with what a document is drawn from.
+    """A canvas of about side x side pixels, with the random numbers from which a document is drawn.
 
     `style` decides what the members of a family share, `content` what each has of its own; a document takes the same
     numbers from `style` whatever its content is.

@@ -27,7 +27,7 @@ def _edges(picture: Image.Image) -> float:
 
 
 def stretch(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
-    """Change the ratio of the sides to 0.5 to 2 times what it was, by at least a tenth."""
+    """Change the ratio of the sides to 0.5 to 2 times its value, by at least a tenth."""
     ratio = math.exp(rng.choice([-1, 1]) * rng.uniform(0.1, math.log(2)))
     return resized(picture, math.sqrt(ratio), 1 / math.sqrt(ratio))
 

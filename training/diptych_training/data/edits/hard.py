@@ -36,7 +36,7 @@ LIMITS = (
 
 
 def hard_edits(props: Props) -> dict[str, Edit]:
-    """The edits by name, the easy ones first; `props` is what they put beside and upon a picture."""
+    """The edits by name, the easy ones first; `props` are put beside and upon a picture."""
     return EDITS | {
         "invert": tones.invert,
         "posterise": tones.posterise,

@@ -1,4 +1,4 @@
-"""What edits put beside and upon a picture: other photos, stickers, words. Drawn here where none are given."""
+"""Props that edits put beside and upon a picture: other photos, stickers, words. Drawn here where none are given."""
 
 import io
 import math

@@ -25,7 +25,7 @@ def posterise(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
 
 
 def solarise(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
-    """Invert what is brighter than a threshold of 80 to 200."""
+    """Invert values above a threshold of 80 to 200."""
     return ImageOps.solarize(picture, int(rng.integers(80, 201)))
 
 

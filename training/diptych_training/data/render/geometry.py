@@ -1,4 +1,4 @@
-"""Where rays meet things: analytic intersections, a batch of things of one form at a time.
+"""Rays and the things that they meet: analytic intersections, a batch of things of one form at a time.
 
 Points are in the thing's own coordinates (`Things`). Every ray of a batch is intersected, hit or not: `inside` says
 how much of its pixel the thing covers.
@@ -63,7 +63,7 @@ def form_of(shape: Tensor) -> Tensor:
 
 
 def cells(shape: Tensor) -> Tensor:
-    """Where the faces lie on the texture atlas, (n, 6, 4): centre and half size of each, the atlas spanning [-1, 1].
+    """The faces on the texture atlas, (n, 6, 4): centre and half size of each, the atlas spanning [-1, 1].
 
     A box has six faces in three columns and two rows, a can two halves, paper and bags one face.
     """
@@ -184,7 +184,7 @@ def _relief(things: Things, rays: Rays) -> Surface:
 
 
 def _round(ox: Tensor, oz: Tensor, x: Tensor, z: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
-    """Where rays enter and leave an upright cylinder; they leave before they enter where they miss it."""
+    """The entry and exit of rays at an upright cylinder; the exit comes before the entry where they miss it."""
     a, b = (x * x + z * z).clamp_(min=1e-6), ox * x + oz * z
     discriminant = b * b - a * (ox * ox + oz * oz - radius * radius)
     root = discriminant.abs().sqrt_() * discriminant.sign()

@@ -1,4 +1,4 @@
-"""What stands in front of a thing: a bar, a disc, the fingers of a hand, a card with another photo on it."""
+"""Occluders in front of a thing: a bar, a disc, the fingers of a hand, a card with another photo on it."""
 
 import math
 from dataclasses import dataclass
@@ -88,7 +88,7 @@ def _turned(occluders: Occluders, size: int) -> tuple[Tensor, Tensor]:
 
 
 def _measure(occluders: Occluders, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """How far inside the occluder each pixel is, and how high it rises there, 0 to 1."""
+    """The depth of each pixel inside the occluder, and the height of the occluder there, 0 to 1."""
     kind = int(occluders.kind[0])
     long, wide = (half[:, None, None] for half in occluders.half.unbind(1))
     if kind == BAR:

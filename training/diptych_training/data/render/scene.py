@@ -146,7 +146,7 @@ def _turns(roll: Tensor, pitch: Tensor, yaw: Tensor) -> Tensor:
 
 
 def _ground(scenes: Scenes, backgrounds: Tensor, size: int) -> Tensor:
-    """What is behind the things, (n, 3, S, S)."""
+    """The background behind the things, (n, 3, S, S)."""
     grounds = F.interpolate(scenes.corners, (size, size), mode="bilinear", align_corners=True)
     for kind in (PHOTO, BLURRED):
         (rows,) = torch.where(scenes.ground == kind)

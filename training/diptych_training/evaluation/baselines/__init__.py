@@ -31,7 +31,7 @@ class Control(Protocol):
         ...
 
     def scores(self, query: Any, references: Sequence[Any], /) -> np.ndarray:
-        """How alike the query is to each reference: float64 (R,), finite, larger is more alike."""
+        """The similarity of the query to each reference: float64 (R,), finite, larger is more alike."""
         ...
 
 

@@ -47,7 +47,7 @@ class Search:
 
     @property
     def depth(self) -> int:
-        """How many candidates every query really has, at most K."""
+        """The number of candidates that every query really has, at most K."""
         if self.candidates < 1:
             raise DataError(f"at least one candidate must be looked at, got --candidates {self.candidates}")
         present = len(self.gallery.files) - max(len(rows) for rows in self.left_out)
@@ -76,7 +76,7 @@ class Found:
         return Ranking(self.scores, relevant, np.array([len(right) for right in search.matches]))
 
     def permuted(self, scores: np.ndarray) -> Found:
-        """The same candidates by other scores (Q, K); what lies behind them is left untouched."""
+        """The same candidates by other scores (Q, K); the ranks behind them stay untouched."""
         right = np.zeros(scores.shape, bool)
         for row, places in zip(right, self.places, strict=True):
             row[places[places < len(row)]] = True

@@ -56,7 +56,7 @@ def read_pairs(path: Path, root: Path) -> LabelledPairs:
 
 
 def evaluate_pairs(entrants: Entrants, given: LabelledPairs, root: Path) -> Evidence:
-    """Measure how well scores part matches from others, and what the probabilities and the threshold are worth.
+    """Measure the separation of matches from others by scores, and the quality of the probabilities and the threshold.
 
     The threshold is the model's own for 1 % false positives; a model without one gets that which parts these pairs
     best.
@@ -121,7 +121,7 @@ def _control(control: Control, given: LabelledPairs, progress: Progress) -> np.n
 
 
 def _threshold(model: Runtime, scored: Scored, probabilities: np.ndarray) -> dict[str, Any]:
-    """The threshold, where it is from, and what it gives here."""
+    """The threshold, its origin, and the rates that it gives here."""
     if RATE in model.thresholds:
         threshold, source = model.thresholds[RATE], f"the model's for {float(RATE):.0%} false positives"
     else:

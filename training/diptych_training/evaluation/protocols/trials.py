@@ -88,7 +88,7 @@ def evidence(
     interval: Callable[[Method], list[float]],
     resampling: Resampling,
 ) -> Evidence:
-    """Put together what a protocol of trials found; `counted` comes first in its JSON."""
+    """Put together the results of a protocol of trials; `counted` comes first in its JSON."""
     comparison, scored = measured
     first, reranked = comparison.ours.first, comparison.ours.reranked
     beside = _one_figure(comparison, interval)

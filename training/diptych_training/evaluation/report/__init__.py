@@ -12,7 +12,7 @@ from diptych_training.evaluation.series import Evidence
 
 
 def write_report(evidence: Evidence, runtime: Runtime, path: Path) -> None:
-    """Write what was measured as one HTML file, whole or not at all: figures, curves, calibration, hardest pairs.
+    """Write the evidence as one HTML file, whole or not at all: figures, curves, calibration, hardest pairs.
 
     The file fetches nothing and runs nothing. `runtime` is the model that was measured; where its artifact can explain,
     the pairs carry the strongest attention across the seam. Raises `DataError` where the file cannot be written.

@@ -24,7 +24,7 @@ class Axis:
     log: bool = False
 
     def share(self, values: Any) -> np.ndarray:
-        """How far along the axis, in [0, 1]."""
+        """The position along the axis, in [0, 1]."""
         values = np.clip(np.asarray(values, float), self.low, self.high)
         low, high = self.low, self.high
         if self.log:
@@ -55,7 +55,7 @@ class Chart:
         self._marks.append(tag("polygon", points=path, class_=f"area {kind}"))
 
     def dot(self, x: float, y: float, text: str, kind: str, radius: float = 3.5) -> None:
-        """A dot; `text` says what it is when pointed at."""
+        """A dot; `text` is its tooltip."""
         ((cx, cy),) = self._places(np.array([[x, y]]))
         self._marks.append(tag("circle", tag("title", text), cx=cx, cy=cy, r=radius, class_=f"dot {kind}"))
 

@@ -38,7 +38,7 @@ def precision_recall_chart(series: Sequence[Series]) -> Element | None:
 
 
 def false_positives_chart(series: Sequence[Series], thresholds: Mapping[str, Any]) -> Element | None:
-    """One line a method over a logarithmic false-positive rate, and what the model's thresholds give as dots."""
+    """One line a method over a logarithmic false-positive rate, and the model's thresholds as dots."""
     curves = [recall_by_false_positives(one.ranking) for one in series]
     rates = [curve[curve[:, 0] > 0, 0].min() for curve in curves if curve is not None]
     decades = int(np.ceil(-np.log10(min(rates, default=0.1)) - 1e-9))
@@ -55,7 +55,9 @@ def false_positives_chart(series: Sequence[Series], thresholds: Mapping[str, Any
 
 
 def reliability_chart(bins: Sequence[Mapping[str, Any]]) -> Element:
-    """How often pairs of a stated probability match, by bins; the strip below tells how many pairs a bin has."""
+    """The share of matches among pairs of a stated probability, by bins; the strip below tells how many pairs a bin
+    has.
+    """
     x, y = Axis("stated probability", 0, 1, _SHARES), Axis("share that matches", -_STRIP, 1, _SHARES)
     chart = Chart(x, y, "Reliability of the stated probabilities")
     most = max(np.log1p(one["pairs"]) for one in bins)
@@ -72,7 +74,7 @@ def reliability_chart(bins: Sequence[Mapping[str, Any]]) -> Element:
 
 
 def scores_chart(probabilities: np.ndarray, labels: np.ndarray, thresholds: Mapping[str, Any]) -> Element:
-    """How the scores of matches and of others are spread, each kind's bars summing to 1, on an axis of log-odds."""
+    """The histograms of the scores of matches and of others, each kind's bars summing to 1, on an axis of log-odds."""
     edges, matches, others = histograms(probabilities, labels)
     top = max(float(np.max([matches, others])), 0.05)
     step = next(step for step in (0.01, 0.02, 0.05, 0.1, 0.2) if top / step <= 5.5)

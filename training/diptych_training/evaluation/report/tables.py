@@ -23,7 +23,7 @@ NAMES = {
 
 
 def headline(evidence: Evidence) -> Element:
-    """The figures of the re-ranked order, and what looking at both has added to the embedding alone."""
+    """The figures of the re-ranked order, and its gain over the embedding alone."""
     ours, gain = rows(evidence.protocol, evidence.result)[-1], gains(evidence.protocol, evidence.result)[0]
     cards = [
         tag(

@@ -39,8 +39,8 @@ def fit_calibration(logits: np.ndarray, labels: np.ndarray, weights: np.ndarray 
 
 
 def fit_cohort(rankings: Sequence[Ranking]) -> dict[str, float]:
-    """How much scores in a list are to be held against their rivals, `cohort`, and the `level` of most queries' rivals
-    (see `calibration.normalization`): the weight with the highest mean micro-AP of the rankings; 0 if none helps.
+    """The weight of rivals in the scores of a list, `cohort`, and the `level` of most queries' rivals (see
+    `calibration.normalization`): the weight with the highest mean micro-AP of the rankings; 0 if none helps.
     """
     level = float(np.mean([cohort_mean(ranking.scores, 0.0).mean() for ranking in rankings]))
 

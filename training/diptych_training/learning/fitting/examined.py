@@ -74,7 +74,7 @@ class Examined:
         return logits
 
     def evidence(self, pairs: np.ndarray) -> list[Evidence]:
-        """What a closer look at pairs int64 (P, 2) sees."""
+        """The evidence of a closer look at pairs int64 (P, 2)."""
         return self._looks.at(np.asarray(pairs, np.int64).reshape(-1, 2), self.runtime.threads, self.tick)
 
 
@@ -86,20 +86,20 @@ def encode(runtime: Runtime, planted: Planted) -> Panels:
 
 
 class Looks:
-    """What closer looks at pairs of a kind's pictures saw, in a file beside them: a line of JSON for each pair.
+    """The evidence of closer looks at pairs of a kind's pictures, in a file beside them: a line of JSON for each pair.
 
     The file is named by the code that looks: another version of it looks anew.
     """
 
     def __init__(self, planted: Planted) -> None:
-        """Read what there is. A line that was not finished, or is of other evidence, is passed over."""
+        """Read the file, if there is one. A line that was not finished, or is of other evidence, is passed over."""
         self.planted = planted
         code = digest(Path(verification.__file__).read_bytes())[:12]
         self.path = planted.folder / f"looks-{code}.jsonl"
         self._seen = dict(_read(self.path)) if self.path.is_file() else {}
 
     def at(self, pairs: np.ndarray, threads: int, tick: Callable[[int], object]) -> list[Evidence]:
-        """The evidence of pairs int64 (P, 2) of places; those that nobody looked at are looked at."""
+        """The evidence of pairs int64 (P, 2) of places; missing looks are taken."""
         names = self.planted.names
         keys = [(names[a], names[b]) for a, b in pairs.tolist()]
         missing = sorted({key for key in keys if key not in self._seen})

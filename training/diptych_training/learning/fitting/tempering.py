@@ -1,4 +1,5 @@
-"""How much of what the trunk adds to a logit is kept, and how much more the cosine counts: as helps on validation.
+"""The share of the trunk's contribution to a logit that is kept, and the weight added to the cosine: as helps on
+validation.
 
 A logit is what is known without the trunk plus what the trunk adds (`PairPart`). A trunk that learnt the classes of its
 training by heart adds what misleads on others; between none and all of it lies what generalises, as between the
@@ -23,8 +24,8 @@ COSINES = (0.0, 5.0, 10.0, 20.0)
 
 @torch.no_grad()
 def temper(network: PairNetwork, validations: Sequence[ValidationSet], size: int) -> dict[str, dict[str, float]]:
-    """Keep of what the trunk adds to each question's logit the `share`, one of `SHARES`, and add to the weight of the
-    cosine of the question's part of the embedding the `cosine`, one of `COSINES`, that have the highest sum of the
+    """Keep of the trunk's contribution to each question's logit the `share`, one of `SHARES`, and add to the weight of
+    the cosine of the question's part of the embedding the `cosine`, one of `COSINES`, that have the highest sum of the
     headlines of the validation sets that ask it; return both by question. Of equal ones the first: those nearest to the
     network as it is.
 

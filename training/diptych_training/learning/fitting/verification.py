@@ -93,8 +93,8 @@ def looking(questions: Mapping[str, Question]) -> dict[str, Question]:
 def answers_of(
     examined: Examined, questions: Mapping[str, Question], question: str, pairs: np.ndarray, labels: np.ndarray
 ) -> Answers:
-    """Pairs int64 (P, 2) with their labels (P,) as `questions` are asked one; what deserves a closer look for it gets
-    one.
+    """Pairs int64 (P, 2) with their labels (P,) as `questions` are asked one; pairs that deserve a closer look for it
+    get one.
     """
     logits = examined.held(pairs, question)
     worth = deserving(questions, logits, question)
@@ -125,9 +125,9 @@ def fit_verification(sets: Sequence[Pairs], above: float = ABOVE) -> Verificatio
 
 
 def fit_after_look(questions: Mapping[str, Question], sets: Sequence[Answers]) -> AfterLook:
-    """What a closer look at a possible copy, as `questions` have it, says of the thing: fitted by log-loss, every kind
-    and within all of them matches and others weighing the same, with the thresholds that each rate allows among what
-    does not match, a mean over kinds.
+    """The calibration of *thing* by a closer look at a possible copy, as `questions` have it: fitted by log-loss, every
+    kind and within all of them matches and others weighing the same, with the thresholds that each rate allows among
+    what does not match, a mean over kinds.
 
     A kind of which all pairs match, or none does, counts for nothing. Raises ValueError where no kind is left.
     """
