@@ -1,4 +1,4 @@
-"""`diptych bench` and the commands below it, which leave nothing behind, and `diptych demo`, which draws a collection."""
+"""`diptych bench` and the commands below it, which leave nothing behind, and `diptych demo`, which draws pictures."""
 
 from __future__ import annotations
 

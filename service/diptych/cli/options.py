@@ -1,4 +1,4 @@
-"""Options that several commands have, their values, and the resources that they ask for: a scorer, pictures, workers."""
+"""Options of several commands, their values, and the resources that they ask for: a scorer, pictures, workers."""
 
 from __future__ import annotations
 
