@@ -13,6 +13,8 @@ from typer import Context, Option, Typer, TyperException
 from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command, get_group
 
+_NUMBERS = {"int_parsing": "a whole number", "float_parsing": "a number"}  # by pydantic's types of errors
+
 T = TypeVar("T")
 Run = Callable[..., int]  # its parameters are the command's, its docstring is the help, its value the exit code
 
@@ -207,9 +209,12 @@ def explained(error: TyperException) -> str:
     problems = error.__cause__.errors() if hasattr(error.__cause__, "errors") else None  # pyright: ignore
     if not problems:
         return f"{name}: {error.message}"
+    kind, came = problems[0]["type"], problems[0]["input"]
     if choices := param.type_descriptor.choices:
-        meant = _meant(get_close_matches(str(problems[0]["input"]), list(choices)))
-        return f"{name}: expected {_or(choices)}, got {problems[0]['input']!r}" + (f"; {meant}" if meant else "")
+        meant = _meant(get_close_matches(str(came), list(choices)))
+        return f"{name}: expected {_or(choices)}, got {came!r}" + (f"; {meant}" if meant else "")
+    if kind in _NUMBERS:
+        return f"{name}: expected {_NUMBERS[kind]}, got {came!r}"
     return f"{name}: {problems[0]['msg'].removeprefix('Value error, ')}"
 
 

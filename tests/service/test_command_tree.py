@@ -17,6 +17,8 @@ def paint(
     colour: Annotated[Literal["red", "green"], Option(help="which")] = "red",
     coats: Annotated[int, Option(parser=number(1, 9), metavar="N", help="how many")] = 1,
     rooms: Annotated[Sequence[str], Option(parser=several(str), metavar="A,B", help="where")] = (),
+    doors: Annotated[int, Option(metavar="N", help="and of these")] = 0,
+    height: Annotated[float, Option(metavar="M", help="in metres")] = 2.5,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -44,6 +46,8 @@ def test_a_command_has_the_parameters_and_the_code_of_its_function(commands):
         "colour": "red",
         "coats": 3,
         "rooms": ("hall", "bath"),
+        "doors": 0,
+        "height": 2.5,
         "as_json": True,
         "quiet": False,
     }
@@ -60,6 +64,9 @@ def test_a_command_has_the_parameters_and_the_code_of_its_function(commands):
         (["paint", "--coat", "3"], "there is no option --coat; did you mean --coats?"),
         (["paint", "--coats"], "--coats needs a value: how many"),
         (["paint", "--coats", "10"], "--coats: expected a number from 1 to 9, got 10"),
+        (["paint", "--doors", "two"], "--doors: expected a whole number, got 'two'"),
+        (["paint", "--doors", "1.5"], "--doors: expected a whole number, got '1.5'"),
+        (["paint", "--height", "high"], "--height: expected a number, got 'high'"),
         (["paint", "--colour", "gren"], "--colour: expected red or green, got 'gren'; did you mean green?"),
         (["paint", "hall"], "expected no further word, got hall; `house paint --help` lists what there is"),
         (["paint", "--json=yes"], "--json takes no value"),
