@@ -103,12 +103,12 @@ class Commands(TyperGroup):
         super().__init__(**settings)
         self.below: dict[str, Run | Commands] = {}
 
-    def add(self, run: Run, name: str | None = None) -> None:
-        """Add a command; it has the name of its function unless one is given.
+    def add(self, run: Run) -> None:
+        """Add a command; it has the name of its function.
 
         Heavy imports belong inside the function: its module is imported for every `diptych --help`.
         """
-        self.below[name or run.__name__] = run
+        self.below[run.__name__] = run
 
     def group(self, run: Callable[..., object], *, alone: bool = False) -> Commands:
         """The group that `run` describes, made by whichever package asks first; `alone` it is a command, too."""

@@ -83,9 +83,9 @@ def test_a_group_is_made_by_whoever_asks_first(commands):
         """Rooms."""
 
     first = commands.group(rooms)
-    first.add(paint, "colour")
+    first.add(paint)
     assert commands.group(rooms) is first
-    assert parse(commands, ["rooms", "colour"]).params["coats"] == 1
+    assert parse(commands, ["rooms", "paint"]).params["coats"] == 1
 
 
 @pytest.mark.parametrize(
