@@ -120,7 +120,7 @@ def _index(subparsers: Subparsers) -> None:
     )
     options.store(rebuild)
     rebuild.add_argument("--all", action="store_true", help="embed every picture, also those of this model")
-    rebuild.add_argument("--drop-missing", action="store_true", help="remove pictures whose file cannot be read")
+    rebuild.add_argument("--drop-missing", action="store_true", help="remove pictures whose content is lost")
     rebuild.add_argument(
         "--index", choices=KINDS, help="its kind from now on: exact, approximate (ivf), or by its size (auto)"
     )

@@ -213,7 +213,9 @@ def restore(args: argparse.Namespace) -> int:
 
 
 def renew(args: argparse.Namespace) -> int:
-    """Run `diptych index rebuild`: 0 if every picture has features of the model now, 1 if some could not be read."""
+    """Run `diptych index rebuild`: 0 if every picture has features of the model now, 1 if some could not be read and
+    are still there.
+    """
     failed: list[dict[str, Any]] = []
 
     def fail(record: Record, error: Exception) -> None:
@@ -233,13 +235,16 @@ def renew(args: argparse.Namespace) -> int:
     lines = [f"{report.embedded:,} embedded anew, {report.pictures:,} in the index"]
     lines += ["the database was damaged and is whole again"] if report.mended else []
     if failed:
-        fate = "removed" if args.drop_missing else "left as they were; put them back, or use --drop-missing"
+        fate = "left as they were; put them back, or use --drop-missing"
+        if args.drop_missing:
+            whole = report.failed - report.removed
+            fate = f"{report.removed} removed, {whole} kept, whose bytes are whole" if whole else "removed"
         lines += [
             f"{report.failed} could not be read ({fate}):",
             *shortened([f"  {entry['reason']}" for entry in failed]),
         ]
     emit(args, {**asdict(report), "failures": failed, "dropped": args.drop_missing}, "\n".join(lines))
-    return 1 if failed and not args.drop_missing else 0
+    return 1 if report.failed > report.removed else 0
 
 
 def _told(bar: Any) -> Callable[[int, int], None]:
