@@ -317,7 +317,7 @@ def restore(
 def rebuild(
     store: Store,
     everything: Annotated[bool, Option("--all", help="embed every picture, also those of this model")] = False,
-    drop_missing: Annotated[bool, Option("--drop-missing", help="remove pictures whose file cannot be read")] = False,
+    drop_missing: Annotated[bool, Option("--drop-missing", help="remove pictures whose content is lost")] = False,
     kind: Annotated[
         Kind | None,
         Option("--index", help="its kind from now on: exact, approximate (ivf), or by its size (auto)"),
@@ -330,7 +330,7 @@ def rebuild(
 ) -> int:
     """Embed pictures for another model and write the index.
 
-    Exits with 1 if some could not be read.
+    Exits with 1 if some could not be read and are still there.
     """
     from diptych.collection import rebuild as rebuilding
 
@@ -354,13 +354,16 @@ def rebuild(
     lines = [f"{report.embedded:,} embedded anew, {report.pictures:,} in the index"]
     lines += ["the database was damaged and is whole again"] if report.mended else []
     if failed:
-        fate = "removed" if drop_missing else "left as they were; put them back, or use --drop-missing"
+        fate = "left as they were; put them back, or use --drop-missing"
+        if drop_missing:
+            whole = report.failed - report.removed
+            fate = f"{report.removed} removed, {whole} kept, whose bytes are whole" if whole else "removed"
         lines += [
             f"{report.failed} could not be read ({fate}):",
             *shortened([f"  {entry['reason']}" for entry in failed]),
         ]
     console.emit({**asdict(report), "failures": failed, "dropped": drop_missing}, "\n".join(lines))
-    return 1 if failed and not drop_missing else 0
+    return 1 if report.failed > report.removed else 0
 
 
 def _told(bar: Any) -> Callable[[int, int], None]:

@@ -34,8 +34,8 @@ def rebuild(
 ) -> RebuildReport:
     """Bring a collection to the scorer's model, mend its damage and make its index anew.
 
-    May be interrupted and run again. With `drop`, pictures that cannot be read any more are removed; `index` is the
-    kind of a folder's index from now on. Raises StoreError.
+    May be interrupted and run again. With `drop`, pictures that cannot be read any more are removed, but for those
+    whose bytes were kept and are whole; `index` is the kind of a folder's index from now on. Raises StoreError.
     """
     found = parse_location(where)
     options: dict[str, Any] = {"everything": everything, "drop": drop, "index": index}

@@ -18,7 +18,7 @@ from diptych_runtime.closer_look.evidence import Evidence
 
 LEDGER = "dedupe.sqlite"
 _EVIDENCE_OF = TypeAdapter(Evidence)
-_VERSION = 3
+_VERSION = 4
 
 # Pairs are named by the ids of contents, so a file that changes its name keeps its scores and one that changes its
 # content has none. An id is 16 bytes here, the lower one first. A score is of one question of the model.
@@ -32,7 +32,8 @@ CREATE TABLE evidence (a BLOB NOT NULL, b BLOB NOT NULL, seen TEXT NOT NULL, PRI
 """
 _TABLES = f"""
 CREATE TABLE files (path TEXT PRIMARY KEY, id BLOB NOT NULL, bytes INTEGER NOT NULL, modified INTEGER NOT NULL,
-  width INTEGER NOT NULL, height INTEGER NOT NULL, format TEXT NOT NULL, exif INTEGER NOT NULL, taken REAL);
+  width INTEGER NOT NULL, height INTEGER NOT NULL, format TEXT NOT NULL, exif INTEGER NOT NULL, taken REAL,
+  inode_changed INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX files_id ON files (id);
 {_PAIRS}
 CREATE TABLE model (revision TEXT NOT NULL);
@@ -45,6 +46,8 @@ ALTER TABLE pairs RENAME TO old;
 INSERT INTO pairs SELECT '{MATCH}', a, b, logit FROM old;
 DROP TABLE old;
 """
+# Until version 4 two files of one size and time that swapped their names were not told apart; those are read once more.
+_INODES = "ALTER TABLE files ADD COLUMN inode_changed INTEGER NOT NULL DEFAULT 0;"
 _COLUMNS = "path, id, bytes, modified, width, height, format, exif, taken"
 
 
@@ -78,14 +81,24 @@ class PairCache(CacheDatabase):
                     found[path] = Picture(id.hex(), path, *facts[:7])
         return found
 
-    def add_files(self, pictures: Sequence[Picture]) -> None:
-        """Remember files; earlier entries of their paths are replaced."""
+    def inodes_changed(self, folders: Iterable[str]) -> dict[str, int]:
+        """The time (ns) of the last change to the inode of each file known below these folders, by path."""
+        query, found = "SELECT path, inode_changed FROM files WHERE path > ? AND path < ?", {}
+        with self._understood():
+            for folder in folders:
+                found.update(self._connection.execute(query, paths_below(folder)))
+        return found
+
+    def add_files(self, pictures: Sequence[Picture], inodes_changed: Sequence[int]) -> None:
+        """Remember files, with the times (ns) at which their inodes last changed; earlier entries of their paths are
+        replaced.
+        """
         rows = [
-            (p.path, bytes.fromhex(p.id), p.bytes, p.modified, p.width, p.height, p.format, p.exif, p.taken)
-            for p in pictures
+            (p.path, bytes.fromhex(p.id), p.bytes, p.modified, p.width, p.height, p.format, p.exif, p.taken, changed)
+            for p, changed in zip(pictures, inodes_changed, strict=True)
         ]
         with self._transaction() as connection:
-            connection.executemany("INSERT OR REPLACE INTO files VALUES (?,?,?,?,?,?,?,?,?)", rows)
+            connection.executemany("INSERT OR REPLACE INTO files VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
 
     def forget_files(self, paths: Sequence[str]) -> None:
         """Forget files, and the scores of contents that no file has any more."""
@@ -140,8 +153,9 @@ class PairCache(CacheDatabase):
         version = version_of(connection)
         if version == 0:
             in_one_step(connection, _TABLES, _VERSION)
-        elif version in (1, 2):
-            in_one_step(connection, (_LIFT if version == 1 else "") + _EVIDENCE, _VERSION)
+        elif version in (1, 2, 3):
+            steps = (_LIFT if version == 1 else "") + (_EVIDENCE if version < 3 else "") + _INODES
+            in_one_step(connection, steps, _VERSION)
         elif version != _VERSION:
             raise DedupeError(
                 f"{self.path} has the format version {version}, and this Diptych reads version {_VERSION}; delete it: "

@@ -26,12 +26,13 @@ from diptych_runtime.errors import PictureError
 
 @dataclass(frozen=True)
 class PictureFile:
-    """A file that may be a picture: which of the folders it is from, and its size and time (ns) when it was listed."""
+    """A file that may be a picture: which of the folders it is from, and its size and times (ns) when it was listed."""
 
     path: str
     root: int
     bytes: int
     modified: int
+    inode_changed: int
 
 
 def resolved(folders: Iterable[Path]) -> list[Path]:
@@ -69,7 +70,7 @@ def listed(roots: Sequence[Path], refuse: Refuse) -> list[PictureFile]:
     for path, (number, file) in sorted(found.items()):
         if met.isdisjoint(file.identities()):
             met |= file.identities()
-            files.append(PictureFile(path, number, file.stamp.bytes, file.stamp.modified))
+            files.append(PictureFile(path, number, file.stamp.bytes, file.stamp.modified, file.inode_changed))
     if not files:
         raise DedupeError(f"there is no picture ({', '.join(sorted(SUFFIXES))}) in {', '.join(map(str, roots))}")
     return files
@@ -99,16 +100,18 @@ def scan(
 
     With a `crew` its workers make them.
 
-    Files that the ledger knows with their size and time are not read, and a content is decoded once. What cannot be
+    Files that the ledger knows with their size and times are not read, and a content is decoded once. What cannot be
     read goes to `refuse` with a reason. Stop at any time: the next call takes up the rest.
     """
     known = ledger.files(map(str, roots))
+    changed_at = ledger.inodes_changed(map(str, roots))
     stored = collection.backend.known(sorted({picture.id for picture in known.values()}))
     pictures: list[Picture] = []
     fresh: dict[str, PictureFile] = {}
     for file in files:
         old = known.get(file.path)
-        if old is not None and (old.bytes, old.modified) == (file.bytes, file.modified) and old.id in stored:
+        stamp = (file.bytes, file.modified, file.inode_changed)
+        if old is not None and (old.bytes, old.modified, changed_at[file.path]) == stamp and old.id in stored:
             pictures.append(replace(old, root=file.root))
             tick(1)
         else:
@@ -120,7 +123,7 @@ def scan(
             arrivals.setdefault(one.picture.id, Incoming(one.content, path, {}))
         collection.commit(list(arrivals.values()))
         good = [replace(one.picture, root=fresh[path].root) for path, one in results.items()]
-        ledger.add_files(good)
+        ledger.add_files(good, [fresh[picture.path].inode_changed for picture in good])
         pictures.extend(good)
         tick(len(results))
 

@@ -20,6 +20,12 @@ class Keeper(Protocol):
         ...
 
 
+def kept_whole(store: Keeper, record: Record) -> bool:
+    """True if the bytes of a picture were kept and are what they were: not lost, whatever can decode them here."""
+    kept = store.data(record.id)
+    return kept is not None and hashlib.sha256(kept).hexdigest() == record.sha256
+
+
 def original(store: Keeper, record: Record, limits: PictureLimits) -> bytes:
     """The bytes of a picture's file exactly as they were added; never those of another file in its place.
 

@@ -25,7 +25,7 @@ class VerifyReport:
 
 @dataclass(frozen=True)
 class RebuildReport:
-    """The numbers of pictures in all, of those embedded anew, and of those that failed.
+    """The numbers of pictures in all, of those embedded anew, and of those that failed, some of which were removed.
 
     `mended` says whether the database itself was damaged, and is whole again.
     """
@@ -33,4 +33,5 @@ class RebuildReport:
     pictures: int
     embedded: int
     failed: int
+    removed: int = 0
     mended: bool = False

@@ -1,5 +1,7 @@
+import copy
 import hashlib
 import threading
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
@@ -161,6 +163,19 @@ def test_rebuilding_embeds_from_files_and_kept_bytes_and_reports_what_is_missing
     with Collection.open(collection.directory, other) as again:
         assert len(again) == 11
         assert kept in found(again, photo_bytes(60))
+
+
+def test_bytes_that_were_kept_and_cannot_be_decoded_now_are_no_content_that_is_lost(collection, gallery, photo_bytes):
+    large = photo_bytes(60, (400, 300))
+    kept = collection.add(large, keep_bytes=True).id
+    (gallery / "01.jpg").unlink()
+    collection.close()
+    strict = copy.copy(collection.scorer)
+    strict.limits = replace(strict.limits, pixels=400 * 300 - 1)
+    report = rebuild(collection.directory, strict, everything=True, drop=True)
+    assert (report.embedded, report.failed, report.removed, report.pictures) == (11, 2, 1, 12)
+    with Collection.open(collection.directory, collection.scorer) as again:
+        assert again.content(kept)[0] == large
 
 
 def test_rebuilding_everything_with_the_same_model_changes_no_answer(collection, gallery):

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -5,6 +6,7 @@ import pytest
 
 from diptych.dedupe.pair_cache import PairCache
 from diptych.errors import DedupeError
+from diptych.pictures.file_info import Picture
 from diptych_runtime.closer_look.evidence import Evidence
 
 
@@ -13,15 +15,20 @@ def path(tmp_path):
     return tmp_path / "dedupe.sqlite"
 
 
+def remember(ledger: PairCache, pictures: Sequence[Picture]) -> None:
+    ledger.add_files(pictures, [7] * len(pictures))
+
+
 def test_files_and_scores_are_there_again_after_it_was_closed(path, picture):
     a, b, c = (
         picture(path=f"/photos/{name}.jpg", taken=taken) for name, taken in (("a", 1.5), ("b", None), ("c", 0.0))
     )
     with PairCache(path, "rev") as ledger:
-        ledger.add_files([a, b, c])
+        remember(ledger, [a, b, c])
         ledger.add_scores([(a.id, b.id), (c.id, a.id)], np.array([1.25, -2.5], np.float32), "match")
     with PairCache(path, "rev") as ledger:
         assert ledger.files(["/photos"]) == {one.path: one for one in (a, b, c)}
+        assert ledger.inodes_changed(["/photos"]) == dict.fromkeys((a.path, b.path, c.path), 7)
         keys, logits = ledger.scores([c.id, a.id, b.id], "match")
     assert (keys.tolist(), logits.tolist()) == ([1, 5], [-2.5, 1.25])
     assert logits.dtype == np.float32
@@ -30,7 +37,7 @@ def test_files_and_scores_are_there_again_after_it_was_closed(path, picture):
 def test_only_files_below_the_folders_are_given(path, picture):
     names = ("/photos/a.jpg", "/photos-2/a.jpg", "/photos0.jpg", "/other/photos/a.jpg", "/photos/b/c.jpg")
     with PairCache(path, "rev") as ledger:
-        ledger.add_files([picture(path=name) for name in names])
+        remember(ledger, [picture(path=name) for name in names])
         assert ledger.files(["/photos/"]).keys() == {"/photos/a.jpg", "/photos/b/c.jpg"}
         assert len(ledger.files(["/"])) == 5
 
@@ -38,8 +45,8 @@ def test_only_files_below_the_folders_are_given(path, picture):
 def test_a_changed_file_replaces_what_was_known(path, picture):
     old = picture()
     with PairCache(path, "rev") as ledger:
-        ledger.add_files([old])
-        ledger.add_files([replace(old, bytes=7)])
+        remember(ledger, [old])
+        remember(ledger, [replace(old, bytes=7)])
         assert ledger.files(["/photos"])[old.path].bytes == 7
 
 
@@ -47,7 +54,7 @@ def test_scores_of_contents_that_no_file_has_go_with_the_file_and_others_stay(pa
     a, b, c = picture(), picture(), picture()
     twin = picture(id=a.id)
     with PairCache(path, "rev") as ledger:
-        ledger.add_files([a, b, c, twin])
+        remember(ledger, [a, b, c, twin])
         ledger.add_scores([(a.id, b.id), (b.id, c.id)], np.zeros(2, np.float32), "match")
         ledger.forget_files([a.path])
         assert len(ledger.scores([a.id, b.id, c.id], "match")[0]) == 2, "the twin still has it"
@@ -58,7 +65,7 @@ def test_scores_of_contents_that_no_file_has_go_with_the_file_and_others_stay(pa
 def test_scores_of_another_model_are_dropped_and_files_stay(path, picture):
     a, b = picture(), picture()
     with PairCache(path, "rev") as ledger:
-        ledger.add_files([a, b])
+        remember(ledger, [a, b])
         ledger.add_scores([(a.id, b.id)], np.zeros(1, np.float32), "match")
     with PairCache(path, "other") as ledger:
         assert len(ledger.scores([a.id, b.id], "match")[0]) == 0
@@ -78,14 +85,14 @@ def test_what_is_no_ledger_is_refused_with_the_way_out_and_an_empty_file_is_a_ne
 def test_a_ledger_of_another_version_is_refused(path):
     with PairCache(path, "rev") as ledger:
         ledger._connection.execute("PRAGMA user_version=9")
-    with pytest.raises(DedupeError, match="format version 9, and this Diptych reads version 3; delete it"):
+    with pytest.raises(DedupeError, match="format version 9, and this Diptych reads version 4; delete it"):
         PairCache(path, "rev")
 
 
 def test_a_score_of_one_question_is_not_that_of_another(path, picture):
     a, b = picture(), picture()
     with PairCache(path, "rev") as ledger:
-        ledger.add_files([a, b])
+        remember(ledger, [a, b])
         ledger.add_scores([(a.id, b.id)], np.array([1.5], np.float32), "copy")
         assert len(ledger.scores([a.id, b.id], "thing")[0]) == 0
         ledger.add_scores([(b.id, a.id)], np.array([-2.5], np.float32), "thing")
@@ -97,11 +104,11 @@ def test_a_score_of_one_question_is_not_that_of_another(path, picture):
 def test_what_an_older_version_knew_is_kept_as_answers_of_its_one_question(path, picture):
     a, b = picture(), picture()
     with PairCache(path, "rev") as ledger:
-        ledger.add_files([a, b])
+        remember(ledger, [a, b])
         ledger._connection.executescript(
             "DROP TABLE pairs; DROP TABLE evidence; "
             "CREATE TABLE pairs (a BLOB NOT NULL, b BLOB NOT NULL, logit REAL NOT NULL, "
-            "PRIMARY KEY (a, b)) WITHOUT ROWID; PRAGMA user_version=1"
+            "PRIMARY KEY (a, b)) WITHOUT ROWID; ALTER TABLE files DROP COLUMN inode_changed; PRAGMA user_version=1"
         )
         row = (*sorted((bytes.fromhex(a.id), bytes.fromhex(b.id))), 1.25)
         ledger._connection.execute("INSERT INTO pairs VALUES (?,?,?)", row)
@@ -110,13 +117,14 @@ def test_what_an_older_version_knew_is_kept_as_answers_of_its_one_question(path,
             assert ledger.scores([a.id, b.id], "match")[1].tolist() == [1.25]
             assert len(ledger.scores([a.id, b.id], "copy")[0]) == 0
             assert len(ledger.files(["/photos"])) == 2
+            assert set(ledger.inodes_changed(["/photos"]).values()) == {0}, "they are read once more"
 
 
 def test_what_a_closer_look_saw_is_kept_whichever_model_asks_and_goes_with_the_file(path, picture):
     a, b, c = picture(), picture(), picture()
     seen = Evidence(300, 40, 30, 0.5, agreement=0.9)
     with PairCache(path, "rev") as ledger:
-        ledger.add_files([a, b, c])
+        remember(ledger, [a, b, c])
         ledger.add_evidence([(b.id, a.id)], [seen])
     with PairCache(path, "another") as ledger:
         assert ledger.evidence([(a.id, b.id), (b.id, a.id), (a.id, c.id)]) == [seen, seen, None]
@@ -130,9 +138,11 @@ def test_what_a_closer_look_saw_is_kept_whichever_model_asks_and_goes_with_the_f
 def test_a_ledger_from_before_closer_looks_has_its_scores(path, picture):
     a, b = picture(), picture()
     with PairCache(path, "rev") as ledger:
-        ledger.add_files([a, b])
+        remember(ledger, [a, b])
         ledger.add_scores([(a.id, b.id)], np.array([1.5], np.float32), "copy")
-        ledger._connection.executescript("DROP TABLE evidence; PRAGMA user_version=2")
+        ledger._connection.executescript(
+            "DROP TABLE evidence; ALTER TABLE files DROP COLUMN inode_changed; PRAGMA user_version=2"
+        )
     with PairCache(path, "rev") as ledger:
         assert ledger.scores([a.id, b.id], "copy")[1].tolist() == [1.5]
         assert ledger.evidence([(a.id, b.id)]) == [None]

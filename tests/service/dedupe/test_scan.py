@@ -56,6 +56,22 @@ def test_files_are_listed_by_path_and_a_content_is_decoded_once(photos, look, de
     assert (seen.new, seen.changed, seen.gone) == (6, 0, 0)
 
 
+def test_files_of_one_size_and_time_that_swap_their_names_are_read_again(photos, look):
+    first, third = photos / "a/1.jpg", photos / "a/3.jpg"
+    size = max(first.stat().st_size, third.stat().st_size)
+    for path in (first, third):
+        path.write_bytes(path.read_bytes().ljust(size, b"\0"))  # what follows a JPEG is passed over
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+    before = {picture.path: picture.id for picture in look(photos)[0].pictures}
+    first.rename(photos / "spare")
+    third.rename(first)
+    (photos / "spare").rename(third)
+    seen, _ = look(photos)
+    after = {picture.path: picture.id for picture in seen.pictures}
+    assert (after[str(first)], after[str(third)]) == (before[str(third)], before[str(first)])
+    assert seen.changed == 2
+
+
 def test_what_is_unchanged_is_not_even_read_again(photos, look, monkeypatch):
     first, _ = look(photos)
     monkeypatch.setattr("diptych.pictures.file_info.read_bytes", lambda *_: pytest.fail("it was read"))

@@ -13,8 +13,8 @@ import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 from uuid import uuid4
 
 from diptych.errors import DedupeError
@@ -115,7 +115,7 @@ def change_of(path: Path, id: str) -> str | None:
     return None if found == id else "has changed since it was scored"
 
 
-def _opened(path: Path) -> BinaryIO:
+def _opened(path: Path) -> BufferedReader:
     """A file opened to be read, neither a link to one nor a pipe, which would be waited for. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):

@@ -20,6 +20,7 @@ from diptych.store.milvus.client import SLOW, Server
 from diptych.store.milvus.database import MilvusDatabase
 from diptych.store.milvus.rows import Layout
 from diptych.store.milvus.table import layout_of, make, properties_of
+from diptych.store.originals import kept_whole
 from diptych.store.records import NewPicture, Record
 from diptych.store.reports import RebuildReport
 from diptych_runtime.errors import PictureError
@@ -39,8 +40,8 @@ def rebuild(
 ) -> RebuildReport:
     """Bring a collection to the embedder's model and mend its damage; may be interrupted and run again.
 
-    With `drop`, pictures that cannot be read any more are removed; without it they keep a collection from changing its
-    model. Raises StoreError.
+    With `drop`, pictures that cannot be read any more are removed, but for those whose bytes were kept and are whole;
+    without it they keep a collection from changing its model. Raises StoreError.
     """
     if index is not None:
         raise StoreError(f"{address} has the index that Milvus keeps; leave --index out")
@@ -56,7 +57,7 @@ def rebuild(
         else:
             work.mend(MilvusDatabase(server, found, address.collection))
         count = MilvusDatabase(server, layout_of(server, address.collection), address.collection).count()
-        return RebuildReport(count, work.embedded, work.failed)
+        return RebuildReport(count, work.embedded, work.failed, work.removed)
     finally:
         server.close()
 
@@ -87,6 +88,7 @@ class _Work:
     on_progress: OnProgress
     embedded: int = 0
     failed: int = 0
+    removed: int = 0
 
     def mend(self, store: MilvusDatabase) -> None:
         """Give the damaged pictures of a collection their features again."""
@@ -104,13 +106,13 @@ class _Work:
         target = MilvusDatabase(self.server, wanted, new)
         source = MilvusDatabase(self.server, layout_of(self.server, name), name)
         self._fill(source, target)
-        if self.failed and not self.drop:
+        if self.failed > self.removed:
             return
         self.server.call("alter_collection_properties", name, {**source.layout.properties(), _MARK: name})
         self.server.call("rename_collection", name, old, timeout=SLOW)
         source.table.name, source.table.level = old, "Strong"  # with all that was written before it had this name
         self._fill(source, target)
-        if self.failed and not self.drop:
+        if self.failed > self.removed:
             self.server.call("rename_collection", old, name, timeout=SLOW)
             return
         self._forget(source, target)
@@ -172,8 +174,9 @@ class _Work:
     def _refuse(self, store: MilvusDatabase, record: Record, error: Exception) -> None:
         self.failed += 1
         self.on_error(record, error)
-        if self.drop:
+        if self.drop and not (record.bytes_kept and kept_whole(store, record)):
             store.remove([record.id])
+            self.removed += 1
 
 
 def _facts(record: Record) -> dict[str, Any]:

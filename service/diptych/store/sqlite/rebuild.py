@@ -12,6 +12,7 @@ from diptych.errors import StoreError
 from diptych.store.embedder import BATCH, Embedder, OnFailure, OnProgress
 from diptych.store.index.candidates import CandidateIndex
 from diptych.store.index.layout import Kind
+from diptych.store.originals import kept_whole
 from diptych.store.reports import RebuildReport
 from diptych.store.sqlite.database import Store
 from diptych_runtime.errors import PictureError
@@ -29,8 +30,8 @@ def rebuild(
 ) -> RebuildReport:
     """Bring the collection in a folder to the embedder's model, mend its damage and write its index anew.
 
-    May be interrupted and run again. With `drop`, pictures that cannot be read any more are removed; `index` is the
-    index's kind from now on. Raises StoreError.
+    May be interrupted and run again. With `drop`, pictures that cannot be read any more are removed, but for those
+    whose bytes were kept and are whole; `index` is the index's kind from now on. Raises StoreError.
     """
     with _past_mending(directory), Store.open(directory) as store:
         report = reembed(store, embedder, everything=everything, drop=drop, on_error=on_error, on_progress=on_progress)
@@ -56,7 +57,7 @@ def reembed(
     n, m, d = runtime.token_shape
     # A revision that no model has makes every picture out of date.
     revision, sizes = ("" if everything else runtime.revision), (4 * runtime.embedding_dim, 2 * n * m * d)
-    after = embedded = failed = 0
+    after = embedded = failed = removed = 0
     while found := store.outdated(revision, sizes, after, BATCH):
         after = found[-1][0]
         records = [record for _, record in found]
@@ -66,15 +67,16 @@ def reembed(
                 failed += 1
                 if on_error is not None:
                     on_error(record, made)
-                if drop:
+                if drop and not kept_whole(store, record):
                     store.remove([record.id])
+                    removed += 1
             else:
                 good.append((record.id, *made))
         store.replace_features(good, runtime.revision)
         embedded += len(good)
         if on_progress is not None:
             on_progress(len(found))
-    return RebuildReport(store.count(), embedded, failed)
+    return RebuildReport(store.count(), embedded, failed, removed)
 
 
 @contextmanager
