@@ -73,7 +73,7 @@ def test_files_that_sync_read_are_known_still(old, model):
 
 def test_pairs_that_dedupe_scored_are_not_scored_again(old, model):
     with PairCache(old / "store" / "dedupe.sqlite", model.runtime.revision) as cache:
-        ids = sorted({picture.id for picture in cache.files([f"{WAS}/photos"]).values()})
+        ids = sorted({file.picture.id for file in cache.files([f"{WAS}/photos"]).values()})
         keys, logits = cache.scores(ids, "match")
     assert len(ids) == 4
     assert keys.tolist() == [1, 2, 3, 6, 7, 11]

@@ -1,10 +1,9 @@
 """Faults that a collection must survive, nothing acknowledged lost and nothing false returned: see docs/faults.md."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from campaign import survived
 
 PROGRAM = Path(__file__).with_name("torture.py")
 KILLS = {
@@ -21,27 +20,24 @@ SEEN = {"file-limit", "flip-cache", "flip-manifest", "flip-database", "flip-mode
 UNSEEN = {"clock", "without-lock"}
 
 
-def survived(artifact: Path, environment: dict[str, str], *arguments: object) -> list[list[str]]:
-    """The rows that the program printed, after it was seen to end well; without those that cannot be made here."""
-    command = [sys.executable, "-W", "error", PROGRAM, "--model", artifact, *arguments]
-    done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, timeout=1800)
-    assert done.returncode in (0, 3), done.stderr
-    rows = [line.split() for line in done.stdout.splitlines()]
+def rows_of(artifact: Path, environment: dict[str, str], *arguments: object) -> list[list[str]]:
+    """The rows that the program printed; without those of faults that cannot be made here."""
+    rows, code = survived(PROGRAM, environment, "--model", artifact, *arguments)
     assert {fault for fault, *_ in rows} - {"full-disk"} == KILLS | SEEN | UNSEEN
-    assert (len(rows) == 18) == (done.returncode == 0), "only a small disk may be what cannot be had"
+    assert (len(rows) == 18) == (code == 0), "only a small disk may be what cannot be had"
     return rows
 
 
 @pytest.mark.parametrize("index", ["exact", "ivf"])
 def test_every_fault_is_survived_for_a_cycle_or_two(artifact, environment, index):
-    for fault, cycles, *_, lost, false in survived(artifact, environment, "--cycles", 2, "--seed", 1, "--index", index):
+    for fault, cycles, *_, lost, false in rows_of(artifact, environment, "--cycles", 2, "--seed", 1, "--index", index):
         assert (cycles, lost, false) == ("2", "0", "0"), fault
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("index", ["exact", "ivf"])
 def test_every_fault_is_survived_many_times_and_those_that_can_be_noticed_are(artifact, environment, index):
-    rows = survived(artifact, environment, "--cycles", 20, "--seed", 2, "--index", index)
+    rows = rows_of(artifact, environment, "--cycles", 20, "--seed", 2, "--index", index)
     for fault, _, acknowledged, noticed, lost, false in rows:
         assert (lost, false) == ("0", "0")
         assert int(acknowledged) > 0 or fault == "flip-model"

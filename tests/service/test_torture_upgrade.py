@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 import torture_upgrade
+from campaign import survived
 from torture_upgrade import DATABASE, LEDGER, Old
 
 PROGRAM = Path(__file__).with_name("torture_upgrade.py")
 
 
-def survived(environment: dict[str, str], cycles: int, seed: int) -> list[list[str]]:
-    command = [sys.executable, "-W", "error", str(PROGRAM), "--cycles", str(cycles), "--seed", str(seed)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1800)
-    assert done.returncode == 0, done.stderr
-    rows = [line.split() for line in done.stdout.splitlines()]
-    assert [row[0] for row in rows] == list(torture_upgrade.STORES)
-    return rows
+def rows(environment: dict[str, str], cycles: int, seed: int) -> list[list[str]]:
+    found, code = survived(PROGRAM, environment, "--cycles", cycles, "--seed", seed)
+    assert code == 0
+    assert [row[0] for row in found] == list(torture_upgrade.STORES)
+    return found
 
 
 def test_an_upgrade_survives_a_kill(environment):
-    assert all(row[1:] == ["3", row[2], "0", "0"] for row in survived(environment, 3, 1))
+    assert all(row[1:] == ["3", row[2], "0", "0"] for row in rows(environment, 3, 1))
 
 
 @pytest.mark.slow
 def test_an_upgrade_survives_many_kills_in_its_middle(environment):
-    for _, cycles, killed, *bad in survived(environment, 100, 2):
+    for _, cycles, killed, *bad in rows(environment, 100, 2):
         assert (cycles, bad) == ("100", ["0", "0"])
         assert int(killed) > 50
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+from campaign import CannotError, campaign
 from torture_account import WARM, Child, Tally, Torture
 from torture_work import EVERYTHING, NOBODY, copies, draw, give_back, id_of
 
@@ -34,11 +35,6 @@ from diptych_runtime.errors import DiptychError
 from diptych_runtime.models import find_artifact
 
 MIXED = {"add": 8, "remove": 3, "save": 1, "search": 1}
-CANNOT = 3  # the exit code where a fault cannot be made
-
-
-class CannotError(Exception):
-    """A fault that cannot be made here."""
 
 
 def kill(steps: dict[str, int], longest: float = 0.25) -> Callable[[Torture], None]:
@@ -360,38 +356,20 @@ def small_disk(place: Path) -> Iterator[None]:
 def main() -> int:
     """Run what the command line asks for: 0 if all was survived, 1 if not, 3 if a fault cannot be made here."""
     parser = argparse.ArgumentParser(description="Torture a collection.")
-    parser.add_argument("faults", nargs="*", metavar="FAULT", help=f"of {', '.join(FAULTS)} (default: all)")
-    parser.add_argument("--cycles", type=int, default=20, help="per fault (default: 20)")
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--model", default="photo-small", help="name or directory of an artifact (default: photo-small)"
     )
     parser.add_argument("--index", choices=KINDS, default="auto", help="kind of the index (default: auto, so exact)")
-    parser.add_argument("--table", action="store_true", help="print the result as markdown")
-    args = parser.parse_args()
-    if unknown := set(args.faults) - set(FAULTS):
-        parser.error(f"no such fault: {', '.join(sorted(unknown))}; there are {', '.join(FAULTS)}")
-    os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # or else the fork server does not find what to preload
-    code = 0
-    if args.table:
-        print("| fault | cycles | acknowledged | noticed | lost | false |\n|---|---:|---:|---:|---:|---:|")
-    for fault in args.faults or FAULTS:
-        try:
-            tally = torture(fault, args.model, args.cycles, args.seed, args.index)
-        except CannotError as error:
-            print(f"{fault}: {error}", file=sys.stderr)
-            code = code or CANNOT
-            continue
-        counts = (tally.cycles, tally.acknowledged, tally.noticed, len(tally.lost), len(tally.false))
-        if args.table:
-            print("|", " | ".join([FAULTS[fault][0], *(f"{count:,}" for count in counts)]), "|", flush=True)
-        else:
-            print(fault, *counts, flush=True)
-        for text in (*tally.lost, *tally.false, *tally.wrong):
-            code = 1
-            print(f"{fault}, seed {args.seed}, cycle {tally.cycles}: {text}", file=sys.stderr)
-    return code
+
+    def run(fault: str, args: argparse.Namespace) -> tuple[list[int], list[str]]:
+        os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+        os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # or else the fork server does not find what to preload
+        tally = torture(fault, args.model, args.cycles, args.seed, args.index)
+        counts = [tally.cycles, tally.acknowledged, tally.noticed, len(tally.lost), len(tally.false)]
+        return counts, [*tally.lost, *tally.false, *tally.wrong]
+
+    header = "| fault | cycles | acknowledged | noticed | lost | false |\n|---|---:|---:|---:|---:|---:|"
+    return campaign(parser, {fault: words for fault, (words, _) in FAULTS.items()}, run, header)
 
 
 if __name__ == "__main__":

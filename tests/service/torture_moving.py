@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import os
 import random
 import re
-import signal
 import sys
 import tempfile
 import time
@@ -20,6 +18,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from campaign import CannotError, campaign, kill_after
 
 from diptych.dedupe.actions import undo_log
 from diptych.dedupe.actions.plan import Plan, Step, carry_out
@@ -30,7 +30,6 @@ from diptych.pictures.walk import TRASH
 
 GROUPS = 12
 _HELD = re.compile(r"\.(.+)\.[0-9a-f]{32}\.diptych-moving")
-CANNOT = 3  # the exit code where a fault cannot be made
 
 
 @dataclass
@@ -66,18 +65,7 @@ class Cycle:
 
     def go(self, act: Callable[[], object], longest: float) -> None:
         """Do it in a child that is killed after a while."""
-        child = os.fork()
-        if not child:
-            try:
-                act()
-            except BaseException as error:
-                print(f"the child: {error!r}", file=sys.stderr)
-                os._exit(1)
-            os._exit(0)
-        time.sleep(self.draw.uniform(0, longest))
-        os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-        if not os.WIFSIGNALED(status) and os.WEXITSTATUS(status):
+        if kill_after(self.draw.uniform(0, longest), act):
             self.tally.false.append("the child ended with an error")
 
     def reckon(self, each: int) -> None:
@@ -154,8 +142,8 @@ FAULTS = {
 }
 
 
-def torture(fault: str, cycles: int, seed: int, elsewhere: Path) -> Tally | None:
-    """Put fresh folders through a fault so many times; None where there is no other file system."""
+def torture(fault: str, cycles: int, seed: int, elsewhere: Path) -> Tally:
+    """Put fresh folders through a fault so many times. Raises CannotError where there is no other file system."""
     tally, draw = Tally(), random.Random(seed)
     seconds = 0.0
     for number in range(-1, cycles):
@@ -165,7 +153,7 @@ def torture(fault: str, cycles: int, seed: int, elsewhere: Path) -> Tally | None
             folder.mkdir()
             away = Path(there if fault == "kill-copies" else here, "away") if moves else None
             if fault == "kill-copies" and Path(there).stat().st_dev == folder.stat().st_dev:
-                return None
+                raise CannotError(f"{elsewhere} is no other file system; name one with --elsewhere")
             if number < 0:  # one that nothing happens to, to see how long it takes
                 began = time.monotonic()
                 carry_out(Cycle(folder, away, draw, Tally()).plan)
@@ -181,30 +169,13 @@ def torture(fault: str, cycles: int, seed: int, elsewhere: Path) -> Tally | None
 def main() -> int:
     """Run what the command line asks for: 0 if nothing was lost, 1 if something was, 3 if a fault cannot be made."""
     parser = argparse.ArgumentParser(description="Kill dedupe while it moves files.")
-    parser.add_argument("faults", nargs="*", metavar="FAULT", help=f"of {', '.join(FAULTS)} (default: all)")
-    parser.add_argument("--cycles", type=int, default=20, help="per fault (default: 20)")
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--elsewhere", type=Path, default=Path("/dev/shm"), help="a folder of another file system")
-    parser.add_argument("--table", action="store_true", help="print the result as markdown")
-    args = parser.parse_args()
-    if unknown := set(args.faults) - set(FAULTS):
-        parser.error(f"no such fault: {', '.join(sorted(unknown))}; there are {', '.join(FAULTS)}")
-    code = 0
-    for fault in args.faults or FAULTS:
+
+    def run(fault: str, args: argparse.Namespace) -> tuple[list[int], list[str]]:
         tally = torture(fault, args.cycles, args.seed, args.elsewhere)
-        if tally is None:
-            print(f"{fault}: {args.elsewhere} is no other file system; name one with --elsewhere", file=sys.stderr)
-            code = code or CANNOT
-            continue
-        values = (tally.cycles, tally.moved, len(tally.lost), len(tally.false))
-        if args.table:
-            print(f"| {FAULTS[fault][0]} | {' | '.join(f'{value:,}' for value in values)} |", flush=True)
-        else:
-            print(fault, *values, flush=True)
-        for text in (*tally.lost, *tally.false):
-            print(f"{fault}: {text}", file=sys.stderr)
-            code = 1
-    return code
+        return [tally.cycles, tally.moved, len(tally.lost), len(tally.false)], [*tally.lost, *tally.false]
+
+    return campaign(parser, {fault: words for fault, (words, *_) in FAULTS.items()}, run)
 
 
 if __name__ == "__main__":

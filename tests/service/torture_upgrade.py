@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import os
 import random
 import shutil
-import signal
 import sqlite3
 import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -28,6 +25,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
+from campaign import campaign, kill_after
 
 from diptych.collection.sync.seen_files import SeenFiles
 from diptych.dedupe.pair_cache import LEDGER, PairCache
@@ -128,24 +126,6 @@ class Old:
         return lost, false
 
 
-def killed(act: Callable[[], object], seconds: float) -> bool:
-    """Do it in a child that is killed after a while; whether it was before the end."""
-    child = os.fork()
-    if not child:
-        try:
-            act()
-        except BaseException as error:
-            print(f"the child: {error!r}", file=sys.stderr)
-            os._exit(1)
-        os._exit(0)
-    time.sleep(seconds)
-    os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    if not os.WIFSIGNALED(status) and os.WEXITSTATUS(status):
-        raise AssertionError("an upgrade ended with an error")
-    return os.WIFSIGNALED(status)
-
-
 def torture(kind: str, cycles: int, seed: int) -> Tally:
     """Upgrade fresh copies of an old store so many times."""
     tally, draw = Tally(), random.Random(f"{kind} {seed}")
@@ -159,7 +139,9 @@ def torture(kind: str, cycles: int, seed: int) -> Tally:
             shutil.rmtree(store)
             shutil.copytree(old.store, store)
             while True:
-                tally.killed += killed(lambda: old.upgrade(store), draw.uniform(0, longest))
+                if ended := kill_after(draw.uniform(0, longest), lambda: old.upgrade(store)):
+                    raise AssertionError("an upgrade ended with an error")
+                tally.killed += ended is None
                 if draw.random() < 0.6:
                     break
             old.upgrade(store)
@@ -172,26 +154,12 @@ def torture(kind: str, cycles: int, seed: int) -> Tally:
 
 def main() -> int:
     """Run what the command line asks for: 0 if nothing was lost, 1 if something was."""
-    parser = argparse.ArgumentParser(description="Kill the upgrade of an old store.")
-    parser.add_argument("stores", nargs="*", metavar="STORE", help=f"of {', '.join(STORES)} (default: all)")
-    parser.add_argument("--cycles", type=int, default=20, help="per store (default: 20)")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--table", action="store_true", help="print the result as markdown")
-    args = parser.parse_args()
-    if unknown := set(args.stores) - set(STORES):
-        parser.error(f"no such store: {', '.join(sorted(unknown))}; there are {', '.join(STORES)}")
-    code = 0
-    for kind in args.stores or STORES:
+
+    def run(kind: str, args: argparse.Namespace) -> tuple[list[int], list[str]]:
         tally = torture(kind, args.cycles, args.seed)
-        values = (tally.cycles, tally.killed, len(tally.lost), len(tally.false))
-        if args.table:
-            print(f"| {STORES[kind]} | {' | '.join(f'{value:,}' for value in values)} |", flush=True)
-        else:
-            print(kind, *values, flush=True)
-        for text in (*tally.lost, *tally.false):
-            print(f"{kind}, seed {args.seed}, cycle {tally.cycles}: {text}", file=sys.stderr)
-            code = 1
-    return code
+        return [tally.cycles, tally.killed, len(tally.lost), len(tally.false)], [*tally.lost, *tally.false]
+
+    return campaign(argparse.ArgumentParser(description="Kill the upgrade of an old store."), STORES, run)
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ def measure(
     revision = Manifest.load(find_artifact(model)).revision
     with PairCache(store / LEDGER, revision) as ledger:
         known = ledger.files([str(pictures)])
-    ordered = [known[path] for path in sorted(known)]
+    ordered = [known[path].picture for path in sorted(known)]
     for name, tolerance, seconds, groups in hashes.measured(ordered, thread_count()):
         row = {"method": name, "setting": f"{tolerance} bits", "seconds": seconds}
         result["rows"].append(row | figures(groups, truth))

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -48,7 +49,14 @@ DROP TABLE old;
 """
 # Until version 4 two files of one size and time that swapped their names were not told apart; those are read once more.
 _INODES = "ALTER TABLE files ADD COLUMN inode_changed INTEGER NOT NULL DEFAULT 0;"
-_COLUMNS = "path, id, bytes, modified, width, height, format, exif, taken"
+_COLUMNS = "path, id, bytes, modified, width, height, format, exif, taken, inode_changed"
+
+
+class KnownFile(NamedTuple):
+    """A picture file, and the time (ns) at which its inode last changed."""
+
+    picture: Picture
+    inode_changed: int
 
 
 class PairCache(CacheDatabase):
@@ -71,31 +79,21 @@ class PairCache(CacheDatabase):
             self._connection.close()
             raise
 
-    def files(self, folders: Iterable[str]) -> dict[str, Picture]:
+    def files(self, folders: Iterable[str]) -> dict[str, KnownFile]:
         """The files known below these folders, by path."""
         found = {}
         with self._understood():
             for folder in folders:
                 query = f"SELECT {_COLUMNS} FROM files WHERE path > ? AND path < ?"
-                for path, id, *facts in self._connection.execute(query, paths_below(folder)):
-                    found[path] = Picture(id.hex(), path, *facts[:7])
+                for path, id, *facts, changed in self._connection.execute(query, paths_below(folder)):
+                    found[path] = KnownFile(Picture(id.hex(), path, *facts), changed)
         return found
 
-    def inodes_changed(self, folders: Iterable[str]) -> dict[str, int]:
-        """The time (ns) of the last change to the inode of each file known below these folders, by path."""
-        query, found = "SELECT path, inode_changed FROM files WHERE path > ? AND path < ?", {}
-        with self._understood():
-            for folder in folders:
-                found.update(self._connection.execute(query, paths_below(folder)))
-        return found
-
-    def add_files(self, pictures: Sequence[Picture], inodes_changed: Sequence[int]) -> None:
-        """Remember files, with the times (ns) at which their inodes last changed; earlier entries of their paths are
-        replaced.
-        """
+    def add_files(self, files: Sequence[KnownFile]) -> None:
+        """Remember files; earlier entries of their paths are replaced."""
         rows = [
             (p.path, bytes.fromhex(p.id), p.bytes, p.modified, p.width, p.height, p.format, p.exif, p.taken, changed)
-            for p, changed in zip(pictures, inodes_changed, strict=True)
+            for p, changed in files
         ]
         with self._transaction() as connection:
             connection.executemany("INSERT OR REPLACE INTO files VALUES (?,?,?,?,?,?,?,?,?,?)", rows)

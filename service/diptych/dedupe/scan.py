@@ -14,7 +14,7 @@ from diptych.batch.workers.shared_folder import WorkerPool
 from diptych.collection.collection import Collection
 from diptych.collection.ingest import Incoming, batches
 from diptych.dedupe.actions.move_file import HELD
-from diptych.dedupe.pair_cache import PairCache
+from diptych.dedupe.pair_cache import KnownFile, PairCache
 from diptych.errors import DedupeError
 from diptych.pictures.content import picture_id
 from diptych.pictures.file_info import Picture, picture_of, read_file
@@ -33,6 +33,11 @@ class PictureFile:
     bytes: int
     modified: int
     inode_changed: int
+
+    def is_still(self, known: KnownFile) -> bool:
+        """True if the file has the size and the times that it was known with."""
+        picture = known.picture
+        return (self.bytes, self.modified, self.inode_changed) == (picture.bytes, picture.modified, known.inode_changed)
 
 
 def resolved(folders: Iterable[Path]) -> list[Path]:
@@ -104,15 +109,13 @@ def scan(
     read goes to `refuse` with a reason. Stop at any time: the next call takes up the rest.
     """
     known = ledger.files(map(str, roots))
-    changed_at = ledger.inodes_changed(map(str, roots))
-    stored = collection.backend.known(sorted({picture.id for picture in known.values()}))
+    stored = collection.backend.known(sorted({old.picture.id for old in known.values()}))
     pictures: list[Picture] = []
     fresh: dict[str, PictureFile] = {}
     for file in files:
         old = known.get(file.path)
-        stamp = (file.bytes, file.modified, file.inode_changed)
-        if old is not None and (old.bytes, old.modified, changed_at[file.path]) == stamp and old.id in stored:
-            pictures.append(replace(old, root=file.root))
+        if old is not None and file.is_still(old) and old.picture.id in stored:
+            pictures.append(replace(old.picture, root=file.root))
             tick(1)
         else:
             fresh[file.path] = file
@@ -123,7 +126,7 @@ def scan(
             arrivals.setdefault(one.picture.id, Incoming(one.content, path, {}))
         collection.commit(list(arrivals.values()))
         good = [replace(one.picture, root=fresh[path].root) for path, one in results.items()]
-        ledger.add_files(good, [fresh[picture.path].inode_changed for picture in good])
+        ledger.add_files([KnownFile(picture, fresh[picture.path].inode_changed) for picture in good])
         pictures.extend(good)
         tick(len(results))
 
@@ -146,7 +149,7 @@ def scan(
     ledger.forget_files(sorted(known.keys() - kept))
     new = len(kept - known.keys())
     pictures.sort(key=lambda picture: picture.path)
-    changed = sum(picture.path in known and picture.id != known[picture.path].id for picture in pictures)
+    changed = sum(picture.path in known and picture.id != known[picture.path].picture.id for picture in pictures)
     return Scan(pictures, new, changed, len(known.keys() - {file.path for file in files}))
 
 

@@ -21,7 +21,7 @@ class Keeper(Protocol):
 
 
 def kept_whole(store: Keeper, record: Record) -> bool:
-    """True if the bytes of a picture were kept and are what they were: not lost, whatever can decode them here."""
+    """True if the bytes of a picture were kept and are unchanged: not lost, although they cannot be decoded here."""
     kept = store.data(record.id)
     return kept is not None and hashlib.sha256(kept).hexdigest() == record.sha256
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from diptych.dedupe.pair_cache import PairCache
+from diptych.dedupe.pair_cache import KnownFile, PairCache
 from diptych.errors import DedupeError
 from diptych.pictures.file_info import Picture
 from diptych_runtime.closer_look.evidence import Evidence
@@ -16,7 +16,7 @@ def path(tmp_path):
 
 
 def remember(ledger: PairCache, pictures: Sequence[Picture]) -> None:
-    ledger.add_files(pictures, [7] * len(pictures))
+    ledger.add_files([KnownFile(picture, 7) for picture in pictures])
 
 
 def test_files_and_scores_are_there_again_after_it_was_closed(path, picture):
@@ -27,8 +27,7 @@ def test_files_and_scores_are_there_again_after_it_was_closed(path, picture):
         remember(ledger, [a, b, c])
         ledger.add_scores([(a.id, b.id), (c.id, a.id)], np.array([1.25, -2.5], np.float32), "match")
     with PairCache(path, "rev") as ledger:
-        assert ledger.files(["/photos"]) == {one.path: one for one in (a, b, c)}
-        assert ledger.inodes_changed(["/photos"]) == dict.fromkeys((a.path, b.path, c.path), 7)
+        assert ledger.files(["/photos"]) == {one.path: KnownFile(one, 7) for one in (a, b, c)}
         keys, logits = ledger.scores([c.id, a.id, b.id], "match")
     assert (keys.tolist(), logits.tolist()) == ([1, 5], [-2.5, 1.25])
     assert logits.dtype == np.float32
@@ -47,7 +46,7 @@ def test_a_changed_file_replaces_what_was_known(path, picture):
     with PairCache(path, "rev") as ledger:
         remember(ledger, [old])
         remember(ledger, [replace(old, bytes=7)])
-        assert ledger.files(["/photos"])[old.path].bytes == 7
+        assert ledger.files(["/photos"])[old.path].picture.bytes == 7
 
 
 def test_scores_of_contents_that_no_file_has_go_with_the_file_and_others_stay(path, picture):
@@ -116,8 +115,8 @@ def test_what_an_older_version_knew_is_kept_as_answers_of_its_one_question(path,
         with PairCache(path, "rev") as ledger:
             assert ledger.scores([a.id, b.id], "match")[1].tolist() == [1.25]
             assert len(ledger.scores([a.id, b.id], "copy")[0]) == 0
-            assert len(ledger.files(["/photos"])) == 2
-            assert set(ledger.inodes_changed(["/photos"]).values()) == {0}, "they are read once more"
+            known = ledger.files(["/photos"]).values()
+            assert [file.inode_changed for file in known] == [0, 0], "both are read once more"
 
 
 def test_what_a_closer_look_saw_is_kept_whichever_model_asks_and_goes_with_the_file(path, picture):

@@ -248,8 +248,8 @@ import multiprocessing, os, signal, sys, threading, time
 from functools import partial
 from diptych.scoring.decode_pool import DecodePool
 
-heard = threading.Event()
-signal.signal(signal.SIGINT, lambda *_: heard.set())
+heard = []  # and no Event: a handler that comes while the Event is waited for would wait for its lock for ever
+signal.signal(signal.SIGINT, lambda *_: heard.append(True))
 print("begun", flush=True)
 workers = DecodePool(2, seconds=3)
 threading.Thread(target=workers.run, args=(partial(time.sleep, 60),), daemon=True).start()
@@ -258,7 +258,8 @@ while workers._idle.qsize() > 1:
 pids = [process.pid for process in multiprocessing.active_children()]
 print(*pids, workers.run(os.getppid), flush=True)
 heard.clear()
-heard.wait(30)
+while not heard:
+    time.sleep(0.001)
 print(workers.run(os.getpid) in pids, flush=True)
 os._exit(0)
 """
@@ -302,9 +303,7 @@ def test_ctrl_c_in_the_terminal_is_the_services_alone_even_while_the_processes_s
     started.set()
     presser.join()
     assert len(pids) == 3
-    while program.poll() is None:  # it may not listen yet
-        os.killpg(program.pid, signal.SIGINT)
-        time.sleep(0.1)
+    until(lambda: os.killpg(program.pid, signal.SIGINT) or program.poll() is not None, 40)  # it may not listen yet
     out, err = program.communicate(timeout=20)
     assert (out, err) == ("True\n", "")
 

@@ -99,35 +99,35 @@ def test_the_journal_does_not_grow_with_what_was_ever_written(collection, photo_
     assert collection.verify().healthy
 
 
-def test_a_reader_that_is_further_behind_than_the_journal_goes_back_sees_what_there_is(
-    collection, scorer, photo_bytes, short_journal, gallery
-):
+@pytest.fixture
+def behind(collection, scorer, photo_bytes, short_journal):
+    """A reader that is further behind than the journal goes back, and the ids of what there is."""
     with Collection.open(collection.directory, scorer, read_only=True) as reader:
         assert len(found(reader, photo_bytes)) == 12
         collection.remove(collection.list()[0].id)
         held = churn(collection, photo_bytes, 60)
-        assert found(reader, photo_bytes) == held
         assert len(held) == 12
+        yield reader, held
 
 
-def test_searches_of_such_a_reader_that_come_at_once_make_the_index_anew_once(
-    collection, scorer, photo_bytes, short_journal, monkeypatch
-):
-    with Collection.open(collection.directory, scorer, read_only=True) as reader:
-        assert len(found(reader, photo_bytes)) == 12
-        collection.remove(collection.list()[0].id)
-        held = churn(collection, photo_bytes, 60)
-        made, relayout = [], reader.index.relayout
+def test_a_reader_that_is_further_behind_than_the_journal_goes_back_sees_what_there_is(behind, photo_bytes):
+    reader, held = behind
+    assert found(reader, photo_bytes) == held
 
-        def slowly(store):
-            made.append(store)
-            time.sleep(0.2)
-            relayout(store)
 
-        monkeypatch.setattr(reader.index, "relayout", slowly)
-        with ThreadPoolExecutor(4) as threads:
-            assert list(threads.map(lambda _: found(reader, photo_bytes), range(4))) == [held] * 4
-        assert len(made) == 1
+def test_searches_of_such_a_reader_that_come_at_once_make_the_index_anew_once(behind, photo_bytes, monkeypatch):
+    reader, held = behind
+    made, relayout = [], reader.index.relayout
+
+    def slowly(store):
+        made.append(store)
+        time.sleep(0.2)
+        relayout(store)
+
+    monkeypatch.setattr(reader.index, "relayout", slowly)
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(lambda _: found(reader, photo_bytes), range(4))) == [held] * 4
+    assert len(made) == 1
 
 
 def test_an_index_cache_that_is_further_behind_than_the_journal_goes_back_is_made_anew(
