@@ -20,17 +20,16 @@ if TYPE_CHECKING:
 
 def register(commands: Commands) -> None:
     """Add the command of this package."""
-    commands.add(export)
+    commands.add("diptych_export.cli:export", "Write a checkpoint as a model artifact: ONNX graphs and manifest")
 
 
 _Checkpoint = Annotated[
     str,
-    Argument(parser=str, metavar="CHECKPOINT", help="directory that `diptych train` wrote, or a released model"),
+    Argument(metavar="CHECKPOINT", help="directory that `diptych train` wrote, or a released model"),
 ]
 _Triton = Annotated[
     str | None,
     Option(
-        parser=str,
         metavar="DIR",
         help="put it into this model repository of NVIDIA Triton; without -o what is an artifact or a released model",
     ),
@@ -42,7 +41,7 @@ def export(
     checkpoint: _Checkpoint,
     output: Annotated[
         str | None,
-        Option("-o", "--output", parser=str, metavar="ARTIFACT", help="directory to write, as a whole or not at all"),
+        Option("-o", "--output", metavar="ARTIFACT", help="directory to write, as a whole or not at all"),
     ] = None,
     triton: _Triton = None,
     name: Annotated[
@@ -60,7 +59,6 @@ def export(
     pictures: Annotated[
         str | None,
         Option(
-            parser=str,
             metavar="DIR",
             help="for another precision: some hundred pictures like those to be compared, to make and judge it by",
         ),

@@ -2,46 +2,30 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Annotated, Any, TypeVar
+from importlib import import_module
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
-from typer import Context, Option, Typer, TyperException
+from typer import BadParameter, Context, Option, Typer, TyperException
 from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command, get_group
-
-_NUMBERS = {"int_parsing": "a whole number", "float_parsing": "a number"}  # by pydantic's types of errors
-
-T = TypeVar("T")
-Run = Callable[..., int]  # its parameters are the command's, its docstring is the help, its value the exit code
 
 Json = Annotated[bool, Option("--json", help="print one JSON document on standard output")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="no progress and no remarks, only results and errors")]
 
 
-def several(parse: Callable[[str], T]) -> Callable[[str | Sequence[T]], tuple[T, ...]]:
-    """Values with commas between them; none at all if the text is empty."""
-
-    def parse_all(text: str | Sequence[T]) -> tuple[T, ...]:
-        if not isinstance(text, str):
-            return tuple(text)  # a default
-        return tuple(parse(part.strip()) for part in text.split(",")) if text else ()
-
-    return parse_all
-
-
-def number(least: int, most: int | None = None) -> Callable[[str | int], int]:
+def number(least: int | None = None, most: int | None = None) -> Callable[[str], int]:
     """A whole number of this range."""
 
-    def parse(text: str | int) -> int:
+    def parse(text: str) -> int:
         try:
             value = int(text)
         except ValueError:
             raise ValueError(f"expected a whole number, got {text!r}") from None
-        if value < least or (most is not None and value > most):
+        if (least is not None and value < least) or (most is not None and value > most):
             limits = f"at least {least}" if most is None else f"from {least} to {most}"
             raise ValueError(f"expected a number {limits}, got {value}")
         return value
@@ -49,16 +33,16 @@ def number(least: int, most: int | None = None) -> Callable[[str | int], int]:
     return parse
 
 
-def positive(what: str = "a number above 0", most: float = 1e12) -> Callable[[str | float], float]:
-    """A number above 0, `most` at most; `what` says so in the error."""
+def positive(expected: str = "a number above 0", most: float = 1e12) -> Callable[[str], float]:
+    """A number above 0, `most` at most; `expected` names it in the error."""
 
-    def parse(text: str | float) -> float:
+    def parse(text: str) -> float:
         try:
             value = float(text)
         except ValueError:
             value = 0.0
         if not 0 < value <= most:
-            raise ValueError(f"expected {what}, got {text!r}")
+            raise ValueError(f"expected {expected}, got {text!r}")
         return value
 
     return parse
@@ -67,10 +51,106 @@ def positive(what: str = "a number above 0", most: float = 1e12) -> Callable[[st
 amount = positive()
 
 
+def one_of(choices: Sequence[str]) -> Callable[[str], str]:
+    """A word among some."""
+
+    def parse(text: str) -> str:
+        if text not in choices:
+            meant = _meant(get_close_matches(text, choices))
+            raise ValueError(f"expected {_or(choices)}, got {text!r}" + (f"; {meant}" if meant else ""))
+        return text
+
+    return parse
+
+
+def _real(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"expected a number, got {text!r}") from None
+
+
+class _Reader:
+    """The reader of parameters, in the place of typer's own, which imports pydantic for every command and its help.
+
+    Raises BadParameter for a value that cannot be read.
+    """
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The value of a parameter from its words: one; several for a tuple and for a list, which an option gives by
+        repetition; for a Sequence several with commas between them, and the option may be repeated too.
+        """
+        if value is None or value is param.default:
+            return value
+        annotation = param.type_descriptor.annotation
+        origin = get_origin(annotation)
+        several = origin in (list, tuple, Sequence)
+        read = param.type_descriptor.parameter_info.parser or self._read(
+            get_args(annotation)[0] if several else annotation
+        )
+        try:
+            if origin is Sequence:
+                return tuple(read(word.strip()) for text in value if text for word in text.split(","))
+            return tuple(map(read, value)) if several else read(value)
+        except ValueError as error:
+            raise BadParameter(str(error), ctx=ctx, param=param) from None
+
+    def _read(self, annotation: Any) -> Callable[[str], Any]:
+        if get_origin(annotation) is Literal:
+            return one_of(get_args(annotation))
+        return {int: number(), float: _real}.get(annotation, annotation)
+
+
+def _is_sequence(param: Any) -> bool:
+    return get_origin(param.type_descriptor.annotation) is Sequence
+
+
 # Contexts are Any below: typer's own classes take one of a module that it keeps to itself.
 
 
-class Command(TyperCommand):
+class _Shared:
+    """The help and the reading of values that commands and groups of commands have in common."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The arguments and options, and that for help."""
+        params = super().get_params(ctx)  # pyright: ignore[reportAttributeAccessIssue]
+        for param in params:
+            param.get_runtime_param = _Reader
+            param.multiple = getattr(param, "multiple", False) or _is_sequence(param)
+        return params
+
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
+        """Write the line of usage."""
+        formatter.write_usage(ctx.command_path, " ".join(self.collect_usage_pieces(ctx)), "usage: ")
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The arguments of the command and the options that it requires."""
+        arguments, required = [], []
+        for param in self.params:  # pyright: ignore[reportAttributeAccessIssue]
+            shown = _shown(param)
+            if not isinstance(param, TyperOption):
+                arguments.append(shown if param.required else f"[{shown}]")
+            elif param.required:
+                required.append(f"{param.opts[0]} {shown}")
+        return ["[OPTIONS]", *required, *arguments]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options, in sections of the names that they give as their panel."""
+        sections: dict[str, list[tuple[str, str]]] = {"arguments": [], "options": []}
+        for param in self.get_params(ctx):
+            kind = "options" if isinstance(param, TyperOption) else "arguments"
+            if record := param.get_help_record(ctx):
+                name, text = record
+                sections.setdefault(param.rich_help_panel or kind, []).append(
+                    (name if kind == "options" else _shown(param), _ours(text))
+                )
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+class Command(_Shared, TyperCommand):
     """A command with help and errors as all of ours have them."""
 
     allow_extra_args = True  # which are refused below, in our words
@@ -83,39 +163,37 @@ class Command(TyperCommand):
             ctx.fail(f"expected no further word, got {' '.join(rest)}; {_see(ctx)}")
         return rest
 
-    def format_usage(self, ctx: Any, formatter: Any) -> None:
-        """Write the line of usage."""
-        formatter.write_usage(ctx.command_path, " ".join(self.collect_usage_pieces(ctx)), "usage: ")
 
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The words after the command's name in the line of usage."""
-        return _usage(self)
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the lists of arguments and options."""
-        _write_options(self, ctx, formatter)
+class _Entry(NamedTuple):
+    run: str
+    summary: str
 
 
-class Commands(TyperGroup):
-    """A group of commands, itself a command: `add` and `group` say what goes below it."""
+class Commands(_Shared, TyperGroup):
+    """A group of commands, itself a command: `add` and `group` say what goes below it.
+
+    A function is named as "module:function". Its parameters are the command's, its docstring is the help, and its value
+    the exit code. The module is imported when the command is named; for the help of the group the summary is enough,
+    the first sentence of that docstring.
+    """
+
+    summary, alone = "", ""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.below: dict[str, Run | Commands] = {}
+        self.below: dict[str, _Entry | Commands] = {}
 
-    def add(self, run: Run) -> None:
-        """Add a command; it has the name of its function.
+    def add(self, run: str, summary: str) -> None:
+        """Add a command; it has the name of its function."""
+        self.below[run.partition(":")[2]] = _Entry(run, summary)
 
-        Heavy imports belong inside the function: its module is imported for every `diptych --help`.
-        """
-        self.below[run.__name__] = run
-
-    def group(self, run: Callable[..., object], *, alone: bool = False) -> Commands:
-        """The group that `run` describes, made by whichever package asks first; `alone` it is a command, too."""
-        below = self.below.get(run.__name__)
+    def group(self, name: str, summary: str, *, alone: str = "") -> Commands:
+        """The group of this name, made by whichever package asks first; `alone` it is the command of this function."""
+        below = self.below.get(name)
         if not isinstance(below, Commands):
-            below = root(run, alone=alone, completion=False)
-            self.below[run.__name__] = below
+            below = Commands(name=name, help=f"{summary}.", rich_markup_mode=None, invoke_without_command=bool(alone))
+            below.summary, below.alone = summary, alone
+            self.below[name] = below
         return below
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -125,12 +203,10 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of this name, built now if it is the first time; None if there is none."""
         below = self.below.get(cmd_name)
-        if below is None or isinstance(below, Commands):
+        if below is None or (isinstance(below, Commands) and not below.alone):
             return below
         if cmd_name not in self.commands:
-            app = Typer(add_completion=False, rich_markup_mode=None)
-            app.command(cmd_name, cls=Command)(below)
-            self.commands[cmd_name] = get_command(app)
+            self.commands[cmd_name] = _group_of(below) if isinstance(below, Commands) else _command_of(below)
         return self.commands[cmd_name]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -148,36 +224,44 @@ class Commands(TyperGroup):
             ctx.fail(f"expected a command, got {name!r}; {_meant(get_close_matches(name, self.below)) or _see(ctx)}")
         return name, command, rest
 
-    def format_usage(self, ctx: Any, formatter: Any) -> None:
-        """Write the line of usage."""
-        formatter.write_usage(ctx.command_path, " ".join(self.collect_usage_pieces(ctx)), "usage: ")
-
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The words after the group's name in the line of usage."""
-        return [*_usage(self), "[COMMAND] ..." if self.invoke_without_command else "COMMAND ..."]
+        return [*super().collect_usage_pieces(ctx), "[COMMAND] ..." if self.invoke_without_command else "COMMAND ..."]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the lists of options and of commands."""
         with formatter.section("commands"):
-            formatter.write_dl([(name, _summary(below)) for name, below in self.below.items()])
-        _write_options(self, ctx, formatter)
+            formatter.write_dl([(name, below.summary) for name, below in self.below.items()])
+        super().format_options(ctx, formatter)
 
 
-def root(run: Callable[..., object], *, alone: bool = False, completion: bool = True) -> Commands:
-    """A group that nothing is above, described by `run`, with the options that set up the completion of shells."""
-    settings = {"help_option_names": ["-h", "--help"], "max_content_width": 120} if completion else None
-    app = Typer(
-        cls=Commands,
-        callback=run,
-        name=run.__name__,
-        invoke_without_command=alone,
-        add_completion=completion,
-        context_settings=settings,
-        rich_markup_mode=None,
-    )
-    made = get_command(app) if completion else get_group(app)
+def root(run: Callable[..., object]) -> Commands:
+    """The group that nothing is above, described by `run`, with the options that set up the completion of shells."""
+    settings = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
+    app = Typer(cls=Commands, callback=run, name=run.__name__, context_settings=settings, rich_markup_mode=None)
+    made = get_command(app)
     assert isinstance(made, Commands)
     return made
+
+
+def _group_of(group: Commands) -> Commands:
+    app = Typer(cls=Commands, callback=_load(group.alone), name=group.name, rich_markup_mode=None)
+    made = get_group(app)
+    assert isinstance(made, Commands)
+    made.below, made.invoke_without_command = group.below, True
+    return made
+
+
+def _command_of(entry: _Entry) -> Any:
+    run = _load(entry.run)
+    app = Typer(add_completion=False, rich_markup_mode=None)
+    app.command(run.__name__, cls=Command)(run)
+    return get_command(app)
+
+
+def _load(run: str) -> Callable[..., Any]:
+    module, _, function = run.partition(":")
+    return getattr(import_module(module), function)
 
 
 def parse(commands: Commands, words: Sequence[str]) -> Any:
@@ -206,16 +290,7 @@ def explained(error: TyperException) -> str:
     name = "/".join(param.opts) if isinstance(param, TyperOption) else param.metavar
     if not error.message:
         return f"{name} is required: {param.help}"
-    problems = error.__cause__.errors() if hasattr(error.__cause__, "errors") else None  # pyright: ignore
-    if not problems:
-        return f"{name}: {error.message}"
-    kind, came = problems[0]["type"], problems[0]["input"]
-    if choices := param.type_descriptor.choices:
-        meant = _meant(get_close_matches(str(came), list(choices)))
-        return f"{name}: expected {_or(choices)}, got {came!r}" + (f"; {meant}" if meant else "")
-    if kind in _NUMBERS:
-        return f"{name}: expected {_NUMBERS[kind]}, got {came!r}"
-    return f"{name}: {problems[0]['msg'].removeprefix('Value error, ')}"
+    return f"{name}: {error.message}"
 
 
 def _see(context: Context | None) -> str:
@@ -229,34 +304,6 @@ def _meant(names: Sequence[str] | None) -> str:
 def _or(names: Sequence[str]) -> str:
     *others, last = names
     return f"{', '.join(others)} or {last}" if others else last
-
-
-def _usage(command: Any) -> list[str]:
-    """The arguments of a command and the options that it requires."""
-    arguments, required = [], []
-    for param in command.params:
-        shown = _shown(param)
-        if not isinstance(param, TyperOption):
-            arguments.append(shown if param.required else f"[{shown}]")
-        elif param.required:
-            required.append(f"{param.opts[0]} {shown}")
-    return ["[OPTIONS]", *required, *arguments]
-
-
-def _write_options(command: Any, ctx: Context, formatter: Any) -> None:
-    """Write arguments and options, in sections of the names that they give as their panel."""
-    sections: dict[str, list[tuple[str, str]]] = {"arguments": [], "options": []}
-    for param in command.get_params(ctx):
-        kind = "options" if isinstance(param, TyperOption) else "arguments"
-        if record := param.get_help_record(ctx):
-            name, text = record
-            sections.setdefault(param.rich_help_panel or kind, []).append(
-                (name if kind == "options" else _shown(param), _ours(text))
-            )
-    for title, records in sections.items():
-        if records:
-            with formatter.section(title):
-                formatter.write_dl(records)
 
 
 def _shown(param: Any) -> str:
@@ -278,9 +325,3 @@ def _named(ctx: Context) -> Iterator[None]:
         if getattr(error, "ctx", ctx) is None:
             error.ctx = ctx  # pyright: ignore[reportAttributeAccessIssue]
         raise
-
-
-def _summary(below: Run | Commands) -> str:
-    """The first sentence of a command's help."""
-    text = below.help if isinstance(below, Commands) else inspect.getdoc(below)
-    return " ".join((text or "").partition("\n\n")[0].split()).removesuffix(".")

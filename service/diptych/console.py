@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import sys
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
@@ -39,14 +37,6 @@ def visible(text: str) -> str:
     return "\n".join(map(one_line, text.split("\n")))
 
 
-class VisibleFormatter(logging.Formatter):
-    """A formatter of log lines, which have names of files in them, that lets no terminal obey these."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """As logging does it, with `visible`."""
-        return visible(super().format(record))
-
-
 @dataclass(frozen=True)
 class Console:
     """The output of a command by its options `--json` and `--quiet`: one result, remarks beside it, progress."""
@@ -61,13 +51,7 @@ class Console:
 
     def emit(self, data: Any, text: str) -> None:
         """Print the result on standard output: `data` as JSON with `--json`, else `text` (nothing if it is empty)."""
-        # JSON escapes the other control characters itself.
-        said = (
-            json.dumps(data, ensure_ascii=False, indent=2, default=_plain).translate(_C1)
-            if self.json
-            else visible(text)
-        )
-        if said:
+        if said := as_json(data) if self.json else visible(text):
             # A file name need not be UTF-8; its other bytes are written as \udc.. and do not end the program.
             print(said.encode("utf-8", "backslashreplace").decode())
 
@@ -287,6 +271,14 @@ def _numeric(cell: object) -> bool:
     except ValueError:
         return False
     return True
+
+
+def as_json(data: Any) -> str:
+    """A JSON document, indented, that no terminal obeys."""
+    import json  # which `diptych --help` does without
+
+    # JSON escapes the other control characters itself.
+    return json.dumps(data, ensure_ascii=False, indent=2, default=_plain).translate(_C1)
 
 
 def _plain(value: Any) -> Any:

@@ -3,21 +3,27 @@
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
 from typer import Option, TyperException
 
-from diptych.command_tree import Commands, Json, Quiet, explained, number, parse, root, several
+from diptych.cli.main import build_commands
+from diptych.command_tree import Commands, Json, Quiet, explained, number, parse, root
 
 
 def paint(
     colour: Annotated[Literal["red", "green"], Option(help="which")] = "red",
     coats: Annotated[int, Option(parser=number(1, 9), metavar="N", help="how many")] = 1,
-    rooms: Annotated[Sequence[str], Option(parser=several(str), metavar="A,B", help="where")] = (),
+    rooms: Annotated[Sequence[str], Option(metavar="A,B", help="where")] = ("hall",),
     doors: Annotated[int, Option(metavar="N", help="and of these")] = 0,
+    layers: Annotated[Sequence[int], Option(parser=number(1, 9), metavar="N,N", help="of each")] = (1, 2),
+    tools: Annotated[list[str] | None, Option("--tool", metavar="NAME", help="with what")] = None,
+    size: Annotated[tuple[int, int], Option(metavar="W H", help="of a room")] = (3, 4),
+    log: Annotated[Path | None, Option(metavar="FILE", help="where it is noted")] = None,
     height: Annotated[float, Option(metavar="M", help="in metres")] = 2.5,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -36,23 +42,46 @@ def house() -> None:
 @pytest.fixture
 def commands() -> Commands:
     commands = root(house)
-    commands.add(paint)
+    commands.add(f"{__name__}:paint", "Paint rooms")
     return commands
 
 
 def test_a_command_has_the_parameters_and_the_code_of_its_function(commands):
-    context = parse(commands, ["paint", "--coats", "3", "--rooms", "hall, bath", "--json"])
+    context = parse(commands, ["paint", "--coats", "3", "--json", "--size", "5", "7", "--log", "paint-\udcff.txt"])
     assert context.params == {
         "colour": "red",
         "coats": 3,
-        "rooms": ("hall", "bath"),
+        "rooms": ("hall",),
         "doors": 0,
+        "layers": (1, 2),
+        "tools": None,
+        "size": (5, 7),
+        "log": Path("paint-\udcff.txt"),
         "height": 2.5,
         "as_json": True,
         "quiet": False,
     }
     with context:
         assert context.command.invoke(context) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "values"),
+    [
+        (["--rooms", "hall, bath", "--rooms", "attic"], "rooms", ("hall", "bath", "attic")),
+        (["--rooms", ""], "rooms", ()),
+        (["--layers", "3,4", "--layers=5"], "layers", (3, 4, 5)),
+        (["--tool", "brush", "--tool", "a,b"], "tools", ("brush", "a,b")),
+    ],
+)
+def test_an_option_of_several_values_may_be_repeated_and_its_values_add_up(commands, words, name, values):
+    assert parse(commands, ["paint", *words]).params[name] == values
+
+
+def test_a_value_that_cannot_be_read_fails_for_its_own_part_of_several(commands):
+    with pytest.raises(TyperException) as refused:
+        parse(commands, ["paint", "--layers", "3", "--layers", "4,12"])
+    assert explained(refused.value) == "--layers: expected a number from 1 to 9, got 12"
 
 
 @pytest.mark.parametrize(
@@ -78,14 +107,53 @@ def test_wrong_words_are_refused_with_what_was_expected_what_came_and_what_to_do
     assert explained(refused.value).replace("diptych", "house") == said
 
 
-def test_a_group_is_made_by_whoever_asks_first(commands):
-    def rooms() -> None:
-        """Rooms."""
+def rooms(floors: Annotated[int, Option(metavar="N", help="of the house")] = 2) -> int:
+    """Count rooms."""
+    return floors
 
-    first = commands.group(rooms)
-    first.add(paint)
-    assert commands.group(rooms) is first
+
+def test_a_group_is_made_by_whoever_asks_first(commands):
+    first = commands.group("rooms", "Rooms")
+    first.add(f"{__name__}:paint", "Paint rooms")
+    assert commands.group("rooms", "Other rooms") is first
     assert parse(commands, ["rooms", "paint"]).params["coats"] == 1
+    with pytest.raises(TyperException, match="a command is required: paint"):
+        parse(commands, ["rooms"])
+
+
+def test_a_group_may_be_a_command_alone(commands):
+    commands.group("rooms", "Count rooms", alone=f"{__name__}:rooms").add(f"{__name__}:paint", "Paint rooms")
+    context = parse(commands, ["rooms", "--floors", "3"])
+    with context:
+        assert context.command.invoke(context) == 3
+    assert parse(commands, ["rooms", "paint"]).params["coats"] == 1
+
+
+def summaries(below: Commands, path: str = "") -> Iterator[tuple[str, str, str]]:
+    for name, one in below.below.items():
+        yield f"{path}{name}", one.summary, one.alone if isinstance(one, Commands) else one.run
+        if isinstance(one, Commands):
+            yield from summaries(one, f"{path}{name} ")
+
+
+def test_the_summary_of_every_command_is_the_first_sentence_of_its_help():
+    found = [(name, summary, run) for name, summary, run in summaries(build_commands()) if run]
+    assert len(found) > 40
+    for name, summary, run in found:
+        module, function = run.split(":")
+        assert f"{summary}." == (getattr(import_module(module), function).__doc__ or "").split("\n")[0], name
+
+
+def test_the_help_of_all_commands_imports_no_module_of_one():
+    program = (
+        "import sys; from diptych.cli.main import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: print(*sys.modules, file=sys.stderr)"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    imported = set(found.stderr.split())
+    assert "diptych.cli.commands" in imported
+    assert not imported & {"diptych.cli.search", "diptych_training.studies.cli", "pydantic", "rich", "numpy", "logging"}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 import io
 import json
-import logging
 import sys
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import pytest
 
 from diptych.console import (
     Console,
-    VisibleFormatter,
     close_bars,
     one_line,
     open_text,
@@ -127,5 +125,3 @@ def test_whatever_is_said_goes_to_the_terminal_as_such_lines(capsys):
     said = capsys.readouterr().out
     assert json.loads(said) == {"path": NAME}
     assert not set(said) & {"\x1b", "\x9b", "\r"}
-    record = logging.LogRecord("x", logging.WARNING, "", 1, "%s", ("\x1b[2J",), None)
-    assert VisibleFormatter("diptych: %(message)s").format(record) == "diptych: \\x1b[2J"

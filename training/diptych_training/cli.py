@@ -9,27 +9,47 @@ from typer import Argument, Option
 
 from diptych.command_tree import Commands, Json, Quiet
 from diptych.console import Console
-from diptych_training.benchmarks import cli as bench
-from diptych_training.evaluation import cli as evaluation
-from diptych_training.studies import cli as study
 
 
 def register(commands: Commands) -> None:
     """Add all of them to the command line."""
-    bench.register(commands)
-    study.register(commands)
-    evaluation.register(commands)
-    for run in (train, edit, unpack):
-        commands.add(run)
+    bench = commands.group("bench", "Measure costs on this machine")  # the service's, which is there first
+    bench.add("diptych_training.benchmarks.cli:operators", "Time, memory and FLOPs of MSAC and its rivals")
+    bench.add("diptych_training.benchmarks.cli:resnets", "Attention ResNets counted beside their paper's table")
+    study = commands.group("study", "Train and compare variants alike in all but one part")
+    study.add("diptych_training.studies.cli:mixers", "Every operator in MSAC's place, on Omniglot")
+    study.add("diptych_training.studies.cli:ablation", "MSAC's scales, H_R, segments, bias and seam, on Omniglot")
+    study.add("diptych_training.studies.cli:shapes", "The pair part's shape, accuracy beside cost, on photos")
+    study.add("diptych_training.studies.cli:language", "MSAC's scales in a language model")
+    study.add(
+        "diptych_training.studies.cli:marks",
+        "A model on the project's own validation sets, copies and things, in one table",
+    )
+    study.add("diptych_training.studies.cli:limits", "Drawn pairs that a model errs on, and its answers to them")
+    study.add(
+        "diptych_training.studies.cli:verification",
+        "The worth of a closer look at the pairs that a model takes for copies",
+    )
+    evaluate = commands.group("evaluate", "Measure a model")
+    evaluate.add("diptych_training.evaluation.cli:oneshot", "One-shot runs of characters, in Lake's layout")
+    evaluate.add("diptych_training.evaluation.cli:episodes", "Random one-shot episodes within an alphabet")
+    evaluate.add("diptych_training.evaluation.cli:retrieval", "Pictures of a class, searched in a gallery")
+    evaluate.add("diptych_training.evaluation.cli:copies", "Edited copies among the photos they were made from")
+    evaluate.add("diptych_training.evaluation.cli:pairs", "Labelled pairs of pictures")
+    evaluate.add(
+        "diptych_training.evaluation.cli:calibration",
+        "The calibration of probabilities on kinds of pictures that they were not fitted to",
+    )
+    commands.add("diptych_training.cli:train", "Train a pair network from a recipe")
+    commands.add("diptych_training.cli:edit", "Make edited copies of photos, with the truth, to measure with")
+    commands.add("diptych_training.cli:unpack", "Write the photos of a training archive into a folder, with its splits")
 
 
 def train(
-    recipe: Annotated[
-        Path, Argument(parser=Path, metavar="RUN.toml", help="the recipe; training/recipes/ has examples")
-    ],
+    recipe: Annotated[Path, Argument(metavar="RUN.toml", help="the recipe; training/recipes/ has examples")],
     out: Annotated[
         Path | None,
-        Option("--out", "-o", parser=Path, metavar="DIR", help="directory of the run", show_default="runs/NAME"),
+        Option("--out", "-o", metavar="DIR", help="directory of the run", show_default="runs/NAME"),
     ] = None,
     resume: Annotated[bool, Option("--resume", help="go on from the run's last saved state")] = False,
     changes: Annotated[
@@ -67,13 +87,11 @@ def train(
 
 
 def edit(
-    photos: Annotated[Path, Argument(parser=Path, metavar="DIR", help="the photos to copy")],
-    out: Annotated[Path, Option("--out", "-o", parser=Path, metavar="DIR", help="folder of the edited copies")],
+    photos: Annotated[Path, Argument(metavar="DIR", help="the photos to copy")],
+    out: Annotated[Path, Option("--out", "-o", metavar="DIR", help="folder of the edited copies")],
     count: Annotated[int, Option(metavar="N", help="how many")] = 500,
     seed: Annotated[int, Option(metavar="N", help="another seed, other edits")] = 0,
-    among: Annotated[
-        Path | None, Option(parser=Path, metavar="CSV", help="choose only among the paths of its column path")
-    ] = None,
+    among: Annotated[Path | None, Option(metavar="CSV", help="choose only among the paths of its column path")] = None,
     repertoire: Annotated[
         Literal["easy", "hard"],
         Option(
@@ -83,12 +101,11 @@ def edit(
     ] = "easy",
     distractors: Annotated[int, Option(metavar="N", help="edit N further pictures, which have no reference")] = 0,
     distractors_from: Annotated[
-        Path | None, Option(parser=Path, metavar="DIR", help="the pictures to make distractors from")
+        Path | None, Option(metavar="DIR", help="the pictures to make distractors from")
     ] = None,
     backgrounds: Annotated[
         Path | None,
         Option(
-            parser=Path,
             metavar="DIR",
             help="photos to paste into and set beside (hard)",
             show_default="drawn ones",
@@ -96,7 +113,7 @@ def edit(
     ] = None,
     emoji: Annotated[
         Path | None,
-        Option(parser=Path, metavar="ZIP", help="PNG files to stick on: a path, or a file in DIPTYCH_DATA (hard)"),
+        Option(metavar="ZIP", help="PNG files to stick on: a path, or a file in DIPTYCH_DATA (hard)"),
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -135,7 +152,7 @@ def unpack(
             "DIPTYCH_DATA",
         ),
     ],
-    out: Annotated[Path, Option("--out", "-o", parser=Path, metavar="DIR", help="a new folder")],
+    out: Annotated[Path, Option("--out", "-o", metavar="DIR", help="a new folder")],
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:

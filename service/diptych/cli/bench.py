@@ -11,26 +11,18 @@ from typing import Annotated
 from typer import Argument, Option
 
 from diptych.cli.options import Model, Provider, Store, Threads, open_scorer
-from diptych.command_tree import Json, Quiet, number, several
+from diptych.command_tree import Json, Quiet, number, one_of
 from diptych.console import Console
 from diptych.errors import BenchError
 
-_Folder = Annotated[
-    Path | None, Option("--folder", parser=Path, metavar="DIR", help="where to put them meanwhile: 12 KB a picture")
-]
-
-
-def _peer(name: str) -> str:
-    if name != "vit-s16":
-        raise ValueError(f"expected vit-s16, got {name!r}")
-    return name
+_Folder = Annotated[Path | None, Option("--folder", metavar="DIR", help="where to put them meanwhile: 12 KB a picture")]
 
 
 def bench(
     peer: Annotated[
         list[str] | None,
         Option(
-            parser=_peer,
+            parser=one_of(["vit-s16"]),
             metavar="PEER",
             help="measure this peer beside it: vit-s16 (repeatable)",
             show_default="all",
@@ -64,7 +56,7 @@ def bench(
 
 def load(
     clients: Annotated[
-        Sequence[int], Option(parser=several(number(1, 1000)), metavar="N,N", show_default="1,8,64", help="at a time")
+        Sequence[int], Option(parser=number(1, 1000), metavar="N,N", show_default="1,8,64", help="at a time")
     ] = (1, 8, 64),
     seconds: Annotated[int, Option(parser=number(1), metavar="S", help="a round")] = 10,
     rounds: Annotated[int, Option(parser=number(1), metavar="N", help="of each number of clients")] = 3,
@@ -127,7 +119,7 @@ def store(
 
 
 def dedupe(
-    photos: Annotated[Path, Argument(parser=Path, metavar="DIR", help="photos, of which edited copies are made")],
+    photos: Annotated[Path, Argument(metavar="DIR", help="photos, of which edited copies are made")],
     count: Annotated[int, Option(parser=number(12), metavar="N", help="pictures in all")] = 20_000,
     folder: _Folder = None,
     model: Model = "photo",
@@ -148,10 +140,10 @@ def score(
     pairs: Annotated[int, Option(parser=number(1000), metavar="N", help="in the table")] = 1_000_000,
     pictures: Annotated[int, Option(parser=number(2), metavar="N", help="to draw")] = 5000,
     workers: Annotated[
-        Sequence[int], Option(parser=several(number(1)), metavar="N,N", show_default="2", help="processes, a run each")
+        Sequence[int], Option(parser=number(1), metavar="N,N", show_default="2", help="processes, a run each")
     ] = (2,),
     nodes: Annotated[
-        Sequence[int], Option(parser=several(number(1)), metavar="N,N", show_default="none", help="of Ray, a run each")
+        Sequence[int], Option(parser=number(1), metavar="N,N", show_default="none", help="of Ray, a run each")
     ] = (),
     folder: _Folder = None,
     model: Model = "photo",
@@ -177,7 +169,6 @@ def demo(
     folder: Annotated[
         Path,
         Argument(
-            parser=Path,
             metavar="DIR",
             help="where to draw it: a new or empty folder, or one it was drawn in before",
         ),

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from diptych.cli import bench, dedupe, doctor, estimate, index, score, search, serve, sync
 from diptych.command_tree import Commands
 
 
 def register(commands: Commands) -> None:
     """Add the commands of the service."""
-    for run in (serve.serve, serve.key):
-        commands.add(run)
-    actions = commands.group(index.index)
-    for run in (
-        index.add,
-        sync.sync,
-        index.remove,
-        index.stats,
-        index.verify,
-        index.export,
-        index.backup,
-        index.restore,
-        index.rebuild,
-    ):
-        actions.add(run)
-    for run in (search.search, score.score, search.rerank, search.explain, dedupe.dedupe, doctor.doctor):
-        commands.add(run)
-    subjects = commands.group(bench.bench, alone=True)
-    for run in (bench.load, bench.collection, bench.store, bench.dedupe, bench.score):
-        subjects.add(run)
-    for run in (estimate.estimate, bench.demo):
-        commands.add(run)
+    commands.add("diptych.cli.serve:serve", "Serve scores, searches and the web page over HTTP")
+    commands.add("diptych.cli.serve:key", "Make a key for the HTTP service")
+    index = commands.group("index", "Fill and look after a collection")
+    index.add("diptych.cli.index:add", "Add picture files and folders")
+    index.add("diptych.cli.sync:sync", "Keep a collection in step with folders")
+    index.add("diptych.cli.index:remove", "Forget pictures; their files are left alone")
+    index.add("diptych.cli.index:stats", "Show the pictures, model, index and size of a collection")
+    index.add("diptych.cli.index:verify", "Check every picture and the index")
+    index.add("diptych.cli.index:export", "Write a line of JSON for every picture")
+    index.add("diptych.cli.index:backup", "Copy a collection while it is in use")
+    index.add("diptych.cli.index:restore", "Give a collection the state of a backup")
+    index.add("diptych.cli.index:rebuild", "Embed pictures for another model and write the index")
+    commands.add("diptych.cli.search:search", "Find a picture in a collection")
+    commands.add("diptych.cli.score:score", "Score one pair, or all pairs of a table")
+    commands.add("diptych.cli.search:rerank", "Order pictures by their likeness to one")
+    commands.add("diptych.cli.search:explain", "Show where two pictures match")
+    commands.add("diptych.cli.dedupe:dedupe", "Find groups of pictures that show the same photo")
+    commands.add(
+        "diptych.cli.doctor:doctor", "Check this installation: versions, providers, models, speed and collections"
+    )
+    bench = commands.group("bench", "Measure costs on this machine", alone="diptych.cli.bench:bench")
+    bench.add("diptych.cli.bench:load", "The service under many clients, beside the bare engine")
+    bench.add("diptych.cli.bench:collection", "Fill, open and search a large collection")
+    bench.add("diptych.cli.bench:store", "A folder or a Milvus server, with drawn features of the model's sizes")
+    bench.add("diptych.cli.bench:dedupe", "Duplicates of known origin, beside hashes")
+    bench.add("diptych.cli.bench:score", "A large table of pairs, in processes and on Ray nodes")
+    commands.add("diptych.cli.estimate:estimate", "Estimate the cost of many pictures from the cost of one here")
+    commands.add("diptych.cli.bench:demo", "Draw a demonstration collection to index and search")

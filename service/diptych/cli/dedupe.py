@@ -27,7 +27,7 @@ from diptych.cli.options import (
     open_workers,
     probability,
 )
-from diptych.command_tree import Json, Quiet, number, several
+from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console, one_line, open_text
 from diptych.errors import DedupeError
 from diptych_runtime.calibration.questions import COPY
@@ -53,9 +53,7 @@ def _threshold(text: str) -> float | None:
     return None if text == "auto" else probability(text)
 
 
-_Folders = Annotated[
-    list[Path] | None, Argument(parser=Path, metavar="DIR", help="folders of pictures, searched through")
-]
+_Folders = Annotated[list[Path] | None, Argument(metavar="DIR", help="folders of pictures, searched through")]
 _Threshold = Annotated[
     float | None,
     Option(
@@ -68,28 +66,23 @@ _Threshold = Annotated[
 _Keep = Annotated[
     Sequence[str],
     Option(
-        parser=several(str),
         metavar="RULES",
         help="which of a group to keep: rules in order, of resolution, format, exif, oldest, newest, largest, "
         "shortest and first-dir",
         show_default="resolution,format,exif,oldest",
     ),
 ]
-_Output = Annotated[
-    Path | None, Option("-o", "--output", parser=Path, metavar="GROUPS", help="the groups as .csv or .json")
-]
+_Output = Annotated[Path | None, Option("-o", "--output", metavar="GROUPS", help="the groups as .csv or .json")]
 _Spreadsheet = Annotated[
     bool, Option("--spreadsheet", help="in the .csv, put ' before names that would be taken for formulas")
 ]
-_Report = Annotated[
-    Path | None, Option(parser=Path, metavar="OUT.html", help="one page with the pictures side by side")
-]
+_Report = Annotated[Path | None, Option(metavar="OUT.html", help="one page with the pictures side by side")]
 _Store = Annotated[
     Path | None, Option(parser=folder, metavar="DIR", help="keep features and scores here, not in your cache")
 ]
 _MoveTo = Annotated[
     Path | None,
-    Option(parser=Path, metavar="DIR", help="move the pictures that can be removed there", rich_help_panel=_ACTS),
+    Option(metavar="DIR", help="move the pictures that can be removed there", rich_help_panel=_ACTS),
 ]
 _Delete = Annotated[
     bool,
@@ -97,16 +90,15 @@ _Delete = Annotated[
 ]
 _Undo = Annotated[
     Path | None,
-    Option(parser=Path, metavar="JOURNAL", help="put back what a journal says was moved", rich_help_panel=_ACTS),
+    Option(metavar="JOURNAL", help="put back what a journal says was moved", rich_help_panel=_ACTS),
 ]
 _Empty = Annotated[
     Path | None,
-    Option(parser=Path, metavar="JOURNAL", help="delete for good what --delete put aside", rich_help_panel=_ACTS),
+    Option(metavar="JOURNAL", help="delete for good what --delete put aside", rich_help_panel=_ACTS),
 ]
 _Selection = Annotated[
     str | None,
     Option(
-        parser=str,
         metavar="LIST",
         help="a file with the paths that go, as the report saves it",
         rich_help_panel=_ACTS,

@@ -43,14 +43,8 @@ if TYPE_CHECKING:
 _ID = re.compile(r"[0-9a-f]{32}")
 
 
-def index() -> None:
-    """Fill and look after a collection."""
-
-
 def add(
-    paths: Annotated[
-        list[Path], Argument(parser=Path, metavar="PATH", help="a picture, or a folder to search through")
-    ],
+    paths: Annotated[list[Path], Argument(metavar="PATH", help="a picture, or a folder to search through")],
     store: Store,
     keep_bytes: Annotated[bool, Option("--keep-bytes", help="keep the files themselves in the collection")] = False,
     dry_run: DryRun = False,
@@ -147,7 +141,7 @@ def _check_cluster(store: Location, *, dry_run: bool) -> None:
 
 
 def remove(
-    paths: Annotated[list[str], Argument(parser=str, metavar="PATH", help="a file, a folder, or the id of a picture")],
+    paths: Annotated[list[str], Argument(metavar="PATH", help="a file, a folder, or the id of a picture")],
     store: Store,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -240,7 +234,7 @@ def export(
     store: Store,
     output: Annotated[
         str,
-        Option("-o", "--output", parser=str, metavar="OUT.jsonl", help="where to", show_default="standard output"),
+        Option("-o", "--output", metavar="OUT.jsonl", help="where to", show_default="standard output"),
     ] = "-",
     embeddings: Annotated[bool, Option("--embeddings", help="with its embedding, float32 in base64")] = False,
     filter: Filter = None,
@@ -275,7 +269,7 @@ def export(
 
 def backup(
     store: Store,
-    target: Annotated[Path, Argument(parser=Path, metavar="DIR", help="a new folder")],
+    target: Annotated[Path, Argument(metavar="DIR", help="a new folder")],
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -294,7 +288,7 @@ def backup(
 
 
 def restore(
-    copy: Annotated[Path, Argument(parser=Path, metavar="COPY", help="the folder that `diptych index backup` made")],
+    copy: Annotated[Path, Argument(metavar="COPY", help="the folder that `diptych index backup` made")],
     store: StoreFolder,
     replace: Annotated[bool, Option("--replace", help="also where pictures are lost that the backup has not")] = False,
     as_json: Json = False,

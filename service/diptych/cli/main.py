@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -13,7 +11,7 @@ from typing import Annotated, NoReturn
 from typer import Context, Exit, Option, TyperException
 
 from diptych.command_tree import Commands, explained, parse, root
-from diptych.console import VisibleFormatter, close_bars, one_line
+from diptych.console import as_json, close_bars, one_line
 from diptych_runtime.errors import DiptychError
 
 GROUP = "diptych.commands"
@@ -27,15 +25,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns 0 if all went well, 1 after an error, 130 after Ctrl-C; leaves by SystemExit(2) on wrong usage, and by
     SystemExit(0) after help.
     """
-    handler = logging.StreamHandler()
-    handler.setFormatter(VisibleFormatter("diptych: %(message)s"))
-    logging.basicConfig(handlers=[handler], level=logging.WARNING)
     commands, words = build_commands(), list(sys.argv[1:] if argv is None else argv)
     if _COMPLETE in os.environ:
         commands.main(words, "diptych")  # which answers the shell and leaves
     context = None
     try:
         with (context := parse(commands, words)):
+            _log_to_stderr()
             try:
                 return context.command.invoke(context)
             finally:
@@ -47,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (DiptychError, OSError) as error:
         if isinstance(error, BrokenPipeError):
             return _reader_left()
-        _report(error, as_json=context is not None and context.params.get("as_json", False))
+        _report(error, json=context is not None and context.params.get("as_json", False))
         return ERROR
     except KeyboardInterrupt:
         print("diptych: interrupted", file=sys.stderr)
@@ -76,6 +72,16 @@ def diptych(
     """Scores how alike two pictures are by looking at both at once."""
 
 
+def _log_to_stderr() -> None:
+    import logging  # which `diptych --help` does without
+
+    from diptych.log_format import VisibleFormatter
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(VisibleFormatter("diptych: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+
+
 def _version(asked: bool) -> None:
     if asked:
         print(f"diptych {version('diptych')}")
@@ -91,11 +97,11 @@ def _refuse(error: TyperException) -> NoReturn:
     sys.exit(USAGE)
 
 
-def _report(error: DiptychError | OSError, *, as_json: bool) -> None:
-    if as_json:
+def _report(error: DiptychError | OSError, *, json: bool) -> None:
+    if json:
         code = error.code if isinstance(error, DiptychError) else "io"
         body = {"message": str(error), "type": type(error).__name__, "code": code}
-        print(json.dumps({"error": body}, ensure_ascii=False, indent=2))
+        print(as_json({"error": body}))
     else:
         print(f"diptych: error: {one_line(str(error))}", file=sys.stderr)
 

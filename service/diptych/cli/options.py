@@ -57,7 +57,6 @@ def condition(text: str) -> dict[str, Any]:
     return found
 
 
-# str and Path as they are: pydantic would refuse names of files that are not UTF-8.
 _STORE = "the folder of the collection, or milvus://host:port/name"
 Store = Annotated[Location, Option("--store", parser=location, metavar="DIR|URL", help=_STORE)]
 AnyStore = Annotated[Location | None, Option("--store", parser=location, metavar="DIR|URL", help=_STORE)]
@@ -67,7 +66,7 @@ StoreFolder = Annotated[
 Collections = Annotated[
     Path | None, Option("--collections", parser=folder, metavar="ROOT", help="a folder with the folders of several")
 ]
-Model = Annotated[str, Option("--model", parser=str, metavar="NAME|DIR", help="a bundled model or an artifact")]
+Model = Annotated[str, Option("--model", metavar="NAME|DIR", help="a bundled model or an artifact")]
 Provider = Annotated[ProviderName, Option("--provider", help="what the model runs on")]
 Threads = Annotated[
     int | None, Option("--threads", parser=number(1), metavar="N", help="by default what this process may use")
@@ -85,14 +84,10 @@ Filter = Annotated[
 Engine = Annotated[Literal["local", "ray"], Option("--engine", help="who computes")]
 ClusterAddress = Annotated[
     str | None,
-    Option(
-        "--address", parser=str, metavar="HOST:PORT", help="the Ray cluster", show_default="one of this machine alone"
-    ),
+    Option("--address", metavar="HOST:PORT", help="the Ray cluster", show_default="one of this machine alone"),
 ]
 DryRun = Annotated[bool, Option("--dry-run", help="check everything and write nothing")]
-QueryPicture = Annotated[
-    str, Argument(parser=str, metavar="QUERY", help="a picture file, a web address, or - for standard input")
-]
+QueryPicture = Annotated[str, Argument(metavar="QUERY", help="a picture file, a web address, or - for standard input")]
 
 
 def check_one_of(store: Location | None, collections: Path | None) -> None:

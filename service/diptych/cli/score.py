@@ -51,7 +51,6 @@ _STEPS = {
 _Inputs = Annotated[
     list[str],
     Argument(
-        parser=str,
         metavar="PICTURE|PAIRS",
         help="two pictures, or a .csv, .tsv, .jsonl or .parquet file with the columns image_a, image_b",
     ),
@@ -61,10 +60,12 @@ _Output = Annotated[
     Option(
         "-o",
         "--output",
-        parser=str,
         metavar="OUT",
         help=".csv, .tsv, .jsonl or .parquet file, or - for standard output",
     ),
+]
+_Columns = Annotated[
+    tuple[str, str], Option(metavar="A B", help="that name the pictures", show_default="image_a image_b")
 ]
 _Workers = Annotated[
     int | None,
@@ -81,7 +82,7 @@ def score(
     inputs: _Inputs,
     output: _Output = None,
     format: Annotated[Format | None, Option(help="by default the ending of OUT, or csv")] = None,
-    columns: Annotated[tuple[str, str], Option(metavar="A B", help="that name the pictures")] = ("image_a", "image_b"),
+    columns: _Columns = ("image_a", "image_b"),
     resume: Annotated[bool, Option("--resume", help="go on where a run that was stopped left off")] = False,
     force: Annotated[bool, Option("--force", help="begin anew and replace what is there")] = False,
     workers: _Workers = None,

@@ -101,7 +101,7 @@ def search(
 
 def rerank(
     query: QueryPicture,
-    candidates: Annotated[list[str], Argument(parser=str, metavar="CANDIDATE", help="picture files")],
+    candidates: Annotated[list[str], Argument(metavar="CANDIDATE", help="picture files")],
     top: Annotated[int | None, Option(parser=number(1), metavar="N", help="how many", show_default="all")] = None,
     question: Question = THING,
     urls: Urls = False,
@@ -138,11 +138,11 @@ def rerank(
 
 
 def explain(
-    a: Annotated[str, Argument(parser=str, metavar="A", help="a picture file, a web address, or - for standard input")],
-    b: Annotated[str, Argument(parser=str, metavar="B", help="another")],
+    a: Annotated[str, Argument(metavar="A", help="a picture file, a web address, or - for standard input")],
+    b: Annotated[str, Argument(metavar="B", help="another")],
     output: Annotated[
         str | None,
-        Option("-o", "--output", parser=str, metavar="OUT.png", help="both pictures with the links drawn over them"),
+        Option("-o", "--output", metavar="OUT.png", help="both pictures with the links drawn over them"),
     ] = None,
     links: Annotated[int, Option(parser=number(0), metavar="N", help="how many of the strongest")] = 24,
     question: Question = THING,

@@ -21,13 +21,11 @@ def serve(
     host: Annotated[str, Option(metavar="ADDRESS", help="address to listen on")] = "127.0.0.1",
     port: Annotated[int, Option(parser=number(0, 65535), metavar="N", help="port, 0 for any")] = 8000,
     config: Annotated[
-        Path | None, Option(parser=Path, metavar="FILE", help="settings as TOML; DIPTYCH_* variables win over it")
+        Path | None, Option(metavar="FILE", help="settings as TOML; DIPTYCH_* variables win over it")
     ] = None,
     sync: Annotated[
         list[Path] | None,
-        Option(
-            parser=Path, metavar="FOLDER", help="keep the collection of --store in step with this folder (repeatable)"
-        ),
+        Option(metavar="FOLDER", help="keep the collection of --store in step with this folder (repeatable)"),
     ] = None,
     sync_every: Annotated[
         float, Option(parser=seconds, metavar="SECONDS", help="how often --sync looks at its folders")

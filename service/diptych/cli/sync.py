@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 
 
 def sync(
-    folders: Annotated[
-        list[Path], Argument(parser=Path, metavar="FOLDER", help="whose pictures the collection is to have")
-    ],
+    folders: Annotated[list[Path], Argument(metavar="FOLDER", help="whose pictures the collection is to have")],
     store: StoreFolder,
     every: Annotated[
         float | None, Option(parser=seconds, metavar="SECONDS", help="go on following until Ctrl-C")

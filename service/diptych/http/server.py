@@ -13,8 +13,8 @@ import time
 from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
 
-from diptych.console import VisibleFormatter
 from diptych.errors import SettingsError
+from diptych.log_format import VisibleFormatter
 from diptych.scoring.watchdog import CLOCK
 from diptych.signals import end_orderly
 

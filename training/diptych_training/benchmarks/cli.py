@@ -8,19 +8,8 @@ from typing import Annotated
 
 from typer import Option
 
-from diptych.command_tree import Commands, Json, Quiet, number, several
+from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console
-
-
-def register(commands: Commands) -> None:
-    """Add `bench operators` and `bench resnets`."""
-    subjects = commands.group(bench)  # the service's, which is there first
-    subjects.add(operators)
-    subjects.add(resnets)
-
-
-def bench() -> None:
-    """Measure costs on this machine."""
 
 
 def operators(
@@ -28,7 +17,7 @@ def operators(
     tokens: Annotated[
         Sequence[int],
         Option(
-            parser=several(number(1)),
+            parser=number(1),
             metavar="T,T",
             help="positions of both panels, 2 * N * N",
             show_default="32,128,512,2048",
@@ -36,16 +25,16 @@ def operators(
     ] = (32, 128, 512, 2048),
     windows: Annotated[
         Sequence[int],
-        Option(parser=several(number(1)), metavar="N,N", help="filter sizes", show_default="1,3,5,7"),
+        Option(parser=number(1), metavar="N,N", help="filter sizes", show_default="1,3,5,7"),
     ] = (1, 3, 5, 7),
     mixers: Annotated[
         Sequence[str],
-        Option(parser=several(str), metavar="A,B", help="only these; MSAC always runs with them", show_default="all"),
+        Option(metavar="A,B", help="only these; MSAC always runs with them", show_default="all"),
     ] = (),
     pairs: Annotated[int, Option(metavar="N", help="pairs at a time")] = 1,
     repeats: Annotated[int, Option(metavar="N", help="rounds")] = 9,
     threads: Annotated[int, Option(metavar="N", help="threads of torch")] = 1,
-    plot: Annotated[Path, Option(parser=Path, metavar="FILE", help="where it is drawn, as .png, .svg or .pdf")] = Path(
+    plot: Annotated[Path, Option(metavar="FILE", help="where it is drawn, as .png, .svg or .pdf")] = Path(
         "operators.png"
     ),
     no_plot: Annotated[bool, Option("--no-plot", help="do not draw it")] = False,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from diptych.command_tree import Commands, Json, Quiet, several
+from diptych.command_tree import Json, Quiet
 from diptych.console import Console
 from diptych_runtime.calibration.questions import COPY, THING, Asked
 
@@ -18,17 +18,15 @@ if TYPE_CHECKING:
     from diptych_training.evaluation.series import Evidence
     from diptych_training.evaluation.stages import Entrants
 
-AnyModel = Annotated[
-    str, Option("--model", parser=str, metavar="NAME|DIR", help="a released model, an artifact or a checkpoint")
-]
+AnyModel = Annotated[str, Option("--model", metavar="NAME|DIR", help="a released model, an artifact or a checkpoint")]
 Against = Annotated[
-    list[str] | None, Option("--against", parser=str, metavar="MODEL", help="lay this model beside it (repeatable)")
+    list[str] | None, Option("--against", metavar="MODEL", help="lay this model beside it (repeatable)")
 ]
 Kinds = Annotated[
     Sequence[str],
-    Option("--only", parser=several(str), metavar="KIND,KIND", help="only these kinds of pictures", show_default="all"),
+    Option("--only", metavar="KIND,KIND", help="only these kinds of pictures", show_default="all"),
 ]
-KindsFolder = Annotated[Path, Option("--out", "-o", parser=Path, metavar="DIR", help="where the pictures are kept")]
+KindsFolder = Annotated[Path, Option("--out", "-o", metavar="DIR", help="where the pictures are kept")]
 KINDS_FOLDER = Path("runs/verification")
 Candidates = Annotated[int, Option("--candidates", metavar="K", help="candidates re-ranked")]
 
@@ -41,24 +39,11 @@ _Control = Annotated[
         help="lay a classical method beside it: phash, histogram, pixels, sift, orb, mhd (repeatable)",
     ),
 ]
-_Report = Annotated[
-    Path | None, Option("--report", parser=Path, metavar="OUT.html", help="write a report with curves and pictures")
-]
-
-
-def register(commands: Commands) -> None:
-    """Add `evaluate` and its protocols."""
-    protocols = commands.group(evaluate)
-    for run in (oneshot, episodes, retrieval, copies, pairs, calibration):
-        protocols.add(run)
-
-
-def evaluate() -> None:
-    """Measure a model."""
+_Report = Annotated[Path | None, Option("--report", metavar="OUT.html", help="write a report with curves and pictures")]
 
 
 def oneshot(
-    runs: Annotated[Path, Argument(parser=Path, metavar="RUNS", help="a folder or zip archive with run01, run02, ...")],
+    runs: Annotated[Path, Argument(metavar="RUNS", help="a folder or zip archive with run01, run02, ...")],
     model: AnyModel = "photo",
     question: _Question = THING,
     against: Against = None,
@@ -76,7 +61,7 @@ def oneshot(
 
 
 def episodes(
-    drawings: Annotated[Path, Argument(parser=Path, metavar="DIR", help="ALPHABET/CHARACTER/ID_DRAWER.png; or a zip")],
+    drawings: Annotated[Path, Argument(metavar="DIR", help="ALPHABET/CHARACTER/ID_DRAWER.png; or a zip")],
     split: Annotated[
         str | None, Option(metavar="NAME", help="the folder above the alphabets, where there are several")
     ] = None,
@@ -102,9 +87,9 @@ def episodes(
 
 
 def retrieval(
-    queries: Annotated[Path, Option(parser=Path, metavar="Q.csv", help="columns path, class")],
-    gallery: Annotated[Path, Option(parser=Path, metavar="G.csv", help="columns path, class")],
-    root: Annotated[Path, Option(parser=Path, metavar="DIR", help="the folder paths start from")],
+    queries: Annotated[Path, Option(metavar="Q.csv", help="columns path, class")],
+    gallery: Annotated[Path, Option(metavar="G.csv", help="columns path, class")],
+    root: Annotated[Path, Option(metavar="DIR", help="the folder paths start from")],
     candidates: Candidates = 100,
     model: AnyModel = "photo",
     question: _Question = THING,
@@ -123,9 +108,9 @@ def retrieval(
 
 
 def copies(
-    references: Annotated[Path, Option(parser=Path, metavar="DIR", help="the photos to search in")],
-    queries: Annotated[Path, Option(parser=Path, metavar="DIR", help="the pictures to search for")],
-    truth: Annotated[Path, Option(parser=Path, metavar="T.csv", help="columns query, reference")],
+    references: Annotated[Path, Option(metavar="DIR", help="the photos to search in")],
+    queries: Annotated[Path, Option(metavar="DIR", help="the pictures to search for")],
+    truth: Annotated[Path, Option(metavar="T.csv", help="columns query, reference")],
     no_baselines: Annotated[bool, Option("--no-baselines", help="leave out the control phash")] = False,
     candidates: Candidates = 100,
     model: AnyModel = "photo",
@@ -150,10 +135,10 @@ def copies(
 
 
 def pairs(
-    pairs: Annotated[Path, Argument(parser=Path, metavar="PAIRS.csv", help="columns image_a, image_b, label (1 or 0)")],
+    pairs: Annotated[Path, Argument(metavar="PAIRS.csv", help="columns image_a, image_b, label (1 or 0)")],
     root: Annotated[
         Path | None,
-        Option(parser=Path, metavar="DIR", help="the folder paths start from", show_default="the CSV's"),
+        Option(metavar="DIR", help="the folder paths start from", show_default="the CSV's"),
     ] = None,
     model: AnyModel = "photo",
     question: _Question = THING,
@@ -174,7 +159,7 @@ def pairs(
 
 def calibration(
     plot: Annotated[
-        Path | None, Option(parser=Path, metavar="FILE", help="draw reliability diagrams, as .png, .svg or .pdf")
+        Path | None, Option(metavar="FILE", help="draw reliability diagrams, as .png, .svg or .pdf")
     ] = None,
     only: Kinds = (),
     out: KindsFolder = KINDS_FOLDER,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Option
 
-from diptych.command_tree import Commands, Json, Quiet, amount, several
+from diptych.command_tree import Json, Quiet, amount
 from diptych.console import Console
 from diptych_training.evaluation.cli import (
     KINDS_FOLDER,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from diptych_training.evaluation.stages import Entrants
 
 _RUNS = Path("runs/study")
-_Out = Annotated[Path, Option("--out", "-o", parser=Path, metavar="DIR", help="where runs are kept")]
+_Out = Annotated[Path, Option("--out", "-o", metavar="DIR", help="where runs are kept")]
 _Seeds = Annotated[int, Option("--seeds", metavar="N", help="runs of each variant")]
 _Processes = Annotated[
     int | None,
@@ -42,7 +42,7 @@ _Rates = Annotated[
     Sequence[float],
     Option(
         "--rates",
-        parser=several(amount),
+        parser=amount,
         metavar="R,R",
         help="learning rates; a variant stands with the one that cost it least in training",
         show_default="0.002",
@@ -52,23 +52,11 @@ _Variants = Annotated[
     Sequence[str],
     Option(
         "--only",
-        parser=several(str),
         metavar="A,B",
         help="only these variants, and those they differ from",
         show_default="all",
     ),
 ]
-
-
-def register(commands: Commands) -> None:
-    """Add a command for every subject."""
-    subjects = commands.group(study)
-    for run in (mixers, ablation, shapes, language, marks, limits, verification):
-        subjects.add(run)
-
-
-def study() -> None:
-    """Train and compare variants alike in all but one part."""
 
 
 def mixers(
@@ -135,11 +123,11 @@ def shapes(
     steps: _Steps = 500,
     only: Annotated[
         Sequence[str],
-        Option(parser=several(str), metavar="A,B", help="only these shapes", show_default="all"),
+        Option(metavar="A,B", help="only these shapes", show_default="all"),
     ] = (),
     plot: Annotated[
         Path | None,
-        Option(parser=Path, metavar="FILE", help="draw accuracy against cost, as .png, .svg or .pdf"),
+        Option(metavar="FILE", help="draw accuracy against cost, as .png, .svg or .pdf"),
     ] = None,
     out: _Out = _RUNS,
     seeds: _Seeds = 1,
@@ -174,7 +162,7 @@ def shapes(
 def language(
     text: Annotated[
         Path | None,
-        Option(parser=Path, metavar="FILE", help="a text or a folder", show_default="Python's docstrings"),
+        Option(metavar="FILE", help="a text or a folder", show_default="Python's docstrings"),
     ] = None,
     steps: _Steps = 1200,
     objective: Annotated[Literal["causal", "masked"], Option(help="what the model learns to tell")] = "causal",
@@ -206,12 +194,10 @@ def marks(
     against: Against = None,
     only: Annotated[
         Sequence[str],
-        Option(parser=several(str), metavar="SET,SET", help="only these sets", show_default="all"),
+        Option(metavar="SET,SET", help="only these sets", show_default="all"),
     ] = (),
     candidates: Candidates = 100,
-    out: Annotated[Path, Option("--out", "-o", parser=Path, metavar="DIR", help="where the sets are kept")] = Path(
-        "runs/marks"
-    ),
+    out: Annotated[Path, Option("--out", "-o", metavar="DIR", help="where the sets are kept")] = Path("runs/marks"),
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -247,9 +233,7 @@ def marks(
 
 def limits(
     model: AnyModel = "photo",
-    plot: Annotated[
-        Path | None, Option(parser=Path, metavar="FILE", help="draw the pairs with that beside them, as .png")
-    ] = None,
+    plot: Annotated[Path | None, Option(metavar="FILE", help="draw the pairs with that beside them, as .png")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -273,7 +257,7 @@ def limits(
 def verification(
     save: Annotated[
         Path | None,
-        Option(parser=Path, metavar="CHECKPOINT", help="write what was fitted into this checkpoint"),
+        Option(metavar="CHECKPOINT", help="write what was fitted into this checkpoint"),
     ] = None,
     only: Kinds = (),
     out: KindsFolder = KINDS_FOLDER,
