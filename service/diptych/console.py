@@ -108,6 +108,11 @@ class ProgressBar(Generic[T]):
         if self._line is not None:
             _display.update(self._line, completed=self.n)
 
+    def describe(self, text: str) -> None:
+        """Write this before the bar."""
+        if self._line is not None:
+            _display.update(self._line, description=text)
+
     def close(self) -> None:
         """Draw it for the last time; more than once does nothing."""
         if self._line is not None:

@@ -71,6 +71,15 @@ def test_a_remark_stands_above_the_bars_as_one_line_and_the_cursor_is_never_hidd
     assert "\x1b[?25" not in said  # which hides or shows it
 
 
+def test_a_bar_says_what_it_is_told_to(monkeypatch):
+    stderr = Terminal()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    for console in (Console(), Console(quiet=True)):
+        with console.progress(total=2, unit="step") as bar:
+            bar.describe("[loss] 0.25")
+    assert "[loss] 0.25" in stderr.getvalue()
+
+
 def test_a_bar_that_an_exception_left_open_is_closed_before_anything_is_said(monkeypatch):
     stderr = Terminal()
     monkeypatch.setattr(sys, "stderr", stderr)

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from diptych.console import Console
 from diptych.scoring.deadline import current_deadline
 from diptych.scoring.decode_pool import Decoder, ThreadDecoder
 from diptych.scoring.scheduler import PairScheduler
@@ -218,19 +219,18 @@ class Scorer:
     ) -> np.ndarray:
         """Relevance scores float32 (P,) in [0, 1] of P pairs, or the raw logits with `activation=False`.
 
-        `question` is asked in place of its own. Each distinct picture is encoded once. Copies are looked at more
+        `question` is asked in place of its own. `show_progress_bar` draws a bar where standard error is a terminal.
+        Each distinct picture is encoded once. Copies are looked at more
         closely where the model says so (`judge`); a logit is what the network alone says. Raises PictureError for the
         first picture that cannot be read, and what `asking` does.
         """
-        from tqdm import tqdm
-
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         asked = self.asking(question)
         sources, sides = _distinct(pairs)
         tokens = self.encode(sources).tokens
         logits = np.empty((len(pairs), len(asked.runtime.questions)), np.float32)
-        with tqdm(total=len(pairs), unit="pair", disable=not show_progress_bar) as bar:
+        with Console(quiet=not show_progress_bar).progress(total=len(pairs), unit="pair") as bar:
             for start in range(0, len(pairs), batch_size):
                 chosen = sides[start : start + batch_size]
                 logits[start : start + batch_size] = asked.all_logits(tokens[chosen[:, 0]], tokens[chosen[:, 1]])

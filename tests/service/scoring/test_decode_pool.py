@@ -234,7 +234,7 @@ def test_closing_waits_for_what_is_decoded_refuses_what_waits_and_leaves_no_proc
 def test_a_process_has_the_decoder_and_nothing_of_the_service(workers):
     imported = workers.run(partial(eval, "{name.partition('.')[0] for name in __import__('sys').modules}"))
     assert {"numpy", "PIL", "diptych", "diptych_runtime"} <= imported
-    assert not imported & {"onnxruntime", "faiss", "fastapi", "pydantic", "uvicorn", "torch", "onnx", "tqdm", "sqlite3"}
+    assert not imported & {"onnxruntime", "faiss", "fastapi", "pydantic", "uvicorn", "torch", "onnx", "rich", "sqlite3"}
 
 
 def test_where_memory_runs_out_the_processes_go_before_the_service_and_a_crash_writes_no_core(workers):

@@ -1,4 +1,6 @@
 import copy
+import io
+import sys
 import threading
 from dataclasses import replace
 from itertools import pairwise
@@ -42,6 +44,16 @@ def test_predict_gives_float32_probabilities_and_raw_scores_on_request(scorer, p
     assert ((scores >= 0) & (scores <= 1)).all()
     assert (np.argsort(scores) == np.argsort(raw)).all()
     assert scores.tobytes() == scorer.relevance(raw).tobytes()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize("shown", [True, False])
+def test_predict_draws_a_bar_where_asked_to_and_on_a_terminal_alone(scorer, pictures, terminal, shown, monkeypatch):
+    stderr = io.StringIO()
+    monkeypatch.setattr(stderr, "isatty", lambda: terminal, raising=False)
+    monkeypatch.setattr(sys, "stderr", stderr)
+    scorer.predict(list(pairwise(pictures)), show_progress_bar=shown)
+    assert ("4/4 pair" in stderr.getvalue()) is (terminal and shown)
 
 
 def test_each_distinct_picture_is_encoded_once(scorer, pictures, monkeypatch):

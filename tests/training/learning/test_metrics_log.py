@@ -1,6 +1,9 @@
+import io
 import json
+import sys
 from pathlib import Path
 
+import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from diptych_training.learning.metrics_log import MetricsLog
@@ -31,3 +34,17 @@ def test_a_silent_journal_writes_nothing(tmp_path: Path) -> None:
     journal.say("nothing")
     journal.close()
     assert not list(tmp_path.iterdir())
+
+
+def test_a_step_is_a_bar_on_a_terminal_and_a_line_is_a_remark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for terminal in (True, False):
+        stderr = io.StringIO()
+        monkeypatch.setattr(stderr, "isatty", lambda terminal=terminal: terminal, raising=False)
+        monkeypatch.setattr(sys, "stderr", stderr)
+        journal = MetricsLog(tmp_path / str(terminal), step=1, steps=2, quiet=False)
+        journal.advance({"pair": "0.250", "pairs/s": "9"})
+        journal.say("step 2: measured")
+        journal.close()
+        said = stderr.getvalue()
+        assert "step 2: measured\n" in said
+        assert ("pair 0.250, pairs/s 9" in said, "2/2 step" in said) == (terminal, terminal)

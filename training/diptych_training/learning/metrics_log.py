@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from torch.utils.tensorboard import SummaryWriter
-from tqdm import tqdm
 
+from diptych.console import Console
 from diptych_runtime.atomic import write_atomic
 
 METRICS, EVENTS = "metrics.jsonl", "tensorboard"
@@ -21,8 +21,8 @@ class MetricsLog:
 
     def __init__(self, directory: Path, *, step: int, steps: int, quiet: bool, silent: bool = False) -> None:
         self.path = directory / METRICS
-        self.bar = tqdm(total=steps, initial=step, unit="step", disable=quiet or silent, smoothing=0.05)
-        self.quiet, self._events = quiet or silent, None
+        self._console, self._events = Console(quiet=quiet or silent), None
+        self.bar = self._console.progress(total=steps, initial=step, unit="step")
         if silent:
             return
         if self.path.exists():
@@ -44,13 +44,12 @@ class MetricsLog:
 
     def advance(self, shown: Mapping[str, str]) -> None:
         """One step further on the terminal."""
-        self.bar.set_postfix(shown)
+        self.bar.describe(", ".join(f"{name} {value}" for name, value in shown.items()))
         self.bar.update()
 
     def say(self, line: str) -> None:
         """A line above the progress."""
-        if not self.quiet:
-            tqdm.write(line)
+        self._console.remark(line)
 
     def close(self) -> None:
         """Finish the writes in progress."""
