@@ -71,14 +71,16 @@ def _real(text: str) -> float:
 
 
 class _Reader:
-    """The reader of parameters, in the place of typer's own, which imports pydantic for every command and its help.
+    """The reader of values, in the place of typer's own, which imports pydantic for every command and its help.
 
     Raises BadParameter for a value that cannot be read.
     """
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The value of a parameter from its words: one; several for a tuple and for a list, which an option gives by
-        repetition; for a Sequence several with commas between them, and the option may be repeated too.
+        """The value of a parameter, read from its words.
+
+        A tuple and a list have a value a word, a Sequence has commas between its values. An option of a list or a
+        Sequence may be repeated, and all its values count.
         """
         if value is None or value is param.default:
             return value
