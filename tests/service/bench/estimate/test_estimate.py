@@ -6,7 +6,6 @@ import pytest
 
 from diptych.bench.estimate.figures import Figures
 from diptych.bench.estimate.plan import INDEX_OVERHEAD, Load, Machine, planned, simulated
-from diptych.cli import estimate
 from diptych.cli.estimate import text
 from diptych.cli.main import main
 
@@ -135,7 +134,7 @@ def test_people_get_a_column_for_each_number():
 
 
 def test_the_command_answers_for_each_number_and_says_what_cannot_be(artifact, capsys, monkeypatch):
-    monkeypatch.setattr(estimate, "measured", lambda scorer: FIGURES)
+    monkeypatch.setattr("diptych.bench.estimate.figures.measured", lambda scorer: FIGURES)
     assert main(["estimate", "10", "1000", "--model", str(artifact), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["figures"] == asdict(FIGURES)
