@@ -56,7 +56,7 @@ def test_the_command_hands_on_what_it_is_told_prints_json_and_leaves_nothing_beh
 ):
     told = []
 
-    def stub(folder, count, model, say, args):
+    def stub(folder, count, model, console):
         (folder / "photos").mkdir()
         told.append((count, model))
         return measured
