@@ -101,18 +101,24 @@ FEATURES: Mapping[str, Callable[[float, Evidence], float]] = {
 }
 
 
+UNSEEN = ("bias", "odds")  # what is said of pairs that deserve no look
+
+
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Verification:
     """The calibration of probabilities by a closer look: the `weights` of `FEATURES` in a logistic regression.
 
-    Pairs of a relevance `above` are looked at. `thresholds` are {false-positive rate: relevance} after it, of pairs
-    that are each other's nearest. What could not be laid over each other passes none of them: of two blank pictures
-    nobody can say whether they are copies.
+    Pairs of a relevance `above` are looked at; the log-odds of others are bias + odds * x by the weights `apart`, of
+    their log-odds x by the network alone, so that what got no look comes after what did and could not be laid over each
+    other, as often as it should. None leaves them as they are. `thresholds` are {false-positive rate: relevance} after
+    the look, of pairs that are each other's nearest. What could not be laid over each other passes none of them: of two
+    blank pictures nobody can say whether they are copies.
     """
 
     above: float
     weights: dict[str, float]
     thresholds: dict[str, float] = field(default_factory=dict)
+    apart: dict[str, float] | None = None
 
     def __post_init__(self) -> None:
         if set(self.weights) != set(FEATURES) or not 0 < self.above < 1:
@@ -120,6 +126,8 @@ class Verification:
                 f"a verification needs the weights of {', '.join(FEATURES)}, and 'above' between 0 and 1, "
                 f"got {', '.join(self.weights)} and {self.above}"
             )
+        if self.apart is not None and (set(self.apart) != set(UNSEEN) or self.apart["odds"] < 0):
+            raise ValueError(f"'apart' needs the weights {', '.join(UNSEEN)}, the last 0 or more, got {self.apart}")
 
     @property
     def least(self) -> float:
@@ -145,11 +153,16 @@ class Verification:
         """
         known = _rounded(relevance)
         worth = self.worth(known)
-        found = np.minimum(known, np.where(worth, self.unseen, self.least))
+        found = np.where(worth, np.minimum(known, self.unseen), np.minimum(self._apart(known), self.least))
         looked = [place for place in np.flatnonzero(worth).tolist() if seen[place] is not None]
         evidence = [one for place in looked if (one := seen[place]) is not None]
         found[looked] = _rounded(self.relevance(known[looked], evidence))
         return found
+
+    def _apart(self, known: np.ndarray) -> np.ndarray:
+        if self.apart is None:
+            return known
+        return _rounded(_sigmoid(self.apart["bias"] + self.apart["odds"] * log_odds(known)))
 
     def relevance(self, relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
         """Probabilities float64 (P,) of pairs that have those by the network alone, from the evidence of each."""

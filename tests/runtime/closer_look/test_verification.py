@@ -144,6 +144,20 @@ def test_what_cannot_be_laid_over_each_other_passes_no_threshold():
     assert max(fitted.relevance(np.array([0.99]), [Evidence(0)])) < min(fitted.thresholds.values())
 
 
+def test_what_deserves_no_look_has_a_line_of_its_own():
+    fitted = replace(verification(odds=4.0), apart={"bias": -1.0, "odds": 0.5})
+    known = np.array([0.1, 0.5, 0.89])
+    odds = 0.5 * np.log(known / (1 - known)) - 1
+    assert fitted.judged(known, [None] * 3) == pytest.approx(1 / (1 + np.exp(-odds)), abs=1e-7)
+    assert (fitted.judged(np.array([0.95]), [None]) == verification(odds=4.0).judged(np.array([0.95]), [None])).all()
+
+
+@pytest.mark.parametrize("wrong", [{"bias": 1.0}, {"bias": 0.0, "odds": -1.0}])
+def test_a_line_that_is_none_or_falls_is_refused(wrong):
+    with pytest.raises(ValueError, match="'apart' needs the weights bias, odds, the last 0 or more"):
+        replace(verification(), apart=wrong)
+
+
 @pytest.mark.parametrize("finer", [1, 2])
 def test_one_other_number_is_seen_where_both_pictures_have_the_pixels(finer):
     seen = [

@@ -70,22 +70,10 @@ class Kind:
         return Answers(self.logits[self.nearest], self.labels[self.nearest], [self.seen[place] for place in places])
 
     def closer(self, relevance: np.ndarray) -> Pairs:
-        """The looks at the nearest pairs, of a `relevance` (P,) by the network alone, as the pairs to which a closer
-        look is fitted.
-        """
-        chosen = np.flatnonzero(self.nearest & np.array([seen is not None for seen in self.seen], bool))
-        evidence = [seen for place in chosen.tolist() if (seen := self.seen[place]) is not None]
-        others = int((self.nearest & ~self.labels).sum() - (~self.labels[chosen]).sum())
-        return Pairs(
-            self.name,
-            self.pictures,
-            self.pairs[chosen],
-            relevance[chosen],
-            evidence,
-            self.labels[chosen],
-            rest=others,
-            missed=0,
-        )
+        """The nearest pairs, of a `relevance` (P,) by the network alone, as those to which a closer look is fitted."""
+        near = self.nearest
+        seen = [self.seen[place] for place in np.flatnonzero(near).tolist()]
+        return Pairs(self.name, self.pictures, self.pairs[near], relevance[near], seen, self.labels[near], missed=0)
 
 
 def measure_calibration(

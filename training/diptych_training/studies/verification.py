@@ -93,7 +93,7 @@ def row(verification: Verification, pairs: Pairs) -> dict[str, Any]:
     """The rates of a verification fitted to other kinds on this one, at its thresholds: the share of the copies, and
     the share of pictures that are taken for a copy of another.
     """
-    relevance = verification.relevance(pairs.relevance, pairs.seen)
+    relevance, looked = verification.judged(pairs.relevance, pairs.seen), pairs.looked
     planted = int(pairs.copies.sum()) + pairs.missed
     at = {}
     for rate, bar in verification.thresholds.items():
@@ -106,8 +106,8 @@ def row(verification: Verification, pairs: Pairs) -> dict[str, Any]:
         "kind": pairs.kind,
         "pictures": pairs.pictures,
         "copies": planted,
-        "looked_at": len(pairs.copies),
-        "others_looked_at": int((~pairs.copies).sum()),
+        "looked_at": int(looked.sum()),
+        "others_looked_at": int((looked & ~pairs.copies).sum()),
         "ece_before": both[0],
         "ece": both[1],
         "at": at,

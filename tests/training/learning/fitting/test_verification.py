@@ -15,7 +15,7 @@ from diptych_training.data.documents import draw_documents
 from diptych_training.data.planted import open_planted
 from diptych_training.errors import DataError
 from diptych_training.learning.fitting import examined
-from diptych_training.learning.fitting.calibration import expected_calibration_error
+from diptych_training.learning.fitting.calibration import even_weights, expected_calibration_error
 from diptych_training.learning.fitting.examined import Examined
 from diptych_training.learning.fitting.verification import (
     Answers,
@@ -29,7 +29,9 @@ from diptych_training.studies.verification import row, save_verification, verifi
 
 
 def pairs(kind: str, copies: int = 40, others: int = 60, rest: int = 940, seed: int = 0) -> Pairs:
-    """Pairs of which nine copies in ten can be laid over each other, and one other in ten."""
+    """Pairs of which nine copies in ten can be laid over each other, and one other in ten; and `rest` others of which
+    the network says that they are none, beside a twentieth as many copies.
+    """
     rng = np.random.default_rng(seed)
     labels = np.arange(copies + others) < copies
     registered = np.where(labels, rng.random(len(labels)) < 0.9, rng.random(len(labels)) < 0.1)
@@ -38,17 +40,32 @@ def pairs(kind: str, copies: int = 40, others: int = 60, rest: int = 940, seed: 
         Evidence(300, 100, 60, 0.4, agreement=float(value)) if laid else Evidence(300)
         for laid, value in zip(registered, agreement, strict=True)
     ]
-    found = np.stack([np.arange(len(labels)), np.arange(len(labels)) + 1], 1)
-    return Pairs(kind, 200, found, rng.uniform(0.9, 1, len(labels)), seen, labels, rest, 10)
+    apart = rng.uniform(0, 0.9, rest + 10), np.arange(rest + 10) < (10 if copies else 0)
+    relevance = np.concatenate([rng.uniform(0.9, 1, len(labels)), np.where(apart[1], apart[0] ** 0.5, apart[0])])
+    labels = np.concatenate([labels, apart[1]])
+    found = np.stack([np.arange(len(labels)), np.arange(len(labels)) + 1], 1) % 200
+    return Pairs(kind, 200, found, relevance, [*seen, *[None] * (rest + 10)], labels, 0)
 
 
 def test_what_is_fitted_tells_copies_that_agree_from_others():
     sets = [pairs("one"), pairs("two", seed=1)]
     fitted = fit_verification(sets)
-    relevance = fitted.relevance(sets[0].relevance, sets[0].seen)
-    assert relevance[sets[0].copies].mean() > 0.7 > 0.3 > relevance[~sets[0].copies].mean()
+    relevance, looked = fitted.judged(sets[0].relevance, sets[0].seen), sets[0].looked
+    assert relevance[looked & sets[0].copies].mean() > 0.8 > 0.6 > relevance[looked & ~sets[0].copies].mean()
     assert list(fitted.thresholds) == ["0.01", "0.005", "0.001"]
     assert 0.5 == fitted.thresholds["0.01"] <= fitted.thresholds["0.005"] <= fitted.thresholds["0.001"] < 1
+
+
+def test_what_got_no_look_is_held_against_what_did_and_could_not_be_laid_over_each_other():
+    one = pairs("one")
+    fitted = fit_verification([one, pairs("two", seed=1)])
+    shown = fitted.judged(one.relevance, one.seen)
+    assert expected_calibration_error(shown, one.copies, even_weights(one.copies)) < 0.06
+    apart = ~one.looked
+    # Of the ten copies without a look and 950 others: by the network alone they would be even, and before the unregistered.
+    assert shown[apart].mean() < one.relevance[apart].mean()
+    order = np.argsort(one.relevance[apart])
+    assert (np.diff(shown[apart][order]) >= 0).all()
 
 
 def test_a_threshold_lets_its_share_of_all_candidates_pass_on_the_mean_over_kinds():
@@ -57,13 +74,12 @@ def test_a_threshold_lets_its_share_of_all_candidates_pass_on_the_mean_over_kind
     for rate, bar in fitted.thresholds.items():
         shares = []
         for one in sets:
-            others = fitted.relevance(one.relevance, one.seen)[~one.copies]
-            shares.append((others >= bar).sum() / (len(others) + one.rest))
+            shares.append((fitted.judged(one.relevance, one.seen)[~one.copies] >= bar).mean())
         assert np.mean(shares) <= float(rate)
 
 
 def test_a_kind_without_copies_and_one_without_others_are_learnt_from_too():
-    sets = [pairs("one"), replace(pairs("two", copies=0), missed=0), pairs("three", others=0)]
+    sets = [pairs("one"), pairs("two", copies=0), pairs("three", others=0, rest=0)]
     assert fit_verification(sets).weights["agreement_60"] > 0
 
 
@@ -73,7 +89,7 @@ def test_a_row_counts_the_copies_that_were_missed_and_the_pictures_that_were_wro
     figures = row(fitted, one)
     assert figures["copies"] == 50
     bar = fitted.thresholds["0.01"]
-    passed = fitted.relevance(one.relevance, one.seen) >= bar
+    passed = fitted.judged(one.relevance, one.seen) >= bar
     assert figures["at"]["0.01"]["found"] == pytest.approx((passed & one.copies).sum() / 50)
     wrong = {place for pair in one.found[passed & ~one.copies].tolist() for place in pair}
     assert figures["at"]["0.01"]["wrong_pictures"] == pytest.approx(len(wrong) / 200)
@@ -87,10 +103,9 @@ def test_copies_are_planted_looked_at_and_found(artifact, tmp_path, monkeypatch)
     opened = open_planted("pages", tmp_path, tmp_path / "sets")
     found = look_closer(Examined(Runtime.open(artifact), opened, told.append), above=1e-9)
     assert found.pictures == 12 + 2 * 4
-    assert len(found.seen) == len(found.copies) == len(found.relevance) == sum(told)
-    assert found.rest == 0
+    assert len(found.evidence) == len(found.copies) == len(found.relevance) == sum(told)
     assert found.copies.sum() + found.missed >= 8
-    copies = [evidence for evidence, copy in zip(found.seen, found.copies, strict=True) if copy]
+    copies = [evidence for evidence, copy in zip(found.evidence, found.copies, strict=True) if copy]
     assert np.mean([evidence.registered for evidence in copies]) > 0.2
 
 

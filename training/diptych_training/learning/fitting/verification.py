@@ -12,6 +12,7 @@ from diptych_runtime.closer_look.evidence import (
     APART,
     FEATURES,
     LOOKED,
+    UNSEEN,
     AfterLook,
     Evidence,
     Verification,
@@ -31,21 +32,30 @@ RATES = (0.01, 0.005, 0.001)
 
 @dataclass(frozen=True)
 class Pairs:
-    """Candidate pairs of a kind that the model takes for copies: `relevance` (P,) by the model alone, what was `seen`,
-    and whether they are `copies` (P,).
+    """Candidate pairs of a kind: `relevance` (P,) by the model alone, what was `seen` of those that it takes for copies,
+    None of the others, and whether they are `copies` (P,).
 
-    `rest` counts the candidates that are no copies and that the model did not take for some, `missed` the copies.
-    `found` are (P, 2) places in its pictures, of which there are `pictures`.
+    `missed` counts the copies that are no candidates. `found` are (P, 2) places in its pictures, of which there are
+    `pictures`.
     """
 
     kind: str
     pictures: int
     found: np.ndarray
     relevance: np.ndarray
-    seen: list[Evidence]
+    seen: list[Evidence | None]
     copies: np.ndarray
-    rest: int
     missed: int
+
+    @property
+    def looked(self) -> np.ndarray:
+        """Which pairs got a closer look, bool (P,)."""
+        return np.array([evidence is not None for evidence in self.seen], bool)
+
+    @property
+    def evidence(self) -> list[Evidence]:
+        """What was seen of these."""
+        return [evidence for evidence in self.seen if evidence is not None]
 
 
 @dataclass(frozen=True)
@@ -66,16 +76,11 @@ def look_closer(examined: Examined, above: float = ABOVE) -> Pairs:
     logits = examined.held(pairs, COPY)[:, runtime.column]
     relevance = runtime.relevance(logits).astype(np.float64)
     copies, taken = planted.matches(pairs, COPY), relevance >= above
-    return Pairs(
-        planted.kind,
-        len(planted.names),
-        pairs[taken],
-        relevance[taken],
-        examined.evidence(pairs[taken]),
-        copies[taken],
-        rest=int((~copies & ~taken).sum()),
-        missed=planted.planted() - int((copies & taken).sum()),
-    )
+    seen: list[Evidence | None] = [None] * len(pairs)
+    for place, evidence in zip(np.flatnonzero(taken).tolist(), examined.evidence(pairs[taken]), strict=True):
+        seen[place] = evidence
+    missed = planted.planted() - int(copies.sum())
+    return Pairs(planted.kind, len(planted.names), pairs, relevance, seen, copies, missed)
 
 
 def looking(questions: Mapping[str, Question]) -> dict[str, Question]:
@@ -105,23 +110,38 @@ def answers_of(
 
 
 def fit_verification(sets: Sequence[Pairs], above: float = ABOVE) -> Verification:
-    """Fit the weights by log-loss, every kind and within all of them copies and others weighing the same, and the
-    thresholds that each rate allows among all candidates of a kind that are no copies, a mean over kinds.
+    """Fit the weights by log-loss over all candidates, every kind and within all of them copies and others weighing the
+    same, and the thresholds that each rate allows among all candidates of a kind that are no copies, a mean over kinds.
     """
-    x = np.concatenate([features(pairs.relevance, pairs.seen) for pairs in sets])
-    labels = np.concatenate([pairs.copies for pairs in sets])
-    weight = np.zeros(len(labels))
-    kinds = np.repeat(np.arange(len(sets)), [len(pairs.copies) for pairs in sets])
-    for label in (True, False):
-        chosen = labels == label
-        counts = np.bincount(kinds[chosen], minlength=len(sets))
-        weight[chosen] = 0.5 / ((counts > 0).sum() * counts[kinds[chosen]])
-    fitted = _logistic(x, labels, weight)
-    plain = Verification(above, dict(zip(FEATURES, fitted.tolist(), strict=True)))
-    passing = [~pairs.copies & np.array([seen.registered for seen in pairs.seen], bool) for pairs in sets]
-    others = [plain.relevance(pairs.relevance, pairs.seen)[chosen] for pairs, chosen in zip(sets, passing, strict=True)]
-    totals = [int((~pairs.copies).sum()) + pairs.rest for pairs in sets]
-    return Verification(above, plain.weights, _thresholds(others, totals))
+    relevance, labels, looked = (
+        np.concatenate(parts) for parts in zip(*((one.relevance, one.copies, one.looked) for one in sets), strict=True)
+    )
+    weight = _even([one.copies for one in sets])
+    seen = [evidence for one in sets for evidence in one.evidence]
+    fitted = _logistic(features(relevance[looked], seen), labels[looked], weight[looked])
+    odds = log_odds(relevance[~looked])
+    apart = _weights(UNSEEN, np.stack([np.ones(len(odds)), odds], 1), labels[~looked], weight[~looked])
+    plain = Verification(above, dict(zip(FEATURES, fitted.tolist(), strict=True)), apart=apart)
+    others = [_registered(plain, one) for one in sets]
+    return replace(plain, thresholds=_thresholds(others, [int((~one.copies).sum()) for one in sets]))
+
+
+def _even(labels: Sequence[np.ndarray]) -> np.ndarray:
+    """Weights of pairs of several kinds, copies and others the same in all, and of either each kind that has any."""
+    weights = [np.zeros(len(part)) for part in labels]
+    for copies in (True, False):
+        having = [place for place, part in enumerate(labels) if (part == copies).any()]
+        for place in having:
+            chosen = labels[place] == copies
+            weights[place][chosen] = 0.5 / (len(having) * chosen.sum())
+    return np.concatenate(weights)
+
+
+def _registered(verification: Verification, pairs: Pairs) -> np.ndarray:
+    """The probabilities after a closer look of the pairs that are no copies and could be laid over each other."""
+    looked, registered = pairs.looked, np.array([seen.registered for seen in pairs.evidence], bool)
+    shown = verification.relevance(pairs.relevance[looked], pairs.evidence)
+    return shown[registered & ~pairs.copies[looked]]
 
 
 def fit_after_look(questions: Mapping[str, Question], sets: Sequence[Answers]) -> AfterLook:
@@ -151,13 +171,13 @@ def fit_after_look(questions: Mapping[str, Question], sets: Sequence[Answers]) -
 
 
 def _weights(names: Sequence[str], x: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> dict[str, float]:
-    """The named weights of a logistic regression on x (P, F), those of the logit and of the copy no less than 0: what
-    speaks against matches is left out.
+    """The named weights of a logistic regression on x (P, F), those of logits and odds no less than 0: what speaks
+    against matches is left out.
     """
     kept = list(range(len(names)))
     while True:
         fitted = dict(zip(kept, _logistic(x[:, kept], labels, weight).tolist(), strict=True))
-        against = [place for place in kept if names[place] in ("logit", "copy") and fitted[place] < 0]
+        against = [place for place in kept if names[place] in ("logit", "odds", "copy") and fitted[place] < 0]
         if not against:
             return {name: fitted.get(place, 0.0) for place, name in enumerate(names)}
         kept.remove(min(against, key=lambda place: fitted[place]))
