@@ -16,6 +16,7 @@ from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.manifest import Question
 
 CloserLook = Literal["taken", "not taken"]
+CLOSER_LOOKS = 100  # of a search, at most: a few seconds
 NOT_TAKEN = "a copy is likely at most without a closer look"
 
 

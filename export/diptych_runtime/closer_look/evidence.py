@@ -58,6 +58,9 @@ class Evidence:
         return self.inliers >= FEWEST
 
 
+_IN_VAIN = Evidence(600)  # as many keypoints as are kept, and nothing laid over each other
+
+
 def _above(value: float, bound: float, scale: float = 1.0) -> float:
     return scale * max(0.0, value - bound)
 
@@ -109,10 +112,10 @@ class Verification:
     """The calibration of probabilities by a closer look: the `weights` of `FEATURES` in a logistic regression.
 
     Pairs of a relevance `above` are looked at; the log-odds of others are bias + odds * x by the weights `apart`, of
-    their log-odds x by the network alone, so that what got no look comes after what did and could not be laid over each
-    other, as often as it should. None leaves them as they are. `thresholds` are {false-positive rate: relevance} after
-    the look, of pairs that are each other's nearest. What could not be laid over each other passes none of them: of two
-    blank pictures nobody can say whether they are copies.
+    their log-odds x by the network alone, and no higher than those of a pair that was looked at in vain: the network
+    took that one for the likelier. None leaves them as they are. `thresholds` are {false-positive rate: relevance}
+    after the look, of pairs that are each other's nearest. What could not be laid over each other passes none of them:
+    of two blank pictures nobody can say whether they are copies.
     """
 
     above: float
@@ -162,7 +165,8 @@ class Verification:
     def _apart(self, known: np.ndarray) -> np.ndarray:
         if self.apart is None:
             return known
-        return _rounded(_sigmoid(self.apart["bias"] + self.apart["odds"] * log_odds(known)))
+        found = _sigmoid(self.apart["bias"] + self.apart["odds"] * log_odds(known))
+        return _rounded(np.minimum(found, self.relevance(np.array([self.above]), [_IN_VAIN])))
 
     def relevance(self, relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
         """Probabilities float64 (P,) of pairs that have those by the network alone, from the evidence of each."""

@@ -62,8 +62,8 @@ def search(
     Works beside a running writer.
     """
     from diptych.collection.collection import Collection
-    from diptych.collection.search import CLOSER_LOOKS
     from diptych_runtime.calibration.verdicts import least_of
+    from diptych_runtime.judgement import CLOSER_LOOKS
 
     console = Console(as_json, quiet)
     scorer = open_scorer(model, provider, threads, question=question, urls=urls)
@@ -201,8 +201,7 @@ def _asked(scorer: Scorer) -> dict[str, Any]:
 
 def _remark_looks(console: Console, looks: Sequence[CloserLook | None], *, spent: bool = False) -> None:
     """Say how many matches were not looked at more closely that deserved it."""
-    from diptych.collection.search import CLOSER_LOOKS
-    from diptych_runtime.judgement import NOT_TAKEN
+    from diptych_runtime.judgement import CLOSER_LOOKS, NOT_TAKEN
 
     if missing := looks.count("not taken"):
         reason = f"a search takes {CLOSER_LOOKS} closer looks at most" if spent else "a file is not at hand"

@@ -20,10 +20,9 @@ from diptych.store.records import Record
 from diptych_runtime.calibration.verdicts import Verdict
 from diptych_runtime.crops import nearest_of_all, second_looks
 from diptych_runtime.decoder import PictureSource
-from diptych_runtime.judgement import CloserLook, Judgement
+from diptych_runtime.judgement import CLOSER_LOOKS, CloserLook, Judgement
 
 PAIR_BATCH = 64
-CLOSER_LOOKS = 100  # of a search, at most: a few seconds
 
 
 @dataclass(frozen=True)

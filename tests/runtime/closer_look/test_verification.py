@@ -149,6 +149,11 @@ def test_what_deserves_no_look_has_a_line_of_its_own():
     known = np.array([0.1, 0.5, 0.89])
     odds = 0.5 * np.log(known / (1 - known)) - 1
     assert fitted.judged(known, [None] * 3) == pytest.approx(1 / (1 + np.exp(-odds)), abs=1e-7)
+    # Never above what the network took for likelier, and what was looked at in vain.
+    fitted = replace(verification(odds=4.0, unmatched=-3.0), apart={"bias": 0.0, "odds": 1.0})
+    in_vain = fitted.judged(np.array([0.9]), [Evidence(600)])[0]
+    assert in_vain < 0.5
+    assert fitted.judged(np.array([0.1, 0.5, 0.89]), [None] * 3) == pytest.approx([0.1, in_vain, in_vain])
     assert (fitted.judged(np.array([0.95]), [None]) == verification(odds=4.0).judged(np.array([0.95]), [None])).all()
 
 

@@ -48,13 +48,13 @@ def test_pairs_have_the_scores_of_the_runtime_and_the_same_pair_is_looked_at_onc
     pairs = np.array([[0, 3], [3, 0], [4, 1], [0, 3], [2, 2]])
     expected = runtime.pair_logits(tokens[pairs[:, 0]], tokens[pairs[:, 1]])
     looked: list[int] = []
-    whole = Runtime.pair_logits
+    whole = Runtime.all_logits
 
     def counted(self: Runtime, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         looked.append(len(a))
         return whole(self, a, b)
 
-    monkeypatch.setattr(Runtime, "pair_logits", counted)
+    monkeypatch.setattr(Runtime, "all_logits", counted)
     assert np.array_equal(pair_logits(runtime, tokens, tokens, pairs, silent), expected)
     assert looked == [3]
     assert np.array_equal(pair_logits(runtime, tokens, tokens.copy(), pairs, silent), expected)

@@ -25,7 +25,8 @@ class Side:
 class Scored:
     """`pairs` int (P, 2), rows of the files of either side; `logits` (P,); `labels` bool (P,), True where they match.
 
-    `matches` is how many matches there were to find, scored or not.
+    `matches` is how many matches there were to find, scored or not. `shown` (P,) are the probabilities after a closer
+    look, None where there was none.
     """
 
     side_a: Side
@@ -34,6 +35,11 @@ class Scored:
     logits: np.ndarray
     labels: np.ndarray
     matches: int
+    shown: np.ndarray | None = None
+
+    def relevance(self, runtime: Runtime) -> np.ndarray:
+        """The probabilities (P,) as they are shown."""
+        return runtime.relevance(self.logits) if self.shown is None else self.shown
 
     def calibration(self, runtime: Runtime) -> dict[str, Any]:
         """Expected calibration error, reliability bins, and the rates at each threshold here.
@@ -42,7 +48,8 @@ class Scored:
         """
         if self.labels.all() or not self.labels.any():
             return {}
-        probabilities = runtime.relevance(self.logits)
+        probabilities = self.relevance(runtime)
+        stated = runtime.thresholds if self.shown is None else runtime.stated
         counted = reliability(probabilities, self.labels, even_weights(self.labels))
         filled = np.flatnonzero(counted.pairs)
         return {
@@ -62,7 +69,7 @@ class Scored:
             ],
             "thresholds": {
                 rate: {"threshold": threshold} | self.passed(probabilities >= threshold)
-                for rate, threshold in runtime.thresholds.items()
+                for rate, threshold in stated.items()
             },
         }
 
@@ -77,7 +84,8 @@ class Scored:
 
     def judged(self, runtime: Runtime) -> tuple[tuple[Judged, ...], tuple[Judged, ...]]:
         """The matches of lowest and the others of highest score, no pair twice: `SHOWN` of each at most."""
-        return self._first(runtime, self.labels, self.logits), self._first(runtime, ~self.labels, -self.logits)
+        keys = self.logits if self.shown is None else self.shown
+        return self._first(runtime, self.labels, keys), self._first(runtime, ~self.labels, -keys)
 
     def evidence(
         self, protocol: str, title: str, runtime: Runtime, result: dict[str, Any], series: tuple[Series, ...]
@@ -90,7 +98,7 @@ class Scored:
             runtime.revision,
             result | {"question": runtime.question, "calibration": self.calibration(runtime)},
             series,
-            runtime.relevance(self.logits),
+            self.relevance(runtime),
             self.labels,
             *self.judged(runtime),
         )
@@ -110,6 +118,5 @@ class Scored:
     def _judge(self, runtime: Runtime, row: int) -> Judged:
         file_a, file_b = self.side_a.files[self.pairs[row, 0]], self.side_b.files[self.pairs[row, 1]]
         (caption_a,), (caption_b,) = captions([file_a], self.side_a.root), captions([file_b], self.side_b.root)
-        raw = self.logits[row]
-        relevance = float(runtime.relevance(raw))
+        raw, relevance = self.logits[row], float(self.relevance(runtime)[row])
         return Judged(file_a, file_b, caption_a, caption_b, bool(self.labels[row]), relevance, float(raw))

@@ -167,7 +167,14 @@ def encode(runtime: Runtime, files: Sequence[Path], progress: Progress, name: st
 def pair_logits(
     runtime: Runtime, tokens_a: np.ndarray, tokens_b: np.ndarray, pairs: np.ndarray, progress: Progress
 ) -> np.ndarray:
-    """Logits float32 (P,) of `pairs` int (P, 2), rows of the tokens of either side.
+    """Logits float32 (P,) of its question, of `pairs` int (P, 2), rows of the tokens of either side."""
+    return all_logits(runtime, tokens_a, tokens_b, pairs, progress)[:, runtime.column]
+
+
+def all_logits(
+    runtime: Runtime, tokens_a: np.ndarray, tokens_b: np.ndarray, pairs: np.ndarray, progress: Progress
+) -> np.ndarray:
+    """`pair_logits` of all questions float32 (P, Q).
 
     Where both sides are the same tokens each unordered pair is scored once, since the score knows no order.
     """
@@ -176,10 +183,10 @@ def pair_logits(
         low, high = pairs.min(1), pairs.max(1)
         keys, inverse = np.unique(low.astype(np.int64) * len(tokens_a) + high, return_inverse=True)
         pairs = np.stack(np.divmod(keys, len(tokens_a)), 1)
-    logits = np.empty(len(pairs), np.float32)
+    logits = np.empty((len(pairs), len(runtime.questions)), np.float32)
     for start in progress(range(0, len(pairs), _PAIRS), -(-len(pairs) // _PAIRS), "looking at both (1,024 pairs)"):
         rows = slice(start, start + _PAIRS)
-        logits[rows] = runtime.pair_logits(tokens_a[pairs[rows, 0]], tokens_b[pairs[rows, 1]])
+        logits[rows] = runtime.all_logits(tokens_a[pairs[rows, 0]], tokens_b[pairs[rows, 1]])
     return logits if inverse is None else logits[inverse]
 
 

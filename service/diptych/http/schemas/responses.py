@@ -6,11 +6,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from diptych.collection.search import CLOSER_LOOKS
 from diptych.http.schemas.images import Picture
 from diptych_runtime.calibration.thresholds import Negatives
 from diptych_runtime.calibration.verdicts import Verdict
-from diptych_runtime.judgement import NOT_TAKEN, CloserLook
+from diptych_runtime.judgement import CLOSER_LOOKS, NOT_TAKEN, CloserLook
 
 _PROBABILITY = "The calibrated probability, 0 to 1, that the answer to the question is yes."
 _LOOK = (

@@ -1,12 +1,18 @@
 """Searching a gallery: what is ranked, what is left out, and what re-ranking may move."""
 
+import copy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from diptych_runtime.closer_look import verification as closer_look
+from diptych_runtime.closer_look.evidence import FEATURES, Verification
+from diptych_runtime.runtime import Runtime
 from diptych_training.errors import DataError
 from diptych_training.evaluation.estimates import Estimate
+from diptych_training.evaluation.protocols import gallery
 from diptych_training.evaluation.protocols.gallery import Found, Search, by_query, measure
 from diptych_training.evaluation.scored import Side
 from diptych_training.evaluation.stages import Entrants
@@ -98,12 +104,55 @@ def test_a_control_ranks_the_whole_gallery_and_one_that_verifies_only_our_candid
 
 def test_the_scored_pairs_are_every_query_with_its_candidates(entrants: Entrants, photos: Path) -> None:
     given = search(photos)
-    comparison, scored = measure(entrants, given, nothing)
+    measured = measure(entrants, given, nothing)
+    comparison, scored = measured.comparison, measured.scored
     assert scored.pairs.shape == (70, 2)
     assert np.array_equal(scored.labels, scored.pairs[:, 0] == scored.pairs[:, 1])
     best = scored.logits.reshape(14, 5).max(1)
     assert np.array_equal(best, comparison.ours.reranked.ranking.scores[:, 0])
     assert by_query(given).count == 14
+
+
+@pytest.fixture
+def looking(runtime: Runtime) -> Runtime:
+    """The runtime, whose model takes a closer look at every pair."""
+    weights = dict.fromkeys(FEATURES, 0.0) | {"bias": -4.0, "registered": 4.0, "agreement_60": 12.0}
+    look = Verification(1e-9, weights, {"0.01": 0.5, "0.001": 0.9})
+    view = copy.copy(runtime)
+    questions = {name: replace(one, verification=look) for name, one in runtime.manifest.questions.items()}
+    view.manifest = replace(runtime.manifest, questions=questions)
+    view._answer(next(iter(questions)))
+    return view
+
+
+def test_what_is_re_ranked_is_what_a_search_answers_after_its_closer_looks(looking: Runtime, photos: Path) -> None:
+    measured = measure(Entrants(looking), search(photos), nothing)
+    order = measured.comparison.ours.reranked
+    assert measured.scored.shown is not None
+    assert measured.alone is not None
+    # A photo lies over itself and over no other: by the network alone it need not come first.
+    assert order.ranking.relevant[:, 0].all()
+    shown, labels = measured.scored.shown, measured.scored.labels
+    assert shown[labels].min() > 0.9 > 0.5 > shown[~labels].max()
+    assert sorted(shown.tolist()) == sorted(order.ranking.scores.ravel().tolist())
+    assert list(measured.closer_look()["closer_look"]) == ["without", "interval", "gain"]
+
+
+def test_no_query_gets_more_closer_looks_than_a_search_takes(
+    looking: Runtime, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gallery, "CLOSER_LOOKS", 2)
+    seen: list[int] = []
+    whole = closer_look.verify
+    monkeypatch.setattr(closer_look, "verify", lambda a, b: (seen.append(1), whole(a, b))[1])
+    measure(Entrants(looking), search(photos), nothing)
+    assert len(seen) == 2 * 14
+
+
+def test_a_model_that_takes_no_closer_look_is_measured_by_its_network_alone(entrants: Entrants, photos: Path) -> None:
+    measured = measure(entrants, search(photos), nothing)
+    assert measured.alone is measured.scored.shown is None
+    assert measured.closer_look() == {}
 
 
 def test_at_least_one_candidate_is_needed(photos: Path) -> None:

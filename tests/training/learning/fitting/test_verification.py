@@ -62,7 +62,7 @@ def test_what_got_no_look_is_held_against_what_did_and_could_not_be_laid_over_ea
     shown = fitted.judged(one.relevance, one.seen)
     assert expected_calibration_error(shown, one.copies, even_weights(one.copies)) < 0.06
     apart = ~one.looked
-    # Of the ten copies without a look and 950 others: by the network alone they would be even, and before the unregistered.
+    # Ten copies without a look and 940 others: by the network alone they came before copies that were looked at.
     assert shown[apart].mean() < one.relevance[apart].mean()
     order = np.argsort(one.relevance[apart])
     assert (np.diff(shown[apart][order]) >= 0).all()

@@ -62,12 +62,13 @@ def evaluate_copies(
             "recall@100": resampling.mean(best < 100, positives > 0),
         }
 
-    comparison, scored = measure(entrants, search, figures)
-    model, ours = entrants.model, comparison.ours
+    measured = measure(entrants, search, figures)
+    comparison, model, ours = measured.comparison, entrants.model, measured.comparison.ours
     result = {
         **ours.reranked.values,
         "first_stage": ours.first.values,
         "gain": ours.reranked.gains_over(ours.first),
+        **measured.closer_look(),
         "interval": ours.reranked.intervals | {"first_stage": ours.first.intervals},
         "queries": len(asked),
         "distractors": sum(not len(right) for right in rows),
@@ -76,4 +77,4 @@ def evaluate_copies(
         "resampled": resampling.unit,
     }
     title = f"Copies: {len(asked)} queries among {len(gallery):,} references"
-    return scored.evidence("copies", title, model, result | comparison.beside(), comparison.series())
+    return measured.scored.evidence("copies", title, model, result | comparison.beside(), comparison.series())

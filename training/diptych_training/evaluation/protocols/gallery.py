@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from diptych_runtime.closer_look import verification as closer_look
+from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.crops import second_looks
+from diptych_runtime.judgement import CLOSER_LOOKS, deserving, probabilities
 from diptych_runtime.runtime import Runtime
 from diptych_training.errors import DataError
 from diptych_training.evaluation.estimates import Estimate, Resampling
@@ -18,10 +23,10 @@ from diptych_training.evaluation.stages import (
     Entrants,
     Method,
     Progress,
+    all_logits,
     compare,
     describe,
     encode,
-    pair_logits,
 )
 from diptych_training.metrics import Ranking
 
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
     from diptych_training.evaluation.baselines import Control
 
 _QUERIES = 256
+_VIEWS = 512  # pictures whose keypoints are kept, 1.3 MB each
 
 
 @dataclass(frozen=True)
@@ -75,12 +81,15 @@ class Found:
         relevant = np.stack([np.isin(row, right) for row, right in zip(self.order, search.matches, strict=True)])
         return Ranking(self.scores, relevant, np.array([len(right) for right in search.matches]))
 
-    def permuted(self, scores: np.ndarray) -> Found:
-        """The same candidates by other scores (Q, K); the ranks behind them stay untouched."""
+    def permuted(self, scores: np.ndarray, *, equals: np.ndarray | None = None) -> Found:
+        """The same candidates by other scores (Q, K); the ranks behind them stay untouched. Of equal ones those with
+        the higher `equals` (Q, K) come first.
+        """
         right = np.zeros(scores.shape, bool)
         for row, places in zip(right, self.places, strict=True):
             row[places[places < len(row)]] = True
-        order = np.lexsort((right, -scores), axis=-1)
+        ties = np.zeros(scores.shape) if equals is None else equals
+        order = np.lexsort((right, -ties, -scores), axis=-1)
         place = np.argsort(order, axis=1)
         moved = [
             np.sort(np.where(places < len(row), row[np.minimum(places, len(row) - 1)], places))
@@ -95,14 +104,50 @@ class Found:
 Figures = Callable[[Found, Ranking], dict[str, Estimate]]
 
 
-def measure(entrants: Entrants, search: Search, figures: Figures) -> tuple[Comparison, Scored]:
-    """Both stages of every model and all controls on the same queries, and the pairs our model scored.
+@dataclass(frozen=True)
+class Searched:
+    """One model's search: the `first` stage, the candidates re-ranked by the network `alone`, and the probabilities of
+    these after a closer look, `judged` (Q, K), where the model takes any.
+    """
+
+    first: Found
+    alone: Found
+    judged: np.ndarray | None = None
+
+    @property
+    def reranked(self) -> Found:
+        """The order of a search: after the closer look, and of what is equal then that of the network."""
+        return self.alone if self.judged is None else self.alone.permuted(self.judged, equals=self.alone.scores)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All entrants side by side, the pairs our model scored, and its order by the network `alone` where a closer look
+    changes it.
+    """
+
+    comparison: Comparison
+    scored: Scored
+    alone: Method | None
+
+    def closer_look(self) -> dict[str, Any]:
+        """The JSON of what the closer look is worth; empty where there is none."""
+        if self.alone is None:
+            return {}
+        gain = self.comparison.ours.reranked.gains_over(self.alone)
+        return {"closer_look": {"without": self.alone.values, "interval": self.alone.intervals, "gain": gain}}
+
+
+def measure(entrants: Entrants, search: Search, figures: Figures) -> Measured:
+    """Both stages of every model and all controls on the same queries.
 
     A control that verifies takes the candidates of our first stage; any other ranks the whole gallery itself.
     """
+    searched: dict[int, Searched] = {}
 
     def look(runtime: Runtime) -> tuple[Found, Found]:
-        return _two_stages(runtime, search, entrants.progress)
+        known = searched[id(runtime)] = _searched(runtime, search, entrants.progress)
+        return known.first, known.reranked
 
     def ask(control: Control, first: Found) -> Found:
         return _control(control, search, first, entrants.progress)
@@ -111,10 +156,13 @@ def measure(entrants: Entrants, search: Search, figures: Figures) -> tuple[Compa
         ranking = found.ranking(search)
         return Method(name, figures(found, ranking), ranking)
 
-    comparison, found = compare(entrants, look, ask, judge)
-    labels, matches = comparison.ours.reranked.ranking.relevant, sum(len(right) for right in search.matches)
-    scored = Scored(search.queries, search.gallery, _pairs(found), found.scores.ravel(), labels.ravel(), matches)
-    return comparison, scored
+    comparison, _ = compare(entrants, look, ask, judge)
+    ours = searched[id(entrants.model)]
+    labels, matches = ours.alone.ranking(search).relevant, sum(len(right) for right in search.matches)
+    pairs, logits, judged = _pairs(ours.alone), ours.alone.scores.ravel(), ours.judged
+    known = None if judged is None else judged.ravel()
+    scored = Scored(search.queries, search.gallery, pairs, logits, labels.ravel(), matches, known)
+    return Measured(comparison, scored, None if judged is None else judge("network alone", ours.alone))
 
 
 def by_query(search: Search) -> Resampling:
@@ -122,8 +170,10 @@ def by_query(search: Search) -> Resampling:
     return Resampling("queries", np.arange(len(search.queries.files)))
 
 
-def _two_stages(runtime: Runtime, search: Search, progress: Progress) -> tuple[Found, Found]:
-    """The gallery by cosine, exactly, and its candidates by logits: as a search of a collection has it."""
+def _searched(runtime: Runtime, search: Search, progress: Progress) -> Searched:
+    """The gallery by cosine, exactly, and its candidates looked at together: as a search of a collection has it that
+    answers with all of them.
+    """
     stored = encode(runtime, search.gallery.files, progress, "the gallery")
     looked = encode(runtime, search.queries.files, progress, "queries", crops=runtime.crops)
     count = len(search.queries.files)
@@ -133,13 +183,50 @@ def _two_stages(runtime: Runtime, search: Search, progress: Progress) -> tuple[F
     blocks = (asked[s : s + _QUERIES] @ columns for s in range(0, count, _QUERIES))
     first = _first_stage((views for block in blocks for views in block.astype(np.float32)), search)
     views = looked.tokens.reshape(count, -1, *runtime.token_shape)
-    logits = pair_logits(runtime, views[:, 0], stored.tokens, _pairs(first), progress).reshape(first.order.shape)
-    again = [second_looks(*of_one) for of_one in zip(logits, first.views, strict=True)]
+    logits = all_logits(runtime, views[:, 0], stored.tokens, _pairs(first), progress).reshape(*first.order.shape, -1)
+    again = [second_looks(*of_one) for of_one in zip(logits[..., runtime.column], first.views, strict=True)]
     rows, places = np.repeat(np.arange(count), [len(of_one) for of_one in again]), np.concatenate(again)
     pairs = np.stack([rows * views.shape[1] + first.views[rows, places], first.order[rows, places]], 1)
-    seen = pair_logits(runtime, looked.tokens, stored.tokens, pairs, progress)
+    seen = all_logits(runtime, looked.tokens, stored.tokens, pairs, progress)
     logits[rows, places] = np.maximum(logits[rows, places], seen)
-    return first, first.permuted(runtime.normalized(logits))
+    logits[..., runtime.column] = runtime.normalized(logits[..., runtime.column])
+    judged, alone = _judged(runtime, search, first, logits, progress), first.permuted(logits[..., runtime.column])
+    if judged is None:
+        return Searched(first, alone)
+    by_row, rank = np.argsort(first.order, 1), np.argsort(np.argsort(alone.order, 1), 1)
+    return Searched(first, alone, np.take_along_axis(np.take_along_axis(judged, by_row, 1), rank, 1))
+
+
+def _judged(
+    runtime: Runtime, search: Search, found: Found, logits: np.ndarray, progress: Progress
+) -> np.ndarray | None:
+    """The probabilities float64 (Q, K) of candidates with logits (Q, K, questions) after a closer look at those that
+    deserve one, of each query the likeliest `CLOSER_LOOKS` at most; None where the model takes none.
+    """
+    questions = runtime.manifest.questions
+    if all(question.verification is None for question in questions.values()):
+        return None
+    flat = logits.reshape(-1, logits.shape[-1])
+    worth = deserving(questions, flat, runtime.question).reshape(found.order.shape)
+    likeliest = np.argsort(-np.where(worth, logits[..., runtime.column], -np.inf), axis=1, kind="stable")
+    np.put_along_axis(worth, likeliest[:, CLOSER_LOOKS:], values=False, axis=1)
+    described = lru_cache(_VIEWS)(closer_look.describe)
+    chosen = np.argwhere(worth).tolist()
+
+    def look(place: list[int]) -> Evidence:
+        query, candidate = place
+        files = search.queries.files[query], search.gallery.files[found.order[query, candidate]]
+        return closer_look.verify(*(described(file) for file in files))
+
+    seen: list[Evidence | None] = [None] * worth.size
+    with ThreadPoolExecutor(runtime.threads) as pool:
+        for place, evidence in zip(
+            np.flatnonzero(worth).tolist(),
+            progress(pool.map(look, chosen), len(chosen), "looking closer"),
+            strict=True,
+        ):
+            seen[place] = evidence
+    return probabilities(questions, flat, seen)[runtime.question].reshape(worth.shape)
 
 
 def _first_stage(rows: Iterator[np.ndarray], search: Search) -> Found:

@@ -67,12 +67,13 @@ def evaluate_retrieval(
             "map": resampling.mean(np.array([average_precision(places) for places in found.places]), counted),
         }
 
-    comparison, scored = measure(entrants, search, figures)
-    model, ours = entrants.model, comparison.ours
+    measured = measure(entrants, search, figures)
+    comparison, model, ours = measured.comparison, entrants.model, measured.comparison.ours
     result = {
         "first_stage": ours.first.values,
         "reranked": ours.reranked.values,
         "gain": ours.reranked.gains_over(ours.first),
+        **measured.closer_look(),
         "interval": {"first_stage": ours.first.intervals, "reranked": ours.reranked.intervals},
         "queries": int(counted.sum()),
         "queries_without_match": int((~counted).sum()),
@@ -82,7 +83,7 @@ def evaluate_retrieval(
         "resampled": resampling.unit,
     }
     title = f"Retrieval: {int(counted.sum())} queries, {len(gallery.files):,} pictures in the gallery"
-    return scored.evidence("retrieval", title, model, result | comparison.beside(), comparison.series())
+    return measured.scored.evidence("retrieval", title, model, result | comparison.beside(), comparison.series())
 
 
 def average_precision(places: np.ndarray) -> float:

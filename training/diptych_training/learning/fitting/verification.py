@@ -32,8 +32,8 @@ RATES = (0.01, 0.005, 0.001)
 
 @dataclass(frozen=True)
 class Pairs:
-    """Candidate pairs of a kind: `relevance` (P,) by the model alone, what was `seen` of those that it takes for copies,
-    None of the others, and whether they are `copies` (P,).
+    """Candidate pairs of a kind: `relevance` (P,) by the model alone, what was `seen` of those that it takes for
+    copies, None of the others, and whether they are `copies` (P,).
 
     `missed` counts the copies that are no candidates. `found` are (P, 2) places in its pictures, of which there are
     `pictures`.
