@@ -1,4 +1,4 @@
-"""The small artifacts of the tests and the drawn pictures of a demonstration, each made once a machine."""
+"""The small artifacts of the tests, the kernel and the drawn pictures of a demonstration, each made once a machine."""
 
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,11 @@ def copy_of_tiny(target: Path) -> Path:
 def copy_of_two(target: Path) -> Path:
     """An artifact that answers *copy* and *thing*."""
     return cached("two", target, _export_two, **_EXPORTED)
+
+
+def copy_of_kernel(target: Path) -> Path:
+    """The kernel, compiled: its file."""
+    return cached("kernel", target, _build_kernel, sources=("export/diptych_runtime/kernel",)) / "kernel.so"
 
 
 def drawn_collection(target: Path, count: int) -> list[Path]:
@@ -51,6 +56,13 @@ def make_tiny_network(**changes: Any):
                 if name.endswith("running_mean"):
                     buffer.normal_(0, 0.1)
     return network
+
+
+def _build_kernel(folder: Path) -> None:
+    from diptych_runtime.kernel.build import build
+
+    folder.mkdir()
+    build(folder / "kernel.so")
 
 
 def _export_tiny(directory: Path) -> None:
