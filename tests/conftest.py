@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pillow_heif
 import pytest
-from exported import copy_of_tiny, copy_of_two, make_tiny_network
+from exported import copy_of_kernel, copy_of_tiny, copy_of_two, make_tiny_network
 from PIL import Image, ImageDraw
 
 Draw = Callable[..., Image.Image]
@@ -186,10 +186,10 @@ def unchecked() -> Iterator[None]:
 def library(tmp_path_factory: pytest.TempPathFactory):
     """The kernel built from the sources that are there."""
     from diptych_runtime.kernel import KernelError, Library
-    from diptych_runtime.kernel.build import build, compiler
+    from diptych_runtime.kernel.build import compiler
 
     try:
         compiler()
     except KernelError as error:
         pytest.skip(str(error))
-    return Library(build(Path(tmp_path_factory.mktemp("kernel"), "kernel.so")))
+    return Library(copy_of_kernel(tmp_path_factory.mktemp("kernel")))

@@ -1,4 +1,4 @@
-"""The small artifacts of the tests and the drawn pictures of a demonstration, each made once a machine."""
+"""The small artifacts of the tests, the kernel and the drawn pictures of a demonstration, each made once a machine."""
 
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,11 @@ def copy_of_tiny(target: Path) -> Path:
 def copy_of_two(target: Path) -> Path:
     """An artifact that answers *copy* and *thing*."""
     return cached("two", target, _export_two, **_EXPORTED)
+
+
+def copy_of_kernel(target: Path) -> Path:
+    """The kernel, compiled: its file."""
+    return cached("kernel", target, _build_kernel, sources=("export/diptych_runtime/kernel",)) / "kernel.so"
 
 
 def drawn_collection(target: Path, count: int) -> list[Path]:
@@ -53,6 +58,13 @@ def make_tiny_network(**changes: Any):
     return network
 
 
+def _build_kernel(folder: Path) -> None:
+    from diptych_runtime.kernel.build import build
+
+    folder.mkdir()
+    build(folder / "kernel.so")
+
+
 def _export_tiny(directory: Path) -> None:
     from diptych_export.artifact import export_artifact
     from diptych_runtime.manifest import Question
@@ -62,6 +74,7 @@ def _export_tiny(directory: Path) -> None:
         directory,
         questions={"match": Question(1.5, -0.25, {"0.01": 0.9, "0.001": 0.97, "0.0001": 0.99})},
         training={"note": "random weights"},
+        pairs=400,
     )
 
 

@@ -1,4 +1,5 @@
 import copy
+import inspect
 import math
 from dataclasses import replace
 
@@ -7,8 +8,9 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from diptych_export.artifact import export_artifact
 from diptych_export.graphs import Graphs
-from diptych_export.parity import Difference, Parity, _ranked, compare, drawn_pixels
+from diptych_export.parity import PAIRS, Difference, Parity, _ranked, compare, drawn_pixels
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import Manifest
 
@@ -29,11 +31,12 @@ def perturbed(graph: onnx.ModelProto, name_ends: str, by: float) -> onnx.ModelPr
     return other
 
 
-@pytest.mark.parametrize("pairs", [FEW, 10_000])
+@pytest.mark.parametrize("pairs", [400, pytest.param(PAIRS, marks=pytest.mark.slow)])
 def test_all_graphs_agree_with_torch_in_every_batch_size_and_under_two_executors(pairs, tiny_network, graphs, artifact):
-    # Ten thousand were compared where the artifact was exported.
+    # Four hundred were compared where the artifact was exported.
     stored = Parity.from_dict(Manifest.load(artifact).parity)
-    parity = stored if pairs == 10_000 else compare(tiny_network, graphs, pairs=pairs)
+    parity = stored if pairs == 400 else compare(tiny_network, graphs, pairs=pairs)
+    assert inspect.signature(export_artifact).parameters["pairs"].default == PAIRS == 10_000
     parity.require()
     compared: dict[tuple[str, str], set[str]] = {}
     for d in parity.differences:
@@ -64,7 +67,9 @@ def test_all_graphs_agree_with_torch_in_every_batch_size_and_under_two_executors
     [("panel", "panel.position", 1e-3), ("pair", "head.2.bias", 1e-3), ("explain", "blocks.1.norm.bias", 0.1)],
 )
 def test_one_weight_that_moved_is_noticed_and_named(part, weight, by, tiny_network, graphs):
-    moved = graphs._replace(**{part: perturbed(getattr(graphs, part), weight, by)})
+    # The explain graph takes half of the time.
+    given = graphs if part == "explain" else graphs._replace(explain=None)
+    moved = given._replace(**{part: perturbed(getattr(graphs, part), weight, by)})
     with pytest.raises(
         ArtifactError, match=rf"{part} graph, ONNX Runtime.*at most 1e-05 is allowed, so nothing was written"
     ):
@@ -91,7 +96,7 @@ def test_every_column_is_a_ranking_of_its_own():
 
 
 def test_a_nan_never_passes_the_gate(tiny_network, graphs):
-    broken = graphs._replace(pair=perturbed(graphs.pair, "head.2.bias", math.nan))
+    broken = graphs._replace(pair=perturbed(graphs.pair, "head.2.bias", math.nan), explain=None)
     parity = compare(tiny_network, broken, pairs=FEW)
     assert math.isnan(parity.largest) or any(math.isnan(d.largest) for d in parity.differences)
     with pytest.raises(ArtifactError, match="logits by nan"):
@@ -106,7 +111,7 @@ def test_a_graph_with_a_batch_of_its_own_is_refused(tiny_network, graphs):
     fixed.graph.initializer.extend([starts, ends])
     fixed.graph.node.append(onnx.helper.make_node("Slice", ["all", "from", "to"], ["logits"]))
     with pytest.raises(ArtifactError, match=r"pair graph gives \(1,\) for a batch of 2, torch \(2,\)"):
-        compare(tiny_network, graphs._replace(pair=fixed), pairs=FEW)
+        compare(tiny_network, graphs._replace(pair=fixed, explain=None), pairs=FEW)
 
 
 def test_the_table_and_the_manifest_tell_the_same_figures(artifact):

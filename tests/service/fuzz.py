@@ -12,6 +12,7 @@ import base64
 import hashlib
 import http.client
 import json
+import math
 import random
 import struct
 import sys
@@ -127,11 +128,11 @@ class Account:
     slowest: float = 0.0
 
 
-def fuzz(port: int, number: int, seed: int, until: float, account: Account, keep: Path) -> None:
-    """One client: draws, sends and judges."""
+def fuzz(port: int, number: int, seed: int, until: float, pictures: float, account: Account, keep: Path) -> None:
+    """One client: draws, sends and judges, until the time is over or all clients together have sent so many."""
     draw, seeds = random.Random(f"{seed} {number}"), whole()
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIME)
-    while time.monotonic() < until and len(account.wrong) < 20:
+    while time.monotonic() < until and len(account.wrong) < 20 and account.answers.total() < pictures:
         data = mutated(draw.choice(seeds), seeds, draw)
         began = time.monotonic()
         try:
@@ -163,7 +164,7 @@ def judged(connection: http.client.HTTPConnection, data: bytes) -> tuple[str, bo
     return f"{answer.status} {code}", answer.status == 422 and code in REFUSALS
 
 
-def run(model: str, minutes: float, clients: int, seed: int, keep: Path) -> Account:
+def run(model: str, minutes: float, pictures: float, clients: int, seed: int, keep: Path) -> Account:
     """Fuzz a service of one's own; returns what happened."""
     account = Account()
     with tempfile.TemporaryDirectory() as folder:
@@ -172,7 +173,7 @@ def run(model: str, minutes: float, clients: int, seed: int, keep: Path) -> Acco
         with running(store, model, 2) as (port, process):
             until = time.monotonic() + 60 * minutes
             threads = [
-                threading.Thread(target=fuzz, args=(port, number, seed, until, account, keep))
+                threading.Thread(target=fuzz, args=(port, number, seed, until, pictures, account, keep))
                 for number in range(clients)
             ]
             for thread in threads:
@@ -198,11 +199,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="photo-small")
     parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--pictures", type=int, default=math.inf, help="end after so many")
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, default=Path("fuzzed"), help="where to keep what did wrong")
     args = parser.parse_args()
-    account = run(args.model, args.minutes, args.clients, args.seed, args.keep)
+    account = run(args.model, args.minutes, args.pictures, args.clients, args.seed, args.keep)
     print("\n".join(report(account)))
     return bool(account.wrong)
 

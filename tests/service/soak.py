@@ -14,6 +14,7 @@ import contextlib
 import http.client
 import itertools
 import json
+import math
 import os
 import random
 import signal
@@ -32,7 +33,7 @@ import numpy as np
 from PIL import Image
 
 from diptych import Collection, Scorer
-from diptych.bench.demo.collection import draw_collection
+from diptych.bench.collection import cuts
 from diptych.bench.load import running
 
 KEPT, LATE, EVERY = 60, 90.0, 5.0
@@ -45,6 +46,15 @@ def own(client: int, number: int) -> bytes:
     buffer = BytesIO()
     Image.fromarray(pixels).resize((96, 72), Image.Resampling.BICUBIC).save(buffer, "PNG")
     return buffer.getvalue()
+
+
+def drawn(folder: Path) -> list[Path]:
+    """The pictures that are kept all the time."""
+    folder.mkdir()
+    paths = [folder / f"{number:02d}.jpg" for number in range(KEPT)]
+    for path, picture in zip(paths, cuts(KEPT, 0), strict=True):
+        picture.save(path, "JPEG", quality=90)
+    return paths
 
 
 @dataclass
@@ -274,13 +284,13 @@ def decoders(pid: int) -> list[int]:
     return [child for child in children(pid) if not children(child)]
 
 
-def soak(model: str, minutes: float, clients: int, kill: str | None, seed: int) -> Account:
-    """Run it all; returns what happened."""
+def soak(model: str, minutes: float, clients: int, kill: str | None, seed: int, requests: float = math.inf) -> Account:
+    """Run it all, until the minutes are over or so many requests are answered; returns what happened."""
     account = Account()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         store, scorer = Path(folder, "store"), Scorer.load(model)
         with Collection.open(store, scorer, create=True) as collection:
-            truth = Truth.found(scorer, collection, draw_collection(Path(folder, "drawn"), count=KEPT))
+            truth = Truth.found(scorer, collection, drawn(Path(folder, "drawn")))
         port, process = stack.enter_context(running(store, model, scorer.runtime.threads))
         began = time.monotonic()
         end = began + 60 * minutes
@@ -291,12 +301,12 @@ def soak(model: str, minutes: float, clients: int, kill: str | None, seed: int) 
         ]
 
         def over() -> bool:
-            return time.monotonic() > end or bool(account.wrong)
+            return time.monotonic() > end or bool(account.wrong) or account.answers.total() >= requests
 
         for thread in threads:
             thread.start()
         for tick in itertools.count(1):
-            time.sleep(min(EVERY, max(0.0, end - time.monotonic())))
+            threads[0].join(EVERY)
             if over():
                 break
             if process.poll() is not None:
@@ -339,11 +349,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="photo-small")
     parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--requests", type=int, default=math.inf, help="end after so many answers")
     parser.add_argument("--clients", type=int, default=6)
     parser.add_argument("--kill", choices=("decoders", "service"))
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    account = soak(args.model, args.minutes, args.clients, args.kill, args.seed)
+    account = soak(args.model, args.minutes, args.clients, args.kill, args.seed, args.requests)
     print("\n".join(report(account)))
     return bool(account.wrong)
 

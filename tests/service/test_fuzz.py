@@ -18,7 +18,7 @@ def run(artifact, environment, keep, *arguments):
 
 
 def test_some_hundred_broken_pictures_are_answered_as_they_should_be(artifact, environment, tmp_path):
-    done = run(artifact, environment, tmp_path / "kept", "--minutes", 0.1, "--clients", 2)
+    done = run(artifact, environment, tmp_path / "kept", "--pictures", 300, "--clients", 2)
     assert done.returncode == 0, done.stdout + done.stderr
     counts = {line.rsplit(maxsplit=1)[0].strip(): line.rsplit(maxsplit=1)[1] for line in done.stdout.splitlines()}
     assert int(counts["200"].replace(",", "")) > 20

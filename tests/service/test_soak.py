@@ -24,7 +24,7 @@ def figures(out: str) -> dict[str, list[int]]:
 
 
 def test_mixed_traffic_is_answered_rightly(artifact, environment):
-    done = run(artifact, environment, "--minutes", 0.1, "--clients", 3)
+    done = run(artifact, environment, "--requests", 150, "--clients", 3)
     assert done.returncode == 0, done.stdout + done.stderr
     assert set(figures(done.stdout)) == {"rerank", "search", "score", "add", "read", "remove", "bad", "look"}
 

@@ -28,10 +28,18 @@ def rows_of(artifact: Path, environment: dict[str, str], *arguments: object) -> 
     return rows
 
 
-@pytest.mark.parametrize("index", ["exact", "ivf"])
-def test_every_fault_is_survived_for_a_cycle_or_two(artifact, environment, index):
-    for fault, cycles, *_, lost, false in rows_of(artifact, environment, "--cycles", 2, "--seed", 1, "--index", index):
+def test_every_fault_is_survived_for_a_cycle_or_two(artifact, environment):
+    for fault, cycles, *_, lost, false in rows_of(artifact, environment, "--cycles", 2, "--seed", 1):
         assert (cycles, lost, false) == ("2", "0", "0"), fault
+
+
+def test_what_happens_to_an_index_in_lists_is_survived_too(artifact, environment):
+    faults = ["kill-saves", "kill-repairs", "half-written", "flip-cache", "flip-manifest"]
+    command = ["--model", artifact, "--cycles", 2, "--seed", 1, "--index", "ivf", *faults]
+    rows, _ = survived(PROGRAM, environment, *command)
+    assert [(fault, cycles, lost, false) for fault, cycles, *_, lost, false in rows] == [
+        (fault, "2", "0", "0") for fault in faults
+    ]
 
 
 @pytest.mark.slow

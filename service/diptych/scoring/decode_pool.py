@@ -52,6 +52,8 @@ _CHILDREN = Lock()
 _GRACE = 2.0
 # Seconds that a process has to start; then the server that it is forked from is taken for stopped.
 _START = 30.0
+# Seconds that a process has to end after its pipe was closed, and after it was killed.
+_END = 5.0
 
 logger = logging.getLogger(__name__)
 
@@ -274,10 +276,10 @@ class _Worker:
         self.pipe.close()
         with _CHILDREN:
             if not kill:
-                self.process.join(5)
+                self.process.join(_END)
             if self.process.is_alive():
                 self.process.kill()
-                self.process.join(5)
+                self.process.join(_END)
             return self.process.exitcode
 
     def _error(self, name: str) -> PictureError:

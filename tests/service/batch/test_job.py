@@ -70,22 +70,25 @@ def test_a_stopped_and_resumed_run_writes_the_same_bytes(run, stopped, pairs, tm
     assert (tmp_path / "resumed").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
-def test_any_number_of_workers_writes_the_same_bytes(run, job, large, tmp_path):
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 3])
+def test_any_number_of_workers_writes_the_same_bytes(run, job, large, tmp_path, workers):
     run(large, tmp_path / "one.csv")
-    for workers in (1, 3):
-        report = job(large, tmp_path / f"{workers}.csv").run(Pool(workers))
-        assert report.scored == 8000
-        assert (tmp_path / f"{workers}.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
+    report = job(large, tmp_path / "several.csv").run(Pool(workers))
+    assert report.scored == 8000
+    assert (tmp_path / "several.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
 
 
+@pytest.mark.parametrize("kills", [2, pytest.param(6, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("workers", [None, 2])
-def test_kill_9_at_any_moment_and_resume_gives_the_same_bytes(artifact, run, large, tmp_path, spawn, diptych, workers):
+def test_kill_9_at_any_moment_and_resume_gives_the_same_bytes(
+    artifact, run, large, tmp_path, spawn, diptych, workers, kills
+):
     run(large, tmp_path / "whole.csv")
     output, parts = tmp_path / "out.csv", tmp_path / "out.csv.parts"
     command = ["score", large, "-o", output, "--model", artifact, "--threads", 1, "--quiet"]
     command += ["--workers", workers] if workers else []
     moments = random.Random(workers or 1)
-    for _ in range(5):
+    for _ in range(kills):
         process = spawn(*command, "--resume")
         limit = time.monotonic() + 60
         before = set(parts.glob("*.part"))

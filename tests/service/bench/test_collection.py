@@ -1,17 +1,32 @@
+import io
 import itertools
 import json
+from collections.abc import Iterable
+from contextlib import redirect_stdout
 
 import numpy as np
 import pytest
 
 from diptych.bench import collection
 from diptych.bench.collection import SIDES, cuts, measure, text
+from diptych.bench.model import peak
+from diptych.cli.main import main
 from diptych.errors import BenchError
+
+
+def here(words: Iterable[object]) -> tuple[str, int]:
+    """A command in this process, for to start five of their own takes longer than what they do."""
+    with redirect_stdout(io.StringIO()) as said:
+        assert main(list(map(str, words))) == 0
+    return said.getvalue(), peak()
 
 
 @pytest.fixture(scope="module")
 def measured(artifact, tmp_path_factory):
-    return measure(tmp_path_factory.mktemp("bench"), 120, str(artifact))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(collection, "run_command", here)
+        patch.setattr(collection, "_child", lambda part, *words: getattr(collection, part)(*map(str, words)))
+        return measure(tmp_path_factory.mktemp("bench"), 120, str(artifact))
 
 
 def test_pictures_are_small_all_different_and_the_same_ones_again():
@@ -73,5 +88,8 @@ def test_the_command_hands_on_what_it_is_told_prints_json_and_leaves_nothing_beh
 def test_the_command_measures_prints_json_and_leaves_nothing_behind(diptych, artifact, tmp_path):
     found = diptych("bench", "collection", "--count", 100, "--folder", tmp_path, "--model", artifact, "--json")
     assert found.code == 0
-    assert json.loads(found.out)["count"] == 100
+    assert found.json["count"] == found.json["add"]["pictures"] == 100
+    assert set(found.json["open"]) == {"valid", "damaged", "missing"}
+    peaks = [found.json["add"], found.json["search"], *found.json["open"].values()]
+    assert all(2**25 < each["peak_bytes"] < 2**33 for each in peaks)
     assert list(tmp_path.iterdir()) == []

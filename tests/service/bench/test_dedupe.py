@@ -32,7 +32,7 @@ def here(*words: object) -> str:
 def measured(photos, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dedupe, "_command", here)
-        return measure(tmp_path_factory.mktemp("bench"), photos, COUNT)
+        return measure(tmp_path_factory.mktemp("bench"), photos, COUNT, "photo-small")
 
 
 def test_every_way_is_measured_on_the_same_pictures(measured):
@@ -58,7 +58,9 @@ def test_the_table_names_every_method_and_the_time_of_every_run(measured):
         assert words in shown
 
 
-def test_a_command_that_fails_ends_it_with_its_words(photos, tmp_path):
+def test_a_command_that_fails_ends_it_with_its_words(photos, tmp_path, monkeypatch):
+    command = dedupe._command
+    monkeypatch.setattr(dedupe, "_command", lambda *words: (here if words[0] == "edit" else command)(*words))
     with pytest.raises(BenchError, match=r"(?s)`diptych dedupe` ended with 1: .*no-such-model"):
         measure(tmp_path / "a", photos, 12, "no-such-model")
 

@@ -1,10 +1,15 @@
+import itertools
 import os
 import subprocess
 import sys
 
+import pytest
+
+from diptych.bench import pairs
 from diptych.bench.pairs import memory, text
 
 
+@pytest.mark.slow
 def test_every_way_writes_the_same_bytes_and_is_measured(diptych, artifact, tmp_path):
     options = ("--pairs", 20_000, "--pictures", 7, "--workers", 2, "--folder", tmp_path, "--model", artifact)
     found = diptych("bench", "score", *options, "--json")
@@ -19,6 +24,48 @@ def test_every_way_writes_the_same_bytes_and_is_measured(diptych, artifact, tmp_
     shown = text(found.json)
     assert "20,000 pairs" in shown
     assert "every output has the same bytes" in shown
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """The options of every run, none of which is run; each gives a digest of `told.digests`."""
+
+    class Told(list):
+        digests = itertools.repeat("one")
+
+        def run(self, table, output, options):
+            lines = table.read_text(encoding="utf-8").splitlines()
+            assert lines[0] == "image_a,image_b"
+            assert all((table.parent / name).exists() for line in lines[1:] for name in line.split(","))
+            self.append((len(lines) - 1, *options))
+            figures = {"seconds": 2.0, "scored": 50, "encoded": 7, "steps": {"scoring": 1.0, "encoding": 0.5}}
+            return figures | {"peak_bytes": 2**25, "sha256": next(self.digests)}
+
+    told = Told()
+    monkeypatch.setattr(pairs, "_scored", told.run)
+    monkeypatch.setattr(pairs, "_killed", told.run)
+    return told
+
+
+def test_the_command_lays_every_way_beside_the_others_and_leaves_nothing_behind(told, diptych, tmp_path):
+    options = ("--pairs", 1000, "--pictures", 7, "--workers", 2, "--folder", tmp_path, "--model", "photo", "--json")
+    found = diptych("bench", "score", *options)
+    assert found.code == 0
+    assert list(found.json["runs"]) == ["one process", "--workers 2", "killed and resumed"]
+    assert [run[:3] for run in told] == [(1000, "--model", "photo")] * 3
+    assert [run[3:] for run in told] == [(), ("--workers", "2"), ()]
+    assert found.json["same_bytes"] is True
+    assert list(tmp_path.iterdir()) == []
+    shown = text(found.json)
+    assert "1,000 pairs, model photo" in shown
+    assert "every output has the same bytes" in shown
+
+
+def test_outputs_that_differ_are_said(told, tmp_path):
+    told.digests = iter(["one", "one", "other"])
+    found = pairs.measure(tmp_path, pairs=10, pictures=2, workers=[2])
+    assert found["same_bytes"] is False
+    assert "THE OUTPUTS DIFFER" in text(found)
 
 
 def test_memory_is_that_of_a_process_and_of_all_below_it():

@@ -51,7 +51,8 @@ def test_nobody_waits_for_a_stopped_process_or_a_free_one_beyond_their_deadline(
         assert workers.run(os.getpid) != first
 
 
-def test_a_pool_with_a_stopped_process_closes_and_leaves_none():
+def test_a_pool_with_a_stopped_process_closes_and_leaves_none(monkeypatch):
+    monkeypatch.setattr(decode_pool, "_END", 1.0)
     workers = DecodePool(1)
     pid = workers.run(os.getpid)
     os.kill(pid, signal.SIGSTOP)
@@ -61,6 +62,7 @@ def test_a_pool_with_a_stopped_process_closes_and_leaves_none():
 
 def test_a_stopped_server_that_processes_are_forked_from_is_replaced(monkeypatch):
     monkeypatch.setattr(decode_pool, "_START", 3.0)
+    monkeypatch.setattr(decode_pool, "_END", 0.5)
     with DecodePool(2) as workers:
         server = workers.run(os.getppid)
         os.kill(server, signal.SIGSTOP)
