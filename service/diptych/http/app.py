@@ -89,13 +89,12 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
             remote.close()
         await warming
 
-    # FastAPI's own documentation pages load their parts from another host, so only the document is served.
     app = FastAPI(
         title="Diptych",
         description=_ABOUT,
         version=version("diptych"),
         lifespan=lifespan,
-        docs_url=None,
+        docs_url=None,  # `install_page` has it
         redoc_url=None,
         telemetry=_TELEMETRY,
     )

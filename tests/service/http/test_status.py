@@ -128,7 +128,7 @@ def test_the_document_lists_every_route_with_words_and_its_errors(reader, shelf,
                 schema = answer.get("content", {}).get("application/json", {}).get("schema", {})
                 assert int(status) < 400 or schema == {"$ref": "#/components/schemas/ErrorEnvelope"}, (path, status)
     served = {route.path for route in create_app(shelf, scorer).routes if isinstance(route, Route)}
-    assert served - {"/", "/openapi.json"} <= set(ROUTES)
+    assert served - {"/", "/docs", "/openapi.json"} <= set(ROUTES)
     assert "HTTPValidationError" not in document["components"]["schemas"]
 
 
@@ -203,7 +203,7 @@ def test_what_its_caller_has_left_is_not_computed(serve, scorer, gate, data_uri,
 
 def test_head_is_answered_wherever_get_is_with_the_same_head_and_no_body(reader):
     paths = [path for path, item in reader.get("/openapi.json").json()["paths"].items() if "get" in item]
-    asked = ["/", "/openapi.json", *(path for path in paths if "{" not in path)]
+    asked = ["/", "/docs", "/openapi.json", *(path for path in paths if "{" not in path)]
     assert len(asked) > 8
     for path in asked:
         got, head = reader.get(path), reader.head(path)

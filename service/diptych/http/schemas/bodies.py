@@ -96,11 +96,12 @@ async def _form(request: Request, model: type[BaseModel], files: int) -> dict[st
 def body_schema(from_json: type[BaseModel], from_form: type[BaseModel]) -> dict[str, object]:
     """The `openapi_extra` of a route that uses `read_body`."""
     _, found = models_json_schema([(from_form, "validation")])
-    written = found["$defs"][from_form.__name__]
+    written, required = found["$defs"][from_form.__name__], found["$defs"][from_form.__name__]["required"]
+    first = sorted(written["properties"], key=lambda name: name not in required)
     form = {
         "type": "object",
-        "properties": {name: _named(field) for name, field in written["properties"].items()},
-        "required": written["required"],
+        "properties": {name: _named(written["properties"][name]) for name in first},
+        "required": required,
         "additionalProperties": False,
     }
     return _body({_JSON: {"schema": _reference(from_json)}, _FORM: {"schema": form}})

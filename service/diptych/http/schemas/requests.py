@@ -257,6 +257,8 @@ Rule = Literal["resolution", "format", "oldest", "newest", "shortest"]
 class DuplicatesRequest(Request):
     """The least certainty of a duplicate, and the rules for the picture of a group to keep."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"threshold": "auto"}]})
+
     threshold: Annotated[float, Field(gt=0, le=1)] | Literal["auto"] = Field(
         "auto", description="The relevance from which two pictures are the same; `auto` by how many pictures there are."
     )

@@ -69,6 +69,8 @@ def test_without_a_known_key_every_route_is_closed_but_life_and_readiness(header
         "/": {"get"},
         "/page/app.js": {"get"},
         "/openapi.json": {"get"},
+        "/docs": {"get"},
+        "/swagger/swagger-ui-bundle.js": {"get"},
         "/x": {"get"},
     }.items():
         for method in methods:
