@@ -26,7 +26,9 @@ from diptych.command_tree import explained
 
 ROOT = Path(__file__).parents[1]
 SHELLS = {"bash", "sh", "shell", "console"}
-ROUTE = re.compile(r"(?<![\w./-])(/(?:v1|v2)/[\w/{}-]+|/(?:healthz|readyz|info|metrics|docs|openapi\.json))(?![\w-])")
+ROUTE = re.compile(
+    r"(?<![\w./-])(/(?:v1|v2)/[\w/{}-]+|/(?:healthz|readyz|info|metrics|score|rerank|docs|openapi\.json))(?![\w-])"
+)
 LOCAL = re.compile(r"https?://(?:127\.0\.0\.1|localhost)(?::\d+)?(/[^\s\"'?#|`)]*)?")
 BROWSED = {"/", "/docs", "/openapi.json"}  # the page, and the interface's own description
 

@@ -82,6 +82,6 @@ def test_no_field_of_a_form_is_said_to_be_null(scorer):
         for operation in methods.values()
         if "multipart/form-data" in operation.get("requestBody", {}).get("content", {})
     ]
-    assert len(forms) == 7
+    assert len(forms) == 9
     assert "number" in [form["properties"].get("enough", {}).get("type") for form in forms]
     assert not any("'null'" in str(form) for form in forms)

@@ -22,6 +22,8 @@ from diptych_runtime.calibration.verdicts import least_of
 ROUTES = {
     "/v1/score": {"post"},
     "/v1/rerank": {"post"},
+    "/score": {"post"},
+    "/rerank": {"post"},
     "/v2/rerank": {"post"},
     "/v1/embeddings": {"post"},
     "/v1/explain": {"post"},

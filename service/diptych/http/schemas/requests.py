@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
     AliasChoices,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     InstanceOf,
     Json,
+    RootModel,
+    Tag,
     TypeAdapter,
     ValidationError,
     WithJsonSchema,
@@ -96,19 +99,40 @@ class Form(Strict):
     model_config = ConfigDict(strict=False)
 
 
+class PairOptions(Asking):
+    """The options of scores and rankings."""
+
+    raw_scores: Flag = Field(False, description="Answer the network's logits in place of probabilities.")
+
+    @property
+    def raw(self) -> bool:
+        """True if logits are to be answered as scores."""
+        return self.raw_scores
+
+
 _IGNORED = Field(None, description="Taken for compatibility and ignored: every picture is seen whole.")
 
 
-class PairOptions(Asking):
-    """The fields that clients of vLLM, Cohere and Jina send for texts."""
+class TextOptions(PairOptions):
+    """The fields that clients of vLLM, Cohere, Jina, infinity and Text Embeddings Inference send for texts."""
 
     truncate_prompt_tokens: int | None = _IGNORED
+    truncation_side: str | None = _IGNORED
+    max_tokens_per_query: int | None = _IGNORED
     max_tokens_per_doc: int | None = _IGNORED
     max_chunks_per_doc: int | None = _IGNORED
+    mm_processor_kwargs: dict[str, Any] | None = _IGNORED
     priority: int | None = Field(None, description="Taken for compatibility and ignored: requests take turns.")
+    request_id: str | None = Field(None, description="Taken for compatibility and ignored: send X-Request-ID.")
+    use_activation: bool | None = Field(None, description="`false` is vLLM's word for `raw_scores`.")
+
+    @property
+    def raw(self) -> bool:
+        """True if logits are to be answered as scores."""
+        return self.raw_scores or self.use_activation is False
 
 
-class ScoreRequest(PairOptions):
+class ScoreRequest(TextOptions):
     """Pairs to score: one query with one document, one with many, or as many with as many, paired in order."""
 
     queries: Pictures = Field(validation_alias=AliasChoices("queries", "text_1"), description="Also as `text_1`.")
@@ -125,15 +149,41 @@ class ScoreForm(PairOptions, Form):
 class RerankOptions(PairOptions):
     """The options of reranking."""
 
-    top_n: Positive | None = Field(None, description="Answer only the best; all of them if not given.")
+    FIELD: ClassVar[str] = "documents"  # the name of what is ranked, for its positions in errors
+
+    top_n: Count | None = Field(None, description="Answer only the best; all of them if not given, or 0.")
 
 
-class RerankRequest(RerankOptions):
+class RerankRequest(RerankOptions, TextOptions):
     """Documents to order by how alike they are to the query."""
 
     query: Picture
     documents: Pictures
     return_documents: bool = Field(False, description="Send each document back with its score.")
+
+
+class TextsRequest(RerankRequest):
+    """A `RerankRequest` with the names of Text Embeddings Inference."""
+
+    FIELD: ClassVar[str] = "texts"
+
+    documents: Pictures = Field(validation_alias=AliasChoices("texts"))
+    return_documents: bool = Field(
+        False, validation_alias=AliasChoices("return_text"), description="Send each picture back with its score."
+    )
+    truncate: bool | None = _IGNORED
+    truncation_direction: str | None = _IGNORED
+
+
+class AnyRerankRequest(
+    RootModel[
+        Annotated[
+            Annotated[RerankRequest, Tag("@documents")] | Annotated[TextsRequest, Tag("@texts")],
+            Discriminator(lambda body: "@texts" if isinstance(body, dict) and "texts" in body else "@documents"),
+        ]
+    ]
+):
+    """Pictures to order by how alike they are to a query: as `documents`, or as `texts`."""
 
 
 class RerankForm(RerankOptions, Form):

@@ -13,6 +13,7 @@ from diptych_runtime.calibration.verdicts import Verdict
 from diptych_runtime.judgement import NOT_TAKEN, CloserLook
 
 _PROBABILITY = "The calibrated probability, 0 to 1, that the answer to the question is yes."
+_SCORE = f"{_PROBABILITY} With `raw_scores` the network's logit."
 _LOOK = (
     "Whether the closer look that such a pair deserves was `taken` or, as a file is not at hand or a search has had "
     f"its {CLOSER_LOOKS}, `not taken`: {NOT_TAKEN}. null where it deserves none."
@@ -49,7 +50,7 @@ class ScoreItem(Judged):
 
     index: int
     object: Literal["score"] = "score"
-    score: float = Field(description=_PROBABILITY)
+    score: float = Field(description=_SCORE)
     answers: dict[str, AnswerItem] = Field(description=_ANSWERS)
 
 
@@ -68,6 +69,7 @@ class ScoreAnswer(BaseModel):
 class RerankItem(AnswerItem):
     """One document's place."""
 
+    relevance_score: float = Field(description=_SCORE)
     index: int = Field(description="The document's place in the request.")
     document: Picture | None = Field(None, description="As sent, with `return_documents`.")
 
@@ -80,6 +82,14 @@ class RerankAnswer(BaseModel):
     question: str = Field(description=_QUESTION)
     results: list[RerankItem]
     usage: Usage
+
+
+class TextRank(BaseModel):
+    """The place of one of the `texts`, in the form of Text Embeddings Inference."""
+
+    index: int = Field(description="The picture's place in the request.")
+    score: float = Field(description=_SCORE)
+    text: Picture | None = Field(None, description="As sent, with `return_text`.")
 
 
 class LinkItem(BaseModel):
