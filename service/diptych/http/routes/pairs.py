@@ -55,7 +55,8 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
     body = await read_body(request, ScoreRequest, ScoreForm, limit, here.parsing)
     here.check(body)
     scorer = here.asking(body.question)
-    queries, documents = listed(body.queries, "queries", limit), listed(body.documents, "documents", limit)
+    queries = listed(body.queries, body.key_of("queries"), limit)
+    documents = listed(body.documents, body.key_of("documents"), limit)
     check_count(len(queries) + len(documents), "queries and documents together", limit)
     if len(queries) not in (1, len(documents)):
         message = (
@@ -111,7 +112,7 @@ async def ranking(here: Context, request_id: str, request: Request, body: Rerank
     here.check(body)
     scorer = here.asking(body.question)
     back = isinstance(body, RerankRequest) and body.return_documents
-    documents = listed(body.documents, body.FIELD, here.settings.pictures - 1)
+    documents = listed(body.documents, body.key_of("documents"), here.settings.pictures - 1)
     query = listed(body.query, "query", 1)
 
     def returned(place: int) -> Picture | None:
@@ -151,7 +152,7 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
     body = await read_body(request, ExplainRequest, ExplainForm, 2, here.parsing)
     here.check(body)
     scorer = here.asking(body.question)
-    pair = [("query", body.query), ("document", body.document)]
+    pair = listed(body.images, "images", 2)
 
     def work() -> ExplainAnswer:
         (tokens, _), original = here.panels_and_originals(pair, body.collection)
@@ -173,7 +174,7 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
             grid=found.grid,
             crossing=found.crossing,
             links=[
-                LinkItem(query=found.place(link.first), document=found.place(link.second), share=link.share)
+                LinkItem(patches=(found.place(link.first), found.place(link.second)), share=link.share)
                 for link in found.links
             ],
             attention=found.attention.tolist() if body.matrix else None,
@@ -189,7 +190,7 @@ async def embeddings(here: Here, request: Request) -> EmbeddingAnswer:
     """The unit vectors that find candidates, in OpenAI's form; their dot product is the cosine of two pictures."""
     body = await read_body(request, EmbeddingRequest, EmbeddingForm, here.settings.pictures, here.parsing)
     here.check(body)
-    pictures = listed(body.input, "input", here.settings.pictures)
+    pictures = listed(body.images, body.key_of("images"), here.settings.pictures)
 
     def work() -> list[EmbeddingItem]:
         vectors = here.panels(pictures, body.collection).embeddings

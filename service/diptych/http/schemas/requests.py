@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -149,8 +149,6 @@ class ScoreForm(PairOptions, Form):
 class RerankOptions(PairOptions):
     """The options of reranking."""
 
-    FIELD: ClassVar[str] = "documents"  # the name of what is ranked, for its positions in errors
-
     top_n: Count | None = Field(None, description="Answer only the best; all of them if not given, or 0.")
 
 
@@ -164,8 +162,6 @@ class RerankRequest(RerankOptions, TextOptions):
 
 class TextsRequest(RerankRequest):
     """A `RerankRequest` with the names of Text Embeddings Inference."""
-
-    FIELD: ClassVar[str] = "texts"
 
     documents: Pictures = Field(validation_alias=AliasChoices("texts"))
     return_documents: bool = Field(
@@ -206,8 +202,7 @@ class ExplainOptions(Asking):
 class ExplainRequest(ExplainOptions):
     """A pair whose score is to be explained."""
 
-    query: Picture
-    document: Picture
+    images: Annotated[list[Picture], Field(min_length=2, max_length=2, fail_fast=True)]
     matrix: bool = Matrix
     overlay: bool = Overlay
 
@@ -215,10 +210,12 @@ class ExplainRequest(ExplainOptions):
 class ExplainForm(ExplainOptions, Form):
     """A pair to explain, as files of a form."""
 
-    query: File
-    document: File
+    images: Annotated[Files, Field(min_length=2, max_length=2)]
     matrix: Flag = Matrix
     overlay: Flag = Overlay
+
+
+Inputs = AliasChoices("images", "input")
 
 
 class EmbeddingOptions(Request):
@@ -232,13 +229,13 @@ class EmbeddingOptions(Request):
 class EmbeddingRequest(EmbeddingOptions):
     """Pictures to embed."""
 
-    input: Pictures
+    images: Pictures = Field(validation_alias=Inputs, description="Also as `input`, as OpenAI's client says.")
 
 
 class EmbeddingForm(EmbeddingOptions, Form):
     """Pictures to embed, as files of a form."""
 
-    input: Files
+    images: Files = Field(validation_alias=Inputs)
 
 
 def _read(value: Any) -> Any:
@@ -292,7 +289,7 @@ class SearchOptions(Asking):
 class SearchRequest(SearchOptions):
     """A picture to look for in the collection."""
 
-    image: Picture = Field(validation_alias=AliasChoices("image", "query"), description="Also as `query`.")
+    image: Picture
 
 
 class SearchForm(SearchOptions, Form):
@@ -322,11 +319,14 @@ class DuplicatesRequest(Request):
 DryRun = Field(False, description="Check everything and write nothing: the answer says what would be added.")
 
 
-class AddRequest(Strict):
-    """A picture to add to the collection."""
+Added = AliasChoices("images", "image")
 
-    image: Picture
-    metadata: Metadata | None = Field(None, description="Any JSON object, kept with the picture.")
+
+class AddRequest(Strict):
+    """Pictures to add to the collection."""
+
+    images: Pictures = Field(validation_alias=Added, description="One or more; one also as `image`.")
+    metadata: Metadata | None = Field(None, description="Any JSON object, kept with each picture.")
     collection: str | None = CollectionName
     dry_run: bool = DryRun
 
@@ -334,7 +334,7 @@ class AddRequest(Strict):
 class AddForm(Form):
     """Pictures to add, sent as a form."""
 
-    image: Files
+    images: Files = Field(validation_alias=Added)
     metadata: Json[Metadata] | None = Field(None, description="A JSON object, kept with each picture.")
     collection: str | None = CollectionName
     dry_run: Flag = DryRun

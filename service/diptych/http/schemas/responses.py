@@ -93,10 +93,11 @@ class TextRank(BaseModel):
 
 
 class LinkItem(BaseModel):
-    """A patch of the query and one of the document, and how much the network looked from one to the other."""
+    """A patch of each of the two pictures, and how much the network looked from one to the other."""
 
-    query: tuple[int, int] = Field(description="Row and column of the patch, from the top left.")
-    document: tuple[int, int]
+    patches: tuple[tuple[int, int], tuple[int, int]] = Field(
+        description="Row and column, from the top left, of the patch of the first picture and of that of the second."
+    )
     share: float = Field(description="Share of a patch's attention that the other one gets, 0 to 1.")
 
 
@@ -112,7 +113,8 @@ class ExplainAnswer(AnswerItem):
     crossing: float = Field(description="Share of all attention that goes to the other picture, 0 to 1.")
     links: list[LinkItem] = Field(description="Strongest first; each patch in one at most.")
     attention: list[list[float]] | None = Field(
-        None, description="With `matrix`: a row a patch of the query, a column a patch of the document, row by row."
+        None,
+        description="With `matrix`: a row a patch of the first picture, a column one of the second, row by row.",
     )
     overlay: str | None = Field(None, description="With `overlay`: a PNG as a data URI.")
     usage: Usage
@@ -255,7 +257,7 @@ class Fault(BaseModel):
 class ForeseenItem(BaseModel):
     """The outcome that one picture would have."""
 
-    position: str = Field(description="Its place in the request.", examples=["image[3]"])
+    position: str = Field(description="Its place in the request.", examples=["images[3]"])
     id: str | None = Field(description="The id it has or would get; null if it would be refused.")
     created: bool = Field(description="Whether it would be new.")
     error: Fault | None
