@@ -168,5 +168,8 @@ def test_an_explanation_has_the_score_and_the_links_and_on_request_matrix_and_ov
     (row, column), (other_row, other_column) = full["links"][0]["patches"]
     assert attention[4 * row + column, 4 * other_row + other_column] == pytest.approx(attention.max())
     assert full["overlay"].startswith("data:image/png;base64,iVBOR")
+    for given in ({"json": {"images": [uri]}}, {"files": [("images", photo_bytes(1))]}):
+        alone = reader.post("/v1/explain", **given)
+        assert (alone.status_code, alone.json()["error"]["message"]) == (422, "images: expected two pictures, got 1")
     bad = reader.post("/v1/explain", json={"images": [uri, {"id": "nothing"}], "overlay": True})
     assert (bad.status_code, bad.json()["error"]["param"]) == (422, "images[1]")

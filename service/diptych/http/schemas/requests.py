@@ -52,6 +52,12 @@ def _file(value: Any) -> Any:
     return value[0]
 
 
+def _two(value: Any) -> Any:
+    if isinstance(value, list) and len(value) != 2:
+        raise PydanticCustomError("not_two", "expected two pictures, got {count}", {"count": len(value)})
+    return value
+
+
 _FILE = {"type": "string", "format": "binary"}
 # Of a form, where every field of files comes as a list of them.
 File = Annotated[InstanceOf[Upload], BeforeValidator(_file), WithJsonSchema(_FILE)]
@@ -59,6 +65,11 @@ Files = Annotated[
     list[InstanceOf[Upload]],
     BeforeValidator(_files),
     WithJsonSchema({"type": "array", "items": _FILE, "minItems": 1}),
+]
+TwoFiles = Annotated[
+    list[InstanceOf[Upload]],
+    BeforeValidator(lambda value: _two(_files(value))),
+    WithJsonSchema({"type": "array", "items": _FILE, "minItems": 2, "maxItems": 2}),
 ]
 Count = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
 Positive = Annotated[int, Field(ge=1), BeforeValidator(_whole)]
@@ -202,7 +213,7 @@ class ExplainOptions(Asking):
 class ExplainRequest(ExplainOptions):
     """A pair whose score is to be explained."""
 
-    images: Annotated[list[Picture], Field(min_length=2, max_length=2, fail_fast=True)]
+    images: Annotated[list[Picture], Field(min_length=2, max_length=2, fail_fast=True), BeforeValidator(_two)]
     matrix: bool = Matrix
     overlay: bool = Overlay
 
@@ -210,7 +221,7 @@ class ExplainRequest(ExplainOptions):
 class ExplainForm(ExplainOptions, Form):
     """A pair to explain, as files of a form."""
 
-    images: Annotated[Files, Field(min_length=2, max_length=2)]
+    images: TwoFiles
     matrix: Flag = Matrix
     overlay: Flag = Overlay
 
