@@ -1,15 +1,17 @@
 """README.md and docs/ against the program: examples run, commands parse, routes exist, and nothing stays undocumented.
 
 A ```python block is run, all blocks of a file in order and in one namespace, in a folder that holds `photos/` (a dozen
-pictures), `queries/`, `truth.csv`, `query.jpg` (an edited copy of one of photos/), `a.jpg`, `b.jpg` and `pairs.csv`
-(image_a, image_b). A block that begins ```python no-run is only compiled. In ```bash, ```sh, ```shell and ```console
-blocks (there, after `$ `) every `diptych` command is parsed by the real parser, and every `make` target and every URL
-on this machine must exist.
+pictures), `queries/`, `truth.csv`, `query.jpg` (an edited copy of one of photos/), `a.jpg`, `b.jpg`, `shoe.jpg`,
+`boot.jpg` and `pairs.csv` (image_a, image_b). A block that begins ```python no-run is only compiled. ```javascript is
+run by Node. What asks http://127.0.0.1:8000, in these and in lines of curl, asks a service over photos/. In ```bash,
+```sh, ```shell and ```console blocks (there, after `$ `) every `diptych` command is parsed by the real parser, and
+every `make` target and every URL on this machine must exist.
 """
 
 import re
 import shlex
 import shutil
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,9 +28,11 @@ from diptych.command_tree import explained
 
 ROOT = Path(__file__).parents[1]
 SHELLS = {"bash", "sh", "shell", "console"}
-ROUTE = re.compile(r"(?<![\w./-])(/(?:v1|v2)/[\w/{}-]+|/(?:healthz|readyz|info|metrics|openapi\.json))(?![\w-])")
+ROUTE = re.compile(
+    r"(?<![\w./-])(/(?:v1|v2)/[\w/{}-]+|/(?:healthz|readyz|info|metrics|score|rerank|docs|openapi\.json))(?![\w-])"
+)
 LOCAL = re.compile(r"https?://(?:127\.0\.0\.1|localhost)(?::\d+)?(/[^\s\"'?#|`)]*)?")
-BROWSED = {"/", "/openapi.json"}  # the page, and the interface's own description
+BROWSED = {"/", "/docs", "/openapi.json"}  # the page, and the interface's own description
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,9 @@ def blocks() -> tuple[Block, ...]:
             text = re.sub(rf"^{match['indent']}", "", match["text"], flags=re.MULTILINE)
             found.append(Block(path, line, match["language"], match["remarks"], text))
     return tuple(found)
+
+
+SERVICE = "http://127.0.0.1:8000"  # where documents have it
 
 
 def command_lines() -> Iterator[tuple[Block, str]]:
@@ -98,7 +105,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pictures")
     photos = drawn_collection(folder, 12)
     query = next((folder / "queries").glob("*-edited.jpg"))
-    for name, source in (("a.jpg", photos[0]), ("b.jpg", photos[1]), ("query.jpg", query)):
+    for name, source in zip(("a.jpg", "b.jpg", "shoe.jpg", "boot.jpg", "query.jpg"), [*photos[:4], query], strict=True):
         shutil.copy(source, folder / name)
     rows = "".join(f"photos/{a.name},photos/{b.name}\n" for a, b in pairwise(photos))
     (folder / "pairs.csv").write_text(f"image_a,image_b\n{rows}")
@@ -106,17 +113,44 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def routes(artifact: Path) -> set[str]:
+def interface(artifact: Path) -> dict[str, set[str]]:
+    """The methods of every route."""
     from diptych import Scorer
     from diptych.http.app import create_app
 
-    return set(create_app(None, Scorer.load(str(artifact))).openapi()["paths"])
+    paths = create_app(None, Scorer.load(str(artifact))).openapi()["paths"]
+    return {path: {method.upper() for method in methods} for path, methods in paths.items()}
+
+
+@pytest.fixture(scope="module")
+def routes(interface: dict[str, set[str]]) -> set[str]:
+    return set(interface)
+
+
+@pytest.fixture(scope="module")
+def service(pictures: Path, artifact: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a service whose collection `default` has photos/."""
+    from diptych import Scorer
+    from diptych.bench.load import running
+    from diptych.collection.registry import Collections
+
+    root = tmp_path_factory.mktemp("served") / "root"
+    with Collections.open(root, Scorer.load(str(artifact), threads=1)) as collections:
+        collections.create("default")
+        with collections.borrow("default") as collection:
+            list(collection.add_files(sorted((pictures / "photos").iterdir())))
+    with running(root, str(artifact), 1, option="--collections") as (port, _):
+        yield f"http://127.0.0.1:{port}"
 
 
 def matches(path: str, routes: set[str]) -> bool:
     """Whether a path, with or without placeholders filled in, is one of the routes."""
-    patterns = [re.sub(r"\{[^}]+\}", "[^/]+", route) for route in routes | BROWSED]
-    return any(re.fullmatch(pattern, path.rstrip("/") or "/") for pattern in patterns)
+    return any(fits(path, route) for route in routes | BROWSED)
+
+
+def fits(path: str, route: str) -> bool:
+    """Whether a path is this route, with or without its placeholders filled in."""
+    return re.fullmatch(re.sub(r"\{[^}]+\}", "[^/]+", route), path.rstrip("/") or "/") is not None
 
 
 def test_the_readme_shows_the_library_the_command_line_and_http() -> None:
@@ -128,7 +162,9 @@ def test_the_readme_shows_the_library_the_command_line_and_http() -> None:
 
 
 @pytest.mark.parametrize("path", documents(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_python_examples_run(path: Path, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_examples_run(
+    path: Path, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     shutil.copytree(pictures, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "example"}
@@ -136,9 +172,52 @@ def test_the_python_examples_run(path: Path, pictures: Path, tmp_path: Path, mon
     assert own or path.name != "README.md"
     for block in own:
         # Blank lines before it make a traceback name the line of the document.
-        code = compile("\n" * (block.line - 1) + block.text, str(path), "exec")
+        text = block.text
+        if SERVICE in text:
+            text = text.replace(SERVICE, request.getfixturevalue("service"))
+        code = compile("\n" * (block.line - 1) + text, str(path), "exec")
         if "no-run" not in block.remarks:
             exec(code, namespace)
+
+
+def test_the_javascript_examples_run(pictures: Path, service: str, tmp_path: Path) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("Node is not installed")
+    found = [block for block in blocks() if block.language == "javascript"]
+    assert found
+    for block in found:
+        program = tmp_path / "example.mjs"
+        program.write_text(block.text.replace(SERVICE, service))
+        done = subprocess.run([node, program], cwd=pictures, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, f"{block}: {done.stderr}"
+        assert done.stdout
+
+
+def test_every_line_of_curl_runs(pictures: Path, service: str, tmp_path: Path) -> None:
+    typed = [
+        line.replace(SERVICE, service)
+        for block, line in command_lines()
+        if (line.startswith("curl ") and SERVICE in line) or re.match(r"\w+=\$\(", line)
+    ]
+    assert len(typed) > 25
+    shutil.copytree(pictures, tmp_path, dirs_exist_ok=True)
+    begin = 'set -e\ncurl() { echo "curl $*" >&2; command curl --silent --show-error --fail-with-body "$@"; }'
+    script = "\n".join([begin, *typed])
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr.decode()[-2000:] + done.stdout.decode(errors="replace")[-2000:]
+    assert (tmp_path / "same.jpg").read_bytes() == (tmp_path / "a.jpg").read_bytes()
+
+
+def test_every_route_has_a_line_of_curl(interface: dict[str, set[str]]) -> None:
+    # A route is meant by its own name before it is by one with a part that varies.
+    known = sorted(interface, key=lambda route: "{" in route)
+    shown = set()
+    for _, words in calls("curl"):
+        method = words[words.index("-X") + 1] if "-X" in words else "POST" if {"-F", "-d"} & set(words) else "GET"
+        for found in filter(None, map(LOCAL.match, words)):
+            shown.add((method, next((route for route in known if fits(found[1] or "/", route)), None)))
+    assert not {(method, route) for route, methods in interface.items() for method in methods} - shown
 
 
 def test_every_diptych_command_in_the_documents_is_understood() -> None:

@@ -110,7 +110,7 @@ if STORED in os.environ:
         form = case.media_type != "application/json"
         if form or not isinstance(body, dict) or not case.meta or not case.meta.generation.mode.is_positive:
             return
-        if path == "/v1/score":
+        if path.endswith("/score"):
             body["queries"] = body["documents"]
         if body.get("collection"):
             body["collection"] = NAMES[1]

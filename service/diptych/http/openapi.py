@@ -11,6 +11,7 @@ from pydantic.json_schema import models_json_schema
 from diptych.http.middleware.outer import OPEN
 from diptych.http.schemas.requests import (
     AddRequest,
+    AnyRerankRequest,
     DuplicatesRequest,
     EmbeddingRequest,
     ExplainRequest,
@@ -18,12 +19,14 @@ from diptych.http.schemas.requests import (
     RerankRequest,
     ScoreRequest,
     SearchRequest,
+    TextsRequest,
 )
 from diptych.http.settings import Settings
 from diptych.store.filters import SCHEMA as FILTER
 
 _BODIES = (
     AddRequest,
+    AnyRerankRequest,
     DuplicatesRequest,
     EmbeddingRequest,
     ExplainRequest,
@@ -31,6 +34,7 @@ _BODIES = (
     RerankRequest,
     ScoreRequest,
     SearchRequest,
+    TextsRequest,
 )
 _WAYS = {
     "bearer": {"type": "http", "scheme": "bearer"},

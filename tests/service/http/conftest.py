@@ -149,7 +149,8 @@ def data_uri() -> DataUri:
 @pytest.fixture
 def visit(browser, request) -> Iterator[Visit]:
     """`visit(client, "#/compare", refusals=True)` opens the page. In the end, nothing may have gone wrong in it but,
-    where that is expected, requests that the service refused; and no other host was asked.
+    where that is expected, requests that the service refused and messages that begin with `foreign`, of code that is
+    not ours; and no other host was asked.
     """
     if "client" in request.fixturenames:
         # What is set up first ends last: the pages must not outlive the service that they ask for pictures.
@@ -157,7 +158,7 @@ def visit(browser, request) -> Iterator[Visit]:
     faults: list[str] = []
     contexts = []
 
-    def visit(client, address: str = "", *, refusals: bool = False, **options: Any) -> Any:
+    def visit(client, address: str = "", *, refusals: bool = False, foreign: str = "\n", **options: Any) -> Any:
         base = str(client.base_url).rstrip("/")
         context = browser.new_context(**options)
         contexts.append(context)
@@ -165,7 +166,7 @@ def visit(browser, request) -> Iterator[Visit]:
         page.set_default_timeout(20_000)
 
         def heard(message) -> None:
-            expected = refusals and message.text.startswith("Failed to load resource")
+            expected = message.text.startswith((foreign, "Failed to load resource") if refusals else foreign)
             if message.type in ("error", "warning") and not expected:
                 faults.append(message.text)
 

@@ -68,7 +68,7 @@ def test_every_route_takes_the_name_of_a_collection_and_finds_nothing_in_another
             "/v1/score": {"queries": stored, "documents": uri},
             "/v1/rerank": {"query": stored, "documents": [uri]},
             "/v2/rerank": {"query": uri, "documents": [stored]},
-            "/v1/explain": {"query": stored, "document": uri, "overlay": True},
+            "/v1/explain": {"images": [stored, uri], "overlay": True},
             "/v1/embeddings": {"input": stored},
         }
         for path, body in bodies.items():
@@ -99,7 +99,7 @@ def test_every_route_takes_the_name_of_a_collection_and_finds_nothing_in_another
 def test_the_explanation_of_a_stored_picture_draws_it_from_its_collection(several, photo_bytes, data_uri, scorer):
     with several("bags", "shoes") as client:
         id = add(client, photo_bytes(1), collection="shoes")
-        asked = {"query": {"id": id}, "document": data_uri(photo_bytes(2)), "overlay": True, "collection": "shoes"}
+        asked = {"images": [{"id": id}, data_uri(photo_bytes(2))], "overlay": True, "collection": "shoes"}
         answer = client.post("/v1/explain", json=asked)
         assert answer.status_code == 200, answer.text
         assert base64.b64decode(answer.json()["overlay"].partition(",")[2]).startswith(b"\x89PNG")

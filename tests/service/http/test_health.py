@@ -51,7 +51,7 @@ def test_a_model_that_is_not_proven_is_asked_nothing_and_what_is_stored_can_stil
         for answer in (
             client.post("/v1/score", json={"queries": uri, "documents": uri}),
             client.post("/v1/rerank", json={"query": uri, "documents": [uri]}),
-            client.post("/v1/explain", json={"query": uri, "document": uri}),
+            client.post("/v1/explain", json={"images": [uri, uri]}),
             client.post("/v1/embeddings", json={"input": uri}),
             client.post("/v1/search", files={"image": data}),
             client.post("/v1/duplicates", json={}),

@@ -167,7 +167,7 @@ def test_a_bad_picture_is_refused_everywhere_and_leaves_the_collection_as_it_was
         (client.post("/v1/search", json={"image": uri}), "image"),
         (client.post("/v1/score", json={"queries": good_uri, "documents": [good_uri, uri]}), "documents[1]"),
         (client.post("/v1/rerank", json={"query": uri, "documents": [good_uri]}), "query"),
-        (client.post("/v1/embeddings", json={"input": [good_uri] * 3 + [uri]}), "input[3]"),
+        (client.post("/v1/embeddings", json={"images": [good_uri] * 3 + [uri]}), "images[3]"),
     ]
     for answer, position in table:
         error = answer.json()["error"]
@@ -238,3 +238,16 @@ def test_an_export_that_fails_is_an_error_and_no_broken_answer(client, collectio
     monkeypatch.setattr(collection.store, "pages", fail)
     answer = client.get("/v1/images/export")
     assert (answer.status_code, answer.json()["error"]["message"]) == (500, "the disk is gone")
+
+
+def test_json_brings_one_picture_or_several_with_the_same_metadata(client, photo_bytes, data_uri):
+    uris = [data_uri(photo_bytes(seed)) for seed in (40, 41, 42)]
+    several = client.post("/v1/images", json={"images": uris[:2], "metadata": {"label": "shoe"}})
+    assert (several.status_code, [item["metadata"] for item in several.json()["data"]]) == (
+        201,
+        [{"label": "shoe"}] * 2,
+    )
+    one = client.post("/v1/images", json={"image": uris[2]})
+    assert (one.status_code, len(one.json()["data"])) == (201, 1)
+    bad = client.post("/v1/images", json={"images": [uris[0], "AAAA"]})
+    assert (bad.status_code, bad.json()["error"]["param"]) == (422, "images[1]")

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import diptych
+from diptych.http.middleware.auth import new_key
+from diptych.http.settings import Settings
 
 FOLDER = Path(diptych.__file__).parent / "http" / "page"
 VIEWS = ["search", "compare", "duplicates", "collection", "status"]
@@ -16,7 +18,7 @@ REFUSAL = {"error": {"message": "Not now.", "type": "x", "code": "deadline", "pa
 
 
 def test_every_part_of_the_page_is_reached_from_it_and_served_fresh_under_a_strict_policy(reader):
-    found, left = set(), ["/"]
+    found, left = set(), ["/", "/docs"]
     while left:
         path = left.pop()
         answer = reader.get(path)
@@ -26,11 +28,13 @@ def test_every_part_of_the_page_is_reached_from_it_and_served_fresh_under_a_stri
         assert "unsafe" not in answer.headers["content-security-policy"]
         assert answer.headers["x-content-type-options"] == "nosniff"
         found.add(path)
-        named = re.findall(r'(?:src|href)="(/page/[^"]+)"', answer.text)
+        named = re.findall(r'(?:src|href)="(/(?:page|swagger)/[^"]+)"', answer.text)
         named += [f"/page/{name}" for name in re.findall(r'^(?:import|} from) .*?"\./([^"]+)"', answer.text, re.M)]
         left += [path for path in named if path not in found]
-    assert found - {"/"} == {f"/page/{path.name}" for path in FOLDER.iterdir()} - {"/page/index.html"}
+    own = {f"/page/{path.name}" for path in FOLDER.iterdir() if path.suffix != ".html"}
+    assert found == own | {"/", "/docs", "/swagger/swagger-ui.css", "/swagger/swagger-ui-bundle.js"}
     assert {"/page/app.js", "/page/links.js", "/page/style.css"} <= found
+    assert 'href="/docs"' in reader.get("/").text
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.name)
@@ -40,6 +44,29 @@ def test_the_page_names_no_outside_host_and_needs_no_inline_code(path):
     if path.suffix == ".html":
         assert not re.search(r"<style|style=|\son\w+=|<script(?![^>]*src=)", text)
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_interface_s_page_lists_every_route_and_asks_them_with_the_key_of_its_visitor(
+    visit, serve, photo_bytes, scheme
+):
+    secret, key = new_key("visitor", "read")
+    with serve(Settings(keys=(key,))) as client:
+        client.headers["X-API-Key"] = secret
+        paths = client.get("/openapi.json").json()["paths"]
+        signed_in = {"http_credentials": {"username": "any", "password": secret}}
+        page = visit(client, "docs", foreign="Could not find component", color_scheme=scheme, **signed_in)
+        page.wait_for_selector(".opblock")
+        shown = page.eval_on_selector_all(".opblock-summary-path", "found => found.map(one => one.dataset.path)")
+        assert sorted(shown) == sorted(path for path, methods in paths.items() for _ in methods)
+        dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor") != "rgba(0, 0, 0, 0)"
+        assert dark == (scheme == "dark")
+        page.click(".opblock-summary-path[data-path='/v1/score']")
+        for place, input in enumerate(page.query_selector_all(".opblock-section-request-body input[type=file]")):
+            input.set_input_files({"name": f"{place}.jpg", "mimeType": "image/jpeg", "buffer": photo_bytes(place)})
+        page.click(".opblock .execute")
+        page.wait_for_selector(".live-responses-table .response-col_status:has-text('200')")
 
 
 @pytest.mark.browser

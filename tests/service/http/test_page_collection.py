@@ -48,7 +48,7 @@ def test_no_request_brings_more_pictures_than_the_service_takes(visit, serve, co
         page.evaluate(
             """() => { const [real, sizes] = [fetch, (window.sizes = [])];
                 window.fetch = (path, options) => {
-                  if (options?.method === "POST") sizes.push(options.body.getAll("image").length);
+                  if (options?.method === "POST") sizes.push(options.body.getAll("images").length);
                   return real(path, options); }; }"""
         )
         page.set_input_files("#add-file", [upload(f"{seed}.jpg", photo_bytes(seed)) for seed in range(20, 25)])

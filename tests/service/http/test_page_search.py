@@ -14,7 +14,7 @@ REFUSAL = {"error": {"message": "Not now.", "type": "x", "code": "deadline", "pa
 
 
 def explained(client, query, document) -> dict[str, Any]:
-    return client.post("/v1/explain", json={"query": query, "document": document, "matrix": True}).json()
+    return client.post("/v1/explain", json={"images": [query, document], "matrix": True}).json()
 
 
 def strongest(answer: dict[str, Any], side: int, patch: int) -> tuple[float, int]:
@@ -111,7 +111,7 @@ def test_why_shows_what_the_network_looked_at_and_follows_keys_and_pointer(visit
     ends = page.eval_on_selector_all("#why-dialog .patches img", "images => images.map(image => image.src)")
     assert [query in ends[0], other in ends[1]] == [True, True]
 
-    (row, column), (rows, columns) = answer["links"][0]["query"], answer["grid"]
+    (row, column), (rows, columns) = answer["links"][0]["patches"][0], answer["grid"]
     page.focus("#why-dialog .patches >> nth=0")
     says(page, ".patch-line", told(answer, "Query", 0, row * columns + column))
     assert page.locator("#why-dialog .heat").count() == rows * columns

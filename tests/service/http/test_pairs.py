@@ -86,8 +86,9 @@ def test_every_way_to_name_a_picture_gives_the_same_score(reader, shelf, uris, p
         ("/v1/score", {"queries": 0, "documents": [1, 2]}, {}),
         ("/v1/rerank", {"query": 0, "documents": [3, 1, 2]}, {"top_n": 2}),
         ("/v2/rerank", {"query": 0, "documents": [1]}, {"model": "tiny"}),
-        ("/v1/explain", {"query": 0, "document": 1}, {"links": 3, "matrix": True, "overlay": True}),
-        ("/v1/embeddings", {"input": [0, 1]}, {"encoding_format": "base64"}),
+        ("/v1/explain", {"images": [0, 1]}, {"links": 3, "matrix": True, "overlay": True}),
+        ("/v1/embeddings", {"images": [0, 1]}, {"encoding_format": "base64"}),
+        ("/v1/embeddings", {"input": [0, 1]}, {}),
     ],
 )
 def test_a_form_with_files_is_answered_as_json_is(reader, uris, photo_bytes, path, said, options):
@@ -151,21 +152,24 @@ def test_an_explanation_has_the_score_and_the_links_and_on_request_matrix_and_ov
     reader, shelf, data_uri, photo_bytes
 ):
     stored, uri = {"id": shelf.list(1)[0].id}, data_uri(photo_bytes(9))
-    answer = reader.post("/v1/explain", json={"query": stored, "document": uri, "links": 4}).json()
+    answer = reader.post("/v1/explain", json={"images": [stored, uri], "links": 4}).json()
     scored = reader.post("/v1/score", json={"queries": stored, "documents": uri}).json()["data"][0]
     assert (answer["relevance_score"], answer["raw_score"]) == (scored["score"], scored["raw_score"])
     assert answer["grid"] == [4, 4]
     assert len(answer["links"]) == 4
     assert "attention" not in answer
     assert "overlay" not in answer
-    full = reader.post("/v1/explain", json={"query": uri, "document": stored, "matrix": True, "overlay": True}).json()
+    full = reader.post("/v1/explain", json={"images": [uri, stored], "matrix": True, "overlay": True}).json()
     attention = np.array(full["attention"])
     assert attention.shape == (16, 16)
     assert full["crossing"] == pytest.approx(attention.sum(1).mean())
     first = answer["links"][0]
-    assert full["links"][0] == {"query": first["document"], "document": first["query"], "share": first["share"]}
-    (row, column), (other_row, other_column) = full["links"][0]["query"], full["links"][0]["document"]
+    assert full["links"][0] == {"patches": first["patches"][::-1], "share": first["share"]}
+    (row, column), (other_row, other_column) = full["links"][0]["patches"]
     assert attention[4 * row + column, 4 * other_row + other_column] == pytest.approx(attention.max())
     assert full["overlay"].startswith("data:image/png;base64,iVBOR")
-    bad = reader.post("/v1/explain", json={"query": uri, "document": {"id": "nothing"}, "overlay": True})
-    assert (bad.status_code, bad.json()["error"]["param"]) == (422, "document")
+    for given in ({"json": {"images": [uri]}}, {"files": [("images", photo_bytes(1))]}):
+        alone = reader.post("/v1/explain", **given)
+        assert (alone.status_code, alone.json()["error"]["message"]) == (422, "images: expected two pictures, got 1")
+    bad = reader.post("/v1/explain", json={"images": [uri, {"id": "nothing"}], "overlay": True})
+    assert (bad.status_code, bad.json()["error"]["param"]) == (422, "images[1]")

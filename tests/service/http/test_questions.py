@@ -14,7 +14,7 @@ ROUTES = {
     "/v1/score": ("queries", "documents", "data"),
     "/v1/rerank": ("query", "documents", "results"),
     "/v1/search": ("image", None, "matches"),
-    "/v1/explain": ("query", "document", None),
+    "/v1/explain": ("images", None, None),
 }
 
 
@@ -54,8 +54,9 @@ def ask(stored, running, looking, scenes, data_uri):
         def post(route: str, ids: list[str], **options) -> dict:
             query, documents, _ = ROUTES[route]
             named = [{"id": id} for id in ids]
-            given = {} if documents is None else {documents: named[0] if documents == "document" else named}
-            answer = client.post(route, json={query: data_uri(scenes[0], "image/png"), **given, **options})
+            scene = data_uri(scenes[0], "image/png")
+            given = {query: [scene, *named]} if query == "images" else {query: scene}
+            answer = client.post(route, json={**given, **({documents: named} if documents else {}), **options})
             assert answer.status_code == 200, answer.text
             return answer.json()
 

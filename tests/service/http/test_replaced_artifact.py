@@ -60,7 +60,7 @@ def test_a_service_answers_by_the_model_it_loaded_or_says_why_not_and_the_next_s
     assert ask("/v1/score", **asked)[1]["data"] == scores
     assert ask("/info")[1]["revision"] == info["revision"]
     assert ask("/v1/images", image=pictures[1])[0] == 201
-    status, answer = ask("/v1/explain", query=pictures[0], document=pictures[1])
+    status, answer = ask("/v1/explain", images=pictures[:2])
     assert status == 500
     what = "cannot be read" if change is removed else "is damaged or was exchanged"
     assert f"explain.onnx {what}" in answer["error"]["message"]

@@ -22,6 +22,8 @@ from diptych_runtime.calibration.verdicts import least_of
 ROUTES = {
     "/v1/score": {"post"},
     "/v1/rerank": {"post"},
+    "/score": {"post"},
+    "/rerank": {"post"},
     "/v2/rerank": {"post"},
     "/v1/embeddings": {"post"},
     "/v1/explain": {"post"},
@@ -132,7 +134,7 @@ def test_the_document_lists_every_route_with_words_and_its_errors(reader, shelf,
         served.setdefault(route.path_format, set()).update(
             method.lower() for method in (route.methods or set()) - {"HEAD"}
         )
-    assert served == ROUTES | {"/": {"get"}, "/openapi.json": {"get"}}
+    assert served == ROUTES | {"/": {"get"}, "/docs": {"get"}, "/openapi.json": {"get"}}
     assert "HTTPValidationError" not in document["components"]["schemas"]
 
 
@@ -216,7 +218,7 @@ def test_what_its_caller_has_left_is_not_computed(serve, scorer, gate, data_uri,
 
 def test_head_is_answered_wherever_get_is_with_the_same_head_and_no_body(reader):
     paths = [path for path, item in reader.get("/openapi.json").json()["paths"].items() if "get" in item]
-    asked = ["/", "/openapi.json", *(path for path in paths if "{" not in path)]
+    asked = ["/", "/docs", "/openapi.json", *(path for path in paths if "{" not in path)]
     assert len(asked) > 8
     for path in asked:
         got, head = reader.get(path), reader.head(path)

@@ -175,9 +175,9 @@ async def _http_exception(request: Request, error: Exception) -> Response:
     fault = cast(HTTPException, error)
     message = str(fault.detail)
     if fault.status_code == 404:
-        message = f"There is nothing at {request.url.path}; /openapi.json lists what there is."
+        message = f"There is nothing at {request.url.path}; /docs lists what there is."
     elif fault.status_code == 405:
-        message = f"{request.url.path} does not take {request.method}; /openapi.json lists what it takes."
+        message = f"{request.url.path} does not take {request.method}; /docs lists what it takes."
     code = _CODES.get(fault.status_code, "error")
     headers = {**(fault.headers or {})}
     if fault.status_code == 405 and (taken := _taken(request)):

@@ -57,7 +57,7 @@ export async function addAll(items, limits, { collection, signal, onProgress }) 
       }
       const [single] = batch;
       if (fault.status === 0) fault.message = "could not be read, or was too much for one request";
-      report.failed.push({ item: single, error: named(fault, { image: single.path }) });
+      report.failed.push({ item: single, error: named(fault, { images: single.path }) });
     }
     report.done += batch.length;
     onProgress(report);
@@ -73,7 +73,7 @@ function tooLarge(item, limits) {
 
 async function send(batch, collection, signal) {
   const body = new FormData();
-  for (const { file } of batch) body.append("image", file, file.name || "Pasted picture");
+  for (const { file } of batch) body.append("images", file, file.name || "Pasted picture");
   if (collection !== null) body.append("collection", collection);
   for (let turn = 1; ; turn += 1) {
     try {

@@ -103,8 +103,8 @@ export async function reference(picture) {
 
 /** The refusal with the file's name in place of the picture's position in the request. */
 export function named(error, names) {
-  const position = /^(image|query|document|queries|documents|the picture)(\[\d+\])?(?=[ :])/.exec(error.message);
-  const name = position && (names[position[1]] ?? names[error.param]);
+  const position = /^(image|images|queries|documents|the picture)(\[\d+\])?(?=[ :])/.exec(error.message);
+  const name = position && (names[position[0]] ?? names[position[1]] ?? names[error.param]);
   if (name) error.message = name + error.message.slice(position[0].length);
   return error;
 }

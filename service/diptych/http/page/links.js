@@ -64,7 +64,7 @@ export function pairStage(root, pictures) {
     });
     box.addEventListener("focus", () => {
       if (!answer) return;
-      const strongest = answer.links[0]?.[side ? "document" : "query"] ?? [0, 0];
+      const strongest = answer.links[0]?.patches[side] ?? [0, 0];
       patches.keys = { side, patch: patches.last[side] ?? strongest[0] * answer.grid[1] + strongest[1] };
       draw();
     });
@@ -110,16 +110,16 @@ export function pairStage(root, pictures) {
     const hint = "The strongest links of all. Point at a part of either picture to see what it looks at.";
     say(answer.links.length ? hint : "");
     const colour = ([row, column]) => {
-      // By the place in the query, so that what stays together keeps its colours, and lines of one row differ.
+      // By the place in the first picture, so that what stays together keeps its colours, and lines of one row differ.
       const hue = Math.round((330 * (column + row / rows)) / columns);
       return `hsl(${hue} 78% ${hue > 40 && hue < 200 ? 38 : 50}%)`;
     };
-    return layered(answer.links.map(({ query, document: found, share }) =>
+    return layered(answer.links.map(({ patches: [first, second], share }) =>
       line(
-        cells[0](query[0] * columns + query[1]),
-        cells[1](found[0] * columns + found[1]),
+        cells[0](first[0] * columns + first[1]),
+        cells[1](second[0] * columns + second[1]),
         share / most,
-        { colour: colour(query), bend: 0.26 * ((query[1] + 0.5) / columns - 0.5) },
+        { colour: colour(first), bend: 0.26 * ((first[1] + 0.5) / columns - 0.5) },
       )));
   }
 

@@ -20,9 +20,9 @@ export function whyPanel(root) {
     stage = pairStage(view, [query, found]);
     view.setAttribute("aria-busy", "true");
     try {
-      const pair = { query: await reference(query), document: await reference(found) };
+      const images = [await reference(query), await reference(found)];
       if (mine.signal.aborted) return;
-      const answer = await explained(pair, mine.signal);
+      const answer = await explained(images, mine.signal);
       if (mine.signal.aborted) return;
       facts.replaceChildren(
         fact("probability", probability(answer.relevance_score), "total"),
@@ -34,7 +34,7 @@ export function whyPanel(root) {
     } catch (error) {
       if (error.name === "AbortError" || mine.signal.aborted) return;
       if (!(error instanceof Fault)) console.error(error);
-      named(error, { query: query.name, document: found.name, queries: query.name, documents: found.name });
+      named(error, { "images[0]": query.name, "images[1]": found.name, queries: query.name, documents: found.name });
       showFault(fault, error, () => ask(query, found, onAnswer));
     } finally {
       if (running === mine) view.removeAttribute("aria-busy");
@@ -55,12 +55,12 @@ export function whyPanel(root) {
 }
 
 /** An explanation, or, from a model that cannot show where it looks, the score alone. */
-async function explained(pair, signal) {
+async function explained(images, signal) {
   try {
-    return await post("/v1/explain", { ...pair, matrix: true }, signal);
+    return await post("/v1/explain", { images, matrix: true }, signal);
   } catch (error) {
     if (error.code !== "invalid_artifact") throw error;
-    const { data, question } = await post("/v1/score", { queries: pair.query, documents: pair.document }, signal);
+    const { data, question } = await post("/v1/score", { queries: images[0], documents: images[1] }, signal);
     return { ...data[0], question, relevance_score: data[0].score };
   }
 }

@@ -18,7 +18,7 @@ from diptych.http.context import Context, Here, MayChange, Stored, refused
 from diptych.http.health import Proven
 from diptych.http.middleware.errors import documented
 from diptych.http.schemas.bodies import body_schema, read_body
-from diptych.http.schemas.images import IMAGE_ID
+from diptych.http.schemas.images import IMAGE_ID, Picture, Upload, listed
 from diptych.http.schemas.requests import FILTER_SCHEMA, AddForm, AddRequest, read_filter
 from diptych.http.schemas.responses import (
     AddAnswer,
@@ -71,7 +71,7 @@ _PICTURE_HEADERS = {
     dependencies=[MayChange, Proven],
 )
 async def add(request: Request, response: Response, here: Here) -> AddAnswer | DryRunAnswer:
-    """Add one or more pictures: `curl -F image=@a.jpg -F image=@b.jpg .../v1/images`, or one as JSON.
+    """Add one or more pictures: `curl -F images=@a.jpg -F images=@b.jpg .../v1/images`, or as JSON.
 
     201 if at least one is new, 200 if all were there already: the same file has the same id. All are added, or, if one
     cannot be read, none. With `dry_run` it is 200, nothing is written, and every picture that cannot be read is named.
@@ -79,11 +79,11 @@ async def add(request: Request, response: Response, here: Here) -> AddAnswer | D
     body = await read_body(request, AddRequest, AddForm, here.settings.pictures, here.parsing)
 
     def work() -> AddAnswer | DryRunAnswer:
-        if isinstance(body, AddRequest):
-            files = [("image", here.picture_bytes(body.image, "image", body.collection), body.metadata or {})]
-        else:
-            own = body.metadata or {}
-            files = [(f"image[{n}]", data, {"filename": name, **own}) for n, (name, data) in enumerate(body.image)]
+        given = listed(body.images, body.key_of("images"), here.settings.pictures)
+        files = [
+            (position, here.picture_bytes(picture, position, body.collection), _own(picture) | (body.metadata or {}))
+            for position, picture in given
+        ]
         # Each is checked before any is added, so that a bad one leaves the collection as it was.
         with here.metrics.timed("decode"):
             received = collection.read_new([(data, position) for position, data, _ in files], keep_bytes=True)
@@ -190,6 +190,11 @@ async def remove(id_: Id, here: Here, collection: Stored) -> Deleted:
     if not await here.reads.run(lambda: collection.remove(id_)):
         raise UnknownPictureError(f'the collection has no picture "{id_[:64]}"')
     return Deleted(id=id_)
+
+
+def _own(picture: Picture | Upload) -> dict[str, Any]:
+    """The metadata that a picture brings itself: the name of a file."""
+    return {"filename": picture.filename} if isinstance(picture, Upload) else {}
 
 
 def _added(

@@ -1,4 +1,4 @@
-"""The web page, from the package's own files."""
+"""The web page and the page of the OpenAPI document, from files of this package and of fastapi-offline."""
 
 from __future__ import annotations
 
@@ -23,9 +23,17 @@ class _Parts(StaticFiles):
 
 
 def install_page(app: FastAPI) -> None:
-    """Serve the page at `/` and its parts under `/page/`."""
+    """Serve the page at `/`, the interface's at `/docs`, and their parts under `/page/` and `/swagger/`.
+
+    FastAPI's own `/docs` has a script in its text, which our policy forbids, and loads Swagger UI from another host.
+    """
     app.mount("/page", _Parts(directory=_FOLDER), name="page")
+    app.mount("/swagger", _Parts(packages=[("fastapi_offline", "static")]), name="swagger")
 
     @app.get("/", include_in_schema=False)
     async def index() -> FileResponse:
         return FileResponse(_FOLDER / "index.html", headers=_FRESH)
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> FileResponse:
+        return FileResponse(_FOLDER / "docs.html", headers=_FRESH)

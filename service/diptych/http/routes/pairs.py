@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import time
 from dataclasses import asdict
-from functools import partial
 
 import numpy as np
 from fastapi import APIRouter, Request
@@ -39,11 +38,9 @@ from diptych.http.schemas.responses import (
 )
 from diptych.scoring import explanation
 
-router = APIRouter(
-    tags=["pictures in the request"],
-    dependencies=[Proven],
-    responses=documented(400, 401, 403, 404, 408, 413, 415, 422, 429, 500, 501, 503, 504),
-)
+ERRORS = documented(400, 401, 403, 404, 408, 413, 415, 422, 429, 500, 501, 503, 504)
+
+router = APIRouter(tags=["pictures in the request"], dependencies=[Proven], responses=ERRORS)
 
 
 @router.post("/v1/score", summary="Score pairs", openapi_extra=body_schema(ScoreRequest, ScoreForm))
@@ -58,7 +55,8 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
     body = await read_body(request, ScoreRequest, ScoreForm, limit, here.parsing)
     here.check(body)
     scorer = here.asking(body.question)
-    queries, documents = listed(body.queries, "queries", limit), listed(body.documents, "documents", limit)
+    queries = listed(body.queries, body.key_of("queries"), limit)
+    documents = listed(body.documents, body.key_of("documents"), limit)
     check_count(len(queries) + len(documents), "queries and documents together", limit)
     if len(queries) not in (1, len(documents)):
         message = (
@@ -74,7 +72,7 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
         return [
             ScoreItem(
                 index=index,
-                score=asked.relevance_score,
+                score=asked.raw_score if body.raw else asked.relevance_score,
                 raw_score=asked.raw_score,
                 verdict=asked.verdict,
                 closer_look=asked.closer_look,
@@ -94,21 +92,27 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
     )
 
 
-_rerank = partial(router.post, openapi_extra=body_schema(RerankRequest, RerankForm), response_model_exclude_none=True)
-
-
-@_rerank("/v1/rerank", summary="Order documents by likeness to a query")
-@_rerank("/v2/rerank", summary="The same, where Cohere's second client asks")
+@router.post(
+    "/v1/rerank",
+    summary="Order documents by likeness to a query",
+    openapi_extra=body_schema(RerankRequest, RerankForm),
+    response_model_exclude_none=True,
+)
 async def rerank(here: Here, request_id: RequestId, request: Request) -> RerankAnswer:
     """The documents from the most to the least alike to the query, in Cohere's and Jina's form.
 
     With files: `curl -F query=@a.jpg -F documents=@b.jpg -F documents=@c.jpg .../v1/rerank`.
     """
     body = await read_body(request, RerankRequest, RerankForm, here.settings.pictures, here.parsing)
+    return await ranking(here, request_id, request, body)
+
+
+async def ranking(here: Context, request_id: str, request: Request, body: RerankRequest | RerankForm) -> RerankAnswer:
+    """The answer to a request for a ranking, whose body was read."""
     here.check(body)
     scorer = here.asking(body.question)
     back = isinstance(body, RerankRequest) and body.return_documents
-    documents = listed(body.documents, "documents", here.settings.pictures - 1)
+    documents = listed(body.documents, body.key_of("documents"), here.settings.pictures - 1)
     query = listed(body.query, "query", 1)
 
     def returned(place: int) -> Picture | None:
@@ -118,10 +122,11 @@ async def rerank(here: Here, request_id: RequestId, request: Request) -> RerankA
     def work() -> list[RerankItem]:
         (tokens, _), original = here.panels_and_originals([*query, *documents], body.collection)
         logits = here.logits(tokens[:1], tokens[1:])
-        return [
-            RerankItem(index=place, document=returned(place), **asdict(judgement))
-            for place, judgement in scorer.ranked(logits, _sides(1, len(documents)), original, body.top_n)
-        ]
+        found = scorer.ranked(logits, _sides(1, len(documents)), original, body.top_n or None)
+        items = [RerankItem(index=place, document=returned(place), **asdict(judgement)) for place, judgement in found]
+        for item in items:
+            item.relevance_score = item.raw_score if body.raw else item.relevance_score
+        return items
 
     results = await here.work.run(work, request)
     return RerankAnswer(
@@ -147,7 +152,7 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
     body = await read_body(request, ExplainRequest, ExplainForm, 2, here.parsing)
     here.check(body)
     scorer = here.asking(body.question)
-    pair = [("query", body.query), ("document", body.document)]
+    pair = listed(body.images, "images", 2)
 
     def work() -> ExplainAnswer:
         (tokens, _), original = here.panels_and_originals(pair, body.collection)
@@ -169,7 +174,7 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
             grid=found.grid,
             crossing=found.crossing,
             links=[
-                LinkItem(query=found.place(link.first), document=found.place(link.second), share=link.share)
+                LinkItem(patches=(found.place(link.first), found.place(link.second)), share=link.share)
                 for link in found.links
             ],
             attention=found.attention.tolist() if body.matrix else None,
@@ -185,7 +190,7 @@ async def embeddings(here: Here, request: Request) -> EmbeddingAnswer:
     """The unit vectors that find candidates, in OpenAI's form; their dot product is the cosine of two pictures."""
     body = await read_body(request, EmbeddingRequest, EmbeddingForm, here.settings.pictures, here.parsing)
     here.check(body)
-    pictures = listed(body.input, "input", here.settings.pictures)
+    pictures = listed(body.images, body.key_of("images"), here.settings.pictures)
 
     def work() -> list[EmbeddingItem]:
         vectors = here.panels(pictures, body.collection).embeddings

@@ -5,10 +5,12 @@ value of another type than the document says.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, PrivateAttr, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 
@@ -16,6 +18,15 @@ class Strict(BaseModel):
     """A pydantic model that takes no unknown key, and types as JSON has them: 0 is neither false nor "0"."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+    _sent: frozenset[str] = PrivateAttr(frozenset())
+
+    def note_keys(self, sent: Iterable[str]) -> None:
+        """Remember the keys that the request had, for `key_of`."""
+        self._sent = frozenset(sent)
+
+    def key_of(self, field: str) -> str:
+        """The key under which the request brought a field: one of its names."""
+        return next(iter(names_of(field, type(self).model_fields[field]) & self._sent), field)
 
     @model_validator(mode="before")
     @classmethod
@@ -39,13 +50,15 @@ class Strict(BaseModel):
         return value
 
 
+def names_of(name: str, field: FieldInfo) -> set[str]:
+    """The keys under which a request may bring a field."""
+    alias = field.validation_alias
+    return {str(choice) for choice in alias.choices} if isinstance(alias, AliasChoices) else {name}
+
+
 @cache
 def _keys(model: type[BaseModel]) -> set[str]:
-    known: set[str] = set()
-    for name, field in model.model_fields.items():
-        alias = field.validation_alias
-        known |= {str(choice) for choice in alias.choices} if isinstance(alias, AliasChoices) else {name}
-    return known
+    return {key for name, field in model.model_fields.items() for key in names_of(name, field)}
 
 
 def _alike_from_the_start(a: str, b: str) -> int:

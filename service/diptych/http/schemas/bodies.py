@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, RootModel, ValidationError
 from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 
 from diptych.collection.ingest import METADATA_BYTES
 from diptych.http.middleware.errors import RequestError
 from diptych.http.request_pool import RequestPool
+from diptych.http.schemas.base import Strict, names_of
 from diptych.http.schemas.images import PICTURES, Upload
 
 JsonModel = TypeVar("JsonModel", bound=BaseModel)
@@ -65,7 +67,7 @@ async def _aside(check: Callable[[], JsonModel], text: bytes, request: Request, 
 
 async def _form(request: Request, model: type[BaseModel], files: int) -> dict[str, str | list[Upload]]:
     """The text and the files of a form, as they came."""
-    pictures = [name for name, field in model.model_fields.items() if field.is_required()]
+    pictures = {name: names_of(name, field) for name, field in model.model_fields.items() if field.is_required()}
     fields: dict[str, str | list[Upload]] = {}
     try:
         async with request.form(max_files=files, max_fields=16) as form:
@@ -73,8 +75,8 @@ async def _form(request: Request, model: type[BaseModel], files: int) -> dict[st
                 if isinstance(value, str):
                     fields[key] = value
                     continue
-                if key not in pictures:
-                    raise _misnamed(pictures, pictures[0], f'one is called "{key}"')
+                if key not in chain(*pictures.values()):
+                    raise _misnamed(pictures, next(iter(pictures)), f'one is called "{key}"')
                 uploads = fields.setdefault(key, [])
                 if isinstance(uploads, list):
                     uploads.append(Upload(value.filename or "", await value.read()))
@@ -87,8 +89,8 @@ async def _form(request: Request, model: type[BaseModel], files: int) -> dict[st
         logger.error("an upload cannot be kept in the folder for temporary files (TMPDIR): %s", error)
         message = f"The service has no room for this upload: {error.strerror}. Try again later, or send JSON."
         raise RequestError(503, "no_room", message, headers={"Retry-After": "30"}) from None
-    for name in pictures:
-        if name not in fields:
+    for name, names in pictures.items():
+        if not names & set(fields):
             raise _misnamed(pictures, name, f'none is called "{name}"')
     return fields
 
@@ -96,11 +98,12 @@ async def _form(request: Request, model: type[BaseModel], files: int) -> dict[st
 def body_schema(from_json: type[BaseModel], from_form: type[BaseModel]) -> dict[str, object]:
     """The `openapi_extra` of a route that uses `read_body`."""
     _, found = models_json_schema([(from_form, "validation")])
-    written = found["$defs"][from_form.__name__]
+    written, required = found["$defs"][from_form.__name__], found["$defs"][from_form.__name__]["required"]
+    first = sorted(written["properties"], key=lambda name: name not in required)
     form = {
         "type": "object",
-        "properties": {name: _named(field) for name, field in written["properties"].items()},
-        "required": written["required"],
+        "properties": {name: _named(written["properties"][name]) for name in first},
+        "required": required,
         "additionalProperties": False,
     }
     return _body({_JSON: {"schema": _reference(from_json)}, _FORM: {"schema": form}})
@@ -128,7 +131,7 @@ def _named(field: dict[str, Any]) -> dict[str, Any]:
     return {**{key: value for key, value in field.items() if key not in ("anyOf", "default")}, **kind}
 
 
-def _misnamed(pictures: list[str], param: str, came: str) -> RequestError:
+def _misnamed(pictures: Iterable[str], param: str, came: str) -> RequestError:
     message = f"A form brings its pictures as files called {' and '.join(pictures)}; {came}."
     return RequestError(422, "invalid_request", message, param=param)
 
@@ -181,7 +184,11 @@ def _check_marks(text: bytes, pictures: int) -> None:
 
 def _checked(model: type[JsonModel], value: object, pictures: int) -> JsonModel:
     try:
-        return model.model_validate(value, context={PICTURES: pictures})
+        checked = model.model_validate(value, context={PICTURES: pictures})
     except ValidationError as error:
         faults = [{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors(include_url=False)]
         raise RequestValidationError(faults) from None
+    whole = checked.root if isinstance(checked, RootModel) else checked
+    if isinstance(whole, Strict) and isinstance(value, dict):
+        whole.note_keys(value)
+    return checked

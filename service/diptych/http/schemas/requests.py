@@ -10,9 +10,12 @@ from pydantic import (
     AliasChoices,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     InstanceOf,
     Json,
+    RootModel,
+    Tag,
     TypeAdapter,
     ValidationError,
     WithJsonSchema,
@@ -49,6 +52,12 @@ def _file(value: Any) -> Any:
     return value[0]
 
 
+def _two(value: Any) -> Any:
+    if isinstance(value, list) and len(value) != 2:
+        raise PydanticCustomError("not_two", "expected two pictures, got {count}", {"count": len(value)})
+    return value
+
+
 _FILE = {"type": "string", "format": "binary"}
 # Of a form, where every field of files comes as a list of them.
 File = Annotated[InstanceOf[Upload], BeforeValidator(_file), WithJsonSchema(_FILE)]
@@ -56,6 +65,11 @@ Files = Annotated[
     list[InstanceOf[Upload]],
     BeforeValidator(_files),
     WithJsonSchema({"type": "array", "items": _FILE, "minItems": 1}),
+]
+TwoFiles = Annotated[
+    list[InstanceOf[Upload]],
+    BeforeValidator(lambda value: _two(_files(value))),
+    WithJsonSchema({"type": "array", "items": _FILE, "minItems": 2, "maxItems": 2}),
 ]
 Count = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
 Positive = Annotated[int, Field(ge=1), BeforeValidator(_whole)]
@@ -96,19 +110,40 @@ class Form(Strict):
     model_config = ConfigDict(strict=False)
 
 
+class PairOptions(Asking):
+    """The options of scores and rankings."""
+
+    raw_scores: Flag = Field(False, description="Answer the network's logits in place of probabilities.")
+
+    @property
+    def raw(self) -> bool:
+        """True if logits are to be answered as scores."""
+        return self.raw_scores
+
+
 _IGNORED = Field(None, description="Taken for compatibility and ignored: every picture is seen whole.")
 
 
-class PairOptions(Asking):
-    """The fields that clients of vLLM, Cohere and Jina send for texts."""
+class TextOptions(PairOptions):
+    """The fields that clients of vLLM, Cohere, Jina, infinity and Text Embeddings Inference send for texts."""
 
     truncate_prompt_tokens: int | None = _IGNORED
+    truncation_side: str | None = _IGNORED
+    max_tokens_per_query: int | None = _IGNORED
     max_tokens_per_doc: int | None = _IGNORED
     max_chunks_per_doc: int | None = _IGNORED
+    mm_processor_kwargs: dict[str, Any] | None = _IGNORED
     priority: int | None = Field(None, description="Taken for compatibility and ignored: requests take turns.")
+    request_id: str | None = Field(None, description="Taken for compatibility and ignored: send X-Request-ID.")
+    use_activation: bool | None = Field(None, description="`false` is vLLM's word for `raw_scores`.")
+
+    @property
+    def raw(self) -> bool:
+        """True if logits are to be answered as scores."""
+        return self.raw_scores or self.use_activation is False
 
 
-class ScoreRequest(PairOptions):
+class ScoreRequest(TextOptions):
     """Pairs to score: one query with one document, one with many, or as many with as many, paired in order."""
 
     queries: Pictures = Field(validation_alias=AliasChoices("queries", "text_1"), description="Also as `text_1`.")
@@ -125,15 +160,37 @@ class ScoreForm(PairOptions, Form):
 class RerankOptions(PairOptions):
     """The options of reranking."""
 
-    top_n: Positive | None = Field(None, description="Answer only the best; all of them if not given.")
+    top_n: Count | None = Field(None, description="Answer only the best; all of them if not given, or 0.")
 
 
-class RerankRequest(RerankOptions):
+class RerankRequest(RerankOptions, TextOptions):
     """Documents to order by how alike they are to the query."""
 
     query: Picture
     documents: Pictures
     return_documents: bool = Field(False, description="Send each document back with its score.")
+
+
+class TextsRequest(RerankRequest):
+    """A `RerankRequest` with the names of Text Embeddings Inference."""
+
+    documents: Pictures = Field(validation_alias=AliasChoices("texts"))
+    return_documents: bool = Field(
+        False, validation_alias=AliasChoices("return_text"), description="Send each picture back with its score."
+    )
+    truncate: bool | None = _IGNORED
+    truncation_direction: str | None = _IGNORED
+
+
+class AnyRerankRequest(
+    RootModel[
+        Annotated[
+            Annotated[RerankRequest, Tag("@documents")] | Annotated[TextsRequest, Tag("@texts")],
+            Discriminator(lambda body: "@texts" if isinstance(body, dict) and "texts" in body else "@documents"),
+        ]
+    ]
+):
+    """Pictures to order by how alike they are to a query: as `documents`, or as `texts`."""
 
 
 class RerankForm(RerankOptions, Form):
@@ -156,8 +213,7 @@ class ExplainOptions(Asking):
 class ExplainRequest(ExplainOptions):
     """A pair whose score is to be explained."""
 
-    query: Picture
-    document: Picture
+    images: Annotated[list[Picture], Field(min_length=2, max_length=2, fail_fast=True), BeforeValidator(_two)]
     matrix: bool = Matrix
     overlay: bool = Overlay
 
@@ -165,10 +221,12 @@ class ExplainRequest(ExplainOptions):
 class ExplainForm(ExplainOptions, Form):
     """A pair to explain, as files of a form."""
 
-    query: File
-    document: File
+    images: TwoFiles
     matrix: Flag = Matrix
     overlay: Flag = Overlay
+
+
+Inputs = AliasChoices("images", "input")
 
 
 class EmbeddingOptions(Request):
@@ -182,13 +240,13 @@ class EmbeddingOptions(Request):
 class EmbeddingRequest(EmbeddingOptions):
     """Pictures to embed."""
 
-    input: Pictures
+    images: Pictures = Field(validation_alias=Inputs, description="Also as `input`, as OpenAI's client says.")
 
 
 class EmbeddingForm(EmbeddingOptions, Form):
     """Pictures to embed, as files of a form."""
 
-    input: Files
+    images: Files = Field(validation_alias=Inputs)
 
 
 def _read(value: Any) -> Any:
@@ -242,7 +300,7 @@ class SearchOptions(Asking):
 class SearchRequest(SearchOptions):
     """A picture to look for in the collection."""
 
-    image: Picture = Field(validation_alias=AliasChoices("image", "query"), description="Also as `query`.")
+    image: Picture
 
 
 class SearchForm(SearchOptions, Form):
@@ -257,6 +315,8 @@ Rule = Literal["resolution", "format", "oldest", "newest", "shortest"]
 class DuplicatesRequest(Request):
     """The least certainty of a duplicate, and the rules for the picture of a group to keep."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"threshold": "auto"}]})
+
     threshold: Annotated[float, Field(gt=0, le=1)] | Literal["auto"] = Field(
         "auto", description="The relevance from which two pictures are the same; `auto` by how many pictures there are."
     )
@@ -270,11 +330,14 @@ class DuplicatesRequest(Request):
 DryRun = Field(False, description="Check everything and write nothing: the answer says what would be added.")
 
 
-class AddRequest(Strict):
-    """A picture to add to the collection."""
+Added = AliasChoices("images", "image")
 
-    image: Picture
-    metadata: Metadata | None = Field(None, description="Any JSON object, kept with the picture.")
+
+class AddRequest(Strict):
+    """Pictures to add to the collection."""
+
+    images: Pictures = Field(validation_alias=Added, description="One or more; one also as `image`.")
+    metadata: Metadata | None = Field(None, description="Any JSON object, kept with each picture.")
     collection: str | None = CollectionName
     dry_run: bool = DryRun
 
@@ -282,7 +345,7 @@ class AddRequest(Strict):
 class AddForm(Form):
     """Pictures to add, sent as a form."""
 
-    image: Files
+    images: Files = Field(validation_alias=Added)
     metadata: Json[Metadata] | None = Field(None, description="A JSON object, kept with each picture.")
     collection: str | None = CollectionName
     dry_run: Flag = DryRun

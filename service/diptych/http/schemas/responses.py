@@ -12,6 +12,7 @@ from diptych_runtime.calibration.verdicts import Verdict
 from diptych_runtime.judgement import CLOSER_LOOKS, NOT_TAKEN, CloserLook
 
 _PROBABILITY = "The calibrated probability, 0 to 1, that the answer to the question is yes."
+_SCORE = f"{_PROBABILITY} With `raw_scores` the network's logit."
 _LOOK = (
     "Whether the closer look that such a pair deserves was `taken` or, as a file is not at hand or a search has had "
     f"its {CLOSER_LOOKS}, `not taken`: {NOT_TAKEN}. null where it deserves none."
@@ -48,7 +49,7 @@ class ScoreItem(Judged):
 
     index: int
     object: Literal["score"] = "score"
-    score: float = Field(description=_PROBABILITY)
+    score: float = Field(description=_SCORE)
     answers: dict[str, AnswerItem] = Field(description=_ANSWERS)
 
 
@@ -67,6 +68,7 @@ class ScoreAnswer(BaseModel):
 class RerankItem(AnswerItem):
     """One document's place."""
 
+    relevance_score: float = Field(description=_SCORE)
     index: int = Field(description="The document's place in the request.")
     document: Picture | None = Field(None, description="As sent, with `return_documents`.")
 
@@ -81,11 +83,20 @@ class RerankAnswer(BaseModel):
     usage: Usage
 
 
-class LinkItem(BaseModel):
-    """A patch of the query and one of the document, and how much the network looked from one to the other."""
+class TextRank(BaseModel):
+    """The place of one of the `texts`, in the form of Text Embeddings Inference."""
 
-    query: tuple[int, int] = Field(description="Row and column of the patch, from the top left.")
-    document: tuple[int, int]
+    index: int = Field(description="The picture's place in the request.")
+    score: float = Field(description=_SCORE)
+    text: Picture | None = Field(None, description="As sent, with `return_text`.")
+
+
+class LinkItem(BaseModel):
+    """A patch of each of the two pictures, and how much the network looked from one to the other."""
+
+    patches: tuple[tuple[int, int], tuple[int, int]] = Field(
+        description="Row and column, from the top left, of the patch of the first picture and of that of the second."
+    )
     share: float = Field(description="Share of a patch's attention that the other one gets, 0 to 1.")
 
 
@@ -101,7 +112,8 @@ class ExplainAnswer(AnswerItem):
     crossing: float = Field(description="Share of all attention that goes to the other picture, 0 to 1.")
     links: list[LinkItem] = Field(description="Strongest first; each patch in one at most.")
     attention: list[list[float]] | None = Field(
-        None, description="With `matrix`: a row a patch of the query, a column a patch of the document, row by row."
+        None,
+        description="With `matrix`: a row a patch of the first picture, a column one of the second, row by row.",
     )
     overlay: str | None = Field(None, description="With `overlay`: a PNG as a data URI.")
     usage: Usage
@@ -244,7 +256,7 @@ class Fault(BaseModel):
 class ForeseenItem(BaseModel):
     """The outcome that one picture would have."""
 
-    position: str = Field(description="Its place in the request.", examples=["image[3]"])
+    position: str = Field(description="Its place in the request.", examples=["images[3]"])
     id: str | None = Field(description="The id it has or would get; null if it would be refused.")
     created: bool = Field(description="Whether it would be new.")
     error: Fault | None

@@ -69,6 +69,8 @@ def test_without_a_known_key_every_route_is_closed_but_life_and_readiness(header
         "/": {"get"},
         "/page/app.js": {"get"},
         "/openapi.json": {"get"},
+        "/docs": {"get"},
+        "/swagger/swagger-ui-bundle.js": {"get"},
         "/x": {"get"},
     }.items():
         for method in methods:
@@ -103,7 +105,7 @@ def test_every_route_that_changes_something_asks_who_it_is(shelf, scorer):
     routes = {
         (method, path) for path, methods in create_app(shelf, scorer).openapi()["paths"].items() for method in methods
     }
-    asking = {("post", "/v2/rerank")} | {
+    asking = {("post", path) for path in ("/score", "/rerank", "/v2/rerank")} | {
         ("post", f"/v1/{name}") for name in ("score", "rerank", "search", "duplicates", "embeddings", "explain")
     }
     changing = {(method, path) for method, path in routes if method != "get"} - asking

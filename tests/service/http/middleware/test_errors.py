@@ -46,12 +46,12 @@ TABLE = [
     ("POST", "/v1/score", {"json": {"queries": TEXT, "documents": URI}}, 422, "invalid_request", "queries"),
     ("POST", "/v1/score", {"json": [1]}, 422, "invalid_request", None),
     ("POST", "/v1/score", {"json": {"queries": ABSENT, "documents": URI}}, 422, "unknown_image", "queries"),
-    ("POST", "/v1/rerank", {"json": {"query": URI, "documents": [URI], "top_n": 0}}, 422, "invalid_request", "top_n"),
+    ("POST", "/v1/rerank", {"json": {"query": URI, "documents": [URI], "top_n": -1}}, 422, "invalid_request", "top_n"),
     ("POST", "/v1/rerank", {"json": {"query": URI, "documents": [URI], "model": "x"}}, 404, "model_not_found", "model"),
     ("POST", "/v1/search", {"json": {"image": URI, "top": 1001}}, 422, "invalid_request", "top"),
     ("POST", "/v1/search", {"files": {"photo": b"1"}}, 422, "invalid_request", "image"),
     ("POST", "/v1/search", {"files": [("image", b"1"), ("image", b"2")]}, 422, "too_many_pictures", None),
-    ("POST", "/v1/images", {"files": {"photo": b"1"}}, 422, "invalid_request", "image"),
+    ("POST", "/v1/images", {"files": {"photo": b"1"}}, 422, "invalid_request", "images"),
     ("POST", "/v1/embeddings", {"json": {"input": URI}, "headers": FOREIGN}, 403, "cross_site_request", None),
 ]
 
@@ -117,14 +117,14 @@ def test_more_pictures_than_allowed_are_refused_in_every_form(serve, photo_bytes
             ("/v1/score", {"queries": uri, "documents": [uri] * 4}, "documents"),
             ("/v1/score", {"queries": [uri] * 2, "documents": [uri] * 2}, "queries and documents together"),
             ("/v1/rerank", {"query": uri, "documents": [uri] * 3}, "documents"),
-            ("/v1/embeddings", {"input": [uri] * 4}, "input"),
+            ("/v1/embeddings", {"images": [uri] * 4}, "images"),
         ]:
             check_envelope(client.post(path, json=body), 422, "too_many_pictures", param)
         for path, files in [
             ("/v1/images", ["image"] * 4),
             ("/v1/score", ["queries", *["documents"] * 3]),
             ("/v1/rerank", ["query", *["documents"] * 3]),
-            ("/v1/embeddings", ["input"] * 4),
+            ("/v1/embeddings", ["images"] * 4),
         ]:
             answer = client.post(path, files=[(name, photo_bytes(n)) for n, name in enumerate(files)])
             check_envelope(answer, 422, "too_many_pictures")

@@ -42,8 +42,8 @@ def request(body: bytes, kind: str | None) -> Request:
     )
 
 
-def read(body: bytes, kind: str | None = "application/json", files: int = 3) -> Any:
-    return asyncio.run(read_body(request(body, kind), SearchRequest, SearchForm, files, RequestPool(1, 1)))
+def read(body: bytes, kind: str | None = "application/json", files: int = 3, model: type = SearchRequest) -> Any:
+    return asyncio.run(read_body(request(body, kind), model, SearchForm, files, RequestPool(1, 1)))
 
 
 def form(fields: dict[str, str], files: list, model: type = SearchForm, most: int = 3) -> Any:
@@ -67,7 +67,7 @@ def test_json_and_form_say_the_same_of_a_search():
 
 def test_files_come_in_their_order_with_their_names():
     sent = form({}, [image(b"2", "zwölf.jpg"), image(b"1", "b.jpg"), image(b"", "a.jpg")], AddForm)
-    assert sent.image == [("zwölf.jpg", b"2"), ("b.jpg", b"1"), ("a.jpg", b"")]
+    assert sent.images == [("zwölf.jpg", b"2"), ("b.jpg", b"1"), ("a.jpg", b"")]
 
 
 def test_files_come_under_the_names_of_the_fields_they_are_for():
@@ -77,7 +77,7 @@ def test_files_come_under_the_names_of_the_fields_they_are_for():
 
 
 def test_more_files_than_a_request_may_bring_are_refused_with_their_number():
-    assert len(form({}, [image(b"1")] * 3, AddForm, most=3).image) == 3
+    assert len(form({}, [image(b"1")] * 3, AddForm, most=3).images) == 3
     with pytest.raises(RequestError, match="at most 3 fit in this form") as caught:
         form({}, [image(b"1")] * 4, AddForm, most=3)
     assert (caught.value.status, caught.value.code) == (422, "too_many_pictures")
@@ -196,6 +196,15 @@ def test_what_is_no_file_is_refused_at_its_field(fields, files, said):
     assert (fault["loc"], fault["msg"]) == (("body", "image"), said)
 
 
+def test_a_picture_is_called_in_errors_what_the_request_called_it():
+    for key in ("image", "images"):
+        assert read(f'{{"{key}": ["AAAA"]}}'.encode(), model=AddRequest).key_of("images") == key
+        assert form({}, [(key, b"1")], AddForm).key_of("images") == key
+    assert form({}, [image(b"1")]).key_of("image") == "image"
+    with pytest.raises(RequestValidationError):
+        form({}, [("image", b"1"), ("images", b"2")], AddForm)
+
+
 def test_a_misspelt_field_of_a_form_is_refused_like_a_misspelt_key():
     for ask in (lambda: form({"tops": "3"}, [image(b"1")]), lambda: read(b'{"image": "AAAA", "tops": 3}')):
         with pytest.raises(RequestValidationError) as caught:
@@ -218,7 +227,7 @@ def test_any_other_content_type_is_415_with_what_came_and_what_was_expected(kind
 def test_the_documents_form_has_exactly_the_fields_that_are_taken():
     for from_json, from_form, files in (
         (SearchRequest, SearchForm, {"image": "string"}),
-        (AddRequest, AddForm, {"image": "array"}),
+        (AddRequest, AddForm, {"images": "array"}),
         (RerankRequest, RerankForm, {"query": "string", "documents": "array"}),
     ):
         content = body_schema(from_json, from_form)["requestBody"]["content"]  # type: ignore[index]

@@ -56,17 +56,17 @@ def test_a_misspelt_key_is_answered_with_the_one_that_was_meant(model, key, mean
 
 def test_a_key_like_no_other_is_answered_with_all_that_are_known_also_under_their_other_names():
     assert refusal(SearchRequest, {"zzz": 1}) == (
-        'unknown key "zzz"; known are candidates, collection, enough, filter, image, model, query, question, top, user'
+        'unknown key "zzz"; known are candidates, collection, enough, filter, image, model, question, top, user'
     )
     long = refusal(AddRequest, {"x" * 1000: 1})
     assert len(long) < 150
 
 
 def test_a_key_under_both_of_its_names_is_refused_and_either_one_will_do():
-    both = {"image": DOT, "query": DOT}
+    both = {"images": DOT, "input": DOT}
     with pytest.raises(ValidationError):
-        SearchRequest.model_validate(both)
-    assert [SearchRequest.model_validate({key: DOT}).image for key in both] == [DOT, DOT]
+        EmbeddingRequest.model_validate(both)
+    assert [EmbeddingRequest.model_validate({key: DOT}).images for key in both] == [DOT, DOT]
     assert ScoreRequest.model_validate({"text_1": DOT, "documents": DOT}).queries == DOT
 
 

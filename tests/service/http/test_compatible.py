@@ -1,0 +1,135 @@
+"""Requests as clients of vLLM, infinity and Text Embeddings Inference make them, under the routes these have."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from diptych.http.settings import Settings
+
+PICTURE = "a picture"
+ALIASES = {"/score": "/v1/score", "/rerank": "/v1/rerank", "/v2/rerank": "/v1/rerank"}
+
+
+@pytest.fixture(scope="module")
+def uris(data_uri, photo_bytes) -> list[str]:
+    return [data_uri(photo_bytes(seed)) for seed in range(4)]
+
+
+def part(uri: str) -> dict:
+    return {"type": "image_url", "image_url": {"url": uri}}
+
+
+def body_of(route: str, uris: list[str]) -> dict:
+    return {"queries" if route == "/score" else "query": uris[0], "documents": uris[1:]}
+
+
+def answered(client, route: str, body: dict) -> dict:
+    answer = client.post(route, json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.parametrize(("route", "own"), ALIASES.items())
+def test_an_alias_answers_what_the_route_does_that_it_stands_for_as_json_and_as_a_form(
+    reader, uris, photo_bytes, route, own
+):
+    body = body_of(route, uris)
+    fields = {"question": "copy"}
+    names = [(name, photo_bytes(seed)) for seed, name in enumerate([next(iter(body)), *["documents"] * 3])]
+    for given in ({"json": {**body, **fields}}, {"files": names, "data": fields}):
+        answers = [reader.post(path, **given) for path in (route, own)]
+        assert [answer.status_code for answer in answers] == [200, 200], answers[0].text
+        there, here = ({**answer.json(), "id": None, "created": None} for answer in answers)
+        assert there == here
+
+
+def test_vllm_s_client_scores_pictures_as_content_parts(reader, uris):
+    asked = {
+        "model": "tiny",
+        "text_1": {"content": [part(uris[0])]},
+        "text_2": {"content": [part(uri) for uri in uris[1:]]},
+        "truncate_prompt_tokens": -1,
+        "truncation_side": "right",
+        "mm_processor_kwargs": {"max_pixels": 1000},
+        "priority": 0,
+        "request_id": "mine",
+    }
+    expected = answered(reader, "/v1/score", body_of("/score", uris))
+    answer = answered(reader, "/score", asked)
+    assert (answer["object"], answer["model"], answer["usage"]) == ("list", "tiny", expected["usage"])
+    assert answer["data"] == expected["data"]
+    assert [item["object"] for item in answer["data"]] == ["score"] * 3
+    raw = answered(reader, "/score", asked | {"use_activation": False})["data"]
+    assert [item["score"] for item in raw] == [item["raw_score"] for item in expected["data"]]
+    assert answered(reader, "/score", asked | {"use_activation": True})["data"] == expected["data"]
+
+
+def test_vllm_s_client_ranks_pictures_and_zero_of_them_means_all(reader, uris):
+    asked = {
+        "model": "tiny",
+        "query": {"content": [part(uris[0])]},
+        "documents": [{"content": [part(uris[2])]}, uris[1]],
+    }
+    answer = answered(reader, "/rerank", asked | {"top_n": 0, "max_tokens_per_query": 0, "max_tokens_per_doc": 0})
+    assert answer["results"] == answered(reader, "/v1/rerank", asked)["results"]
+    assert len(answer["results"]) == 2
+
+
+def test_infinity_s_client_gets_documents_back_and_logits_for_raw_scores(reader, uris):
+    asked = {"model": "tiny", "query": uris[0], "documents": uris[1:], "top_n": 2, "return_documents": True}
+    probable = answered(reader, "/rerank", asked | {"raw_scores": False})["results"]
+    raw = answered(reader, "/rerank", asked | {"raw_scores": True})["results"]
+    assert [item["document"] for item in raw] == [uris[1 + item["index"]] for item in probable]
+    assert [item["relevance_score"] for item in raw] == [item["raw_score"] for item in probable]
+    assert [item["relevance_score"] for item in probable] != [item["raw_score"] for item in probable]
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_the_client_of_text_embeddings_inference_sends_texts_and_gets_a_list(reader, uris, back):
+    asked = {"query": uris[0], "texts": uris[1:], "truncate": True, "truncation_direction": "Right"}
+    answer = answered(reader, "/rerank", asked | {"raw_scores": False, "return_text": back})
+    expected = answered(reader, "/v1/rerank", {"query": uris[0], "documents": uris[1:]})["results"]
+    text = lambda index: {"text": uris[1 + index]} if back else {}  # noqa: E731
+    assert answer == [
+        {"index": item["index"], "score": item["relevance_score"], **text(item["index"])} for item in expected
+    ]
+    raw = answered(reader, "/rerank", asked | {"raw_scores": True})
+    assert [item["score"] for item in raw] == [item["raw_score"] for item in expected]
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"query": PICTURE, "texts": []}, "texts"),
+        ({"query": PICTURE, "texts": [PICTURE, {"id": "0" * 32}]}, "texts[1]"),
+        ({"query": PICTURE, "texts": [PICTURE, {"text": "a dog"}]}, "texts[1]"),
+        ({"query": PICTURE, "documents": [PICTURE, "a dog"]}, "documents[1]"),
+        ({"query": PICTURE, "texts": [PICTURE], "documents": [PICTURE]}, None),
+        ({"query": PICTURE}, "documents"),
+    ],
+)
+def test_a_refusal_has_our_own_form_and_names_what_was_sent(reader, uris, body, param):
+    content = json.dumps(body).replace(PICTURE, uris[0])
+    answer = reader.post("/rerank", content=content, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422
+    assert answer.json()["error"]["param"] == param, answer.text
+    assert answer.headers["x-error-code"] == answer.json()["error"]["code"]
+
+
+@pytest.mark.parametrize("route", ALIASES)
+def test_limits_deadlines_and_figures_hold_for_an_alias(serve, uris, monkeypatch, scorer, route):
+    body = body_of(route, uris)
+    with serve(Settings(pictures=3)) as client:
+        refused = client.post(route, json=body)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (422, "too_many_pictures")
+        assert client.post(route, json={**body, "documents": uris[:1]}).status_code == 200
+        metrics = client.get("/metrics").text
+        for status in (200, 422):
+            assert f'diptych_request_seconds_count{{method="POST",route="{route}",status="{status}"}} 1.0' in metrics
+    with serve(Settings(body_bytes=100)) as client:
+        assert client.post(route, json=body).status_code == 413
+    with serve(Settings(seconds=1e-6)) as client:
+        late = client.post(route, json=body)
+        assert (late.status_code, late.json()["error"]["code"]) == (504, "deadline")
