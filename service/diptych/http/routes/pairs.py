@@ -57,7 +57,7 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
     limit = here.settings.pictures
     body = await read_body(request, ScoreRequest, ScoreForm, limit, here.parsing)
     here.check(body)
-    scorer = here.asking(body.question)
+    scorer = here.asking(body.question, body.collection)
     queries, documents = listed(body.queries, "queries", limit), listed(body.documents, "documents", limit)
     check_count(len(queries) + len(documents), "queries and documents together", limit)
     if len(queries) not in (1, len(documents)):
@@ -106,7 +106,7 @@ async def rerank(here: Here, request_id: RequestId, request: Request) -> RerankA
     """
     body = await read_body(request, RerankRequest, RerankForm, here.settings.pictures, here.parsing)
     here.check(body)
-    scorer = here.asking(body.question)
+    scorer = here.asking(body.question, body.collection)
     back = isinstance(body, RerankRequest) and body.return_documents
     documents = listed(body.documents, "documents", here.settings.pictures - 1)
     query = listed(body.query, "query", 1)
@@ -146,7 +146,7 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
     """
     body = await read_body(request, ExplainRequest, ExplainForm, 2, here.parsing)
     here.check(body)
-    scorer = here.asking(body.question)
+    scorer = here.asking(body.question, body.collection)
     pair = [("query", body.query), ("document", body.document)]
 
     def work() -> ExplainAnswer:
