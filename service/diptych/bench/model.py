@@ -23,8 +23,7 @@ from PIL import Image
 
 from diptych.bench.demo.collection import draw_collection
 from diptych.bench.graphs import SGEMM_SIZE, open_yardstick
-from diptych.bench.peers import COUNTS, OURS, costs, works
-from diptych.bench.peers import PEERS as PEERS
+from diptych.bench.peers import COUNTS, OURS, PEERS, costs, works
 from diptych.collection.collection import Collection
 from diptych.console import table
 from diptych.errors import BenchError

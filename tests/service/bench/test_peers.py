@@ -1,7 +1,9 @@
 import io
 
 import numpy as np
+import pytest
 from PIL import Image
+from typed import parsed
 
 from diptych.bench.peers import PEERS, costs, inliers, keypoints, normalised
 
@@ -40,6 +42,11 @@ def test_tokens_are_made_unit_vectors_and_a_zero_stays_one() -> None:
     lengths = np.linalg.norm(unit.astype(np.float64), axis=-1)
     assert lengths[1, 2] == 0
     np.testing.assert_allclose(np.delete(lengths.ravel(), 12), 1, atol=2e-3)
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_every_peer_can_be_named_in_the_command(name: str) -> None:
+    assert list(parsed("bench", "--peer", name)["peer"]) == [name]
 
 
 def test_only_the_peers_that_ran_have_costs() -> None:

@@ -39,7 +39,7 @@ def study_xcit(
     *,
     steps: int = Budget.steps,
     seeds: int = 3,
-    tokens: Sequence[int] = TOKENS,
+    tokens: Sequence[int] | None = None,
     processes: int | None = None,
     finished: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def study_xcit(
         for seed in range(seeds)
     }
     trained = run_grid(directory, runs, partial(train_from, folder), processes=processes, finished=finished)
-    cost = {"tokens": list(tokens), "width": SHAPE["d"], "heads": SHAPE["heads"]}
+    cost = {"tokens": list(tokens or TOKENS), "width": SHAPE["d"], "heads": SHAPE["heads"]}
     measured = run_grid(directory, {"cost": cost}, measure_attentions, processes=processes, finished=finished)["cost"]
     result = {
         "pixels": PIXELS,
