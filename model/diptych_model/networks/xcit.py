@@ -118,8 +118,8 @@ class XCiT(nn.Module):
     `depth` layers of XCA and LPI over tokens of `patch` x `patch` pixels, then `class_depth` layers in which a class
     token gathers from them what it needs. `attention_dropout` drops coefficients of XCA, `dropout` the results of both
     attentions and of the feed-forward parts, whose hidden width is `expansion` times d. `attention` makes for a width
-    what stands in the place of XCA, to compare it with. XCiT-S12/16 is d = 384, depth
-    12, 8 heads and a patch of 16; unlike its program, XCA has no biases here and nothing drops whole layers.
+    what stands in the place of XCA, to compare it with. XCiT-S12/16 is d = 384, depth 12, 8 heads and a patch of 16;
+    unlike its program, XCA has no biases here and nothing drops whole layers.
     """
 
     def __init__(

@@ -78,7 +78,7 @@ def as_input(pixels: np.ndarray) -> Tensor:
 
 
 def _moved(pixels: np.ndarray, rng: np.random.Generator) -> Tensor:
-    """Each picture mirrored or not, and moved by a few pixels; what comes in at its edge repeats the edge."""
+    """Each picture mirrored or not, and moved by a few pixels; beyond its edge the edge is repeated."""
     size: Any = pixels.shape[1]
     padded = np.pad(pixels, ((0, 0), (SHIFT, SHIFT), (SHIFT, SHIFT), (0, 0)), mode="edge")
     moved = np.empty_like(pixels)
