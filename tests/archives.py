@@ -22,7 +22,7 @@ def write_archives(folder: Path, photo_bytes: Callable[..., bytes]) -> None:
                     file.writestr(f"{archive}/{row['path']}", photo_bytes(next(seeds), (64, 48)))
 
     clothes = [{"path": f"{i}.jpg", "label": "Hat", "contributor": str(i // 2)} for i in range(60)]
-    flowers = [{"path": f"daisy/{i}.jpg", "label": "daisy"} for i in range(40)]
+    flowers = [{"path": f"daisy/{i}.jpg", "label": ("daisy", "rose")[i % 2]} for i in range(40)]
     goods = [{"path": f"{i}_{side}.jpg", "item": f"i{i}", "style": f"s{i}"} for i in range(10) for side in "ab"]
     foods = [f"food{i}" for i in range(12)]
     shop = [

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import zlib
+from math import prod
 from pathlib import Path
 
 import onnx
@@ -65,6 +66,67 @@ def vit_s16_pair() -> onnx.ModelProto:
     )
 
 
+def cnn_pair() -> onnx.ModelProto:
+    """ResNet-18 over [x; z] in six channels, its norms folded into the convolutions; no weights of anybody."""
+    lines = [
+        *_convolution("x0", "pixels", 6, 64, 7, 2),
+    ]
+    lines += ["y0 = MaxPool <kernel_shape: ints = [3, 3], strides: ints = [2, 2], pads: ints = [1, 1, 1, 1]> (x0)"]
+    taken = 64
+    for block in range(8):
+        width, stride = 64 * 2 ** (block // 2), 1 + (block > 0 and block % 2 == 0)
+        lines += _convolution(f"in{block}", f"y{block}", taken, width, 3, stride)
+        lines += _convolution(f"out{block}", f"in{block}", width, width, 3, 1)
+        kept = f"y{block}"
+        if taken != width:
+            kept = f"kept{block}"
+            lines += _convolution(kept, f"y{block}", taken, width, 1, stride)
+        lines += [f"sum{block} = Add (out{block}, {kept})", f"y{block + 1} = Relu (sum{block})"]
+        taken = width
+    lines += [
+        "pooled = GlobalAveragePool (y8)",
+        "flat = Flatten (pooled)",
+        *_weight("head", taken, 1),
+        "logits = MatMul (flat, head)",
+    ]
+    body = "\n".join(lines)
+    return onnx.parser.parse_model(
+        f"{_HEAD}cnn (float[batch, 6, {HEIGHT}, {HEIGHT}] pixels) => (float[batch, 1] logits) {{\n{body}\n}}"
+    )
+
+
+def late() -> onnx.ModelProto:
+    """Late interaction of unit tokens, a of a query and b of candidates: the mean of the best matches, both ways."""
+    body = """
+        query = Cast <to: int = 1> (a)
+        candidates = Cast <to: int = 1> (b)
+        turned = Transpose <perm: ints = [0, 2, 1]> (candidates)
+        cosines = MatMul (query, turned)
+        rows = Constant <value = int64[1] {1}> ()
+        columns = Constant <value = int64[1] {2}> ()
+        best_b = ReduceMax <keepdims: int = 0> (cosines, columns)
+        best_a = ReduceMax <keepdims: int = 0> (cosines, rows)
+        mean_a = ReduceMean <keepdims: int = 0> (best_a, rows)
+        mean_b = ReduceMean <keepdims: int = 0> (best_b, rows)
+        total = Add (mean_a, mean_b)
+        half = Constant <value = float {0.5}> ()
+        scores = Mul (total, half)
+    """
+    taken = "float16[1, tokens, width] a, float16[pairs, tokens, width] b"
+    return onnx.parser.parse_model(f"{_HEAD}late ({taken}) => (float[pairs] scores) {{{body}}}")
+
+
+def _convolution(name: str, x: str, taken: int, given: int, size: int, stride: int) -> list[str]:
+    """A convolution with bias, then a ReLU. Its weights sum to about one, so that numbers stay finite."""
+    pads = ", ".join([str(size // 2)] * 4)
+    return [
+        *_weight(f"{name}_w", given, taken, size, size, total=1.0),
+        *_weight(f"{name}_b", given),
+        f"{name}_c = Conv <strides: ints = [{stride}, {stride}], pads: ints = [{pads}]> ({x}, {name}_w, {name}_b)",
+        f"{name} = Relu ({name}_c)",
+    ]
+
+
 def _layer(n: int) -> list[str]:
     return [
         f"a{n} = LayerNormalization (x{n}, scale, shift)",
@@ -97,8 +159,11 @@ def _layer(n: int) -> list[str]:
     ]
 
 
-def _weight(name: str, *shape: int) -> list[str]:
+def _weight(name: str, *shape: int, total: float | None = None) -> list[str]:
+    """A weight of one number, about 0.02, or so that those of an output sum to `total`."""
     value = 0.02 + zlib.crc32(name.encode()) / 2**32 / 100
+    if total is not None:
+        value *= total / 0.025 / prod(shape[1:])
     return [
         *_shape(f"{name}_shape", *shape),
         f"{name} = ConstantOfShape <value = float[1] {{{value:.8f}}}> ({name}_shape)",
@@ -112,6 +177,11 @@ def _shape(name: str, *sizes: int) -> list[str]:
 
 if __name__ == "__main__":
     (folder,) = sys.argv[1:]
-    for name, model in (("sgemm", sgemm()), ("vit_s16_pair", vit_s16_pair())):
+    for name, model in (
+        ("sgemm", sgemm()),
+        ("vit_s16_pair", vit_s16_pair()),
+        ("cnn_pair", cnn_pair()),
+        ("late", late()),
+    ):
         onnx.checker.check_model(model, full_check=True)
         Path(folder, f"{name}.onnx").write_bytes(model.SerializeToString(deterministic=True))

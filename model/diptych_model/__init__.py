@@ -34,6 +34,7 @@ from diptych_model.network import PairNetwork
 from diptych_model.networks.densenet import DenseNet
 from diptych_model.networks.language_model import LanguageConfig, LanguageModel
 from diptych_model.networks.resnet import ResNet
+from diptych_model.networks.xcit import XCiT
 from diptych_model.operators import MSAC, SAC, Scale
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "ResNet",
     "Residual",
     "Scale",
+    "XCiT",
     "convolve",
     "load_checkpoint",
     "reference",

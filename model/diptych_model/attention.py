@@ -60,7 +60,8 @@ def coefficients(
 ) -> Float[Tensor, "batch heads queries keys"]:
     """a_ir = softmax_r(q_i . k_r / sqrt(d_a) + b_ir)  (Eq. 2-3): what of each key's value a query takes.
 
-    The sums over the keys are one. `scale` in the place of 1 / sqrt(d_a).
+    The sums over the keys are one. Section 1 of the MSAC paper calls its softmax column-wise, but only one over the
+    keys makes every y a convex combination of the values, as it says. `scale` in the place of 1 / sqrt(d_a).
     """
     scores = q * (q.shape[-1] ** -0.5 if scale is None else scale) @ k.transpose(-1, -2)
     return (scores if bias is None else scores + bias.to(q.dtype)).softmax(-1)
@@ -70,9 +71,10 @@ class RelativeBias(nn.Module):
     """The bias b[|i-r|, |j-t|] of Eq. 3 as a dense (C, T, T) tensor over one panel or several.
 
     Tokens are ordered panel by panel. Coordinates are panel-local, or with `concatenated` those of t = [x, z], as in
-    the paper; with one panel both are Eq. 3. `segments` (the *relative* segment augmentation) learns one table for
-    pairs within a panel and another for pairs across the seam, so that the network knows "same picture" from "other
-    picture" yet not which panel is first. `causal` forbids every position the later ones: there the bias is -inf.
+    the paper; with one panel both are Eq. 3. `segments` (the *relative* segment augmentation, which the paper does not
+    have: its b is one table) learns one table for pairs within a panel and another for pairs across the seam, so that
+    the network knows "same picture" from "other picture" yet not which panel is first. `causal` forbids every position
+    the later ones: there the bias is -inf.
     """
 
     def __init__(

@@ -22,15 +22,16 @@ class PairConfig:
     `pixels` is the side of a panel in pixels; `encoder` the part that sees one panel; `width` the channels d of a
     token; `embedding` the length of the retrieval vector; `blocks` and `mixer` the trunk; `expansion` the hidden width
     of its feed-forward part over `width`. `segment` and `bias` say how the trunk tells the panels apart and where it
-    places them: bias *panel* has panel-local coordinates, *concatenated* those of t = [x, z]; segment *relative* needs
-    bias *panel*. `seam` says which windows cross it: none (*closed*), those of the trunk (*tokens*), or the encoder's
-    too (*pixels*, the paper's literal form; nothing of a picture can then be stored). `relation` is what relates two
-    panels: the *trunk* over the diptych, or a control in its place, *late* interaction or the *siamese* twin
-    (`controls`). `questions` are what the logits answer: one for whatever is asked (*match*), or two, *copy* and
-    *thing*. With `correspondence` the trunk begins with what the two panels have in common patch by patch, and each
-    logit with what cosine and best matches say (`correspondence.Correspondence`); then the trunk has `channels` of its
-    own for every `merge` x `merge` tokens, and with a `bank` of so many pictures knows how typical both are
-    (`embedding.Embedding`). The embedding has `parts` of the same length: one for all questions, or one for each.
+    places them: bias *panel* has panel-local coordinates, *concatenated* those of t = [x, z], which are the paper's;
+    segment *relative*, which the paper does not have, needs bias *panel*. `seam` says which windows cross it: none
+    (*closed*), those of the trunk (*tokens*), or the encoder's too (*pixels*, the paper's literal form; nothing of a
+    picture can then be stored). `relation` is what relates two panels: the *trunk* over the diptych, or a control in
+    its place, *late* interaction or the *siamese* twin (`controls`). `questions` are what the logits answer: one for
+    whatever is asked (*match*), or two, *copy* and *thing*. With `correspondence` the trunk begins with what the two
+    panels have in common patch by patch, and each logit with what cosine and best matches say
+    (`correspondence.Correspondence`); then the trunk has `channels` of its own for every `merge` x `merge` tokens, and
+    with a `bank` of so many pictures knows how typical both are (`embedding.Embedding`). The embedding has `parts` of
+    the same length: one for all questions, or one for each.
     """
 
     pixels: int = 128

@@ -28,10 +28,11 @@ Coefficients = Float[Tensor, "batch heads tokens tokens"]
 class Scale:
     """One SAC of an MSAC: n x m filters, C heads of key width d_a and value width d_o.
 
-    `stride`, `dilation` and `groups` are those of the filters H_Q, H_K, H_V and H_R. `separable` factors every filter
-    into one depthwise n x m filter set, shared by all four, and a 1x1 filter each: far fewer products for a large
-    window. `cascade` puts that many n x m filter sets in a row (section 6: a 5x5 window as a cascade of two 3x3), all
-    but the last shared by the four. `residual_convolution` adds the branch H_R.
+    `stride`, `dilation` and `groups` are those of the filters H_Q, H_K, H_V and H_R. `separable`, which the paper does
+    not have, factors every filter into one depthwise n x m filter set, shared by all four, and a 1x1 filter each: far
+    fewer products for a large window. `cascade` puts that many n x m filter sets in a row (section 6: a 5x5 window as a
+    cascade of two 3x3), all but the last shared by the four. `residual_convolution` adds the branch H_R, which is
+    optional in the paper.
     """
 
     n: int = 1

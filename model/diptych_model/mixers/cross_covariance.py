@@ -22,12 +22,24 @@ class CrossCovarianceAttention(nn.Module):
     keys. The product over the tokens is a sum over panels. `segments` weighs its two parts apart for each panel, the
     panel's own tokens by tau[0] and the other's by tau[1]: while these are equal it is the form without segments.
 
-    `forward` maps (B * panels, N, M, d) to the same shape. Raises `ValueError` if the heads do not divide d.
+    While it trains, `attention_dropout` is the share of the coefficients that are dropped and `dropout` that of the
+    results; what is left is scaled up. `forward` maps (B * panels, N, M, d) to the same shape. Raises `ValueError` if
+    the heads do not divide d.
     """
 
-    def __init__(self, d: int, heads: int = 4, *, panels: int = 1, segments: bool = False) -> None:
+    def __init__(
+        self,
+        d: int,
+        heads: int = 4,
+        *,
+        panels: int = 1,
+        segments: bool = False,
+        attention_dropout: float = 0.0,
+        dropout: float = 0.0,
+    ) -> None:
         super().__init__()
         _heads_divide(d, heads)
+        self.attention_dropout, self.dropout = nn.Dropout(attention_dropout), nn.Dropout(dropout)
         self.heads, self.panels = heads, panels
         self.W_Q = filters(d, d, 1, 1)
         self.W_K = nn.Parameter(self.W_Q.detach().clone())
@@ -42,15 +54,15 @@ class CrossCovarianceAttention(nn.Module):
         q, k = F.normalize(q, dim=-1), F.normalize(k, dim=-1)
         tau = self.tau.unflatten(1, (self.heads, 1, 1))
         if len(self.tau) == 1:
-            y = (q @ k.transpose(-1, -2) * tau[0]).softmax(-1) @ v
+            y = self.attention_dropout((q @ k.transpose(-1, -2) * tau[0]).softmax(-1)) @ v
         else:
             # (B, C, e, T) -> (B, panels, C, e, N * M): a covariance for every panel.
             q, k, v = (part.unflatten(3, (self.panels, -1)).movedim(3, 1) for part in (q, k, v))
             covariance = q @ k.transpose(-1, -2)
             others = covariance.sum(1, keepdim=True) - covariance
-            y = (covariance * tau[0] + others * tau[1]).softmax(-1) @ v
+            y = self.attention_dropout((covariance * tau[0] + others * tau[1]).softmax(-1)) @ v
             y = y.movedim(1, 3).flatten(3)
-        return convolve(stacked(y.flatten(1, 2).transpose(1, 2), self.panels, rows, cols), self.W_O)
+        return self.dropout(convolve(stacked(y.flatten(1, 2).transpose(1, 2), self.panels, rows, cols), self.W_O))
 
     def _channels(self, x: Picture) -> Float[Tensor, "batch heads apiece tokens"]:
         return sequence(x, self.panels).transpose(1, 2).unflatten(1, (self.heads, -1))

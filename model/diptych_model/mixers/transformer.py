@@ -209,7 +209,10 @@ class DecoderLayer(nn.Module):
 
 
 def causal_mask(tokens: int) -> Float[Tensor, "t t"]:
-    """The M of the guide's Eq. 6: 0 up to a position, -inf after it. Its division by sqrt(d_k) changes neither."""
+    """The M of the guide's Eq. 6: 0 up to a position, -inf after it. Its division by sqrt(d_k) changes neither.
+
+    The Q^T K beside it is the Q K^T of Eq. 4.
+    """
     return nn.Transformer.generate_square_subsequent_mask(tokens)
 
 

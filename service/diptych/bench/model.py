@@ -12,7 +12,7 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter, sleep
@@ -23,13 +23,13 @@ from PIL import Image
 
 from diptych.bench.demo.collection import draw_collection
 from diptych.bench.graphs import SGEMM_SIZE, open_yardstick
+from diptych.bench.peers import COUNTS, OURS, PEERS, costs, works
 from diptych.collection.collection import Collection
 from diptych.console import table
 from diptych.errors import BenchError
 from diptych.scoring.scorer import Scorer
 
 CANDIDATES, PICTURES = 100, 32
-PEERS = {"vit-s16": "ViT-S/16 over both pictures side by side at 224 pixels"}
 REQUESTS = (CANDIDATES, 10_000)  # pairs, whose peak memory is compared
 
 _REST = 0.05
@@ -55,9 +55,9 @@ def measure(
     if unknown := [name for name in peers or [] if name not in PEERS]:
         raise BenchError(f"no peer is called {unknown[0]!r}; known are {', '.join(PEERS)}")
     seconds: dict[str, list[float]] = {}
-    with tempfile.TemporaryDirectory() as folder, _works(scorer, Path(folder), peers or []) as works:
+    with tempfile.TemporaryDirectory() as folder, _works(scorer, Path(folder), peers or []) as tasks:
         for number in range(rounds + 1):
-            for name, work in works.items():
+            for name, work in tasks.items():
                 # The threads of what ran before look out for more work for a while, on the cores of what is next.
                 sleep(_REST)
                 began = perf_counter()
@@ -132,24 +132,26 @@ def _works(scorer: Scorer, folder: Path, peers: list[str]) -> Iterator[dict[str,
             collection.search(files[0], candidates=CANDIDATES)
             return perf_counter() - began
 
-    works: dict[str, Work] = {
+    tasks: dict[str, Work] = {
         "sgemm": lambda: sgemm.run(None, {"a": matrix, "b": matrix}),
-        "pairs": lambda: scorer.logits(tokens[:1], tokens[1:]),
         "pictures": lambda: scorer.encode(files),
         "cold": cold,
+        f"{OURS} read": lambda: scorer.encode(files[:1]),
     }
-    if "vit-s16" in peers:
-        peer, pixels = open_yardstick("vit_s16_pair", threads), rng.random((1, 3, 224, 448), np.float32)
-        works["vit-s16"] = lambda: peer.run(None, {"pixels": pixels})
+    for count in COUNTS:
+        tasks[f"{OURS} {count}"] = lambda count=count: scorer.logits(tokens[:1], tokens[1 : count + 1])
+    for name in peers:
+        tasks |= works(name, files, tokens, threads)
     with Collection.open(store, scorer, read_only=True) as collection:
-        works["search"] = lambda: collection.search(files[0], candidates=CANDIDATES)
-        yield works
+        tasks["search"] = lambda: collection.search(files[0], candidates=CANDIDATES)
+        yield tasks
 
 
 def _result(scorer: Scorer, seconds: dict[str, np.ndarray], rounds: int) -> dict[str, Any]:
     runtime, flops = scorer.runtime, scorer.runtime.manifest.flops
     rate = 2 * SGEMM_SIZE**3 / seconds["sgemm"].min()  # what the machine can do is what it did once
-    pair = np.median(seconds["pairs"]) / CANDIDATES
+    pair = np.median(seconds[f"{OURS} {CANDIDATES}"]) / CANDIDATES
+    candidates = costs({name: float(np.median(each)) * 1000 for name, each in seconds.items()})
     return {
         "machine": {"processor": processor(), "threads": runtime.threads},
         "model": runtime.name,
@@ -165,7 +167,7 @@ def _result(scorer: Scorer, seconds: dict[str, np.ndarray], rounds: int) -> dict
         "pair_of_sgemm": float(flops["pair"] / pair / rate) if flops else None,
         "pictures_per_second": float(PICTURES / np.median(seconds["pictures"])),
         "pairs_per_second": float(1 / pair),
-        "peers": {name: float(np.median(seconds[name]) / pair) for name in PEERS if name in seconds},
+        "candidates": candidates,
     }
 
 
@@ -183,20 +185,18 @@ def text(result: dict[str, Any]) -> str:
         of_rate += f", {share:.0%} of the rate of sgemm"
     rows = [
         row(f"sgemm, {SGEMM_SIZE}^3", "sgemm", f"{result['sgemm_gflops']:.0f} GFLOP/s at best"),
-        row(f"{CANDIDATES} candidates, tokens at hand", "pairs", of_rate),
+        row(f"{CANDIDATES} candidates, tokens at hand", f"{OURS} {CANDIDATES}", of_rate),
         row(f"a search with {CANDIDATES} candidates", "search", "query decoded and encoded, tokens from the store"),
         row("the same, nothing of the store in memory", "cold", ""),
         row(f"{PICTURES} JPEGs of 640 x 480 to tokens", "pictures", f"{result['pictures_per_second']:,.0f} pictures/s"),
-        *(
-            row(PEERS[name], name, f"a pair costs {times_dearer:,.0f} times ours")
-            for name, times_dearer in result["peers"].items()
-        ),
     ]
     machine = result["machine"]
     lines = [
         f"{machine['processor']}, {machine['threads']} threads; {result['provider']}",
         f"model {result['model']} {result['revision']}; attention by {result['attention_path']}",
         table(("", "ms", "10 % to 90 %", ""), rows),
+        "",
+        _costs_text(result["candidates"]),
     ]
     if peaks := result.get("memory"):
         few, many = (peaks[str(count)] for count in REQUESTS)
@@ -205,6 +205,20 @@ def text(result: dict[str, Any]) -> str:
             f"{REQUESTS[1]:,}: {many / few:.2f} times"
         )
     return "\n".join(lines)
+
+
+def _costs_text(candidates: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
+    """The milliseconds a candidate of each way to score, for one query and 1, 32 or 100 candidates."""
+    tables = []
+    for kind, said in (("stored", "candidates read before"), ("files", "candidates read with the query")):
+        ours = candidates[OURS][kind][str(COUNTS[-1])]
+        rows = []
+        for name, costs_of in candidates.items():
+            cells = [costs_of[kind][str(count)] for count in COUNTS]
+            times = f"{cells[-1] / ours:,.2g}" if cells[-1] < 10 * ours else f"{cells[-1] / ours:,.0f}"
+            rows.append((PEERS.get(name, "this model"), *(f"{cell:,.2f}" for cell in cells), times))
+        tables.append(table((f"ms each, {said}", *map(str, COUNTS), "times ours"), rows))
+    return "\n\n".join(tables)
 
 
 def resized(path: Path) -> bytes:

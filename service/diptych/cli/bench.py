@@ -22,9 +22,9 @@ def bench(
     peer: Annotated[
         list[str] | None,
         Option(
-            parser=one_of(["vit-s16"]),
+            parser=one_of(["late", "sift", "cnn", "vit-s16"]),
             metavar="PEER",
-            help="measure this peer beside it: vit-s16 (repeatable)",
+            help="measure this peer beside it: late, sift, cnn or vit-s16 (repeatable)",
             show_default="all",
         ),
     ] = None,
@@ -41,9 +41,10 @@ def bench(
     Without a command it measures a model: a picture, a pair and a request, beside peers.
     """
     from diptych.bench import model as models
+    from diptych.bench.peers import PEERS
 
     console = Console(as_json, quiet)
-    scorer, peers = open_scorer(model, provider, threads), peer or list(models.PEERS)
+    scorer, peers = open_scorer(model, provider, threads), peer or list(PEERS)
     with console.progress(total=rounds, unit="round") as bar:
         result = models.measure(scorer, rounds=rounds, peers=peers, tick=bar.update)
     if memory:

@@ -189,6 +189,34 @@ def language(
     return 0
 
 
+def xcit(
+    steps: _Steps = 600,
+    out: _Out = _RUNS,
+    seeds: _Seeds = 3,
+    processes: _Processes = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """XCiT beside self-attention in XCA's place, on flowers.
+
+    Beside it stands what both attentions cost as tokens grow in number.
+    """
+    from diptych_training.data.archives import data_folder
+    from diptych_training.studies.xcit import study_xcit, xcit_text
+
+    console = Console(as_json, quiet)
+    result = study_xcit(
+        out,
+        data_folder(),
+        steps=steps,
+        seeds=seeds,
+        processes=processes,
+        finished=lambda name: console.remark(f"finished {name}"),
+    )
+    console.emit(result, xcit_text(result))
+    return 0
+
+
 def marks(
     model: AnyModel = "photo",
     against: Against = None,
