@@ -65,7 +65,7 @@ def gallery(tmp_path: Path, photo_bytes) -> Path:
 def collection(tmp_path: Path, scorer: Scorer, gallery: Path):
     """A collection of the gallery's pictures."""
     with Collection.open(tmp_path / "store", scorer, create=True) as collection:
-        list(collection.add_files(sorted(gallery.rglob("*.jpg"))))
+        collection.add(sorted(gallery.rglob("*.jpg")))
         yield collection
 
 

@@ -117,11 +117,10 @@ def _works(scorer: Scorer, folder: Path, peers: list[str]) -> Iterator[dict[str,
     sgemm = open_yardstick("sgemm", threads)
     photos = draw_collection(folder / "drawn", count=CANDIDATES + 20)
     files = [resized(path) for path in photos[:PICTURES]]
-    tokens = scorer.encode(photos[: CANDIDATES + 1]).tokens
+    tokens = scorer.panels(photos[: CANDIDATES + 1]).tokens
     store = folder / "store"
     with Collection.open(store, scorer, create=True) as collection:
-        for _ in collection.add_files(photos):
-            pass
+        collection.add(photos)
 
     def cold() -> float:
         for path in store.rglob("*"):
@@ -135,7 +134,7 @@ def _works(scorer: Scorer, folder: Path, peers: list[str]) -> Iterator[dict[str,
     works: dict[str, Work] = {
         "sgemm": lambda: sgemm.run(None, {"a": matrix, "b": matrix}),
         "pairs": lambda: scorer.logits(tokens[:1], tokens[1:]),
-        "pictures": lambda: scorer.encode(files),
+        "pictures": lambda: scorer.panels(files),
         "cold": cold,
     }
     if "vit-s16" in peers:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from diptych.collection.collection import Collection
     from diptych.dedupe.actions.plan import Plan
     from diptych.dedupe.actions.undo_log import Outcome
-    from diptych.dedupe.find import Duplicates
+    from diptych.dedupe.duplicates import Duplicates
     from diptych.dedupe.scan import PictureFile, Scan
     from diptych.scoring.scorer import Scorer
 
@@ -138,7 +138,7 @@ def dedupe(
     Exits with 1 if a file could not be read, moved or put back.
     """
     from diptych.dedupe.actions.plan import planned
-    from diptych.dedupe.find import find_duplicates
+    from diptych.dedupe.find import duplicates_among
     from diptych.dedupe.keeper import checked_rules
     from diptych.dedupe.report import table
     from diptych.dedupe.scan import listed, resolved
@@ -162,7 +162,7 @@ def dedupe(
     try:
         with open_workers(console, engine, address, model, provider, threads) as crew:
             find = partial(
-                find_duplicates,
+                duplicates_among,
                 threshold="auto" if threshold is None else threshold,
                 keep=rules,
                 candidates=candidates,
