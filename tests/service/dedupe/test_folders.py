@@ -74,9 +74,10 @@ def test_a_file_that_cannot_be_read_is_logged_or_told(photos, small, caplog):
 
 def test_what_cannot_be_asked_is_refused_before_a_file_is_read(photos, small, tmp_path, monkeypatch):
     monkeypatch.setattr(Loaded, "encode_pixels", lambda self, pixels: pytest.fail("it was encoded"))
-    for options, told in (({"threshold": 1.5}, "got 1.5"), ({"threshold": "high"}, "got 'high'")):
-        with pytest.raises(ValueError, match=told):
-            find_duplicates(photos, scorer=small, **options)
+    with pytest.raises(ValueError, match=r"above 0 and at most 1, got 1\.5"):
+        find_duplicates(photos, scorer=small, threshold=1.5)
+    with pytest.raises(ValueError, match="got 'high'"):
+        find_duplicates(photos, scorer=small, threshold="high")  # type: ignore[arg-type]
     with pytest.raises(DedupeError, match="'best' is no rule"):
         find_duplicates(photos, scorer=small, keep=["best"])
     with pytest.raises(DedupeError, match="nowhere does not exist"):
