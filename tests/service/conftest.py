@@ -1,5 +1,6 @@
 """What the service's tests share: a scorer on the small artifact, folders of pictures, and the command line."""
 
+import io
 import itertools
 import json
 import logging
@@ -136,6 +137,15 @@ def picture() -> Callable[..., Picture]:
         return Picture(**(made | facts))
 
     return make
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """Standard error, a terminal that keeps what is written to it."""
+    stderr = io.StringIO()
+    monkeypatch.setattr(stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "stderr", stderr)
+    return stderr
 
 
 @pytest.fixture

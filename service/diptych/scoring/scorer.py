@@ -91,6 +91,128 @@ class Scorer:
         view.runtime = runtime
         return view
 
+    def predict(
+        self,
+        inputs: Iterable[Pair],
+        batch_size: int = 64,
+        show_progress_bar: bool = False,
+        activation_fn: Activation | None = None,
+        *,
+        question: str | None = None,
+    ) -> np.ndarray:
+        """Probabilities float32 (P,) in [0, 1] of P pairs, lists or tuples of two pictures.
+
+        >>> scorer.predict([("cat.jpg", "cat-cropped.jpg"), ("cat.jpg", "dog.jpg")])
+        >>> scorer.predict([("cat.jpg", "dog.jpg")], activation_fn=lambda logits: logits)
+
+        `activation_fn` gets the logits float32 (P,), which are what the network alone says, and what it returns is
+        returned. Without it they are calibrated, and copies are looked at more closely where the model says so
+        (`judge`). `question` is asked in place of its own. Each distinct picture is encoded once. Raises ValueError for
+        what are no pairs, PictureError for the first picture that cannot be read, RemoteError for a web address that
+        gives none, and what `asking` does.
+        """
+        asked = self.asking(question)
+        sources, sides, logits = asked._looked_at(pairs_of(inputs), batch_size, show_progress_bar)
+        if activation_fn is not None:
+            return activated(activation_fn, logits[:, asked.runtime.column].copy())
+        name = asked.runtime.question
+        judged = asked.judged(logits, sides, sources.__getitem__, asked=name)[name]
+        return np.array([one.relevance_score for one in judged], np.float32)
+
+    def rank(
+        self,
+        query: PictureSource,
+        documents: str | os.PathLike[str] | Iterable[PictureSource],
+        top_k: int | None = None,
+        return_documents: bool = False,
+        batch_size: int = 64,
+        show_progress_bar: bool = False,
+        activation_fn: Activation | None = None,
+        *,
+        question: str | None = None,
+    ) -> list[RankedDocument]:
+        """The documents, or the picture files below a folder, by falling likeness to the query.
+
+        >>> scorer.rank("query.jpg", ["a.jpg", "b.jpg"], top_k=1)
+        >>> scorer.rank("query.jpg", "photos", return_documents=True)
+
+        `corpus_id` is the place among the documents, files of a folder in alphabetical order; equal scores keep that
+        order. `return_documents` adds "document". With `activation_fn` the score is what it makes of the logit, and the
+        order follows. `question` is asked in place of its own. Copies among the `top_k` are looked at more closely
+        (`ranked`). Raises what `predict` does.
+        """
+        if top_k is not None and top_k < 1:
+            raise ValueError(f"top_k must be at least 1, got {top_k}")
+        asked, documents = self.asking(question), pictures_of(documents)
+        pairs = [(query, document) for document in documents]
+        sources, sides, logits = asked._looked_at(pairs, batch_size, show_progress_bar)
+        if activation_fn is None:
+            best = asked.ranked(logits, sides, sources.__getitem__, top_k)
+            scores = [one.relevance_score for _, one in best]
+        else:
+            values, name = activated(activation_fn, logits[:, asked.runtime.column].copy()), asked.runtime.question
+            places = best_first(values)[:top_k]
+            judged = asked.judged(logits[places], sides[places], sources.__getitem__, asked=name)[name]
+            best, scores = list(zip(places.tolist(), judged, strict=True)), values[places].tolist()
+        return [
+            RankedDocument(
+                corpus_id=place,
+                score=score,
+                raw_score=one.raw_score,
+                verdict=one.verdict,
+                closer_look=one.closer_look,
+                **({"document": documents[place]} if return_documents else {}),
+            )
+            for (place, one), score in zip(best, scores, strict=True)
+        ]
+
+    def judge(self, inputs: Iterable[Pair]) -> list[dict[str, Judgement]]:
+        """The answers to all questions of the model, by question, of each pair.
+
+        >>> scorer.judge([("cat.jpg", "cat-cropped.jpg")])[0]["copy"].verdict
+
+        Copies are looked at more closely where the model says so. Raises what `predict` does.
+        """
+        sources, sides, logits = self._looked_at(pairs_of(inputs), ENCODE_BATCH, show_progress_bar=False)
+        judged = self.judged(logits, sides, sources.__getitem__)
+        return [dict(zip(judged, answers, strict=True)) for answers in zip(*judged.values(), strict=True)]
+
+    @property
+    def thresholds(self) -> dict[Verdict, float]:
+        """The lowest probability of each verdict of its question but *different*: `verdict` tells by them."""
+        return least_of(self.runtime.stated)
+
+    def verdict(self, relevance: float) -> Verdict:
+        """The verdict of a probability of its question, as `judge` and `predict` return it: *same*, *likely*, *unsure*
+        or *different*.
+
+        *same* is said from the strictest threshold on that the model states, *likely* from the one before it, *unsure*
+        from even odds on.
+        """
+        return self.runtime.verdict(relevance)
+
+    def encode(
+        self,
+        inputs: PictureSource | Iterable[PictureSource],
+        batch_size: int = 64,
+        show_progress_bar: bool = False,
+    ) -> np.ndarray:
+        """Unit embeddings float32 (B, e) of B pictures, or (e,) of one, as SentenceTransformer has it.
+
+        >>> scorer.similarity(scorer.encode(["a.jpg", "b.jpg"]), scorer.encode(["c.jpg"]))
+
+        They find candidates fast; `predict` and `rank` say how alike two pictures are. Raises PictureError for the
+        first picture that cannot be read, RemoteError for a web address that gives none.
+        """
+        embeddings = self.panels(listed(inputs), batch_size, show_progress_bar).embeddings
+        return embeddings[0] if is_picture(inputs) else embeddings
+
+    def similarity(self, embeddings_a: np.ndarray, embeddings_b: np.ndarray) -> np.ndarray:
+        """Cosines float32 (A, B) of the embeddings (A, e) of queries and (B, e) of other pictures, as the question
+        weighs their parts: what `Collection.search` finds candidates by.
+        """
+        return self.runtime.queries(np.atleast_2d(embeddings_a)) @ np.atleast_2d(embeddings_b).T
+
     def pixels(self, source: PictureSource, *, name: str | None = None) -> np.ndarray:
         """The picture as the network sees it: uint8 (S, S, 3). Raises PictureError."""
         return self.decoder.run(self._decoding(self.fetched([source])[0], name))
@@ -115,31 +237,7 @@ class Scorer:
         """
         return with_contents(sources, self.fetch)
 
-    def encode(
-        self,
-        inputs: PictureSource | Iterable[PictureSource],
-        batch_size: int = ENCODE_BATCH,
-        show_progress_bar: bool = False,
-    ) -> np.ndarray:
-        """Unit embeddings float32 (B, e) of B pictures, or (e,) of one, as SentenceTransformer has it.
-
-        >>> scorer.similarity(scorer.encode(["a.jpg", "b.jpg"]), scorer.encode(["c.jpg"]))
-
-        They find candidates fast; `predict` and `rank` say how alike two pictures are. Raises PictureError for the
-        first picture that cannot be read, RemoteError for a web address that gives none.
-        """
-        embeddings = self.panels(listed(inputs), batch_size, show_progress_bar).embeddings
-        return embeddings[0] if is_picture(inputs) else embeddings
-
-    def similarity(self, embeddings_a: np.ndarray, embeddings_b: np.ndarray) -> np.ndarray:
-        """Cosines float32 (A, B) of the embeddings (A, e) of queries and (B, e) of other pictures, as the question
-        weighs their parts: what `Collection.search` finds candidates by.
-        """
-        return self.runtime.queries(np.atleast_2d(embeddings_a)) @ np.atleast_2d(embeddings_b).T
-
-    def panels(
-        self, sources: Sequence[PictureSource], batch_size: int = ENCODE_BATCH, show_progress_bar: bool = False
-    ) -> Panels:
+    def panels(self, sources: Sequence[PictureSource], batch_size: int = 64, show_progress_bar: bool = False) -> Panels:
         """Tokens float16 (B, N, M, d) and unit embeddings float32 (B, e) of B pictures, in order.
 
         Raises what `encode` does.
@@ -183,31 +281,6 @@ class Scorer:
     def relevance(self, logits: np.ndarray) -> np.ndarray:
         """Calibrated probabilities float32 in [0, 1] that the answer to its question is yes, by the network alone."""
         return self.runtime.relevance(logits)
-
-    @property
-    def thresholds(self) -> dict[Verdict, float]:
-        """The lowest probability of each verdict of its question but *different*: `verdict` tells by them."""
-        return least_of(self.runtime.stated)
-
-    def verdict(self, relevance: float) -> Verdict:
-        """The verdict of a probability of its question, as `judge` and `predict` return it: *same*, *likely*, *unsure*
-        or *different*.
-
-        *same* is said from the strictest threshold on that the model states, *likely* from the one before it, *unsure*
-        from even odds on.
-        """
-        return self.runtime.verdict(relevance)
-
-    def judge(self, inputs: Iterable[Pair]) -> list[dict[str, Judgement]]:
-        """The answers to all questions of the model, by question, of each pair.
-
-        >>> scorer.judge([("cat.jpg", "cat-cropped.jpg")])[0]["copy"].verdict
-
-        Copies are looked at more closely where the model says so. Raises what `predict` does.
-        """
-        sources, sides, logits = self._looked_at(pairs_of(inputs), ENCODE_BATCH, show_progress_bar=False)
-        judged = self.judged(logits, sides, sources.__getitem__)
-        return [dict(zip(judged, answers, strict=True)) for answers in zip(*judged.values(), strict=True)]
 
     def judged(
         self,
@@ -262,81 +335,6 @@ class Scorer:
 
         seen = map_pictures(look, pairs, self.runtime.threads)
         return [None if isinstance(evidence, PictureError) else evidence for evidence in seen]
-
-    def predict(
-        self,
-        inputs: Iterable[Pair],
-        batch_size: int = ENCODE_BATCH,
-        show_progress_bar: bool = False,
-        activation_fn: Activation | None = None,
-        *,
-        question: str | None = None,
-    ) -> np.ndarray:
-        """Probabilities float32 (P,) in [0, 1] of P pairs, lists or tuples of two pictures.
-
-        >>> scorer.predict([("cat.jpg", "cat-cropped.jpg"), ("cat.jpg", "dog.jpg")])
-        >>> scorer.predict([("cat.jpg", "dog.jpg")], activation_fn=lambda logits: logits)
-
-        `activation_fn` gets the logits float32 (P,), which are what the network alone says, and what it returns is
-        returned. Without it they are calibrated, and copies are looked at more closely where the model says so
-        (`judge`). `question` is asked in place of its own. Each distinct picture is encoded once. Raises ValueError for
-        what are no pairs, PictureError for the first picture that cannot be read, RemoteError for a web address that
-        gives none, and what `asking` does.
-        """
-        asked = self.asking(question)
-        sources, sides, logits = asked._looked_at(pairs_of(inputs), batch_size, show_progress_bar)
-        if activation_fn is not None:
-            return activated(activation_fn, logits[:, asked.runtime.column].copy())
-        name = asked.runtime.question
-        judged = asked.judged(logits, sides, sources.__getitem__, asked=name)[name]
-        return np.array([one.relevance_score for one in judged], np.float32)
-
-    def rank(
-        self,
-        query: PictureSource,
-        documents: str | os.PathLike[str] | Iterable[PictureSource],
-        top_k: int | None = None,
-        return_documents: bool = False,
-        batch_size: int = ENCODE_BATCH,
-        show_progress_bar: bool = False,
-        activation_fn: Activation | None = None,
-        *,
-        question: str | None = None,
-    ) -> list[RankedDocument]:
-        """The documents, or the picture files below a folder, by falling likeness to the query.
-
-        >>> scorer.rank("query.jpg", ["a.jpg", "b.jpg"], top_k=1)
-        >>> scorer.rank("query.jpg", "photos", return_documents=True)
-
-        `corpus_id` is the place among the documents, files of a folder in alphabetical order; equal scores keep that
-        order. `return_documents` adds "document". With `activation_fn` the score is what it makes of the logit, and the
-        order follows. `question` is asked in place of its own. Copies among the `top_k` are looked at more closely
-        (`ranked`). Raises what `predict` does.
-        """
-        if top_k is not None and top_k < 1:
-            raise ValueError(f"top_k must be at least 1, got {top_k}")
-        asked, documents = self.asking(question), pictures_of(documents)
-        pairs = [(query, document) for document in documents]
-        sources, sides, logits = asked._looked_at(pairs, batch_size, show_progress_bar)
-        if activation_fn is None:
-            best = asked.ranked(logits, sides, sources.__getitem__, top_k)
-            scores = [one.relevance_score for _, one in best]
-        else:
-            values, name = activated(activation_fn, logits[:, asked.runtime.column].copy()), asked.runtime.question
-            places = best_first(values)[:top_k]
-            judged = asked.judged(logits[places], sides[places], sources.__getitem__, asked=name)[name]
-            best, scores = list(zip(places.tolist(), judged, strict=True)), values[places].tolist()
-        return [
-            RankedDocument(
-                corpus_id=place,
-                score=score,
-                raw_score=one.raw_score,
-                verdict=one.verdict,
-                closer_look=one.closer_look,
-                **({"document": documents[place]} if return_documents else {}),
-            )
-            for (place, one), score in zip(best, scores, strict=True)
-        ]
 
     def _looked_at(
         self, pairs: Sequence[Pair], batch_size: int, show_progress_bar: bool

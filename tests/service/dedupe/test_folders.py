@@ -88,8 +88,9 @@ def test_what_cannot_be_asked_is_refused_before_a_file_is_read(photos, small, tm
         find_duplicates(photos.parent / "broken", scorer=small)
 
 
-def test_progress_is_shown_on_request(photos, small, capsys):
+def test_progress_is_shown_on_request(photos, small, terminal):
     find_duplicates(photos, scorer=small)
-    assert capsys.readouterr().err == ""
+    assert terminal.getvalue() == ""
     find_duplicates(photos, scorer=small, show_progress_bar=True)
-    assert "reading: 100%" in capsys.readouterr().err
+    assert "reading" in terminal.getvalue()
+    assert "6/6 picture" in terminal.getvalue()

@@ -57,6 +57,8 @@ def test_predict_draws_a_bar_where_asked_to_and_on_a_terminal_alone(scorer, pict
     monkeypatch.setattr(sys, "stderr", stderr)
     scorer.predict(list(pairwise(pictures)), show_progress_bar=shown)
     assert ("4/4 pair" in stderr.getvalue()) is (terminal and shown)
+    scorer.encode(pictures[:3], show_progress_bar=shown)
+    assert ("3/3 picture" in stderr.getvalue()) is (terminal and shown)
 
 
 def test_each_distinct_picture_is_encoded_once(scorer, pictures, monkeypatch):
@@ -117,15 +119,6 @@ def test_an_activation_function_gets_logits_and_its_values_are_returned(scorer, 
 
 def _of_tensors(logits):
     raise TypeError("no array")
-
-
-def test_a_progress_bar_is_shown_on_request_alone(scorer, pictures, capsys):
-    scorer.predict([(pictures[0], pictures[1])])
-    assert capsys.readouterr().err == ""
-    scorer.predict([(pictures[0], pictures[1])], show_progress_bar=True)
-    assert "2/2" in capsys.readouterr().err
-    scorer.encode(pictures, show_progress_bar=True)
-    assert "5/5" in capsys.readouterr().err
 
 
 def test_embeddings_are_unit_vectors_whatever_the_batch_and_similarity_is_their_cosine(scorer, pictures):
