@@ -140,12 +140,16 @@ def picture() -> Callable[..., Picture]:
 
 
 @pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """Standard error, a terminal that keeps what is written to it."""
-    stderr = io.StringIO()
-    monkeypatch.setattr(stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(sys, "stderr", stderr)
-    return stderr
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[], io.StringIO]:
+    """`stderr = terminal()`: from then on standard error is a terminal that keeps what is written to it."""
+
+    def start() -> io.StringIO:  # in the test, as pytest sets its own before each phase
+        stderr = io.StringIO()
+        monkeypatch.setattr(stderr, "isatty", lambda: True, raising=False)
+        monkeypatch.setattr(sys, "stderr", stderr)
+        return stderr
+
+    return start
 
 
 @pytest.fixture

@@ -155,7 +155,7 @@ def add_in_batches(
 
 
 def name_of(source: PictureSource) -> str | None:
-    """The name of a picture in its errors; None for what has none."""
+    """The name of a picture in its errors: its path or web address; None for pixels or bytes."""
     return os.fspath(source) if isinstance(source, str | os.PathLike) else None
 
 

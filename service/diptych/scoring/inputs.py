@@ -46,8 +46,10 @@ def pictures_of(documents: str | os.PathLike[str] | Iterable[PictureSource]) -> 
 
 
 def files_below(folder: str | os.PathLike[str], refuse: Refuse = lambda path, reason: None) -> list[Path]:
-    """The picture files below a folder, as paths in alphabetical order; `refuse` gets the path and the reason of what
-    cannot be read. Raises PictureError if there is none.
+    """The picture files below a folder, as paths in alphabetical order.
+
+    `refuse` gets the path of each file or folder that cannot be read, and the reason. Raises PictureError if there is
+    no picture.
     """
     tree = Tree.below([folder])
     for unread, reason in (tree.refused | tree.closed).items():

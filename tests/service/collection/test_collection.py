@@ -88,11 +88,12 @@ def test_adding_is_done_when_the_call_returns(tmp_path, scorer, gallery, photo_b
 
 
 def test_a_progress_bar_counts_the_pictures_on_request(tmp_path, scorer, gallery, terminal):
+    stderr = terminal()
     with Collection.open(tmp_path / "store", scorer, create=True) as collection:
         collection.add(gallery)
-        assert terminal.getvalue() == ""
+        assert stderr.getvalue() == ""
         collection.add(gallery, show_progress_bar=True)
-        assert "12/12 picture" in terminal.getvalue()
+        assert "12/12 picture" in stderr.getvalue()
 
 
 def test_embeddings_come_as_an_array_in_the_order_of_the_ids(collection, scorer, gallery):

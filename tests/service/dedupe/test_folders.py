@@ -89,8 +89,9 @@ def test_what_cannot_be_asked_is_refused_before_a_file_is_read(photos, small, tm
 
 
 def test_progress_is_shown_on_request(photos, small, terminal):
+    stderr = terminal()
     find_duplicates(photos, scorer=small)
-    assert terminal.getvalue() == ""
+    assert stderr.getvalue() == ""
     find_duplicates(photos, scorer=small, show_progress_bar=True)
-    assert "reading" in terminal.getvalue()
-    assert "6/6 picture" in terminal.getvalue()
+    assert "reading" in stderr.getvalue()
+    assert "6/6 picture" in stderr.getvalue()
