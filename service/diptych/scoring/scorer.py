@@ -107,9 +107,9 @@ class Scorer:
 
         `activation_fn` gets the logits float32 (P,), which are what the network alone says, and what it returns is
         returned. Without it they are calibrated, and copies are looked at more closely where the model says so
-        (`judge`). `question` is asked in place of its own. Each distinct picture is encoded once. Raises ValueError for
-        what are no pairs, PictureError for the first picture that cannot be read, RemoteError for a web address that
-        gives none, and what `asking` does.
+        (`judge`). `question` is asked in place of its own. `show_progress_bar` draws a bar where standard error is a
+        terminal. Each distinct picture is encoded once. Raises ValueError for what are no pairs, PictureError for the
+        first picture that cannot be read, RemoteError for a web address that gives none, and what `asking` does.
         """
         asked = self.asking(question)
         sources, sides, logits = asked._looked_at(pairs_of(inputs), batch_size, show_progress_bar)
