@@ -16,7 +16,7 @@ TOOLS := .venv-test
 # onnxruntime and onnxruntime-gpu overwrite each other: one of them, by whether there is an NVIDIA driver.
 EXTRA = $(shell nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
 
-.PHONY: help run demo test lint format lock audit train wheel clean pytest
+.PHONY: help run demo test lint format docs lock audit train wheel clean pytest
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -71,6 +71,10 @@ lint: $(TOOLS)/installed ## ruff, the arrows between packages and floors (import
 format: $(TOOLS)/installed ## put the code into its form
 	@$(TOOLS)/bin/ruff check --fix .
 	@$(TOOLS)/bin/ruff format .
+
+docs: $(TOOLS)/installed ## build the documentation as a site, build/docs/index.html
+	@NO_MKDOCS_2_WARNING=1 $(TOOLS)/bin/mkdocs build --quiet --strict --config-file docs/site/mkdocs.yml
+	@echo "Open build/docs/index.html, or: $(TOOLS)/bin/mkdocs serve --config-file docs/site/mkdocs.yml"
 
 lock: $(TOOLS)/installed ## take the newest releases of what the image installs into service/requirements-*.txt
 	@for extra in cpu gpu; do $(TOOLS)/bin/uv pip compile --quiet --universal --upgrade --generate-hashes --no-header \

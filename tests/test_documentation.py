@@ -167,6 +167,7 @@ def test_the_python_examples_run(
 ) -> None:
     shutil.copytree(pictures, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # of `find_duplicates`
     namespace: dict[str, object] = {"__name__": "example"}
     own = [block for block in blocks() if block.path == path and block.language == "python"]
     assert own or path.name != "README.md"

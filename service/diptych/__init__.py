@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from diptych.collection.collection import Collection
-    from diptych.dedupe.find import find_duplicates
+    from diptych.dedupe.folders import find_duplicates
     from diptych.scoring.scorer import Scorer
 
     __version__: str
@@ -21,7 +21,7 @@ __all__ = ["Collection", "Scorer", "__version__", "find_duplicates"]
 _HOMES = {
     "Scorer": "diptych.scoring.scorer",
     "Collection": "diptych.collection.collection",
-    "find_duplicates": "diptych.dedupe.find",
+    "find_duplicates": "diptych.dedupe.folders",
 }
 
 

@@ -1,5 +1,6 @@
 """What the service's tests share: a scorer on the small artifact, folders of pictures, and the command line."""
 
+import io
 import itertools
 import json
 import logging
@@ -65,7 +66,7 @@ def gallery(tmp_path: Path, photo_bytes) -> Path:
 def collection(tmp_path: Path, scorer: Scorer, gallery: Path):
     """A collection of the gallery's pictures."""
     with Collection.open(tmp_path / "store", scorer, create=True) as collection:
-        list(collection.add_files(sorted(gallery.rglob("*.jpg"))))
+        collection.add(sorted(gallery.rglob("*.jpg")))
         yield collection
 
 
@@ -136,6 +137,19 @@ def picture() -> Callable[..., Picture]:
         return Picture(**(made | facts))
 
     return make
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[], io.StringIO]:
+    """`stderr = terminal()`: from then on standard error is a terminal that keeps what is written to it."""
+
+    def start() -> io.StringIO:  # in the test, as pytest sets its own before each phase
+        stderr = io.StringIO()
+        monkeypatch.setattr(stderr, "isatty", lambda: True, raising=False)
+        monkeypatch.setattr(sys, "stderr", stderr)
+        return stderr
+
+    return start
 
 
 @pytest.fixture

@@ -114,7 +114,7 @@ def template(tmp_path_factory, artifact, scorer, photo_bytes) -> Path:
     folder = tmp_path_factory.mktemp("template")
     write_inputs(folder / "in", artifact, photo_bytes)
     with Collection.open(folder / "store", scorer, create=True) as collection:
-        list(collection.add_files(sorted((folder / "in/photos").glob("?.jpg"))))
+        collection.add(sorted((folder / "in/photos").glob("?.jpg")))
     shutil.copytree(folder / "store", folder / "in/copy")
     return folder
 

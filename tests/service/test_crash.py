@@ -20,9 +20,10 @@ ADD_AND_SAY = """
 import sys
 from pathlib import Path
 from diptych import Collection, Scorer
+from diptych.collection.ingest import add_in_batches
 scorer = Scorer.load(sys.argv[1], provider="cpu", threads=1)
 with Collection.open(sys.argv[2], scorer, create=True) as collection:
-    for added in collection.add_files(sorted(Path(sys.argv[3]).glob("*.png"))):
+    for added in add_in_batches(collection, sorted(Path(sys.argv[3]).glob("*.png")), on_error=print):
         print(added.id, flush=True)
 """
 

@@ -59,7 +59,7 @@ def test_a_store_is_whole_and_searched_with_the_same_answer(old, model, diptych)
     checked = diptych("index", "verify", "--store", old / "store", "--json")
     assert (checked.code, checked.json["healthy"], checked.json["pictures"]) == (0, True, 4)
     with Collection.open(old / "store", model) as collection:
-        assert collection.add(old / "photos/2.jpg").created is False
+        assert collection.add(old / "photos/2.jpg")[0].created is False
         assert len(collection) == 4
 
 

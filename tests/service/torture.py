@@ -164,14 +164,14 @@ def flip_model(torture: Torture) -> None:
         try:
             scorer = Scorer.load(str(copied), provider="cpu", threads=1)
             pictures = [draw(1), draw(2)]
-            panels, pair = scorer.encode(pictures), scorer.predict([(pictures[0], pictures[1])])
+            panels, pair = scorer.panels(pictures), scorer.predict([(pictures[0], pictures[1])])
         except DiptychError:
             torture.tally.noticed += 1
             return
         except Exception as error:
             torture.tally.wrong.append(f"{type(error).__name__}: {error}")
             return
-    expected = torture.scorer.encode(pictures)
+    expected = torture.scorer.panels(pictures)
     if (
         panels.tokens.tobytes() != expected.tokens.tobytes()
         or scorer.runtime.revision != torture.scorer.runtime.revision

@@ -120,7 +120,7 @@ class Torture:
     def true(self, number: int) -> tuple[bytes, bytes]:
         """(embedding, tokens) that the picture of a number has, computed here."""
         if number not in self.truth:
-            panels = self.scorer.encode([draw(number)])
+            panels = self.scorer.panels([draw(number)])
             self.truth[number] = (panels.embeddings[0].tobytes(), panels.tokens[0].tobytes())
         return self.truth[number]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
@@ -17,13 +17,14 @@ from diptych.batch.parts.manifest import NAMES, Step, write_part
 from diptych.batch.parts.picture_names import PictureNames, describe, names_between
 from diptych.batch.workers.shared_folder import SharedParts, WorkerPool
 from diptych.batch.workers.tasks import WorkerConfig, load_scorer, unseen
-from diptych.collection.collection import Collection, Refusal
+from diptych.collection.collection import Collection
 from diptych.collection.ingest import (
     BATCH_BYTES,
     Added,
     AlreadyStored,
     Encoded,
     Incoming,
+    add_in_batches,
     batches,
     features,
     read_new,
@@ -128,11 +129,11 @@ def add_with_workers(
     paths: Iterable[Path],
     crew: WorkerPool | None,
     *,
-    on_error: Refusal,
+    on_error: Callable[[Path, PictureError], object],
     keep_bytes: bool = False,
     dry_run: bool = False,
 ) -> Iterator[Added]:
-    """`Collection.add_files` with a crew: what is yielded is on the disk, and running it again takes up the rest.
+    """`add_in_batches` with a crew: what is yielded is on the disk, and running it again takes up the rest.
 
     Features that workers of a killed run left are taken without a crew too. A dry run, and a collection on Milvus, to
     which every machine writes, have no workers. Files that no worker could read are read by this process, which refuses
@@ -140,7 +141,7 @@ def add_with_workers(
     """
     shared = isinstance(collection.backend, SqliteBackend) and not dry_run
     if not shared or (crew is None and not SharedParts.of(collection, _NAME).jobs()):
-        yield from collection.add_files(paths, on_error=on_error, keep_bytes=keep_bytes, dry_run=dry_run)
+        yield from add_in_batches(collection, paths, on_error=on_error, keep_bytes=keep_bytes, dry_run=dry_run)
         return
     if keep_bytes:
         collection.backend.check_keeping()
@@ -164,7 +165,7 @@ def add_with_workers(
         if arrivals:
             yield from collection.commit(arrivals)
     blind = 0
-    for added in collection.add_files(unread, on_error=on_error, keep_bytes=keep_bytes):
+    for added in add_in_batches(collection, unread, on_error=on_error, keep_bytes=keep_bytes):
         blind += 1
         yield added
     if crew:

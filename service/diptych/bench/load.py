@@ -80,7 +80,7 @@ def measure(
         photos = draw_collection(Path(folder, "drawn"), count=CANDIDATES + 1)
         store = Path(folder, "store")
         with Collection.open(store, scorer, create=True) as collection:
-            ids = [added.id for added in collection.add_files(photos)]
+            ids = [added.id for added in collection.add(photos)]
             tokens = np.stack([collection.panel(id)[0] for id in ids])
         photo = resized(photos[0])
         asks = {"rerank": _rerank(ids), "search": _search(photo)}

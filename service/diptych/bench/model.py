@@ -117,11 +117,10 @@ def _works(scorer: Scorer, folder: Path, peers: list[str]) -> Iterator[dict[str,
     sgemm = open_yardstick("sgemm", threads)
     photos = draw_collection(folder / "drawn", count=CANDIDATES + 20)
     files = [resized(path) for path in photos[:PICTURES]]
-    tokens = scorer.encode(photos[: CANDIDATES + 1]).tokens
+    tokens = scorer.panels(photos[: CANDIDATES + 1]).tokens
     store = folder / "store"
     with Collection.open(store, scorer, create=True) as collection:
-        for _ in collection.add_files(photos):
-            pass
+        collection.add(photos)
 
     def cold() -> float:
         for path in store.rglob("*"):
@@ -134,9 +133,9 @@ def _works(scorer: Scorer, folder: Path, peers: list[str]) -> Iterator[dict[str,
 
     tasks: dict[str, Work] = {
         "sgemm": lambda: sgemm.run(None, {"a": matrix, "b": matrix}),
-        "pictures": lambda: scorer.encode(files),
+        "pictures": lambda: scorer.panels(files),
         "cold": cold,
-        f"{OURS} read": lambda: scorer.encode(files[:1]),
+        f"{OURS} read": lambda: scorer.panels(files[:1]),
     }
     for count in COUNTS:
         tasks[f"{OURS} {count}"] = lambda count=count: scorer.logits(tokens[:1], tokens[1 : count + 1])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -35,10 +33,9 @@ from diptych_runtime.calibration.questions import COPY
 
 if TYPE_CHECKING:
     from diptych.batch.workers.shared_folder import WorkerPool
-    from diptych.collection.collection import Collection
     from diptych.dedupe.actions.plan import Plan
     from diptych.dedupe.actions.undo_log import Outcome
-    from diptych.dedupe.find import Duplicates
+    from diptych.dedupe.duplicates import Duplicates
     from diptych.dedupe.scan import PictureFile, Scan
     from diptych.scoring.scorer import Scorer
 
@@ -139,7 +136,7 @@ def dedupe(
     Exits with 1 if a file could not be read, moved or put back.
     """
     from diptych.dedupe.actions.plan import planned
-    from diptych.dedupe.find import find_duplicates
+    from diptych.dedupe.find import duplicates_among
     from diptych.dedupe.keeper import checked_rules
     from diptych.dedupe.report import table
     from diptych.dedupe.scan import listed, resolved
@@ -163,7 +160,7 @@ def dedupe(
     try:
         with open_workers(console, engine, address, model, provider, threads) as crew:
             find = partial(
-                find_duplicates,
+                duplicates_among,
                 threshold="auto" if threshold is None else threshold,
                 keep=rules,
                 candidates=candidates,
@@ -228,24 +225,17 @@ def _find(
     refused: Refused,
 ) -> tuple[Duplicates, Scan]:
     """Read the files into the collection, then `find(collection, pictures, ledger=..., on_pairs=...)`."""
-    from diptych.collection.collection import Collection
-    from diptych.dedupe.pair_cache import LEDGER, PairCache
+    from diptych.dedupe.folders import forget_others, kept_features
     from diptych.dedupe.scan import resolved, scan
-    from diptych.dedupe.workers import recover
 
-    place = store or store_of(roots, scorer)
-    with (
-        Collection.open(place, scorer, create=True) as collection,
-        PairCache(collection.directory / LEDGER, scorer.runtime.revision) as ledger,
-    ):
-        recover(collection, ledger)
+    with kept_features(roots, scorer, store) as (collection, ledger):
         with console.progress(total=len(files), unit="picture", desc="reading") as bar:
             seen = scan(roots, files, collection, ledger, refuse=_into(refused), tick=bar.update, crew=crew)
         resolved(roots)  # one that is gone by now would look as if it had become empty
         if not seen.pictures:
             raise DedupeError(f"none of the {len(files):,} pictures could be read: {refused[0]['reason']}")
         if store is None:
-            _tidy(collection, {picture.id for picture in seen.pictures})
+            forget_others(collection, {picture.id for picture in seen.pictures})
         with console.progress(total=0, unit="pair", desc="comparing") as bar:
 
             def begin(missing: int, known: int) -> Callable[[int], object]:
@@ -253,22 +243,6 @@ def _find(
                 return bar.update
 
             return find(collection, seen.pictures, ledger=ledger, on_pairs=begin), seen
-
-
-def store_of(roots: Sequence[Path], scorer: Scorer) -> Path:
-    """The folder of features and scores without `--store`: in the user's cache, by their digest."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    names = "\0".join(sorted(map(str, roots)))
-    digest = hashlib.sha256(names.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return cache / "diptych" / "dedupe" / f"{digest}-{scorer.runtime.revision}"
-
-
-def _tidy(collection: Collection, present: set[str]) -> None:
-    """Let go of features that no file has any more, in a collection that is ours alone."""
-    pages = collection.backend.pages(1000)
-    old = [record.id for records in pages for record in records if record.id not in present]
-    if old:
-        collection.backend.remove(old)
 
 
 def _check_not_read(outputs: Iterable[Path | None], inputs: Iterable[str | Path | None]) -> None:

@@ -102,7 +102,7 @@ def add(
                     bar.update()
                 if Path("-") in paths:
                     # There is no file to come back to, so the bytes are kept.
-                    note(collection.add(read_bytes("-"), path=None, keep_bytes=True, dry_run=dry_run))
+                    note(*collection.add(read_bytes("-"), keep_bytes=True, dry_run=dry_run))
             except PictureError as error:
                 refuse(Path("-"), error)
             except KeyboardInterrupt:

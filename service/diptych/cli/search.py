@@ -163,7 +163,7 @@ def explain(
         check_output(output, (a, b))
     scorer = open_scorer(model, provider, threads, question=question, urls=urls)
     sides = read_pictures([a, b], urls=urls)
-    tokens = scorer.encode(sides).tokens
+    tokens = scorer.panels(sides).tokens
     found = explanation.explain(scorer, *tokens, links=links, original=sides.__getitem__)
     if output:
         opened = (scorer.decoder.run(partial(open_picture, side, scorer.limits)) for side in sides)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -18,17 +18,17 @@ from diptych.collection.ingest import (
     Added,
     AlreadyStored,
     Incoming,
-    batches,
+    add_in_batches,
     checked_metadata,
     read_new,
-    simulate,
     to_rows,
 )
 from diptych.collection.rebuild import ScorerEmbedder
 from diptych.collection.search import SearchResult
+from diptych.console import Console
 from diptych.errors import StoreError, UnknownPictureError
 from diptych.pictures.content import Content, thumbnail
-from diptych.pictures.walk import full_path
+from diptych.scoring.inputs import files_below, is_picture, listed
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import map_pictures
 from diptych.store.backend import Backend
@@ -49,7 +49,8 @@ Records = list[Record]
 Labels = list[Label]
 Acknowledged = list[Added]
 Received = list[Content | AlreadyStored | PictureError]
-Refusal = Callable[[Path, PictureError], None]
+
+_PAGE = 4096
 
 logger = logging.getLogger(__name__)
 
@@ -127,53 +128,60 @@ class Collection:
 
     def add(
         self,
-        source: PictureSource,
+        pictures: PictureSource | Iterable[PictureSource],
         *,
         path: str | None = None,
         metadata: dict[str, Any] | None = None,
         keep_bytes: bool = False,
         dry_run: bool = False,
-    ) -> Added:
-        """Add one picture; it is on the disk when this returns. The same content again changes nothing.
+        on_error: Callable[[Any, PictureError], object] | None = None,
+        show_progress_bar: bool = False,
+    ) -> list[Added]:
+        """Add a picture, the picture files below a folder, or any number of both; they are on the disk when this
+        returns, and there is an `Added` for each, in order.
 
-        `path` says where it can be found again (by default the file it came from); with `keep_bytes` the file itself is
-        kept. With `dry_run` all is checked alike and nothing is written. Raises PictureError, and ValueError for
-        metadata that is not JSON.
+        >>> collection.add("photos")
+        >>> collection.add(["cat.jpg", "more photos", image], metadata={"from": "2026"})
+
+        Content that is there already changes nothing. `path` says where one picture can be found again (by default the
+        file or the web address it came from), `metadata` is kept with each, and with `keep_bytes` the files themselves
+        are. With `dry_run` all is checked alike and nothing is written. A picture that is named and cannot be read
+        raises PictureError, and those of earlier batches of 64 stay; a file below a folder is logged and skipped. With
+        `on_error` both go to it, with the error. Raises ValueError for metadata that is not JSON.
         """
+        if path is not None and not is_picture(pictures):
+            raise ValueError("`path` says where one picture can be found again; leave it out for several")
         facts = checked_metadata(metadata)
-        name = path
-        if path is None and isinstance(source, str | os.PathLike):
-            name, path = os.fspath(source), full_path(source)
-        if keep_bytes:
-            self.backend.check_keeping()
-        content = read_new(source, self.backend, self.scorer, name=name, keep=keep_bytes)
-        arrivals = [Incoming(content, path, facts)]
-        return (simulate(arrivals, set()) if dry_run else self.commit(arrivals))[0]
+        below: set[Path] = set()  # what nobody named
 
-    def add_files(
-        self,
-        paths: Iterable[Path],
-        *,
-        on_error: Refusal | None = None,
-        keep_bytes: bool = False,
-        dry_run: bool = False,
-    ) -> Iterator[Added]:
-        """Add picture files in batches, each of which is on the disk before its results are yielded. Memory stays
-        bounded.
+        def refuse(source: PictureSource, error: PictureError) -> None:
+            if on_error is not None:
+                on_error(source, error)
+            elif isinstance(source, Path) and source in below:
+                logger.warning("skipped %s", error)
+            else:
+                raise error
 
-        A file that cannot be read is skipped and given to `on_error` (or logged). Stop at any time: what was yielded
-        stays, and running it again takes up the rest. With `dry_run` all is checked alike and nothing is written.
-        """
-        met: set[str] = set()
-        for batch in batches(map(Path, paths)):
-            received = self.read_new([(path, str(path)) for path in batch], keep_bytes=keep_bytes)
-            arrivals = []
-            for path, content in zip(batch, received, strict=True):
-                if isinstance(content, PictureError):
-                    (on_error or _log_refusal)(path, content)
+        def unread(name: str, reason: str) -> None:
+            below.add(Path(name))
+            refuse(Path(name), PictureError(reason))
+
+        sources: list[PictureSource] = []
+        for source in listed(pictures):
+            if path is None and isinstance(source, str | os.PathLike) and Path(source).is_dir():
+                try:
+                    files = files_below(source, unread)
+                except PictureError as error:
+                    refuse(source, error)
                 else:
-                    arrivals.append(Incoming(content, full_path(path), {}))
-            yield from simulate(arrivals, met) if dry_run else self.commit(arrivals)
+                    below.update(files)
+                    sources += files
+            else:
+                sources.append(source)
+        adding = add_in_batches(
+            self, sources, on_error=refuse, path=path, metadata=facts, keep_bytes=keep_bytes, dry_run=dry_run
+        )
+        return list(Console(quiet=not show_progress_bar).progress(adding, total=len(sources), unit="picture"))
 
     def read_new(self, pictures: Sequence[tuple[PictureSource, str | None]], *, keep_bytes: bool = False) -> Received:
         """Read and check pictures, (source, name for its error) each, and write nothing; `commit` adds them.
@@ -335,13 +343,30 @@ class Collection:
         added = []
         for arrival in arrivals:
             id = arrival.content.id
-            added.append(Added(id, id in first))
+            added.append(Added(id, id in first, arrival.path))
             first.discard(id)
         return added
 
+    def embeddings(self, ids: Sequence[str] | None = None) -> tuple[list[str], np.ndarray]:
+        """Ids and stored unit embeddings float32 (n, e) of these pictures, by default of all; no file is read.
+
+        >>> ids, vectors = collection.embeddings()
+
+        Raises UnknownPictureError if one is not there, StoreError if one is damaged.
+        """
+        if ids is None:
+            ids = [record.id for page in self.backend.pages(_PAGE) for record in page]
+        place = {id: number for number, id in enumerate(dict.fromkeys(ids))}
+        missing, vectors = dict(place), np.empty((len(place), self.scorer.runtime.embedding_dim), np.float32)
+        for start in range(0, len(ids), _PAGE):
+            for id, embedding in self.backend.embeddings_of(ids[start : start + _PAGE]).items():
+                vectors[place[id]] = np.frombuffer(embedding, "<f4")
+                missing.pop(id, None)
+        if missing:
+            raise UnknownPictureError(
+                f"{len(missing):,} of the pictures are not in {self.name}, {next(iter(missing))} for one; add them"
+            )
+        return list(ids), vectors if len(place) == len(ids) else vectors[[place[id] for id in ids]]
+
     def _unknown(self, id: str) -> UnknownPictureError:
         return UnknownPictureError(f"the collection {self.name} has no picture {id[:64]!r}")
-
-
-def _log_refusal(path: Path, error: PictureError) -> None:
-    logger.warning("skipped %s", error)

@@ -5,19 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from diptych.errors import RemoteError
 from diptych.pictures.content import Content, describe, picture_id, read_bytes
+from diptych.pictures.sources import is_url
 from diptych.pictures.walk import check_name, full_path
 from diptych.scoring.scorer import Scorer
 from diptych.store.records import NewPicture
 from diptych_runtime.decoder import PictureSource
+from diptych_runtime.errors import PictureError
+
+S = TypeVar("S", bound=PictureSource)
 
 BATCH = 64
 BATCH_BYTES = 64 * 1024 * 1024
@@ -31,6 +36,20 @@ class HasPictures(Protocol):
 
     def known(self, ids: Sequence[str]) -> set[str]:
         """The given ids that are stored."""
+        ...
+
+
+class TakesPictures(Protocol):
+    """A collection, as far as pictures on their way in are concerned."""
+
+    def read_new(
+        self, pictures: Sequence[tuple[PictureSource, str | None]], *, keep_bytes: bool = False
+    ) -> list[Content | AlreadyStored | PictureError]:
+        """The pictures read and checked."""
+        ...
+
+    def commit(self, arrivals: Sequence[Incoming]) -> list[Added]:
+        """Write them."""
         ...
 
 
@@ -77,28 +96,75 @@ class Incoming:
 
 @dataclass(frozen=True)
 class Added:
-    """A picture that is safely on the disk (or, in a dry run, would be); `created` is False if it was there already."""
+    """A picture that is safely on the disk (or, in a dry run, would be); `created` is False if it was there already.
+
+    `path` says where it can be found again, as this call named it; None for pixels or bytes.
+    """
 
     id: str
     created: bool
+    path: str | None = None
 
 
-def batches(paths: Iterable[Path]) -> Iterator[list[Path]]:
-    """Paths in groups of at most 64 files and about 64 MiB, so that memory stays bounded whatever is to be kept."""
-    batch: list[Path] = []
+def batches(sources: Iterable[S]) -> Iterator[list[S]]:
+    """Pictures in groups of at most 64 and about 64 MiB of files, so that memory stays bounded whatever is to be
+    kept.
+    """
+    batch: list[S] = []
     held = 0
-    for path in paths:
+    for source in sources:
         try:
-            size = path.stat().st_size
+            size = Path(source).stat().st_size if isinstance(source, str | os.PathLike) else 0
         except OSError:  # the decoder will say what is wrong with it
             size = 0
         if batch and (len(batch) == BATCH or held + size > BATCH_BYTES):
             yield batch
             batch, held = [], 0
-        batch.append(path)
+        batch.append(source)
         held += size
     if batch:
         yield batch
+
+
+def add_in_batches(
+    collection: TakesPictures,
+    sources: Iterable[S],
+    *,
+    on_error: Callable[[S, PictureError], object],
+    path: str | None = None,
+    metadata: dict[str, Any] | None = None,
+    keep_bytes: bool = False,
+    dry_run: bool = False,
+) -> Iterator[Added]:
+    """Add pictures in batches, each of which is on the disk before its results are yielded. Memory stays bounded.
+
+    A picture that cannot be read is skipped and given to `on_error`. Stop at any time: what was yielded stays, and
+    running it again takes up the rest. With `dry_run` all is checked alike and nothing is written. `path` and
+    `metadata` are kept with each; without a path, the file or the web address it came from.
+    """
+    met: set[str] = set()
+    for batch in batches(sources):
+        received = collection.read_new([(source, path or name_of(source)) for source in batch], keep_bytes=keep_bytes)
+        arrivals = []
+        for source, content in zip(batch, received, strict=True):
+            if isinstance(content, PictureError):
+                on_error(source, content)
+            else:
+                arrivals.append(Incoming(content, path or path_of(source), metadata or {}))
+        yield from simulate(arrivals, met) if dry_run else collection.commit(arrivals)
+
+
+def name_of(source: PictureSource) -> str | None:
+    """The name of a picture in its errors: its path or web address; None for pixels or bytes."""
+    return os.fspath(source) if isinstance(source, str | os.PathLike) else None
+
+
+def path_of(source: PictureSource) -> str | None:
+    """The place where a picture can be found again, as a collection keeps it: the full path of a file, a web address;
+    None for pixels or bytes.
+    """
+    name = name_of(source)
+    return name if name is None or is_url(name) else full_path(name)
 
 
 def read_new(
@@ -108,8 +174,12 @@ def read_new(
 
     Raises PictureError, also for a file whose name is not UTF-8: the database could not keep it.
     """
-    if isinstance(source, str | os.PathLike):
-        check_name(full_path(source))
+    if (path := path_of(source)) is not None:
+        check_name(path)
+    try:
+        (source,) = scorer.fetched([source])
+    except RemoteError as error:
+        raise PictureError(str(error)) from None
     data = read_bytes(source, scorer.limits, name=name)
     id = picture_id(hashlib.sha256(data).hexdigest())
     if holder.known([id]):
@@ -152,7 +222,7 @@ def simulate(arrivals: Sequence[Incoming], met: set[str]) -> list[Added]:
     found = []
     for arrival in arrivals:
         id = arrival.content.id
-        found.append(Added(id, not isinstance(arrival.content, AlreadyStored) and id not in met))
+        found.append(Added(id, not isinstance(arrival.content, AlreadyStored) and id not in met, arrival.path))
         met.add(id)
     return found
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from diptych.errors import UnknownPictureError
-from diptych.scoring.scorer import Scorer, best_first
+from diptych.scoring.ranking import best_first
+from diptych.scoring.scorer import Scorer
 from diptych.scoring.tracing import span
 from diptych.store.backend import Backend
 from diptych.store.filters import Filter
@@ -109,6 +110,7 @@ def search(
     watch = Stopwatch({"decode": 0.0, "panel": 0.0, "retrieve": 0.0, "pair": 0.0})
     column = scorer.runtime.column
     with watch("decode"):
+        (query,) = scorer.fetched([query])
         pixels = scorer.query_pixels(query)
     with watch("panel"):
         views = scorer.encode_pixels(pixels)

@@ -1,9 +1,8 @@
-"""`find_duplicates`: from pictures of a collection to groups, each with the one to keep."""
+"""From pictures of a collection to groups, each with the one to keep: what `find_duplicates` and `dedupe` do."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
@@ -13,68 +12,24 @@ from diptych.batch.workers.shared_folder import WorkerPool
 from diptych.collection.collection import Collection
 from diptych.dedupe.candidates import CANDIDATES, candidate_pairs
 from diptych.dedupe.closer import CloserLook
+from diptych.dedupe.duplicates import Duplicates, Group, Member
 from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.keeper import DEFAULT, preference
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.pair_scores import PairScores
-from diptych.dedupe.threshold import automatic_of, most_lenient, stated_of
-from diptych.errors import UnknownPictureError
+from diptych.dedupe.threshold import automatic_of, check_threshold, most_lenient, stated_of
 from diptych.pictures.file_info import Picture
 from diptych.store.records import Record
 from diptych_runtime import judgement
 from diptych_runtime.calibration.questions import COPY
-from diptych_runtime.calibration.verdicts import Verdict, least_of, verdict
+from diptych_runtime.calibration.verdicts import least_of, verdict
+
+OnPairs = Callable[[int, int], Callable[[int], object]]
 
 _STEP = 500  # records read at once
-_VECTORS = 4096
 
 
-@dataclass(frozen=True)
-class Member:
-    """A picture of a group: its score to the keeper in [0, 1], whether it has the very same bytes, the verdict, and
-    whether the closer look that the two deserve was taken (`Judgement`).
-    """
-
-    picture: Picture
-    relevance_score: float
-    exact: bool
-    verdict: Verdict = "same"
-    closer_look: judgement.CloserLook | None = None
-
-
-@dataclass(frozen=True)
-class Group:
-    """The picture to keep, and those that match it, which can be removed: exact copies first, then in order."""
-
-    keeper: Picture
-    others: tuple[Member, ...]
-
-
-@dataclass(frozen=True)
-class Duplicates:
-    """The result of a search for duplicates: `groups`, in the order of their keepers' paths, among `pictures`.
-
-    `question` is the one that was asked. `order` has the places of the pictures, the ones to keep first. `pairs` are
-    (id, id, score) of all that were looked at and reach `bound`, which is at most the `threshold`; `looked_at` counts
-    all pairs, `computed` those not known. `verdicts` are the lowest scores of each. `alarm_rate` is how often a picture
-    without a copy is taken for one of another (`diptych_runtime.calibration.thresholds`); None where the model does not
-    say.
-    """
-
-    groups: list[Group]
-    pictures: list[Picture]
-    order: list[int]
-    pairs: list[tuple[str, str, float]]
-    threshold: float
-    bound: float
-    looked_at: int
-    computed: int
-    verdicts: dict[Verdict, float]
-    question: str
-    alarm_rate: float | None = None
-
-
-def find_duplicates(
+def duplicates_among(
     collection: Collection,
     pictures: Iterable[Picture] | None = None,
     *,
@@ -83,23 +38,17 @@ def find_duplicates(
     candidates: int = CANDIDATES,
     bound: float | None = None,
     ledger: PairCache | None = None,
-    on_pairs: Callable[[int, int], Callable[[int], object]] = lambda missing, known: lambda done: None,
+    on_pairs: OnPairs = lambda missing, known: lambda done: None,
     crew: WorkerPool | None = None,
     question: str = COPY,
 ) -> Duplicates:
-    """Group the pictures of a collection, by default all of it, that are copies of one.
+    """Group the pictures of a collection, by default all of it, that are copies of one: see `find_duplicates`.
 
-    >>> for group in find_duplicates(collection).groups:
-    ...     print(group.keeper.path, [member.picture.path for member in group.others])
-
-    A group is a keeper, chosen by the rules `keep` (see `keeper.RULES`), and the pictures whose score with the keeper
-    itself is at least the threshold. `auto` follows from the model's calibration and the number of pictures. Each
-    picture is compared with its `candidates` nearest; the pairs answered reach down to `bound`, by default the most
-    lenient threshold that the model states. The `ledger` keeps scores for the next time; `on_pairs` is told
-    how many have to be computed and how many are known, and gives what is told how many more were; what that raises
-    ends the search, and what was computed is in the ledger. A `crew` computes instead of this process. With
-    the `question` "thing" a group has what shows the same thing as its keeper. The same
-    pictures give the same groups, in whatever order they come and whatever the ledger knows.
+    The pairs answered reach down to `bound`, by default the most lenient threshold that the model states. The `ledger`
+    keeps scores for the next time; `on_pairs` is told how many have to be computed and how many are known, and gives
+    what is told how many more were; what that raises ends the search, and what was computed is in the ledger. A `crew`
+    computes instead of this process. The same pictures give the same groups, in whatever order they come and whatever
+    the ledger knows.
 
     Raises ValueError, DedupeError for unknown rules and a model without calibration, and StoreError.
     """
@@ -107,15 +56,14 @@ def find_duplicates(
     ids = sorted({picture.id for picture in found})
     asked = collection.scorer.asking(question).runtime
     limit = automatic_of(asked, len(ids)) if threshold == "auto" else threshold
-    if not 0 < limit <= 1:
-        raise ValueError(f"threshold must be 'auto' or above 0 and at most 1, got {limit}")
+    check_threshold(limit)
     bound = min(limit, most_lenient(stated_of(asked)) if bound is None else bound)
     order = preference(found, keep)
     place = {id: number for number, id in enumerate(ids)}
     contents = list(dict.fromkeys(place[found[number].id] for number in order))
     ledger = ledger or PairCache(None, asked.revision)
     scores = PairScores(collection, ids, ledger, crew=crew, question=question)
-    embeddings = _embeddings(collection, ids)
+    _, embeddings = collection.embeddings(ids)
     pairs = candidate_pairs(embeddings, candidates, asked.threads, queries=asked.queries(embeddings))
     missing = scores.missing(pairs)
     scores.tick = on_pairs(missing, len(pairs) - missing)
@@ -180,21 +128,6 @@ def _named(
             members += [Member(picture, score, False, *said) for picture in files[ids[other]]]
         named.append(Group(first, tuple(members)))
     return sorted(named, key=lambda group: group.keeper.path)
-
-
-def _embeddings(collection: Collection, ids: Sequence[str]) -> np.ndarray:
-    """The stored embeddings float32 (n, e) of these pictures. Raises StoreError if one is damaged."""
-    place = {id: number for number, id in enumerate(ids)}
-    found = np.empty((len(ids), collection.scorer.runtime.embedding_dim), np.float32)
-    for start in range(0, len(ids), _VECTORS):
-        for id, embedding in collection.backend.embeddings_of(ids[start : start + _VECTORS]).items():
-            found[place.pop(id)] = np.frombuffer(embedding, "<f4")
-    if place:
-        raise UnknownPictureError(
-            f"{len(place):,} of the pictures are not in {collection.name}, {next(iter(place))} for one; "
-            "add them with `diptych index add`"
-        )
-    return found
 
 
 def _everything(collection: Collection) -> Iterator[Picture]:

@@ -22,6 +22,12 @@ LOOK_ALIKES = 1 / 500  # for each picture, after a closer look
 _RANDOM = 1 / 1000  # how often a random pair passes, for once that a near look-alike does
 
 
+def check_threshold(threshold: float | str) -> None:
+    """Raise ValueError for a threshold that is neither `auto` nor above 0 and at most 1."""
+    if threshold != "auto" and not (isinstance(threshold, float | int) and 0 < threshold <= 1):
+        raise ValueError(f"threshold must be 'auto' or above 0 and at most 1, got {threshold!r}")
+
+
 def automatic_of(runtime: Runtime, pictures: int) -> float:
     """The threshold of a model for so many pictures: see `automatic`.
 

@@ -50,7 +50,7 @@ def warm_up(scorer: Scorer, collections: Collections) -> WarmUp:
     picture, another = golden_pictures()
     try:
         pairs = [(picture, picture), (picture, another), (another, picture)]
-        same, other, turned = map(float, scorer.predict(pairs, activation=False))
+        same, other, turned = map(float, scorer.predict(pairs, activation_fn=np.asarray))
     except Exception:
         logger.exception("the golden pair could not be scored")
         fault = "the golden pair could not be scored; the log has the reason"

@@ -108,7 +108,7 @@ def observe(scorer: Scorer, pairs: Sequence[LabelledPair], source: Callable[[Has
     """
     keys, sides = _places(pairs)
     sources = list(map(source, keys))
-    tokens = scorer.encode(sources).tokens
+    tokens = scorer.panels(sources).tokens
     return _observed(scorer, pairs, sides, tokens, sources.__getitem__)
 
 

@@ -22,7 +22,10 @@ def is_url(name: str) -> bool:
 
 def refuse_url(url: str) -> bytes:
     """Fetch nothing. Raises RemoteRefusedError that says what would."""
-    raise RemoteRefusedError(f"{url[:200]} is a web address; add --urls to have such pictures fetched")
+    raise RemoteRefusedError(
+        f"{url[:200]} is a web address; add --urls to have such pictures fetched, in Python Scorer.load(urls=True), "
+        "or set DIPTYCH_URLS=1"
+    )
 
 
 def make_fetcher(urls: bool) -> Fetch:

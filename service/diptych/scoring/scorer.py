@@ -1,20 +1,24 @@
-"""`Scorer`: how alike are two pictures? The signatures are those of sentence-transformers' CrossEncoder."""
+"""`Scorer`: how alike are two pictures? The methods are those of sentence-transformers' CrossEncoder."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Hashable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from diptych.console import Console
+from diptych.pictures.sources import Fetch, make_fetcher
 from diptych.scoring.deadline import current_deadline
 from diptych.scoring.decode_pool import Decoder, ThreadDecoder
+from diptych.scoring.inputs import Pair, distinct, is_picture, listed, pairs_of, pictures_of, with_contents
+from diptych.scoring.ranking import Activation, RankedDocument, activated, best_first
 from diptych.scoring.scheduler import PairScheduler
 from diptych.scoring.threads import map_pictures
-from diptych_runtime.calibration.verdicts import Verdict
+from diptych_runtime.calibration.verdicts import Verdict, least_of
 from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.closer_look.verification import View, describe, verify
 from diptych_runtime.decoder import PictureLimits, PictureSource, panel_pixels, query_pixels
@@ -29,21 +33,32 @@ Original = Callable[[int], PictureSource | None]  # the file of a picture by its
 
 
 class Scorer:
-    """Scores pairs of pictures with one loaded model; may be used from several threads at once, whose pairs its
-    `scheduler` then scores together.
+    """Scores pairs of pictures with one loaded model, with the methods of sentence-transformers' CrossEncoder.
 
     >>> scorer = Scorer.load()
     >>> scorer.predict([("cat.jpg", "cat-cropped.jpg")])
 
-    It answers one question, by default whether both show the same *thing*; `asking("copy")` answers another.
+    A picture is a path, the bytes of a file, a Pillow image, an array uint8 (height, width, 3) or a web address (see
+    `load`), in every method. It answers one question, by default whether both show the same *thing*; `asking("copy")`
+    answers another. It may be used from several threads at once, whose pairs its `scheduler` then scores together.
     """
 
     def __init__(
-        self, runtime: Runtime, limits: PictureLimits | None = None, *, decoder: Decoder | None = None
+        self,
+        runtime: Runtime,
+        limits: PictureLimits | None = None,
+        *,
+        decoder: Decoder | None = None,
+        fetch: Fetch | None = None,
     ) -> None:
-        """Pictures are decoded by `decoder`, a `DecodePool` for strangers' pictures; by default by threads."""
+        """Prefer `Scorer.load`.
+
+        Pictures are decoded by `decoder`, a `DecodePool` for strangers' pictures; by default by threads. `fetch` gets
+        the bytes behind a web address; by default it does where the setting DIPTYCH_URLS allows it.
+        """
         self.runtime, self.scheduler = runtime, PairScheduler(runtime)
         self.limits, self.decoder = limits or PictureLimits(), decoder or ThreadDecoder(runtime.threads)
+        self.fetch = fetch or make_fetcher(urls=False)
 
     @classmethod
     def load(
@@ -53,14 +68,18 @@ class Scorer:
         *,
         provider: str = "auto",
         threads: int | None = None,
+        urls: bool = False,
     ) -> Scorer:
-        """The scorer of a bundled model (by name), of an artifact directory, or of a calibration of one's own (the file
-        that `diptych calibrate` writes).
+        """The scorer of a bundled model ("photo", "photo-small" or "omniglot"), of an artifact directory, or of a
+        calibration of one's own (the file that `diptych calibrate` writes).
 
         `question` is "copy" or "thing", the default; `provider` is "auto", "cpu", "cuda" or "tensorrt"; `threads`
-        defaults to what this process may use. Raises ArtifactError.
+        defaults to what this process may use. With `urls`, or where DIPTYCH_URLS is set, pictures may be web addresses,
+        which are fetched within the limits of the DIPTYCH_URL_* settings; else no connection is opened. Raises
+        ArtifactError.
         """
-        return cls(Runtime.open(model, provider=provider, threads=threads).asking(question))
+        runtime = Runtime.open(model, provider=provider, threads=threads).asking(question)
+        return cls(runtime, fetch=make_fetcher(urls))
 
     def asking(self, question: str | None) -> Self:
         """This scorer asked another question: the same model, scheduler, decoder and limits. None is no other one.
@@ -83,32 +102,164 @@ class Scorer:
         view.runtime = self.runtime.calibrated(own)
         return view
 
+    def predict(
+        self,
+        inputs: Iterable[Pair],
+        batch_size: int = 64,
+        show_progress_bar: bool = False,
+        activation_fn: Activation | None = None,
+        *,
+        question: str | None = None,
+    ) -> np.ndarray:
+        """Probabilities float32 (P,) in [0, 1] of P pairs, lists or tuples of two pictures.
+
+        >>> scorer.predict([("cat.jpg", "cat-cropped.jpg"), ("cat.jpg", "dog.jpg")])
+        >>> scorer.predict([("cat.jpg", "dog.jpg")], activation_fn=lambda logits: logits)
+
+        `activation_fn` gets the logits float32 (P,), which are what the network alone says, and what it returns is
+        returned. Without it they are calibrated, and copies are looked at more closely where the model says so
+        (`judge`). `question` is asked in place of its own. `show_progress_bar` draws a bar where standard error is a
+        terminal. Each distinct picture is encoded once. Raises ValueError for what are no pairs, PictureError for the
+        first picture that cannot be read, RemoteError for a web address that gives none, and what `asking` does.
+        """
+        asked = self.asking(question)
+        sources, sides, logits = asked._looked_at(pairs_of(inputs), batch_size, show_progress_bar)
+        if activation_fn is not None:
+            return activated(activation_fn, logits[:, asked.runtime.column].copy())
+        name = asked.runtime.question
+        judged = asked.judged(logits, sides, sources.__getitem__, asked=name)[name]
+        return np.array([one.relevance_score for one in judged], np.float32)
+
+    def rank(
+        self,
+        query: PictureSource,
+        documents: str | os.PathLike[str] | Iterable[PictureSource],
+        top_k: int | None = None,
+        return_documents: bool = False,
+        batch_size: int = 64,
+        show_progress_bar: bool = False,
+        activation_fn: Activation | None = None,
+        *,
+        question: str | None = None,
+    ) -> list[RankedDocument]:
+        """The documents, or the picture files below a folder, by falling likeness to the query.
+
+        >>> scorer.rank("query.jpg", ["a.jpg", "b.jpg"], top_k=1)
+        >>> scorer.rank("query.jpg", "photos", return_documents=True)
+
+        `corpus_id` is the place among the documents, files of a folder in alphabetical order; equal scores keep that
+        order. `return_documents` adds "document". With `activation_fn` the score is what it makes of the logit, and the
+        order follows. `question` is asked in place of its own. Copies among the `top_k` are looked at more closely
+        (`ranked`). Raises what `predict` does.
+        """
+        if top_k is not None and top_k < 1:
+            raise ValueError(f"top_k must be at least 1, got {top_k}")
+        asked, documents = self.asking(question), pictures_of(documents)
+        pairs = [(query, document) for document in documents]
+        sources, sides, logits = asked._looked_at(pairs, batch_size, show_progress_bar)
+        if activation_fn is None:
+            best = asked.ranked(logits, sides, sources.__getitem__, top_k)
+            scores = [one.relevance_score for _, one in best]
+        else:
+            values, name = activated(activation_fn, logits[:, asked.runtime.column].copy()), asked.runtime.question
+            places = best_first(values)[:top_k]
+            judged = asked.judged(logits[places], sides[places], sources.__getitem__, asked=name)[name]
+            best, scores = list(zip(places.tolist(), judged, strict=True)), values[places].tolist()
+        return [
+            RankedDocument(
+                corpus_id=place,
+                score=score,
+                raw_score=one.raw_score,
+                verdict=one.verdict,
+                closer_look=one.closer_look,
+                **({"document": documents[place]} if return_documents else {}),
+            )
+            for (place, one), score in zip(best, scores, strict=True)
+        ]
+
+    def judge(self, inputs: Iterable[Pair]) -> list[dict[str, Judgement]]:
+        """The answers to all questions of the model, by question, of each pair.
+
+        >>> scorer.judge([("cat.jpg", "cat-cropped.jpg")])[0]["copy"].verdict
+
+        Copies are looked at more closely where the model says so. Raises what `predict` does.
+        """
+        sources, sides, logits = self._looked_at(pairs_of(inputs), ENCODE_BATCH, show_progress_bar=False)
+        judged = self.judged(logits, sides, sources.__getitem__)
+        return [dict(zip(judged, answers, strict=True)) for answers in zip(*judged.values(), strict=True)]
+
+    @property
+    def thresholds(self) -> dict[Verdict, float]:
+        """The lowest probability of each verdict of its question but *different*: `verdict` tells by them."""
+        return least_of(self.runtime.stated)
+
+    def verdict(self, relevance: float) -> Verdict:
+        """The verdict of a probability of its question, as `judge` and `predict` return it: *same*, *likely*, *unsure*
+        or *different*.
+
+        *same* is said from the strictest threshold on that the model states, *likely* from the one before it, *unsure*
+        from even odds on.
+        """
+        return self.runtime.verdict(relevance)
+
+    def encode(
+        self,
+        inputs: PictureSource | Iterable[PictureSource],
+        batch_size: int = 64,
+        show_progress_bar: bool = False,
+    ) -> np.ndarray:
+        """Unit embeddings float32 (B, e) of B pictures, or (e,) of one, as SentenceTransformer has it.
+
+        >>> scorer.similarity(scorer.encode(["a.jpg", "b.jpg"]), scorer.encode(["c.jpg"]))
+
+        They find candidates fast; `predict` and `rank` say how alike two pictures are. Raises PictureError for the
+        first picture that cannot be read, RemoteError for a web address that gives none.
+        """
+        embeddings = self.panels(listed(inputs), batch_size, show_progress_bar).embeddings
+        return embeddings[0] if is_picture(inputs) else embeddings
+
+    def similarity(self, embeddings_a: np.ndarray, embeddings_b: np.ndarray) -> np.ndarray:
+        """Cosines float32 (A, B) of the embeddings (A, e) of queries and (B, e) of other pictures, as the question
+        weighs their parts: what `Collection.search` finds candidates by.
+        """
+        return self.runtime.queries(np.atleast_2d(embeddings_a)) @ np.atleast_2d(embeddings_b).T
+
     def pixels(self, source: PictureSource, *, name: str | None = None) -> np.ndarray:
         """The picture as the network sees it: uint8 (S, S, 3). Raises PictureError."""
-        return self.decoder.run(self._decoding(source, name))
+        return self.decoder.run(self._decoding(self.fetched([source])[0], name))
 
     def query_pixels(self, source: PictureSource) -> np.ndarray:
         """A query as the network sees it, the whole of it and then its crops, if its question has any: uint8
         (V, S, S, 3). Raises PictureError.
         """
         size, crops = self.runtime.panel_size, self.runtime.crops
-        return self.decoder.run(partial(query_pixels, source, size, crops, self.limits))
+        return self.decoder.run(partial(query_pixels, self.fetched([source])[0], size, crops, self.limits))
 
     def decode(
         self, sources: Sequence[PictureSource], names: Sequence[str | None] | None = None
     ) -> list[np.ndarray | PictureError]:
         """`pixels` of several pictures, in order; where one cannot be read, its error stands in its place."""
-        return self.decoder.each(list(map(self._decoding, sources, names or [None] * len(sources))))
+        return self.decoder.each(list(map(self._decoding, self.fetched(sources), names or [None] * len(sources))))
 
-    def encode(self, sources: Sequence[PictureSource]) -> Panels:
+    def fetched(self, sources: Iterable[PictureSource]) -> list[PictureSource]:
+        """The sources, with the bytes of those that are web addresses in their place.
+
+        Raises RemoteError for an address that gives none, and RemoteRefusedError where none may be asked.
+        """
+        return with_contents(sources, self.fetch)
+
+    def panels(self, sources: Sequence[PictureSource], batch_size: int = 64, show_progress_bar: bool = False) -> Panels:
         """Tokens float16 (B, N, M, d) and unit embeddings float32 (B, e) of B pictures, in order.
 
-        Raises the PictureError of the first picture that cannot be read.
+        Raises what `encode` does.
         """
+        _check_batch(batch_size)
         parts: list[Panels] = []
-        for start in range(0, len(sources), ENCODE_BATCH):
-            decoded = self.decode(sources[start : start + ENCODE_BATCH])
-            parts.append(self.encode_pixels(np.stack([_good(pixels) for pixels in decoded])))
+        with Console(quiet=not show_progress_bar).progress(total=len(sources), unit="picture") as bar:
+            for start in range(0, len(sources), batch_size):
+                decoded = self.decode(sources[start : start + batch_size])
+                parts.append(self.encode_pixels(np.stack([_good(pixels) for pixels in decoded])))
+                bar.update(len(decoded))
         if not parts:
             shape = self.runtime.token_shape
             return Panels(np.empty((0, *shape), np.float16), np.empty((0, self.runtime.embedding_dim), np.float32))
@@ -141,29 +292,6 @@ class Scorer:
     def relevance(self, logits: np.ndarray) -> np.ndarray:
         """Calibrated probabilities float32 in [0, 1] that the answer to its question is yes, by the network alone."""
         return self.runtime.relevance(logits)
-
-    def verdict(self, relevance: float) -> Verdict:
-        """The verdict of a probability of its question, as `judge` and `predict` return it: *same*, *likely*, *unsure*
-        or *different*.
-
-        *same* is said from the strictest threshold on that the model states, *likely* from the one before it, *unsure*
-        from even odds on.
-        """
-        return self.runtime.verdict(relevance)
-
-    def judge(self, pairs: Sequence[tuple[PictureSource, PictureSource]]) -> list[dict[str, Judgement]]:
-        """The answers to all questions of the model, by question, of each pair.
-
-        >>> scorer.judge([("cat.jpg", "cat-cropped.jpg")])[0]["copy"].verdict
-
-        Copies are looked at more closely where the model says so. Raises PictureError for the first picture that cannot
-        be read.
-        """
-        sources, sides = _distinct(pairs)
-        tokens = self.encode(sources).tokens
-        logits = self.all_logits(tokens[sides[:, 0]], tokens[sides[:, 1]])
-        judged = self.judged(logits, sides, sources.__getitem__)
-        return [dict(zip(judged, answers, strict=True)) for answers in zip(*judged.values(), strict=True)]
 
     def judged(
         self,
@@ -205,7 +333,7 @@ class Scorer:
 
     def views(self, sources: Sequence[PictureSource | None]) -> list[View | None]:
         """The view of each picture for a closer look; None where the file is missing or unreadable."""
-        had = [source for source in sources if source is not None]
+        had = self.fetched(source for source in sources if source is not None)
         described = iter(self.decoder.each([partial(describe, source, self.limits) for source in had]))
         found = [None if source is None else next(described) for source in sources]
         return [None if isinstance(view, PictureError) else view for view in found]
@@ -221,66 +349,21 @@ class Scorer:
         seen = map_pictures(look, pairs, self.runtime.threads)
         return [None if isinstance(evidence, PictureError) else evidence for evidence in seen]
 
-    def predict(
-        self,
-        pairs: Sequence[tuple[PictureSource, PictureSource]],
-        *,
-        activation: bool = True,
-        batch_size: int = 64,
-        show_progress_bar: bool = False,
-        question: str | None = None,
-    ) -> np.ndarray:
-        """Relevance scores float32 (P,) in [0, 1] of P pairs, or the raw logits with `activation=False`.
-
-        `question` is asked in place of its own. `show_progress_bar` draws a bar where standard error is a terminal.
-        Each distinct picture is encoded once. Copies are looked at more
-        closely where the model says so (`judge`); a logit is what the network alone says. Raises PictureError for the
-        first picture that cannot be read, and what `asking` does.
-        """
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
-        asked = self.asking(question)
-        sources, sides = _distinct(pairs)
-        tokens = self.encode(sources).tokens
-        logits = np.empty((len(pairs), len(asked.runtime.questions)), np.float32)
+    def _looked_at(
+        self, pairs: Sequence[Pair], batch_size: int, show_progress_bar: bool
+    ) -> tuple[list[PictureSource], np.ndarray, np.ndarray]:
+        """The distinct pictures of pairs, the pairs int64 (P, 2) of places among them, and `all_logits` (P, Q)."""
+        _check_batch(batch_size)
+        named, sides = distinct(pairs)
+        sources = self.fetched(named)
+        tokens = self.panels(sources, show_progress_bar=show_progress_bar).tokens
+        logits = np.empty((len(pairs), len(self.runtime.questions)), np.float32)
         with Console(quiet=not show_progress_bar).progress(total=len(pairs), unit="pair") as bar:
             for start in range(0, len(pairs), batch_size):
                 chosen = sides[start : start + batch_size]
-                logits[start : start + batch_size] = asked.all_logits(tokens[chosen[:, 0]], tokens[chosen[:, 1]])
+                logits[start : start + batch_size] = self.all_logits(tokens[chosen[:, 0]], tokens[chosen[:, 1]])
                 bar.update(len(chosen))
-        name = asked.runtime.question
-        if not activation:
-            return logits[:, asked.runtime.column].copy()
-        judged = asked.judged(logits, sides, sources.__getitem__, asked=name)[name]
-        return np.array([one.relevance_score for one in judged], np.float32)
-
-    def rank(
-        self,
-        query: PictureSource,
-        documents: Sequence[PictureSource],
-        top_k: int | None = None,
-        return_documents: bool = False,
-        *,
-        question: str | None = None,
-    ) -> list[dict[str, Any]]:
-        """The documents by falling likeness to the query: `[{"corpus_id", "score", "raw_score", "verdict",
-        "closer_look"}, ...]`.
-
-        `corpus_id` is the place in `documents`; equal scores keep that order. `return_documents` adds "document".
-        `question` is asked in place of its own. Copies among the `top_k` are looked at more closely (`ranked`).
-        """
-        if top_k is not None and top_k < 1:
-            raise ValueError(f"top_k must be at least 1, got {top_k}")
-        asked = self.asking(question)
-        sources, sides = _distinct([(query, document) for document in documents])
-        tokens = self.encode(sources).tokens
-        logits = asked.all_logits(tokens[sides[:, 0]], tokens[sides[:, 1]])
-        return [
-            {"corpus_id": place, "score": one.relevance_score, "raw_score": one.raw_score}
-            | {"verdict": one.verdict, "closer_look": one.closer_look}
-            | ({"document": documents[place]} if return_documents else {})
-            for place, one in asked.ranked(logits, sides, sources.__getitem__, top_k)
-        ]
+        return sources, sides, logits
 
     def ranked(
         self, logits: np.ndarray, pairs: np.ndarray, original: Original, top: int | None = None
@@ -306,44 +389,12 @@ class Scorer:
             )
 
 
-def best_first(logits: np.ndarray) -> np.ndarray:
-    """The permutation int64 (P,) that puts the highest of P scores first; equal scores keep their order."""
-    return np.argsort(-logits, kind="stable")
-
-
 def _good(pixels: np.ndarray | PictureError) -> np.ndarray:
     if isinstance(pixels, PictureError):
         raise pixels
     return pixels
 
 
-def _two(pair: Sequence[PictureSource], row: int) -> tuple[PictureSource, PictureSource]:
-    if not isinstance(pair, list | tuple) or len(pair) != 2:
-        raise ValueError(f"pair {row} must be a tuple of two pictures, got {type(pair).__name__}")
-    return pair[0], pair[1]
-
-
-def _distinct(pairs: Sequence[tuple[PictureSource, PictureSource]]) -> tuple[list[PictureSource], np.ndarray]:
-    """The distinct pictures of pairs, and the pairs int64 (P, 2) of places among them."""
-    places: dict[Hashable, int] = {}
-    sources: list[PictureSource] = []
-    sides = np.empty((len(pairs), 2), np.int64)
-    for row, pair in enumerate(pairs):
-        for side, source in enumerate(_two(pair, row)):
-            key = _key(source)
-            if key not in places:
-                places[key] = len(sources)
-                sources.append(source)
-            sides[row, side] = places[key]
-    return sources, sides
-
-
-def _key(source: PictureSource) -> Hashable:
-    """The key by which two sources are the same picture, without looking inside: equal paths or bytes, or the same
-    object.
-    """
-    if isinstance(source, bytes | str):
-        return source
-    if hasattr(source, "__fspath__"):
-        return str(source)
-    return (id(source),)
+def _check_batch(batch_size: int) -> None:
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, got {batch_size}")

@@ -78,7 +78,7 @@ def filled(collection, files, add) -> tuple[dict, dict[str, str], list[Added]]:
 
 def test_workers_fill_a_collection_as_one_process_does(files, crew, store):
     with store("alone") as alone:
-        expected, refused, added = filled(alone, files, alone.add_files)
+        expected, refused, added = filled(alone, files, alone.add)
     assert (len(expected), len(refused), len(added)) == (12, 2, 13)
     with store("shared") as shared:
         found, said, told = filled(shared, files, partial(add_with_workers, shared, crew=crew))
@@ -92,7 +92,7 @@ def test_workers_fill_a_collection_as_one_process_does(files, crew, store):
 
 def test_real_processes_do_the_same(files, means, store):
     with store("alone") as alone:
-        expected, refused, _ = filled(alone, files, alone.add_files)
+        expected, refused, _ = filled(alone, files, alone.add)
     with store("shared") as shared, Pool(2) as pool:
         crew = WorkerPool(pool, means)
         found, said, _ = filled(shared, files, partial(add_with_workers, shared, crew=crew))
@@ -102,7 +102,7 @@ def test_real_processes_do_the_same(files, means, store):
 def test_what_the_collection_has_is_not_decoded_again(gallery, crew, store, described):
     files = sorted(gallery.rglob("*.jpg"))
     with store() as collection:
-        list(collection.add_files(files[:5]))
+        collection.add(files[:5])
         described.clear()
         added = list(add_with_workers(collection, files, crew, on_error=never))
         assert [one.created for one in added] == [False] * 5 + [True] * 7
@@ -248,7 +248,7 @@ def test_a_name_that_is_not_utf_8_is_refused_as_by_one_process(tmp_path, crew, s
         file.write(photo_bytes(1))
     files = [Path(os.fsdecode(path))]
     with store() as collection:
-        ((_, alone),) = filled(collection, files, collection.add_files)[1].items()
+        ((_, alone),) = filled(collection, files, collection.add)[1].items()
         ((_, shared),) = filled(collection, files, partial(add_with_workers, collection, crew=crew))[1].items()
     assert shared == alone
     assert "is not UTF-8; rename it" in alone
@@ -257,7 +257,7 @@ def test_a_name_that_is_not_utf_8_is_refused_as_by_one_process(tmp_path, crew, s
 def test_one_record_that_is_damaged_does_not_stop_the_others(gallery, crew, store):
     files = sorted(gallery.rglob("*.jpg"))
     with store() as collection:
-        list(collection.add_files(files[:3]))
+        collection.add(files[:3])
     with closing(sqlite3.connect(collection.directory / "collection.sqlite")) as connection, connection:
         connection.execute("UPDATE pictures SET width=width+1 WHERE row=1")
     with store() as collection:
@@ -270,7 +270,7 @@ def test_names_are_used_as_they_were_given(gallery, crew, store, monkeypatch):
     (gallery / "broken.jpg").write_bytes(b"no picture")
     given = [Path(name) for name in ("01.jpg", "01.jpg", "link/../02.jpg", "broken.jpg", "broken.jpg", "./04.jpg")]
     found = {}
-    for name, add in (("alone", Collection.add_files), ("shared", partial(add_with_workers, crew=crew))):
+    for name, add in (("alone", Collection.add), ("shared", partial(add_with_workers, crew=crew))):
         with store(name) as collection:
             refused = []
             added = list(add(collection, given, on_error=lambda path, error, to=refused: to.append((path, str(error)))))

@@ -38,7 +38,7 @@ def test_every_row_comes_out_in_order_with_its_columns_and_its_score(scorer, run
     assert all(row["error"].startswith("image_a: ") and not row["raw_score"] for row in failed)
     good = [row for row in rows if not row["error"]][::97]
     folder = pairs.parent
-    raw = scorer.predict([(folder / row["image_a"], folder / row["image_b"]) for row in good], activation=False)
+    raw = scorer.predict([(folder / row["image_a"], folder / row["image_b"]) for row in good], activation_fn=np.asarray)
     assert [np.float32(row["raw_score"]) for row in good] == raw.tolist()
     assert [np.float32(row["relevance_score"]) for row in good] == scorer.relevance(raw).tolist()
     assert not (tmp_path / "out.csv.parts").exists()

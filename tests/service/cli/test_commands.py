@@ -248,7 +248,7 @@ def test_the_question_is_asked_that_is_named_and_else_that_of_the_command(
     (gallery / "pairs.csv").write_text("image_a,image_b\n01.jpg,02.jpg\n")
     assert diptych("index", "add", gallery, "--store", tmp_path / "two", *two).code == 0
     for options, name in (((), "thing"), (("--question", "thing"), "thing"), (("--question", "copy"), "copy")):
-        (expected,) = thing.predict([("01.jpg", "02.jpg")], activation=False, question=name).tolist()
+        (expected,) = thing.predict([("01.jpg", "02.jpg")], activation_fn=list, question=name).tolist()
         pair = diptych("score", "01.jpg", "02.jpg", *two, *options, "--json").json
         assert (pair["question"], pair["raw_score"]) == (name, pytest.approx(expected))
         reranked = diptych("rerank", "01.jpg", "02.jpg", *two, *options, "--json").json

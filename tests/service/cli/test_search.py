@@ -57,7 +57,7 @@ def test_embeddings_alone_are_ordered_by_their_cosine(search):
 
 def test_a_picture_without_a_path_is_shown_by_its_id(diptych, scorer, model, photo_bytes, gallery, tmp_path):
     with Collection.open(tmp_path / "one", scorer, create=True) as collection:
-        id = collection.add(photo_bytes(3)).id
+        id = collection.add(photo_bytes(3))[0].id
     assert cells(diptych("search", gallery / "01.jpg", "--store", tmp_path / "one", *model).out)[0][-1] == id
 
 
@@ -91,7 +91,7 @@ def looking(artifact_that_looks, tmp_path):
         picture.save(path)
     scorer = Scorer.load(str(artifact_that_looks), provider="cpu", threads=1)
     with Collection.open(tmp_path / "looking", scorer, create=True) as collection:
-        list(collection.add_files(paths[1:]))
+        collection.add(paths[1:])
     return paths, ("--store", tmp_path / "looking"), ("--model", artifact_that_looks, "--threads", 1)
 
 

@@ -26,7 +26,7 @@ def found(collection: Collection, query) -> list[str]:
 def test_a_picture_is_found_by_itself_and_its_record_says_what_it_is(tmp_path, scorer, photo_bytes):
     data = photo_bytes(1, (97, 61), "PNG")
     with Collection.open(tmp_path / "store", scorer, create=True) as collection:
-        added = collection.add(data, path="one.png", metadata={"label": "a"}, keep_bytes=True)
+        (added,) = collection.add(data, path="one.png", metadata={"label": "a"}, keep_bytes=True)
         assert added.created
         assert added.id == hashlib.sha256(data).hexdigest()[:32]
         record = collection.get(added.id)
@@ -41,19 +41,19 @@ def test_a_picture_is_found_by_itself_and_its_record_says_what_it_is(tmp_path, s
 
 def test_adding_the_same_content_again_changes_nothing(collection, gallery):
     before = ids(collection), collection.store.sequence()
-    again = list(collection.add_files(gallery.rglob("*.jpg")))
+    again = collection.add(gallery.rglob("*.jpg"))
     assert not any(added.created for added in again)
     assert (ids(collection), collection.store.sequence()) == before
     copy = gallery / "copy.jpg"
     copy.write_bytes((gallery / "01.jpg").read_bytes())
-    assert not collection.add(copy).created
+    assert not collection.add(copy)[0].created
 
 
 def test_the_same_content_twice_in_one_batch_is_one_picture(tmp_path, scorer, photo_bytes):
     for name in ("a.jpg", "b.jpg"):
         (tmp_path / name).write_bytes(photo_bytes(1))
     with Collection.open(tmp_path / "store", scorer, create=True) as collection:
-        added = list(collection.add_files([tmp_path / "a.jpg", tmp_path / "b.jpg"]))
+        added = collection.add([tmp_path / "a.jpg", tmp_path / "b.jpg"])
         assert [one.created for one in added] == [True, False]
         assert len(collection) == len(collection.index) == 1
 
@@ -65,11 +65,47 @@ def test_each_bad_picture_gives_one_clear_error_and_leaves_the_collection_as_it_
             collection.add(path)
     refused: list[tuple[Path, PictureError]] = []
     files = [*bad_pictures.values(), gallery / "01.jpg"]
-    added = list(collection.add_files(files, on_error=lambda path, error: refused.append((path, error))))
+    added = collection.add(files, on_error=lambda path, error: refused.append((path, error)))
     assert [one.created for one in added] == [False]
     assert [path for path, _ in refused] == list(bad_pictures.values())
     assert all(path.name in str(error) for path, error in refused)
     assert (ids(collection), collection.store.sequence(), len(collection.index)) == before
+
+
+def test_adding_is_done_when_the_call_returns(tmp_path, scorer, gallery, photo_bytes):
+    with Collection.open(tmp_path / "store", scorer, create=True) as collection:
+        collection.add(gallery)
+        assert len(collection) == 12
+        assert collection.add(str(gallery), dry_run=True)[0].path == str(gallery / "01.jpg")
+        added = collection.add([gallery, photo_bytes(70), gallery / "01.jpg"], metadata={"n": 1})
+        assert [one.created for one in added] == [False] * 12 + [True] + [False]
+        assert collection.get(added[12].id).metadata == {"n": 1}
+        with pytest.raises(ValueError, match="`path` says where one picture can be found again"):
+            collection.add([photo_bytes(71)], path="/a.jpg")
+        (tmp_path / "empty").mkdir()
+        with pytest.raises(PictureError, match=r"there is no picture .* in the folder"):
+            collection.add(tmp_path / "empty")
+
+
+def test_a_progress_bar_counts_the_pictures_on_request(tmp_path, scorer, gallery, terminal):
+    stderr = terminal()
+    with Collection.open(tmp_path / "store", scorer, create=True) as collection:
+        collection.add(gallery)
+        assert stderr.getvalue() == ""
+        collection.add(gallery, show_progress_bar=True)
+        assert "12/12 picture" in stderr.getvalue()
+
+
+def test_embeddings_come_as_an_array_in_the_order_of_the_ids(collection, scorer, gallery):
+    names, vectors = collection.embeddings()
+    assert names == ids(collection)
+    assert (vectors.shape, vectors.dtype) == ((12, scorer.runtime.embedding_dim), np.float32)
+    assert np.array_equal(vectors[3], collection.panel(names[3])[1])
+    some = [names[5], names[2], names[5]]
+    assert collection.embeddings(some)[0] == some
+    assert np.array_equal(collection.embeddings(some)[1], vectors[[5, 2, 5]])
+    with pytest.raises(UnknownPictureError, match=r"1 of the pictures are not in .*, 00 for one"):
+        collection.embeddings([names[0], "00"])
 
 
 def test_a_removed_picture_is_never_found_again(collection, gallery, scorer):
@@ -83,7 +119,7 @@ def test_a_removed_picture_is_never_found_again(collection, gallery, scorer):
     collection.close()
     with Collection.open(collection.directory, scorer) as again:
         assert match.id not in found(again, path)
-        assert again.add(path).created
+        assert again.add(path)[0].created
         assert match.id in found(again, path)
 
 
@@ -101,7 +137,7 @@ def test_reopening_finds_everything_with_or_without_the_cache(collection, galler
 
 def test_a_reader_beside_the_writer_sees_what_is_added_and_removed(collection, scorer, photo_bytes):
     with Collection.open(collection.directory, scorer, read_only=True) as reader:
-        added = collection.add(photo_bytes(50))
+        (added,) = collection.add(photo_bytes(50))
         assert added.id in found(reader, photo_bytes(50))
         collection.remove(added.id)
         assert added.id not in found(reader, photo_bytes(50))
@@ -125,7 +161,7 @@ def test_searches_go_on_while_pictures_are_added_and_removed(collection, photo_b
     for reader in readers:
         reader.start()
     for seed in range(100, 115):
-        collection.remove(collection.add(photo_bytes(seed)).id)
+        collection.remove(collection.add(photo_bytes(seed))[0].id)
     stop.set()
     for reader in readers:
         reader.join()
@@ -143,8 +179,8 @@ def test_another_model_is_refused_with_the_command_that_helps(collection, other_
 def test_rebuilding_embeds_from_files_and_kept_bytes_and_reports_what_is_missing(
     collection, gallery, other_artifact, photo_bytes
 ):
-    kept = collection.add(photo_bytes(60), keep_bytes=True).id
-    lost = collection.add(photo_bytes(61)).id
+    kept = collection.add(photo_bytes(60), keep_bytes=True)[0].id
+    lost = collection.add(photo_bytes(61))[0].id
     (gallery / "01.jpg").unlink()
     (gallery / "02.jpg").write_bytes(photo_bytes(62))
     collection.close()
@@ -167,7 +203,7 @@ def test_rebuilding_embeds_from_files_and_kept_bytes_and_reports_what_is_missing
 
 def test_bytes_that_were_kept_and_cannot_be_decoded_now_are_no_content_that_is_lost(collection, gallery, photo_bytes):
     large = photo_bytes(60, (400, 300))
-    kept = collection.add(large, keep_bytes=True).id
+    kept = collection.add(large, keep_bytes=True)[0].id
     (gallery / "01.jpg").unlink()
     collection.close()
     strict = copy.copy(collection.scorer)
@@ -186,7 +222,7 @@ def test_rebuilding_everything_with_the_same_model_changes_no_answer(collection,
 
 
 def test_content_is_never_that_of_another_file(collection, gallery, photo_bytes):
-    id = collection.add(gallery / "05.jpg").id
+    id = collection.add(gallery / "05.jpg")[0].id
     assert collection.content(id)[0] == (gallery / "05.jpg").read_bytes()
     (gallery / "05.jpg").write_bytes(photo_bytes(99))
     with pytest.raises(UnknownPictureError, match="has changed since it was added"):
@@ -198,7 +234,7 @@ def test_content_is_never_that_of_another_file(collection, gallery, photo_bytes)
 
 def test_bytes_that_come_later_are_kept_too(collection, gallery):
     path = gallery / "05.jpg"
-    (added,) = collection.add_files([path], keep_bytes=True)
+    (added,) = collection.add([path], keep_bytes=True)
     data = path.read_bytes()
     path.unlink()
     assert collection.content(added.id) == (data, "image/jpeg")
@@ -210,7 +246,7 @@ def test_a_thumbnail_is_a_small_jpeg_of_the_upright_picture(tmp_path, scorer, ph
     buffer = BytesIO()
     photo(1, (300, 100)).save(buffer, "JPEG", exif=exif)
     with Collection.open(tmp_path / "store", scorer, create=True) as collection:
-        id = collection.add(buffer.getvalue(), keep_bytes=True).id
+        id = collection.add(buffer.getvalue(), keep_bytes=True)[0].id
         assert (collection.get(id).width, collection.get(id).height) == (100, 300)
         with Image.open(BytesIO(collection.thumbnail(id, 60))) as small:
             assert (small.format, small.size) == ("JPEG", (20, 60))
@@ -218,8 +254,8 @@ def test_a_thumbnail_is_a_small_jpeg_of_the_upright_picture(tmp_path, scorer, ph
 
 def test_pixels_in_memory_can_be_added(tmp_path, scorer, photo):
     with Collection.open(tmp_path / "store", scorer, create=True) as collection:
-        first = collection.add(photo(1), keep_bytes=True)
-        assert not collection.add(np.asarray(photo(1))).created
+        (first,) = collection.add(photo(1), keep_bytes=True)
+        assert not collection.add(np.asarray(photo(1)))[0].created
         assert collection.content(first.id)[1] == "image/png"
 
 
@@ -269,7 +305,7 @@ def test_a_disk_that_does_not_take_the_cache_costs_no_picture(collection, scorer
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("diptych.store.index.cache.write_atomic", full)
-    id = collection.add(photo_bytes(80)).id
+    id = collection.add(photo_bytes(80))[0].id
     collection.close()
     assert "the index cache was not written: No space left on device" in caplog.text
     monkeypatch.undo()

@@ -79,7 +79,7 @@ def test_rows_are_made_of_the_new_ones_only_and_hold_what_the_scorer_gives(store
     made = to_rows(
         [Incoming(AlreadyStored("0" * 32, b"x"), None, {}), *(Incoming(one, None, {}) for one in contents)], scorer
     )
-    panels = scorer.encode([photo_bytes(1), photo_bytes(2)])
+    panels = scorer.panels([photo_bytes(1), photo_bytes(2)])
     assert [row.data for row in made] == [None, photo_bytes(2)]
     for row, embedding, tokens in zip(made, panels.embeddings, panels.tokens, strict=True):
         assert np.array_equal(np.frombuffer(row.embedding, "<f4"), embedding)

@@ -49,10 +49,10 @@ def test_a_search_gives_the_scores_of_the_scorer(collection, scorer, photo_bytes
     query = photo_bytes(20)
     for match in collection.search(query, top=5, candidates=12).matches:
         picture = collection.content(match.id)[0]
-        assert match.raw_score == scorer.predict([(picture, query)], activation=False)[0]
+        assert match.raw_score == scorer.predict([(picture, query)], activation_fn=np.asarray)[0]
         assert match.relevance_score == scorer.predict([(query, picture)])[0]
         assert match.similarity == pytest.approx(
-            float(scorer.encode([query]).embeddings[0] @ scorer.encode([picture]).embeddings[0]), abs=1e-6
+            float(scorer.panels([query]).embeddings[0] @ scorer.panels([picture]).embeddings[0]), abs=1e-6
         )
 
 
@@ -128,8 +128,8 @@ def test_a_search_finds_candidates_by_what_is_asked(artifact_of_two, photo_bytes
     for question in ("copy", "thing"):
         with Collection.open(tmp_path / "store", scorer.asking(question)) as asked:
             for match in asked.search(photo_bytes(20), top=12, candidates=0).matches:
-                stored = scorer.encode([asked.content(match.id)[0]]).embeddings[0]
-                query = asked.scorer.runtime.queries(scorer.encode([photo_bytes(20)]).embeddings)[0]
+                stored = scorer.panels([asked.content(match.id)[0]]).embeddings[0]
+                query = asked.scorer.runtime.queries(scorer.panels([photo_bytes(20)]).embeddings)[0]
                 assert match.similarity == pytest.approx(float(query @ stored), abs=1e-6)
 
 

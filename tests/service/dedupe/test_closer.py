@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from diptych import Collection, Scorer, find_duplicates
+from diptych import Collection, Scorer
 from diptych.bench.demo.collection import draw_scenes
 from diptych.dedupe import closer as module
 from diptych.dedupe.closer import CloserLook
+from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.threshold import automatic_of
 from diptych.errors import UnknownPictureError
@@ -29,7 +30,7 @@ def scenes(tmp_path_factory):
         scene.save(folder / f"{number}.png")
     drawn[0].resize((300, 220)).save(folder / "copy.png")
     with Collection.open(folder / "store", Scorer.load("photo-small", threads=2), create=True) as collection:
-        list(collection.add_files(sorted(folder.glob("*.png"))))
+        collection.add(sorted(folder.glob("*.png")))
         yield collection
 
 
@@ -117,13 +118,13 @@ def test_groups_are_made_of_what_the_closer_look_says(scenes):
     collection = scenes
     before, collection.scorer = collection.scorer, view
     try:
-        found = find_duplicates(collection, threshold=0.6)
+        found = duplicates_among(collection, threshold=0.6)
         (group,) = found.groups
         paths = {group.keeper.path, *(member.picture.path for member in group.others)}
         assert {path.rsplit("/", 1)[1] for path in paths} == {"0.png", "copy.png"}
         assert [member.closer_look for member in group.others] == ["taken"]
         assert found.question == name
-        assert find_duplicates(collection).threshold == automatic_of(view.runtime, 4)
+        assert duplicates_among(collection).threshold == automatic_of(view.runtime, 4)
     finally:
         collection.scorer = before
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from exported import drawn_collection
 
-from diptych import Collection, Scorer, find_duplicates
-from diptych.dedupe.find import of_record
+from diptych import Collection, Scorer
+from diptych.dedupe.find import duplicates_among, of_record
 from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.threshold import automatic
@@ -20,7 +20,7 @@ def drawn(tmp_path_factory):
     photos = drawn_collection(folder, 40)
     queries = sorted((folder / "queries").glob("*-edited.jpg"))
     with Collection.open(folder / "store", Scorer.load("photo-small", threads=2), create=True) as collection:
-        list(collection.add_files([*photos, *queries]))
+        collection.add([*photos, *queries])
         yield collection
 
 
@@ -31,7 +31,7 @@ def plain(found):
 
 
 def test_groups_of_a_whole_collection_are_copies_with_their_original(drawn):
-    found = find_duplicates(drawn, threshold=0.9)
+    found = duplicates_among(drawn, threshold=0.9)
     assert len(found.pictures) == len(drawn)
     assert len(found.groups) >= 3
     for group in found.groups:
@@ -45,30 +45,30 @@ def test_groups_of_a_whole_collection_are_copies_with_their_original(drawn):
 
 def test_groups_do_not_depend_on_the_order_of_pictures_or_on_what_the_ledger_knows(drawn):
     pictures = [of_record(record) for record in drawn.list(1000)]
-    expected = plain(find_duplicates(drawn, pictures, threshold=0.5).groups)
+    expected = plain(duplicates_among(drawn, pictures, threshold=0.5).groups)
     random = np.random.default_rng(0)
     with PairCache(None, drawn.scorer.runtime.revision) as ledger:
         for threshold, keep in ((0.99, ["newest"]), (0.2, ["shortest"])):
-            find_duplicates(drawn, pictures, threshold=threshold, keep=keep, ledger=ledger)
+            duplicates_among(drawn, pictures, threshold=threshold, keep=keep, ledger=ledger)
         shuffled = [pictures[place] for place in random.permutation(len(pictures))]
-        again = find_duplicates(drawn, shuffled, threshold=0.5, ledger=ledger)
+        again = duplicates_among(drawn, shuffled, threshold=0.5, ledger=ledger)
     assert plain(again.groups) == expected
 
 
 def test_a_second_run_computes_nothing_and_one_on_more_pictures_only_what_is_new(drawn):
     pictures = [of_record(record) for record in drawn.list(1000)]
     with PairCache(None, drawn.scorer.runtime.revision) as ledger:
-        first = find_duplicates(drawn, pictures[:-5], threshold=0.9, ledger=ledger)
+        first = duplicates_among(drawn, pictures[:-5], threshold=0.9, ledger=ledger)
         assert first.computed == first.looked_at > 300
-        assert find_duplicates(drawn, pictures[:-5], threshold=0.9, ledger=ledger).computed == 0
-        grown = find_duplicates(drawn, pictures, threshold=0.9, ledger=ledger)
+        assert duplicates_among(drawn, pictures[:-5], threshold=0.9, ledger=ledger).computed == 0
+        grown = duplicates_among(drawn, pictures, threshold=0.9, ledger=ledger)
     assert 0 < grown.computed < grown.looked_at / 2
-    assert plain(grown.groups) == plain(find_duplicates(drawn, pictures, threshold=0.9).groups)
+    assert plain(grown.groups) == plain(duplicates_among(drawn, pictures, threshold=0.9).groups)
 
 
 def test_its_pairs_give_its_groups_without_asking(drawn):
     """What the report's page relies on."""
-    found = find_duplicates(drawn, threshold=0.5)
+    found = duplicates_among(drawn, threshold=0.5)
     place = {picture.id: rank for rank, picture in reversed(list(enumerate(found.pictures[p] for p in found.order)))}
     pairs = [(place[a], place[b]) for a, b, _ in found.pairs]
     scores = [score for *_, score in found.pairs]
@@ -82,14 +82,14 @@ def test_its_pairs_give_its_groups_without_asking(drawn):
 def test_exact_copies_belong_together_whatever_their_score(collection, picture):
     a, b, c = (record.id for record in collection.list(3))
     files = [picture(id=a, path="/2.jpg"), picture(id=a, path="/1.jpg"), picture(id=b), picture(id=c)]
-    found = find_duplicates(collection, files, threshold=1.0)
+    found = duplicates_among(collection, files, threshold=1.0)
     assert plain(found.groups) == [("/1.jpg", [("/2.jpg", 1.0, True)])]
 
 
 def test_copies_of_a_member_come_along_with_the_members_score(collection, picture):
     a, b = (record.id for record in collection.list(2))
     files = [picture(id=a, width=900, path="/a"), picture(id=b, path="/b1"), picture(id=b, path="/b2")]
-    (group,) = find_duplicates(collection, files, threshold=1e-6).groups
+    (group,) = duplicates_among(collection, files, threshold=1e-6).groups
     assert [(m.picture.path, m.exact) for m in group.others] == [("/b1", False), ("/b2", False)]
     assert group.others[0].relevance_score == group.others[1].relevance_score < 1
 
@@ -98,27 +98,27 @@ def test_the_rules_choose_the_keeper(collection, picture):
     a, b = (record.id for record in collection.list(2))
     files = [picture(id=a, path="/a", width=900, taken=9.0), picture(id=b, path="/b", taken=1.0)]
     for keep, path in ((["resolution"], "/a"), (["oldest"], "/b"), (["newest", "oldest"], "/a")):
-        assert find_duplicates(collection, files, threshold=1e-6, keep=keep).groups[0].keeper.path == path
+        assert duplicates_among(collection, files, threshold=1e-6, keep=keep).groups[0].keeper.path == path
 
 
 def test_auto_follows_from_the_calibration_and_the_bound_is_never_above(collection):
-    found = find_duplicates(collection)
+    found = duplicates_among(collection)
     assert found.threshold == found.bound == pytest.approx(collection.scorer.runtime.thresholds["0.01"])
-    assert find_duplicates(collection, threshold=0.3).bound == 0.3
+    assert duplicates_among(collection, threshold=0.3).bound == 0.3
 
 
 def test_what_cannot_be_is_refused(collection, picture):
     with pytest.raises(ValueError, match=r"above 0 and at most 1, got 1\.5"):
-        find_duplicates(collection, threshold=1.5)
+        duplicates_among(collection, threshold=1.5)
     with pytest.raises(DedupeError, match="'best' is no rule"):
-        find_duplicates(collection, keep=["best"])
+        duplicates_among(collection, keep=["best"])
     with pytest.raises(UnknownPictureError, match="1 of the pictures are not in"):
-        find_duplicates(collection, [picture()])
+        duplicates_among(collection, [picture()])
 
 
 def test_an_empty_collection_has_no_groups(tmp_path, scorer):
     with Collection.open(tmp_path / "empty", scorer, create=True) as empty:
-        found = find_duplicates(empty)
+        found = duplicates_among(empty)
     assert json.dumps([found.groups, found.pairs, found.looked_at]) == "[[], [], 0]"
 
 
@@ -126,7 +126,7 @@ def test_an_empty_collection_has_no_groups(tmp_path, scorer):
 def collection_of_two(artifact_of_two, gallery, tmp_path):
     scorer = Scorer.load(str(artifact_of_two), provider="cpu", threads=1)
     with Collection.open(tmp_path / "two", scorer, create=True) as collection:
-        list(collection.add_files(sorted(gallery.rglob("*.jpg"))))
+        collection.add(sorted(gallery.rglob("*.jpg")))
         yield collection
 
 
@@ -135,7 +135,7 @@ def test_copies_are_asked_for_and_the_ledger_serves_no_question_the_scores_of_an
     with PairCache(None, copy.runtime.revision) as ledger:
         for asked in (copy, thing, copy):
             question = asked.runtime.question
-            found = find_duplicates(collection_of_two, ledger=ledger, bound=1e-6, question=question)
+            found = duplicates_among(collection_of_two, ledger=ledger, bound=1e-6, question=question)
             for a, b, score in found.pairs:
                 tokens = [collection_of_two.panel(id)[0][None] for id in (a, b)]
                 alone = {one.runtime.question: float(one.relevance(one.logits(*tokens))[0]) for one in (copy, thing)}
@@ -143,7 +143,7 @@ def test_copies_are_asked_for_and_the_ledger_serves_no_question_the_scores_of_an
                 assert score == pytest.approx(expected, abs=1e-6)
             assert found.pairs
         assert found.computed == 0, "the scores of copies are still known"
-        unasked = find_duplicates(collection_of_two, ledger=ledger, bound=1e-6)
+        unasked = duplicates_among(collection_of_two, ledger=ledger, bound=1e-6)
         assert (unasked.pairs, unasked.computed) == (found.pairs, 0)
     assert unasked.threshold == automatic(copy.runtime.thresholds, 12)
 

@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 from part_works import Ending
 
-from diptych import Collection, Scorer, find_duplicates
+from diptych import Collection, Scorer
 from diptych.batch.workers.executor import Serial
 from diptych.batch.workers.shared_folder import WorkerPool
 from diptych.batch.workers.tasks import WorkerConfig
 from diptych.dedupe import pair_scores
+from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.workers import recover, shared
 from diptych.errors import BatchError, UnknownPictureError
@@ -89,8 +90,8 @@ def test_scores_of_another_model_are_not_recovered(collection, ids, ledger, crew
 
 
 def test_groups_are_the_same_whoever_computes(collection, crew):
-    alone = find_duplicates(collection, threshold=0.01, candidates=4)
-    together = find_duplicates(collection, threshold=0.01, candidates=4, crew=crew)
+    alone = duplicates_among(collection, threshold=0.01, candidates=4)
+    together = duplicates_among(collection, threshold=0.01, candidates=4, crew=crew)
     assert alone.groups
     assert together == alone
 
@@ -138,7 +139,7 @@ def test_workers_answer_the_question_that_is_asked_and_what_they_leave_is_kept_u
         PairCache(None, scorer.runtime.revision) as own,
         Serial() as engine,
     ):
-        list(collection.add_files(sorted(gallery.rglob("*.jpg"))))
+        collection.add(sorted(gallery.rglob("*.jpg")))
         ids = [record.id for record in collection.list(100)]
         for question in ("copy", "thing"):
             expected = pair_scores.PairScores(collection, ids, own, question=question).of(PAIRS)

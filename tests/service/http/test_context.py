@@ -42,7 +42,7 @@ def test_sent_and_stored_pictures_may_be_mixed_and_come_back_in_their_order(here
         ("e", StoredImage(id=stored[3])),
     ]
     found = here.panels(pictures, None)
-    sent = scorer.encode([photo_bytes(11), photo_bytes(12)])
+    sent = scorer.panels([photo_bytes(11), photo_bytes(12)])
     kept = [shelf.panel(stored[place]) for place in (3, 0, 3)]
     for part in (0, 1):
         assert np.array_equal(found[part][[0, 2]], sent[part])

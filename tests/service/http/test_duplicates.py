@@ -11,8 +11,9 @@ from types import SimpleNamespace
 import pytest
 from exported import drawn_collection
 
-from diptych import Collection, Scorer, find_duplicates
+from diptych import Collection, Scorer
 from diptych.dedupe import pair_scores
+from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.pair_cache import LEDGER
 from diptych.http import stint
 from diptych.http.routes import duplicates
@@ -33,7 +34,7 @@ def drawn(tmp_path_factory, photo):
     photos = drawn_collection(folder, COUNT)
     edited = sorted((folder / "queries").glob("*-edited.jpg"))
     with Collection.open(folder / "store", photo, create=True) as collection:
-        list(collection.add_files([*photos, *edited]))
+        collection.add([*photos, *edited])
     return folder / "store"
 
 
@@ -86,7 +87,7 @@ def expected(collection, **options):
                 for m in g.others
             ],
         }
-        for g in find_duplicates(collection, **options).groups
+        for g in duplicates_among(collection, **options).groups
     ]
 
 
@@ -95,12 +96,12 @@ def test_the_groups_are_those_of_the_library(client, scenes, options):
     found = to_the_end(client, **options)[-1]
     assert found["groups"] == expected(scenes, **options)
     assert (len(found["groups"]) > 2) == (options.get("threshold") != 1)
-    assert found["threshold"] == find_duplicates(scenes, **options).threshold
+    assert found["threshold"] == duplicates_among(scenes, **options).threshold
 
 
 def test_its_pairs_are_places_among_its_pictures_the_one_to_keep_first(client, scenes):
     found = to_the_end(client, threshold=0.9)[-1]
-    library = find_duplicates(scenes, threshold=0.9, bound=0.5)
+    library = duplicates_among(scenes, threshold=0.9, bound=0.5)
     assert found["bound"] == 0.5
     ids = [picture["id"] for picture in found["pictures"]]
     assert len(set(ids)) == len(ids)

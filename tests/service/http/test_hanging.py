@@ -36,7 +36,7 @@ def test_a_picture_whose_decoding_hangs_is_refused_and_other_requests_are_answer
     ):
         bad = {"input": [data_uri(photo_bytes(1)), data_uri(stuck), data_uri(photo_bytes(2))]}
         good = {"input": [data_uri(photo_bytes(seed)) for seed in (1, 3, 2)]}
-        expected = scorer.encode([photo_bytes(seed) for seed in (1, 3, 2)]).embeddings
+        expected = scorer.panels([photo_bytes(seed) for seed in (1, 3, 2)]).embeddings
         asked = pool.submit(client.post, "/v1/embeddings", json=bad)
         answers = []
         while not asked.done():

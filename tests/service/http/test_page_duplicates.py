@@ -35,7 +35,7 @@ def files(tmp_path_factory):
 @pytest.fixture
 def scenes(tmp_path, photo, files):
     with Collection.open(tmp_path / "scenes", photo, create=True) as collection:
-        list(collection.add_files(files))
+        collection.add(files)
         yield collection
 
 

@@ -44,7 +44,7 @@ def test_queries_and_documents_are_paired_like_vllm_does(reader, scorer, uris, p
         return uris[int(value)] if isinstance(value, str) else [uris[index] for index in value]
 
     answer = reader.post("/v1/score", json={"queries": named(queries), "documents": named(documents)}).json()
-    expected = scorer.predict([(photo_bytes(a), photo_bytes(b)) for a, b in pairs], activation=False)
+    expected = scorer.predict([(photo_bytes(a), photo_bytes(b)) for a, b in pairs], activation_fn=np.asarray)
     assert [item["index"] for item in answer["data"]] == list(range(len(pairs)))
     assert [item["raw_score"] for item in answer["data"]] == pytest.approx(expected.tolist(), abs=1e-6)
     relevance = scorer.runtime.relevance(np.array([item["raw_score"] for item in answer["data"]], np.float32))
@@ -109,7 +109,7 @@ def test_a_stored_picture_is_scored_from_its_tokens_even_when_its_file_is_gone(
 ):
     path = tmp_path / "elsewhere.jpg"
     path.write_bytes(photo_bytes(9))
-    stored = {"id": collection.add(path).id}
+    stored = {"id": collection.add(path)[0].id}
     before = scored(client, queries=uris[0], documents=stored)
     path.unlink()
     assert client.get(f"/v1/images/{stored['id']}/content").status_code == 404
@@ -140,7 +140,7 @@ def test_a_ranking_is_cut_to_top_n_and_sends_documents_back_as_they_came(reader,
 def test_embeddings_are_unit_vectors_in_both_encodings(reader, scorer, uris, photo_bytes):
     plain = reader.post("/v1/embeddings", json={"input": uris[:2]}).json()
     packed = reader.post("/v1/embeddings", json={"input": uris[:2], "encoding_format": "base64"}).json()
-    expected = scorer.encode([photo_bytes(0), photo_bytes(1)]).embeddings
+    expected = scorer.panels([photo_bytes(0), photo_bytes(1)]).embeddings
     for index in range(2):
         assert plain["data"][index]["embedding"] == expected[index].astype(float).tolist()
         decoded = np.frombuffer(base64.b64decode(packed["data"][index]["embedding"]), "<f4")

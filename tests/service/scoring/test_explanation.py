@@ -14,7 +14,7 @@ from diptych_runtime.attention_links import Link
 
 @pytest.fixture(scope="module")
 def tokens(scorer, photo_bytes):
-    return scorer.encode([photo_bytes(1), photo_bytes(2)]).tokens
+    return scorer.panels([photo_bytes(1), photo_bytes(2)]).tokens
 
 
 def test_it_says_what_the_scorer_and_the_runtime_say(scorer, tokens):

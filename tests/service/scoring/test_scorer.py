@@ -10,7 +10,7 @@ import pytest
 
 from diptych import Scorer
 from diptych.bench.demo.collection import draw_scenes
-from diptych.scoring.scorer import best_first
+from diptych.scoring.ranking import best_first
 from diptych_runtime.closer_look.evidence import FEATURES, Verification
 from diptych_runtime.closer_look.verification import describe
 from diptych_runtime.errors import ArtifactError, PictureError
@@ -25,20 +25,23 @@ def test_the_order_of_the_two_pictures_makes_no_difference_to_the_last_bit(score
     pairs = [(a, b) for a in pictures for b in pictures]
     turned = [(b, a) for a, b in pairs]
     assert scorer.predict(pairs).tobytes() == scorer.predict(turned).tobytes()
-    assert scorer.predict(pairs, activation=False).tobytes() == scorer.predict(turned, activation=False).tobytes()
+    assert (
+        scorer.predict(pairs, activation_fn=np.asarray).tobytes()
+        == scorer.predict(turned, activation_fn=np.asarray).tobytes()
+    )
     assert scorer.predict([pairs[1]]).tobytes() == scorer.predict([turned[1]]).tobytes()
 
 
 def test_a_score_does_not_depend_on_what_else_is_scored(scorer, pictures):
     pairs = [(a, b) for a in pictures for b in pictures]
-    together = scorer.predict(pairs, activation=False, batch_size=7)
-    alone = np.concatenate([scorer.predict([pair], activation=False) for pair in pairs])
+    together = scorer.predict(pairs, activation_fn=np.asarray, batch_size=7)
+    alone = np.concatenate([scorer.predict([pair], activation_fn=np.asarray) for pair in pairs])
     assert together.tobytes() == alone.tobytes()
 
 
 def test_predict_gives_float32_probabilities_and_raw_scores_on_request(scorer, pictures):
     pairs = list(pairwise(pictures))
-    scores, raw = scorer.predict(pairs), scorer.predict(pairs, activation=False)
+    scores, raw = scorer.predict(pairs), scorer.predict(pairs, activation_fn=np.asarray)
     assert scores.shape == raw.shape == (4,)
     assert scores.dtype == raw.dtype == np.float32
     assert ((scores >= 0) & (scores <= 1)).all()
@@ -54,6 +57,8 @@ def test_predict_draws_a_bar_where_asked_to_and_on_a_terminal_alone(scorer, pict
     monkeypatch.setattr(sys, "stderr", stderr)
     scorer.predict(list(pairwise(pictures)), show_progress_bar=shown)
     assert ("4/4 pair" in stderr.getvalue()) is (terminal and shown)
+    scorer.encode(pictures[:3], show_progress_bar=shown)
+    assert ("3/3 picture" in stderr.getvalue()) is (terminal and shown)
 
 
 def test_each_distinct_picture_is_encoded_once(scorer, pictures, monkeypatch):
@@ -75,7 +80,7 @@ def test_bytes_path_picture_and_array_score_alike(scorer, photo, tmp_path, photo
 
 def test_rank_is_predict_sorted(scorer, pictures):
     query, documents = pictures[0], [*pictures[1:], pictures[0], pictures[0]]
-    raw = scorer.predict([(query, document) for document in documents], activation=False)
+    raw = scorer.predict([(query, document) for document in documents], activation_fn=np.asarray)
     ranking = scorer.rank(query, documents)
     assert [entry["corpus_id"] for entry in ranking] == best_first(raw).tolist()
     assert [entry["raw_score"] for entry in ranking] == sorted(raw.tolist(), reverse=True)
@@ -91,15 +96,55 @@ def test_rank_cuts_at_top_k_and_returns_documents_on_request(scorer, pictures):
     assert all(entry["document"] is pictures[1:][entry["corpus_id"]] for entry in ranking)
 
 
+def test_rank_goes_by_what_the_activation_function_makes_of_the_logits(scorer, pictures):
+    raw = scorer.predict([(pictures[0], picture) for picture in pictures], activation_fn=np.asarray)
+    ranking = scorer.rank(pictures[0], pictures, activation_fn=lambda logits: -logits)
+    assert [entry["corpus_id"] for entry in ranking] == best_first(-raw).tolist()
+    assert [entry["score"] for entry in ranking] == [-entry["raw_score"] for entry in ranking]
+    assert scorer.rank(pictures[0], pictures, 2, activation_fn=lambda logits: -logits) == ranking[:2]
+
+
+def test_an_activation_function_gets_logits_and_its_values_are_returned(scorer, pictures):
+    pairs = list(pairwise(pictures))
+    raw = scorer.predict(pairs, activation_fn=lambda logits: logits)
+    assert raw.dtype == np.float32
+    assert np.allclose(
+        scorer.predict(pairs, activation_fn=lambda logits: 1 / (1 + np.exp(-logits))), 1 / (1 + np.exp(-raw))
+    )
+    with pytest.raises(ValueError, match=r"must return an array of the shape \(4,\), got \(\)"):
+        scorer.predict(pairs, activation_fn=np.max)
+    with pytest.raises(TypeError, match=r"gets the logits as a NumPy array, float32 \(4,\), and no tensor: no array"):
+        scorer.predict(pairs, activation_fn=_of_tensors)
+
+
+def _of_tensors(logits):
+    raise TypeError("no array")
+
+
+def test_embeddings_are_unit_vectors_whatever_the_batch_and_similarity_is_their_cosine(scorer, pictures):
+    embeddings = scorer.encode(pictures)
+    assert (embeddings.shape, embeddings.dtype) == ((5, scorer.runtime.embedding_dim), np.float32)
+    assert np.allclose(np.linalg.norm(embeddings, axis=1), 1, atol=1e-5)
+    assert np.allclose(scorer.encode(pictures, batch_size=2), embeddings, atol=1e-6)
+    assert np.allclose(scorer.similarity(embeddings, embeddings), embeddings @ embeddings.T, atol=1e-6)
+    assert scorer.similarity(embeddings[0], embeddings).shape == (1, 5)
+    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
+        scorer.encode(pictures, batch_size=0)
+
+
+def test_verdicts_are_told_by_the_thresholds(scorer):
+    for name, least in scorer.thresholds.items():
+        assert scorer.verdict(least) == name
+        assert scorer.verdict(np.nextafter(least, 0)) != name
+
+
 def test_nothing_to_score_gives_empty_answers(scorer, pictures):
     assert scorer.predict([]).shape == (0,)
     assert scorer.rank(pictures[0], []) == []
-    assert scorer.encode([]).embeddings.shape == (0, scorer.runtime.embedding_dim)
+    assert scorer.panels([]).embeddings.shape == (0, scorer.runtime.embedding_dim)
 
 
 def test_wrong_arguments_are_named(scorer, pictures):
-    with pytest.raises(ValueError, match="pair 1 must be a tuple of two pictures"):
-        scorer.predict([(pictures[0], pictures[1]), pictures[0]])
     with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
         scorer.predict([], batch_size=0)
     with pytest.raises(ValueError, match="top_k must be at least 1, got 0"):
@@ -135,7 +180,7 @@ def thing(artifact_of_two):
 
 
 def test_a_scorer_that_is_asked_another_question_gives_its_column_and_shares_the_engine(thing, pictures):
-    tokens = thing.encode(pictures).tokens
+    tokens = thing.panels(pictures).tokens
     columns = thing.runtime.logits_on_this_thread(tokens[:-1], tokens[1:])
     copy = thing.asking("copy")
     assert (thing.runtime.question, copy.runtime.question) == ("thing", "copy")
@@ -161,7 +206,7 @@ def test_predict_and_rank_ask_a_question_for_once(thing, pictures):
 
 
 def test_requests_with_different_questions_at_once_each_get_their_own_column(thing, pictures):
-    tokens = thing.encode(pictures).tokens
+    tokens = thing.panels(pictures).tokens
     places = np.random.default_rng(0).integers(0, len(tokens), (60, 2))
     sides = tokens[places[:, 0]], tokens[places[:, 1]]
     expected = {name: thing.runtime.asking(name).pair_logits(*sides) for name in thing.runtime.questions}
@@ -216,8 +261,8 @@ def test_a_closer_look_decides_what_predict_says_and_no_raw_score(looking, score
     pairs = [(scene, scene.resize((300, 220))), (scene, other)]
     alike, different = looking.predict(pairs)
     assert alike > 0.9 > 0.1 > different
-    raw = looking.predict(pairs, activation=False)
-    assert raw.tolist() == scorer.predict(pairs, activation=False).tolist()
+    raw = looking.predict(pairs, activation_fn=np.asarray)
+    assert raw.tolist() == scorer.predict(pairs, activation_fn=np.asarray).tolist()
     (copy,), (other,) = ([*answers.values()] for answers in looking.judge(pairs))
     assert (copy.verdict, other.verdict, copy.closer_look) == ("same", "different", "taken")
     assert [copy.relevance_score, other.relevance_score] == pytest.approx([alike, different], abs=1e-7)
@@ -246,7 +291,7 @@ def test_both_questions_are_answered_in_one_call_and_a_copy_is_the_same_thing(ar
     for answers in (copied, different):
         assert answers["copy"].relevance_score <= answers["thing"].relevance_score
     for question in ("copy", "thing"):
-        raw = scorer.predict([(scene, other)], activation=False, question=question)
+        raw = scorer.predict([(scene, other)], activation_fn=np.asarray, question=question)
         assert different[question].raw_score == raw[0]
         said = scorer.predict([(scene, other)], question=question)[0]
         assert said == pytest.approx(different[question].relevance_score, abs=1e-6)
@@ -269,7 +314,7 @@ def test_of_many_pairs_the_likeliest_are_looked_at_and_the_others_said_not_to_be
     scene, *others = draw_scenes(4)
     pictures = [scene, *others, scene.resize((300, 220))]
     pairs = np.array([[0, 1], [0, 2], [0, 3], [0, 4]])
-    tokens = scorer.encode(pictures).tokens
+    tokens = scorer.panels(pictures).tokens
     logits = scorer.all_logits(tokens[pairs[:, 0]], tokens[pairs[:, 1]])
     asked = []
 

@@ -11,7 +11,7 @@ from diptych_runtime.decoder import PictureLimits
 @pytest.fixture
 def record(collection, gallery) -> Record:
     """A picture of which only the path is kept."""
-    return collection.get(collection.add(gallery / "01.jpg").id)
+    return collection.get(collection.add(gallery / "01.jpg")[0].id)
 
 
 def ask(collection, record: Record) -> bytes:
@@ -77,6 +77,6 @@ def test_a_link_to_the_same_bytes_is_as_good_as_the_file(collection, record, gal
 
 
 def test_a_picture_that_came_as_bytes_alone_says_how_it_should_have_been_added(collection, photo_bytes):
-    record = collection.get(collection.add(photo_bytes(60)).id)
+    record = collection.get(collection.add(photo_bytes(60))[0].id)
     with pytest.raises(UnknownPictureError, match="without a file or its bytes; add it again with `keep_bytes`"):
         ask(collection, record)

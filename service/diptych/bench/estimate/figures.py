@@ -57,7 +57,7 @@ def measured(scorer: Scorer) -> Figures:
         files = [resized(path) for path in photos]
         store = Path(folder, "store")
         with Collection.open(store, scorer, create=True) as collection:
-            ids = [added.id for added in collection.add_files(photos)]
+            ids = [added.id for added in collection.add(photos)]
             tokens = np.stack([tokens for tokens, _ in collection.panels(ids).values()])
             held = list(range(1, len(ids) + 1))
             fetch = _seconds(lambda: collection.store.tokens(held)) / len(held)
@@ -74,7 +74,7 @@ def measured(scorer: Scorer) -> Figures:
         embedding_dim=runtime.embedding_dim,
         token_count=rows * cols,
         token_width=width,
-        picture_seconds=_seconds(lambda: scorer.encode(files)) * runtime.threads / len(files),
+        picture_seconds=_seconds(lambda: scorer.panels(files)) * runtime.threads / len(files),
         vector_seconds=_seconds(lambda: vectors.search(points[0], 100)) / _VECTORS,
         fetch_seconds=fetch,
         pair_seconds=_seconds(lambda: scorer.logits(tokens[:1], tokens[1:])) * runtime.threads / (len(tokens) - 1),

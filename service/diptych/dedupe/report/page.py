@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from diptych.dedupe.find import Duplicates
+from diptych.dedupe.duplicates import Duplicates
 from diptych.dedupe.report.table import unwritable
 from diptych.dedupe.report.thumbnails import thumbnails
 from diptych.scoring.scorer import Scorer

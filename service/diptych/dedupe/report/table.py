@@ -10,7 +10,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-from diptych.dedupe.find import Duplicates, Group, Member
+from diptych.dedupe.duplicates import Duplicates, Group, Member
 from diptych.errors import DedupeError
 from diptych_runtime.atomic import replacing
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Request
 
 from diptych.collection.collection import Collection
 from diptych.dedupe.find import Duplicates as Found
-from diptych.dedupe.find import find_duplicates
+from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.threshold import automatic_of
 from diptych.errors import DedupeError, UnknownPictureError
 from diptych.http.context import Context, Here, RequestId
@@ -50,7 +50,7 @@ async def duplicates(request: Request, here: Here, request_id: RequestId) -> Dup
         facts: dict[str, Any] = {"id": f"duplicates-{request_id}", "model": here.model, "question": question}
         try:
             with here.ledgers.of(collection) as ledger:
-                found = find_duplicates(
+                found = duplicates_among(
                     collection,
                     threshold=body.threshold,
                     keep=body.keep,

@@ -31,7 +31,7 @@ def test_a_moved_file_moves_its_picture_with_its_metadata_and_nothing_is_embedde
     sync, store, folder, cost, scorer, photo_bytes
 ):
     with Collection.open(store, scorer, create=True) as collection:
-        id = collection.add(folder / "1.jpg", metadata={"label": "one"}).id
+        id = collection.add(folder / "1.jpg", metadata={"label": "one"})[0].id
     sync(folder)
     cost()
     (folder / "1.jpg").rename(folder / "more/one.jpg")
@@ -133,7 +133,7 @@ def test_pictures_that_were_added_otherwise_stay_as_they_are(sync, store, folder
 def test_what_was_sent_to_be_kept_outlives_the_file_it_was_found_in(sync, store, folder, scorer, photo_bytes):
     sync(folder)
     with Collection.open(store, scorer) as collection:
-        ids = [collection.add(photo_bytes(seed), keep_bytes=True).id for seed in (1, 2)]
+        ids = [collection.add(photo_bytes(seed), keep_bytes=True)[0].id for seed in (1, 2)]
     (folder / "1.jpg").unlink()
     put(folder / "2.jpg", photo_bytes(22))
     assert counts(sync(folder)) == {"new": 1, "unplaced": 2, "unchanged": 6}
@@ -148,7 +148,7 @@ def test_what_was_sent_to_be_kept_outlives_the_file_it_was_found_in(sync, store,
 def test_what_a_client_removes_and_sends_again_during_a_run_stays_and_has_no_path(store, folder, scorer, photo_bytes):
     with Collection.open(store, scorer, create=True) as collection, SeenFiles(store, scorer.limits) as ledger:
         Run(collection, ledger, [folder]).go()
-        moved, gone = (collection.add(photo_bytes(seed)).id for seed in (1, 2))
+        moved, gone = (collection.add(photo_bytes(seed))[0].id for seed in (1, 2))
         (folder / "1.jpg").rename(folder / "one.jpg")
         (folder / "2.jpg").unlink()
 

@@ -12,7 +12,7 @@ import pytest
 from exported import drawn_collection
 
 from diptych import Collection, Scorer
-from diptych.dedupe.find import find_duplicates
+from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.report.page import page_data, write
@@ -52,7 +52,7 @@ def found(tmp_path_factory, scorer, photo_bytes):
         PairCache(None, scorer.runtime.revision) as ledger,
     ):
         seen = scan(roots, listed(roots, never), collection, ledger, refuse=never)
-        return find_duplicates(collection, seen.pictures, threshold=0.97, ledger=ledger), roots
+        return duplicates_among(collection, seen.pictures, threshold=0.97, ledger=ledger), roots
 
 
 @pytest.fixture(scope="module")

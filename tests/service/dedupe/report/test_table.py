@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from diptych.dedupe.find import Duplicates, Group, Member
+from diptych.dedupe.duplicates import Duplicates, Group, Member
 from diptych.dedupe.report.table import COLUMNS, rows, summary, write
 from diptych.errors import DedupeError
 

@@ -49,13 +49,13 @@ def everything(collection) -> list[str]:
 
 
 def test_the_same_picture_twice_is_one_and_keeps_what_it_came_with_first(collection, photo_bytes):
-    first = collection.add(photo_bytes(0), metadata={"n": 1})
-    again = collection.add(photo_bytes(0), path="/later.jpg", metadata={"n": 2})
+    (first,) = collection.add(photo_bytes(0), metadata={"n": 1})
+    (again,) = collection.add(photo_bytes(0), path="/later.jpg", metadata={"n": 2})
     assert (first.created, again.created, first.id) == (True, False, again.id)
     assert len(collection) == 1
     record = collection.get(first.id)
     assert (record.metadata, record.path) == ({"n": 1}, "/later.jpg")
-    assert collection.add(photo_bytes(0), path="/other.jpg").id == first.id
+    assert collection.add(photo_bytes(0), path="/other.jpg")[0].id == first.id
     assert collection.get(first.id).path == "/later.jpg"
 
 
@@ -63,7 +63,7 @@ def test_one_batch_may_have_a_picture_twice(collection, photo_bytes, tmp_path):
     for name in ("a.jpg", "b.jpg"):
         (tmp_path / name).write_bytes(photo_bytes(0))
     (tmp_path / "c.jpg").write_bytes(photo_bytes(1))
-    added = list(collection.add_files(sorted(tmp_path.glob("*.jpg"))))
+    added = collection.add(sorted(tmp_path.glob("*.jpg")))
     assert [one.created for one in added] == [True, False, True]
     assert len(collection) == 2
     assert collection.get(added[0].id).path == str(tmp_path / "a.jpg")
@@ -71,7 +71,7 @@ def test_one_batch_may_have_a_picture_twice(collection, photo_bytes, tmp_path):
 
 def test_a_record_comes_back_as_it_was_given(collection, photo_bytes):
     metadata = {"a": [1, {"b": None}], "ü": 'é"\\\n', "big": 2**70, "x.y": 1.5, "deep": {"er": {"est": True}}}
-    id = collection.add(photo_bytes(0, (90, 70)), path='/ü "x"\\.jpg', metadata=metadata).id
+    id = collection.add(photo_bytes(0, (90, 70)), path='/ü "x"\\.jpg', metadata=metadata)[0].id
     record = collection.get(id)
     assert (record.id, record.metadata, record.path) == (id, metadata, '/ü "x"\\.jpg')
     assert (record.width, record.height, record.media_type, record.bytes_kept) == (90, 70, "image/jpeg", False)
@@ -80,14 +80,14 @@ def test_a_record_comes_back_as_it_was_given(collection, photo_bytes):
 
 
 def test_what_is_removed_is_gone_and_may_come_again(filled, photo_bytes):
-    id = filled.add(photo_bytes(5)).id
+    id = filled.add(photo_bytes(5))[0].id
     assert filled.remove(id)
     assert not filled.remove(id)
     with pytest.raises(UnknownPictureError, match="has no picture"):
         filled.get(id)
     assert id not in [match.id for match in filled.search(photo_bytes(5), top=COUNT).matches]
     assert len(filled) == COUNT - 1
-    assert filled.add(photo_bytes(5)).created
+    assert filled.add(photo_bytes(5))[0].created
     assert filled.search(photo_bytes(5), top=1, candidates=0).matches[0].id == id
 
 
@@ -110,7 +110,7 @@ def test_pages_have_every_picture_once_in_a_fixed_order(filled):
 def test_a_search_is_what_comparing_with_every_picture_gives(filled, photo_bytes):
     panels = filled.panels(everything(filled))
     query = photo_bytes(3, (60, 90))
-    encoded = filled.scorer.encode([query])
+    encoded = filled.scorer.panels([query])
     cosines = {id: float(np.frombuffer(e, "<f4") @ encoded.embeddings[0]) for id, (_, e) in panels.items()}
     found = filled.search(query, top=COUNT, candidates=10)
     assert {match.id: match.similarity for match in found.candidates} == pytest.approx(cosines, abs=1e-5)
@@ -125,7 +125,7 @@ def test_a_search_is_what_comparing_with_every_picture_gives(filled, photo_bytes
 def test_another_handle_finds_at_once_what_one_added_and_no_more_what_it_removed(filled, place, scorer, photo_bytes):
     with Collection.open(place, scorer, read_only=True) as reader:
         for seed in range(100, 110):
-            id = filled.add(photo_bytes(seed)).id
+            id = filled.add(photo_bytes(seed))[0].id
             assert reader.search(photo_bytes(seed), top=1, candidates=0).matches[0].id == id
             filled.remove(id)
             assert id not in [match.id for match in reader.search(photo_bytes(seed), top=COUNT, candidates=0).matches]
@@ -164,10 +164,10 @@ def test_pictures_of_another_model_are_refused_with_the_command_that_embeds_them
 
 
 def test_files_are_kept_where_that_was_asked_for_and_go_with_their_picture(collection, photo_bytes, tmp_path):
-    id = collection.add(photo_bytes(0), keep_bytes=True).id
+    id = collection.add(photo_bytes(0), keep_bytes=True)[0].id
     assert collection.content(id) == (photo_bytes(0), "image/jpeg")
     assert collection.get(id).bytes_kept
-    bare = collection.add(photo_bytes(1)).id
+    bare = collection.add(photo_bytes(1))[0].id
     with pytest.raises(UnknownPictureError, match="without a file"):
         collection.content(bare)
     collection.add(photo_bytes(1), keep_bytes=True)
@@ -177,7 +177,7 @@ def test_files_are_kept_where_that_was_asked_for_and_go_with_their_picture(colle
 
 
 def test_export_stats_and_duplicates_say_what_there_is(filled, photo_bytes):
-    copy = filled.add(photo_bytes(4, format="PNG"), path="/shelf/copy.png", metadata={"n": 99}).id
+    copy = filled.add(photo_bytes(4, format="PNG"), path="/shelf/copy.png", metadata={"n": 99})[0].id
     exported = list(lines(filled.backend, {"n": {"$gte": 30}}, embeddings=True))
     assert sorted(line["metadata"]["n"] for line in exported) == [*range(30, COUNT), 99]
     assert all(len(line["embedding"]) > 10 for line in exported)
@@ -193,7 +193,7 @@ def test_export_stats_and_duplicates_say_what_there_is(filled, photo_bytes):
 
 def test_pictures_are_found_by_their_path_and_by_the_folder_they_lie_in(collection, photo_bytes):
     paths = ["/a/1.jpg", "/a/b/2.jpg", "/ab/3.jpg", '/ü"/4.jpg', "/a.jpg"]
-    ids = {path: collection.add(photo_bytes(seed), path=path).id for seed, path in enumerate(paths)}
+    ids = {path: collection.add(photo_bytes(seed), path=path)[0].id for seed, path in enumerate(paths)}
     for asked, wanted in [("/a", 2), ("/a/", 2), ("/a/1.jpg", 1), ('/ü"', 1), ("/b", 0)]:
         found = collection.backend.under(asked)
         assert sorted(found) == sorted(ids[path] for path in paths if (path + "/").startswith(asked.rstrip("/") + "/"))

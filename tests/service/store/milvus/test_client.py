@@ -76,7 +76,7 @@ def test_damage_is_left_out_of_searches_with_a_warning_found_by_verify_and_mende
     address, scorer, gallery, warned, diptych, artifact
 ):
     with Collection.open(address, scorer, create=True) as collection:
-        ids = [added.id for added in collection.add_files(sorted(gallery.rglob("*.jpg")))]
+        ids = [added.id for added in collection.add(sorted(gallery.rglob("*.jpg")))]
         damage(collection, ids[0], tokens_0=lambda text: ("B" if text[9] == "A" else "A").join((text[:9], text[10:])))
         damage(collection, ids[1], tokens_0=lambda text: "no base64 at all")
         damage(collection, ids[2], record=lambda text: text.replace('"width": 96', '"width": 97'))
@@ -106,8 +106,8 @@ def test_another_model_embeds_all_anew_beside_it_and_what_was_left_running_gives
 ):
     other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
     old = Collection.open(address, scorer, create=True)
-    ids = [added.id for added in old.add_files(sorted(gallery.rglob("*.jpg")))]
-    lost = old.add(photo_bytes(50)).id
+    ids = [added.id for added in old.add(sorted(gallery.rglob("*.jpg")))]
+    lost = old.add(photo_bytes(50))[0].id
     command = ("index", "rebuild", "--store", address, "--model", other_artifact, "--threads", 1, "--json")
     found = diptych(*command)
     assert (found.code, found.json["embedded"], found.json["failed"]) == (1, 12, 1)
@@ -133,7 +133,7 @@ def test_a_rebuild_that_ends_while_the_names_change_is_taken_up_by_the_next(
 
     found = parse_location(address)
     with Collection.open(address, scorer, create=True) as collection:
-        count = len(list(collection.add_files(sorted(gallery.rglob("*.jpg")))))
+        count = len(collection.add(sorted(gallery.rglob("*.jpg"))))
     other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
     call, seen = Server.call, []
 
@@ -190,7 +190,7 @@ def test_what_changes_while_all_is_embedded_anew_is_as_it_was_last(
     assert isinstance(found, Address)
     other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
     with Collection.open(address, scorer, create=True) as collection:
-        ids = [collection.add(photo_bytes(n), metadata={"n": n}, keep_bytes=True).id for n in range(4)]
+        ids = [collection.add(photo_bytes(n), metadata={"n": n}, keep_bytes=True)[0].id for n in range(4)]
         call, changed = Server.call, []
 
         def meanwhile(self: Server, method: str, *arguments: Any, **options: Any) -> Any:
@@ -215,7 +215,7 @@ def test_what_changes_while_all_is_embedded_anew_is_as_it_was_last(
         records = {record.metadata["n"]: record for record in collection.list(10)}
         assert {n: record.path for n, record in records.items()} == {100: None, 1: "/later.jpg", 3: None, 9: None}
         tokens, embedding = collection.panel(records[100].id)
-        fresh = other.encode([photo_bytes(0)])
+        fresh = other.panels([photo_bytes(0)])
         assert np.array_equal(tokens, fresh.tokens[0].astype("<f2"))
         assert np.array_equal(embedding, fresh.embeddings[0])
         assert collection.verify().healthy
@@ -232,7 +232,7 @@ def test_what_the_server_took_and_has_not_is_no_success(address, scorer, photo_b
             patched.setattr(Server, "call", lossy)
             with pytest.raises(UnreachableError, match=r"took 1 pictures and has 1 of them not .*; try again"):
                 collection.add(photo_bytes(0))
-        assert collection.add(photo_bytes(0)).created
+        assert collection.add(photo_bytes(0))[0].created
 
 
 def test_every_call_of_a_check_is_bounded(address, scorer, monkeypatch):
@@ -267,7 +267,7 @@ def test_a_file_stays_if_its_picture_is_added_again_while_it_is_removed(
 ):
     """One adds it just before the other looks at the files, or just before it drops them."""
     with Collection.open(address, scorer, create=True) as collection, Collection.open(address, scorer) as other:
-        id = collection.add(photo_bytes(0), keep_bytes=True).id
+        id = collection.add(photo_bytes(0), keep_bytes=True)[0].id
         store = collection.backend
         assert isinstance(store, MilvusBackend)
         assert store.originals is not None
@@ -277,7 +277,7 @@ def test_a_file_stays_if_its_picture_is_added_again_while_it_is_removed(
         def meanwhile(*arguments: Any) -> Any:
             seen.append(arguments)
             if len(seen) == 1 + late:  # the first time that is asked, the row has just been taken away
-                assert other.add(photo_bytes(0), keep_bytes=True).created
+                assert other.add(photo_bytes(0), keep_bytes=True)[0].created
             return step(*arguments)
 
         monkeypatch.setattr(owner, name, meanwhile)
@@ -292,7 +292,7 @@ def test_a_file_stays_if_its_picture_is_added_again_while_it_is_removed(
 
 def test_kept_files_that_are_gone_or_changed_are_said_by_verify(address, scorer, photo_bytes, tmp_path):
     with Collection.open(address, scorer, create=True) as collection:
-        ids = [collection.add(photo_bytes(seed), keep_bytes=True).id for seed in range(3)]
+        ids = [collection.add(photo_bytes(seed), keep_bytes=True)[0].id for seed in range(3)]
         kept = {path.name: path for path in Path(tmp_path, "originals").rglob("*") if path.is_file()}
         assert sorted(kept) == sorted(ids)
         kept[ids[0]].unlink()

@@ -27,7 +27,7 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(server, scorer, 
                 while not over.is_set():
                     seed += 1
                     try:
-                        id = collection.add(photo_bytes(seed), metadata={"seed": seed}).id
+                        id = collection.add(photo_bytes(seed), metadata={"seed": seed})[0].id
                         there[id] = seed
                         if seed % 5 == 0:
                             del there[id]
@@ -57,8 +57,8 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(server, scorer, 
                 data = photo_bytes(seed)
                 found = collection.search(data, top=3, candidates=3)
                 assert any(match.metadata["seed"] == seed for match in found.matches)
-                tokens, embedding = collection.panel(collection.add(data).id)
-                fresh = scorer.encode([data])
+                tokens, embedding = collection.panel(collection.add(data)[0].id)
+                fresh = scorer.panels([data])
                 assert np.array_equal(tokens, fresh.tokens[0].astype("<f2"))
                 assert np.array_equal(embedding, fresh.embeddings[0])
     assert len(there) >= 12 * CYCLES

@@ -82,7 +82,7 @@ def short_journal(monkeypatch):
 def churn(collection, photo_bytes, rounds: int) -> set[str]:
     """Add and remove again, and add one in the end; what is there then."""
     for seed in range(1000, 1000 + rounds):
-        collection.remove(collection.add(photo_bytes(seed, (8, 8), "PNG")).id)
+        collection.remove(collection.add(photo_bytes(seed, (8, 8), "PNG"))[0].id)
     collection.add(photo_bytes(999, (8, 8), "PNG"))
     return {record.id for record in collection.list()}
 

@@ -45,7 +45,7 @@ def test_a_backup_is_the_collection_of_one_moment_while_it_grows(collection, sco
         for seed in range(1000, 2000):
             if stop.is_set():
                 return
-            added.append(collection.add(photo_bytes(seed, (40, 40), "PNG")).id)
+            added.append(collection.add(photo_bytes(seed, (40, 40), "PNG"))[0].id)
 
     before = {record.id for record in collection.list(1000)}
     thread = threading.Thread(target=keep_adding)
@@ -105,7 +105,7 @@ def older(collection, photo_bytes):
     backup(collection.store, collection.directory.parent / "older")
     gone = collection.list(1)[0].id
     collection.remove(gone)
-    fresh = [collection.add(photo_bytes(seed), keep_bytes=True).id for seed in (100, 101)]
+    fresh = [collection.add(photo_bytes(seed), keep_bytes=True)[0].id for seed in (100, 101)]
     return SimpleNamespace(folder=collection.directory.parent / "older", gone=gone, fresh=fresh)
 
 

@@ -94,7 +94,7 @@ def test_a_database_that_cannot_be_read_to_its_end_is_a_verdict_and_no_error(col
 
 
 def test_files_that_went_away_are_a_remark_unless_their_bytes_are_kept(collection, gallery):
-    list(collection.add_files([gallery / "01.jpg"], keep_bytes=True))
+    collection.add([gallery / "01.jpg"], keep_bytes=True)
     for name in ("01.jpg", "02.jpg", "04.jpg"):
         (gallery / name).unlink()
     verdict = verify(collection.store)

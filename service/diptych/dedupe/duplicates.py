@@ -1,0 +1,97 @@
+"""The result of a search for duplicates: groups with the one to keep, and for each picture those that match it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+from diptych.pictures.file_info import Picture
+from diptych_runtime import judgement
+from diptych_runtime.calibration.verdicts import Verdict
+
+
+@dataclass(frozen=True)
+class Member:
+    """A picture of a group: its score to the keeper in [0, 1], whether it has the very same bytes, the verdict, and
+    whether the closer look that the two deserve was taken (`Judgement`).
+    """
+
+    picture: Picture
+    relevance_score: float
+    exact: bool
+    verdict: Verdict = "same"
+    closer_look: judgement.CloserLook | None = None
+
+
+@dataclass(frozen=True)
+class Group:
+    """The picture to keep, and those that match it, which can be removed: exact copies first, then in order."""
+
+    keeper: Picture
+    others: tuple[Member, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Duplicates(Mapping[str, list[str]]):
+    """The result of a search for duplicates: `groups`, in the order of their keepers' paths, among `pictures`.
+
+    As a mapping it has the shape of imagededup: the path of every picture, and the paths of those that match it, best
+    first; `scores` has their scores too, and `to_remove` what can be removed if a picture of each group is kept.
+
+    >>> found = find_duplicates("photos")
+    >>> found["photos/cat.jpg"], found.to_remove, found.groups[0].keeper.path
+
+    `question` is the one that was asked. `order` has the places of the pictures, the ones to keep first. `pairs` are
+    (id, id, score) of all that were looked at and reach `bound`, which is at most the `threshold`; `looked_at` counts
+    all pairs, `computed` those not known. `verdicts` are the lowest scores of each. `alarm_rate` is how often a picture
+    without a copy is taken for one of another (`diptych_runtime.calibration.thresholds`); None where the model does not
+    say.
+    """
+
+    groups: list[Group]
+    pictures: list[Picture]
+    order: list[int]
+    pairs: list[tuple[str, str, float]]
+    threshold: float
+    bound: float
+    looked_at: int
+    computed: int
+    verdicts: dict[Verdict, float]
+    question: str
+    alarm_rate: float | None = None
+
+    def __getitem__(self, path: str) -> list[str]:
+        return [other for other, _ in self.scores[path]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.scores)
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    @property
+    def to_remove(self) -> list[str]:
+        """The paths of the pictures that can be removed: those of every group but its keeper."""
+        return [member.picture.path for group in self.groups for member in group.others]
+
+    @cached_property
+    def scores(self) -> dict[str, list[tuple[str, float]]]:
+        """The path of every picture, and path and score of those whose score with it reaches the threshold, best
+        first; 1.0 is that of the very same bytes.
+        """
+        files: dict[str, list[str]] = {}
+        for picture in self.pictures:
+            files.setdefault(picture.id, []).append(picture.path)
+        found = {
+            path: [(copy, 1.0) for copy in files[picture.id] if copy != path]
+            for picture in self.pictures
+            for path in [picture.path]
+        }
+        for a, b, score in self.pairs:
+            if score >= self.threshold:
+                for one, other in product(files[a], files[b]):
+                    found[one].append((other, score))
+                    found[other].append((one, score))
+        return {path: sorted(others, key=lambda other: (-other[1], other[0])) for path, others in found.items()}

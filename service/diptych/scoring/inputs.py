@@ -1,0 +1,119 @@
+"""Pictures and pairs of them as a caller of the library gives them: checked, listed, and each distinct one once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from PIL import Image
+
+from diptych.pictures.sources import Fetch, is_url
+from diptych.pictures.walk import Refuse, Tree
+from diptych_runtime.decoder import SUFFIXES, PictureSource
+from diptych_runtime.errors import PictureError
+
+Pair = Sequence[PictureSource]
+_FETCHES = 8  # at a time
+
+
+def is_picture(value: object) -> bool:
+    """True for one picture, or the path of anything; False for several pictures, which an array (B, H, W, 3) is too."""
+    if isinstance(value, np.ndarray):
+        return value.ndim < 4
+    return isinstance(value, str | os.PathLike | bytes | bytearray | memoryview | Image.Image)
+
+
+def listed(pictures: PictureSource | Iterable[PictureSource]) -> list[PictureSource]:
+    """The one picture, or any number of them, as a list."""
+    return list(cast("Iterable[PictureSource]", (pictures,) if is_picture(pictures) else pictures))
+
+
+def pictures_of(documents: str | os.PathLike[str] | Iterable[PictureSource]) -> list[PictureSource]:
+    """The pictures of a list, or the picture files below a folder in alphabetical order.
+
+    Raises ValueError for a single picture, PictureError for a folder without any.
+    """
+    if not is_picture(documents):
+        return listed(documents)
+    if isinstance(documents, str | os.PathLike) and Path(documents).is_dir():
+        return list(files_below(documents))
+    what = repr(os.fspath(documents)) if isinstance(documents, str | os.PathLike) else type(documents).__name__
+    raise ValueError(f"expected a list of pictures or a folder, got one picture ({what[:200]}); put it into a list")
+
+
+def files_below(folder: str | os.PathLike[str], refuse: Refuse = lambda path, reason: None) -> list[Path]:
+    """The picture files below a folder, as paths in alphabetical order.
+
+    `refuse` gets the path of each file or folder that cannot be read, and the reason. Raises PictureError if there is
+    no picture.
+    """
+    tree = Tree.below([folder])
+    for unread, reason in (tree.refused | tree.closed).items():
+        refuse(unread, reason)
+    if not tree.files:
+        raise PictureError(f"there is no picture ({', '.join(sorted(SUFFIXES))}) in the folder {os.fspath(folder)}")
+    return list(map(Path, tree.files))
+
+
+def with_contents(sources: Iterable[PictureSource], fetch: Fetch) -> list[PictureSource]:
+    """The sources, with the bytes of those that are web addresses in their place. Raises what `fetch` does."""
+    sources = list(sources)
+    urls = list(dict.fromkeys(source for source in sources if isinstance(source, str) and is_url(source)))
+    if not urls:
+        return sources
+    with ThreadPoolExecutor(_FETCHES, thread_name_prefix="diptych-fetch") as pool:
+        contents = dict(zip(urls, pool.map(fetch, urls), strict=True))
+    return [contents.get(source, source) if isinstance(source, str) else source for source in sources]
+
+
+def pairs_of(inputs: Iterable[Pair]) -> list[Pair]:
+    """The pairs, each a list or a tuple of two pictures. Raises ValueError for what else comes, one bare pair too."""
+    if isinstance(inputs, np.ndarray) and inputs.dtype.kind in "UO":  # two columns of a table
+        inputs = inputs.tolist()
+    if is_picture(inputs):
+        raise ValueError(f"expected a list of pairs of pictures, got {type(inputs).__name__}; {_LIST}")
+    given = list(inputs)
+    if len(given) == 2 and all(map(is_picture, given)):
+        raise ValueError(f"expected a list of pairs of pictures, got the one pair itself; {_LIST}")
+    return [_pair(pair, place) for place, pair in enumerate(given)]
+
+
+_LIST = 'write predict([("a.jpg", "b.jpg")])'
+
+
+def _pair(pair: Any, place: int) -> Pair:
+    if not isinstance(pair, list | tuple):
+        raise ValueError(f"pair {place} must be a list or a tuple of two pictures, got {type(pair).__name__}")
+    if len(pair) != 2:
+        raise ValueError(f"pair {place} must have two pictures, got {len(pair)}")
+    return pair
+
+
+def distinct(pairs: Sequence[Pair]) -> tuple[list[PictureSource], np.ndarray]:
+    """The distinct pictures of pairs, and the pairs int64 (P, 2) of places among them."""
+    places: dict[Hashable, int] = {}
+    sources: list[PictureSource] = []
+    sides = np.empty((len(pairs), 2), np.int64)
+    for row, pair in enumerate(pairs):
+        for side, source in enumerate(pair):
+            key = _key(source)
+            if key not in places:
+                places[key] = len(sources)
+                sources.append(source)
+            sides[row, side] = places[key]
+    return sources, sides
+
+
+def _key(source: PictureSource) -> Hashable:
+    """The key by which two sources are the same picture, without looking inside: equal paths or bytes, or the same
+    object.
+    """
+    if isinstance(source, bytes | str):
+        return source
+    if hasattr(source, "__fspath__"):
+        return str(source)
+    return (id(source),)

@@ -1,0 +1,26 @@
+"""The shape of imagededup: for each picture those that match it."""
+
+import pytest
+
+from diptych.dedupe.duplicates import Duplicates, Group, Member
+
+
+@pytest.fixture
+def found(picture):
+    """Two files of content 1, one of 2 and one of 3: 1 and 2 match, 2 and 3 nearly."""
+    a, b, c, d = (picture(path=path, id=id) for path, id in (("/a", "1"), ("/b", "1"), ("/c", "2"), ("/d", "3")))
+    groups = [Group(a, (Member(b, 1.0, True), Member(c, 0.97, False)))]
+    pairs = [("1", "2", 0.97), ("2", "3", 0.94)]
+    return Duplicates(groups, [a, b, c, d], [0, 1, 2, 3], pairs, 0.95, 0.9, 6, 6, {}, "copy")
+
+
+def test_each_picture_has_those_that_match_it_best_first(found):
+    assert dict(found) == {"/a": ["/b", "/c"], "/b": ["/a", "/c"], "/c": ["/a", "/b"], "/d": []}
+    assert found.scores["/a"] == [("/b", 1.0), ("/c", 0.97)]
+    assert found.scores["/c"] == [("/a", 0.97), ("/b", 0.97)]
+    assert len(found) == 4
+    assert "/e" not in found
+
+
+def test_what_can_be_removed_leaves_the_keeper_of_each_group(found):
+    assert found.to_remove == ["/b", "/c"]

@@ -1,0 +1,97 @@
+"""`find_duplicates` of folders and of a collection, in one call and in the shape of imagededup."""
+
+import logging
+
+import pytest
+from exported import drawn_collection
+
+from diptych import Collection, Scorer, find_duplicates
+from diptych.dedupe.folders import store_of
+from diptych.errors import DedupeError
+from diptych.scoring.scorer import Scorer as Loaded
+
+
+@pytest.fixture(scope="module")
+def small() -> Scorer:
+    return Scorer.load("photo-small", threads=2)
+
+
+@pytest.fixture
+def photos(tmp_path, monkeypatch):
+    """Drawn photos, an edited copy and an exact copy of one of them; the cache of the user is a folder of the test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    first, *_ = drawn_collection(tmp_path, 5)
+    (tmp_path / "photos" / "again.jpg").write_bytes(first.read_bytes())
+    return tmp_path / "photos"
+
+
+def files_of(folder):
+    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_one_line_finds_the_copies_in_a_folder_and_changes_no_file(photos, small):
+    before = files_of(photos)
+    found = find_duplicates(str(photos), scorer=small)
+    first, again = str(min(set(photos.glob("*.jpg")) - {photos / "again.jpg"})), str(photos / "again.jpg")
+    assert sorted(found) == sorted(map(str, before))
+    assert (again in found[first], first in found[again]) == (True, True)
+    assert found.scores[first][0] == (again, 1.0)
+    (group,) = (
+        group for group in found.groups if again in [m.picture.path for m in group.others] + [group.keeper.path]
+    )
+    assert (group.keeper.path in found.to_remove, len({first, again} & set(found.to_remove))) == (False, 1)
+    assert files_of(photos) == before
+
+
+def test_a_second_call_computes_nothing_and_a_named_store_is_used(photos, small, tmp_path, monkeypatch):
+    assert find_duplicates(photos, scorer=small).computed > 0
+    assert store_of([photos], small).is_dir()
+    monkeypatch.setattr(Loaded, "encode_pixels", lambda self, pixels: pytest.fail("it was encoded again"))
+    assert find_duplicates(photos, scorer=small).computed == 0
+    monkeypatch.undo()
+    find_duplicates([photos], scorer=small, store=tmp_path / "store")
+    with Collection.open(tmp_path / "store", small) as collection:
+        assert len(collection) == 5
+        assert find_duplicates(collection, threshold=0.99).pictures
+
+
+def test_several_folders_are_one_search(photos, small, tmp_path):
+    (tmp_path / "more").mkdir()
+    (photos / "again.jpg").replace(tmp_path / "more" / "again.jpg")
+    found = find_duplicates([tmp_path / "more", photos], scorer=small, keep=["first-dir"])
+    assert str(tmp_path / "more" / "again.jpg") in [group.keeper.path for group in found.groups]
+
+
+def test_a_file_that_cannot_be_read_is_logged_or_told(photos, small, caplog):
+    (photos / "broken.jpg").write_bytes(b"no picture")
+    with caplog.at_level(logging.WARNING):
+        find_duplicates(photos, scorer=small)
+    assert f"skipped {photos / 'broken.jpg'}" in caplog.text
+    told = {}
+    find_duplicates(photos, scorer=small, on_error=told.__setitem__)
+    assert list(told) == [str(photos / "broken.jpg")]
+
+
+def test_what_cannot_be_asked_is_refused_before_a_file_is_read(photos, small, tmp_path, monkeypatch):
+    monkeypatch.setattr(Loaded, "encode_pixels", lambda self, pixels: pytest.fail("it was encoded"))
+    with pytest.raises(ValueError, match=r"above 0 and at most 1, got 1\.5"):
+        find_duplicates(photos, scorer=small, threshold=1.5)
+    with pytest.raises(ValueError, match="got 'high'"):
+        find_duplicates(photos, scorer=small, threshold="high")  # type: ignore[arg-type]
+    with pytest.raises(DedupeError, match="'best' is no rule"):
+        find_duplicates(photos, scorer=small, keep=["best"])
+    with pytest.raises(DedupeError, match="nowhere does not exist"):
+        find_duplicates(tmp_path / "nowhere", scorer=small)
+    (photos.parent / "broken").mkdir()
+    (photos.parent / "broken" / "one.jpg").write_bytes(b"no picture")
+    with pytest.raises(DedupeError, match=r"none of the 1 pictures could be read: .*one\.jpg"):
+        find_duplicates(photos.parent / "broken", scorer=small)
+
+
+def test_progress_is_shown_on_request(photos, small, terminal):
+    stderr = terminal()
+    find_duplicates(photos, scorer=small)
+    assert stderr.getvalue() == ""
+    find_duplicates(photos, scorer=small, show_progress_bar=True)
+    assert "reading" in stderr.getvalue()
+    assert "6/6 picture" in stderr.getvalue()

@@ -1,0 +1,84 @@
+"""The documentation as a site: it builds strictly, asks no other host, and its API page has all of the library."""
+
+import html
+import importlib.util
+import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import diptych.errors
+import diptych_runtime.errors
+from diptych import Collection, Scorer
+from diptych_runtime.errors import DiptychError
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    for name in ("mkdocs", "material", "mkdocstrings_handlers"):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"{name} is not installed: diptych[docs]")
+    folder = tmp_path_factory.mktemp("site")
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--quiet",
+        "--strict",
+        "-f",
+        "docs/site/mkdocs.yml",
+        "-d",
+        folder,
+    ]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, f"a page that is not in nav, a link or a name that leads nowhere?\n{done.stderr}"
+    return folder
+
+
+def public(kind: type) -> list[str]:
+    return [name for name, _ in inspect.getmembers(kind) if not name.startswith("_")]
+
+
+def test_every_page_of_the_docs_is_there(site: Path) -> None:
+    pages = [path.stem for path in (ROOT / "docs").glob("*.md")]
+    assert len(pages) > 10
+    for name in pages:
+        assert (site / ("" if name == "index" else name) / "index.html").is_file()
+
+
+def test_no_page_asks_another_host_for_anything(site: Path) -> None:
+    loads = re.compile(r"<(?:script|img|iframe|source)[^>]* src=\"([^\"]+)|<link[^>]* href=\"([^\"]+)")
+    found = [link for path in site.rglob("*.html") for pair in loads.findall(path.read_text("utf-8")) for link in pair]
+    assert len(found) > 50
+    assert not [link for link in found if re.match(r"(?:https?:)?//", link)]
+
+
+def test_the_api_page_has_every_public_name_with_its_words(site: Path) -> None:
+    text = (site / "api" / "index.html").read_text("utf-8")
+    names = [f"diptych.{kind.__name__}.{name}" for kind in (Scorer, Collection) for name in public(kind)]
+    names += ["diptych.Scorer", "diptych.Collection", "diptych.find_duplicates", "diptych_model.MSAC"]
+    names += [
+        f"{module.__name__}.{name}"
+        for module in (diptych.errors, diptych_runtime.errors)
+        for name, kind in inspect.getmembers(module, inspect.isclass)
+        if issubclass(kind, DiptychError) and kind.__module__ == module.__name__
+    ]
+    assert len(names) > 60
+    assert not [name for name in names if f'id="{name}"' not in text]
+    plain = html.unescape(re.sub(r"<[^>]+>", "", text))
+    assert "Probabilities float32 (P,) in [0, 1] of P pairs" in plain
+    assert "activation_fn: Activation | None = None" in plain
+
+
+def test_examples_of_docstrings_are_code_and_no_quotations(site: Path) -> None:
+    text = (site / "api" / "index.html").read_text("utf-8")
+    assert text.count('<span class="gp">') > 10
+    assert "<blockquote>" not in text
