@@ -133,6 +133,12 @@ class DedupeError(DiptychError):
     code = "dedupe"
 
 
+class LabellingError(DiptychError):
+    """Labels that cannot be read, or from which no calibration can be made."""
+
+    code = "labelling"
+
+
 class OutputError(DiptychError):
     """An output that would take the place of an input or of a part of a collection."""
 

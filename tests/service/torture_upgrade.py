@@ -87,6 +87,7 @@ class Old:
                 database.execute(f"INSERT INTO digests {DIGESTS} WHERE row=?", (row,))
             if self.kind == "undigested":
                 database.execute("DROP TABLE digests")
+                database.execute("DROP TABLE IF EXISTS labels")
                 database.execute("PRAGMA user_version=1")
             database.execute("COMMIT")
         with closing(sqlite3.connect(self.store / LEDGER)) as ledger, ledger:

@@ -10,10 +10,10 @@ import numpy as np
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
+from diptych_runtime.calibration.recalibration import AS_RELEASED, log_odds, recalibrated
 from diptych_runtime.calibration.verdicts import least_of
 
 FEWEST = 8  # matches that one homography explains: four always are
-_SURE = 1e-6  # from 0 and 1, so far the network's own word counts
 _DECIMALS = 7  # of a probability, as many as a float32 has below 1
 
 
@@ -115,13 +115,15 @@ class Verification:
     their log-odds x by the network alone, and no higher than those of a pair that was looked at in vain: the network
     took that one for the likelier. None leaves them as they are. `thresholds` are {false-positive rate: relevance}
     after the look, of pairs that are each other's nearest. What could not be laid over each other passes none of them:
-    of two blank pictures nobody can say whether they are copies.
+    of two blank pictures nobody can say whether they are copies. `recalibration` is the scale and the
+    offset of the log-odds that are shown in place of these (`calibration.recalibration`).
     """
 
     above: float
     weights: dict[str, float]
     thresholds: dict[str, float] = field(default_factory=dict)
     apart: dict[str, float] | None = None
+    recalibration: tuple[float, float] = AS_RELEASED
 
     def __post_init__(self) -> None:
         if set(self.weights) != set(FEATURES) or not 0 < self.above < 1:
@@ -156,7 +158,8 @@ class Verification:
         """
         known = _rounded(relevance)
         worth = self.worth(known)
-        found = np.where(worth, np.minimum(known, self.unseen), np.minimum(self._apart(known), self.least))
+        alone = recalibrated(known, *self.recalibration)
+        found = np.where(worth, np.minimum(alone, self.unseen), np.minimum(self._apart(known), self.least))
         looked = [place for place in np.flatnonzero(worth).tolist() if seen[place] is not None]
         evidence = [one for place in looked if (one := seen[place]) is not None]
         found[looked] = _rounded(self.relevance(known[looked], evidence))
@@ -164,14 +167,16 @@ class Verification:
 
     def _apart(self, known: np.ndarray) -> np.ndarray:
         if self.apart is None:
-            return known
-        found = _sigmoid(self.apart["bias"] + self.apart["odds"] * log_odds(known))
+            return recalibrated(known, *self.recalibration)
+        scale, offset = self.recalibration
+        found = _sigmoid(scale * (self.apart["bias"] + self.apart["odds"] * log_odds(known)) + offset)
         return _rounded(np.minimum(found, self.relevance(np.array([self.above]), [_IN_VAIN])))
 
     def relevance(self, relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
         """Probabilities float64 (P,) of pairs that have those by the network alone, from the evidence of each."""
+        scale, offset = self.recalibration
         odds = features(relevance, seen) @ np.array([self.weights[name] for name in FEATURES])
-        found = _sigmoid(odds)
+        found = _sigmoid(scale * odds + offset)
         registered = np.array([evidence.registered for evidence in seen], bool)
         return np.where(registered, found, np.minimum(found, self.least))
 
@@ -216,12 +221,6 @@ class AfterLook:
     def relevance_apart(self, logits: np.ndarray) -> np.ndarray:
         """Probabilities float64 (P,) of pairs with logits (P,) that deserve no look."""
         return _sigmoid(self.apart["bias"] + self.apart["logit"] * np.asarray(logits, np.float64))
-
-
-def log_odds(probabilities: np.ndarray) -> np.ndarray:
-    """The log-odds float64 of probabilities, no surer than one in a million."""
-    known = np.clip(np.asarray(probabilities, np.float64), _SURE, 1 - _SURE)
-    return np.log(known / (1 - known))
 
 
 def _sigmoid(odds: np.ndarray) -> np.ndarray:

@@ -37,13 +37,15 @@ from diptych.store.index.layout import Kind
 from diptych.store.location import Location
 from diptych.store.open import open_searchable
 from diptych.store.originals import original
-from diptych.store.records import Record
+from diptych.store.records import Answer, Label, NewLabel, Record
 from diptych.store.reports import RebuildReport, VerifyReport
 from diptych.store.sqlite.backend import SqliteBackend
+from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.decoder import PictureSource
 from diptych_runtime.errors import PictureError
 
 Records = list[Record]
+Labels = list[Label]
 Acknowledged = list[Added]
 Received = list[Content | AlreadyStored | PictureError]
 Refusal = Callable[[Path, PictureError], None]
@@ -256,6 +258,29 @@ class Collection:
         if after is not None:
             self.get(after)
         return self.backend.page(limit, after, filter)
+
+    def label(self, a: str, b: str, answer: Answer, *, question: str = COPY) -> None:
+        """Keep a person's answer about two stored pictures, by id: *same*, *different* or *cannot tell*.
+
+        It stands in place of an earlier answer, and stays when a picture is removed, for when it is added again. Raises
+        UnknownPictureError, ValueError for another answer and for a picture with itself, what `asking` does, and
+        StoreError for a collection that is not in a folder.
+        """
+        self.scorer.asking(question)
+        for id in (a, b):
+            self.get(id)
+        self.store.add_labels([NewLabel(a, b, question, answer)])
+
+    def take_back_label(self, a: str, b: str, *, question: str = COPY) -> bool:
+        """Forget the latest answer about two pictures; an earlier one stands again. False if there was none."""
+        return self.store.take_back_label(a, b, question)
+
+    def labels(self, question: str | None = None) -> Labels:
+        """The answers that people gave, to one question or to any, in the order they were given.
+
+        Raises StoreError for a collection that is not in a folder.
+        """
+        return self.store.labels(question)
 
     def stats(self) -> dict[str, Any]:
         """Counts and sizes, the model and the state of the index, as JSON values."""

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
+
+Answer = Literal["same", "different", "cannot tell"]
+
+ANSWERS: tuple[Answer, ...] = get_args(Answer)
 
 
 @dataclass(frozen=True)
@@ -46,3 +50,36 @@ class Change:
     sequence: int
     row: int
     embedding: bytes | None
+
+
+@dataclass(frozen=True)
+class Label:
+    """The answer that a person gave about the pictures `a` and `b`, the lower id first, to a question (`copy`, `thing`
+    or `match`), `added` at an ISO time (UTC).
+
+    A path is None where the picture has none, or is not in the collection any more.
+    """
+
+    a: str
+    b: str
+    question: str
+    answer: Answer
+    added: str
+    path_a: str | None = None
+    path_b: str | None = None
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Both ids."""
+        return self.a, self.b
+
+
+@dataclass(frozen=True)
+class NewLabel:
+    """An answer about the pictures with two different ids, in either order; `added` is the present time by default."""
+
+    a: str
+    b: str
+    question: str
+    answer: Answer
+    added: str | None = None

@@ -16,6 +16,7 @@ import numpy as np
 from diptych.console import table
 from diptych_runtime.atomic import replacing_file
 from diptych_runtime.calibration.questions import COPY, THING
+from diptych_runtime.calibration.reliability import Reliability, reliability
 from diptych_runtime.calibration.thresholds import NEGATIVES
 from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.judgement import probabilities
@@ -24,11 +25,9 @@ from diptych_runtime.runtime import Runtime
 from diptych_training.data.planted import KINDS, open_kinds
 from diptych_training.errors import DataError
 from diptych_training.learning.fitting.calibration import (
-    Reliability,
     even_weights,
     fit_calibration,
     fit_thresholds,
-    reliability,
     weights_of_parts,
 )
 from diptych_training.learning.fitting.examined import Examined

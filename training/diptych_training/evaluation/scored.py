@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from diptych_runtime.calibration.reliability import reliability
 from diptych_runtime.runtime import Runtime
 from diptych_training.evaluation.files import captions
 from diptych_training.evaluation.series import SHOWN, Evidence, Judged, Series
-from diptych_training.learning.fitting.calibration import even_weights, reliability
+from diptych_training.learning.fitting.calibration import even_weights
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,12 @@ import numpy as np
 
 from diptych.console import table
 from diptych_runtime.calibration.questions import COPY, THING
+from diptych_runtime.calibration.reliability import expected_calibration_error
 from diptych_runtime.closer_look.evidence import Verification
 from diptych_runtime.runtime import Runtime
 from diptych_training.data.planted import KINDS, open_kinds
 from diptych_training.errors import DataError
-from diptych_training.learning.fitting.calibration import even_weights, expected_calibration_error
+from diptych_training.learning.fitting.calibration import even_weights
 from diptych_training.learning.fitting.examined import Examined
 from diptych_training.learning.fitting.negatives import NEAREST, fit_negatives, others_of
 from diptych_training.learning.fitting.verification import (

@@ -17,7 +17,7 @@ from diptych.store.filters import Filter
 from diptych.store.index import cache
 from diptych.store.sqlite.backend import SqliteBackend
 from diptych.store.sqlite.database import Store
-from diptych.store.sqlite.schema import DATABASE
+from diptych.store.sqlite.schema import DATABASE, prepare
 from diptych_runtime.atomic import sync_folder
 
 _STEP = 500
@@ -80,23 +80,24 @@ def restore(
     """Give the collection in a folder, or a new one there, the state of a backup; return how many pictures that has.
 
     Until all is written the old state stays, also for readers, who then see the new one. Raises StoreError for a
-    damaged backup, where another process writes to the folder, and if pictures would be lost that the backup has not,
-    unless `replace` is set.
+    damaged backup, where another process writes to the folder, and if pictures or labels would be lost that the backup
+    has not, unless `replace` is set.
     """
     if (target / DATABASE).exists() and (target / DATABASE).samefile(copy.path):
         raise StoreError(f"{target} is the backup itself; name the folder of the collection with --store")
     if damage := copy.damage():
         raise StoreError(f"the backup {copy.directory} is damaged ({damage[0]}); nothing was changed")
     with SqliteBackend.open(target, create=True) as store:
-        if not replace and (lost := len(set(store.ids()).difference(copy.ids()))):
+        if not replace and (lost := _lost(store, copy)):
             raise StoreError(
-                f"{target} holds {lost:,} pictures that the backup {copy.directory} has not; nothing was changed. Make "
+                f"{target} holds {lost} that the backup {copy.directory} has not; nothing was changed. Make "
                 "a backup of them with `diptych index backup`, and then use --replace"
             )
         try:
             with copy.reading() as source, store.reading() as connection:
                 try:
                     _copy(source, connection, progress)
+                    prepare(connection, store.path, create=False)  # a backup of an earlier version
                 finally:
                     # Whoever knows the old state, as a reader with its index does, is to see that this is another.
                     connection.execute("UPDATE facts SET value=? WHERE key='identity'", (uuid.uuid4().hex,))
@@ -105,6 +106,13 @@ def restore(
         except OSError as error:
             raise StoreError(f"{target} cannot be written: {error.strerror}; restore it again") from None
         return store.count()
+
+
+def _lost(store: SqliteBackend, copy: SqliteBackend) -> str | None:
+    """The pictures and labels, in numbers, that a store has and its backup has not; None if there are none."""
+    here, there = ({(*one.pair, one.question, one.answer) for one in each.labels()} for each in (store, copy))
+    lost = {"pictures": len(set(store.ids()).difference(copy.ids())), "labels": len(here - there)}
+    return " and ".join(f"{number:,} {kind}" for kind, number in lost.items() if number) or None
 
 
 def _copy(source: sqlite3.Connection, target: sqlite3.Connection, progress: Callable[[int, int], None]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from diptych.errors import StoreError
 
 DATABASE = "collection.sqlite"
-VERSION = 2
+VERSION = 3
 _APPLICATION = 0x44495054  # "DIPT", so that another program's database is not taken for a collection
 
 # Large columns come last: SQLite then reads an embedding without walking through the tokens and the file behind it.
@@ -50,6 +50,22 @@ CREATE TABLE digests (
   tokens INTEGER NOT NULL
 );
 """
+
+# The answers that people gave about pairs, the latest of a pair and question last. They name contents, the lower id
+# first, and so outlive a picture that is removed and added again. `digest` is the checksum of a row.
+_LABELS = """
+CREATE TABLE labels (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+  a TEXT NOT NULL,
+  b TEXT NOT NULL,
+  question TEXT NOT NULL,
+  answer TEXT NOT NULL,
+  added TEXT NOT NULL,
+  digest INTEGER NOT NULL
+);
+CREATE INDEX labels_pair ON labels (question, a, b);
+"""
+_NO_LABELS = "SELECT 0, '', '', '', '', '', 0 WHERE 0"
 FACTS = "crc32(id, sha256, media_type, width, height, metadata, added)"
 DIGESTS = f"SELECT row, {FACTS}, crc32(path), crc32(revision), crc32(embedding), crc32(tokens) FROM pictures"
 
@@ -80,9 +96,13 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     try:
         connection.row_factory = sqlite3.Row
         connection.create_function("crc32", -1, checksum, deterministic=True)
-        if read_only and connection.execute("PRAGMA user_version").fetchone()[0] == 1:
+        version = connection.execute("PRAGMA user_version").fetchone()[0] if read_only else VERSION
+        if version == 1:
             # Its digests come with the first writer; until then every row agrees with itself.
             connection.execute(f"CREATE TEMP VIEW digests (row, facts, path, revision, embedding, tokens) AS {DIGESTS}")
+        if version in (1, 2):
+            columns = "sequence, a, b, question, answer, added, digest"
+            connection.execute(f"CREATE TEMP VIEW labels ({columns}) AS {_NO_LABELS}")
         if not read_only:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
@@ -106,25 +126,23 @@ def checksum(*values: bytes | str | int | None) -> int:
 def prepare(connection: sqlite3.Connection, path: Path, *, create: bool, read_only: bool = False) -> None:
     """Make the tables of a new database (in one transaction), or check that an old one is a collection we can read.
 
-    A writer brings a database of version 1 to ours.
+    A writer brings a database of an earlier version to ours.
     """
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
     if create and empty:
-        connection.executescript(
-            f"BEGIN IMMEDIATE; {_TABLES} {_DIGESTS} INSERT INTO facts VALUES ('identity', '{uuid.uuid4().hex}');"
-            f"PRAGMA application_id={_APPLICATION}; PRAGMA user_version={VERSION}; COMMIT;"
-        )
+        named = f"INSERT INTO facts VALUES ('identity', '{uuid.uuid4().hex}');"
+        numbered = f"PRAGMA application_id={_APPLICATION}; PRAGMA user_version={VERSION};"
+        connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} {_DIGESTS} {_LABELS} {named} {numbered} COMMIT;")
     elif empty:
         raise missing(path.parent)
     elif application != _APPLICATION:
         raise StoreError(f"{path} is not a Diptych collection (application id {application:#x}); choose another folder")
-    elif version == 1:
+    elif version in (1, 2):
         if not read_only:
-            connection.executescript(
-                f"BEGIN IMMEDIATE; {_DIGESTS} INSERT INTO digests {DIGESTS}; PRAGMA user_version={VERSION}; COMMIT;"
-            )
+            digests = f"{_DIGESTS} INSERT INTO digests {DIGESTS};" if version == 1 else ""
+            connection.executescript(f"BEGIN IMMEDIATE; {digests} {_LABELS} PRAGMA user_version={VERSION}; COMMIT;")
     elif version != VERSION:
         raise StoreError(
             f"{path} has the format version {version}, and this Diptych reads version {VERSION}; "

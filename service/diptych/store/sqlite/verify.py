@@ -27,6 +27,7 @@ def verify(store: Store) -> VerifyReport:
     sizes: Counter[tuple[int, int]] = Counter()
     try:
         problems += [f"database: {text}" for text in store.damage()]
+        problems += [f"label {n}: it has another checksum; label its pair again" for n in store.damaged_labels()]
         after = 0
         while rows := store.features(after, _STEP):
             after = rows[-1]["row"]

@@ -9,7 +9,7 @@ import pytest
 from diptych.errors import StoreError, UnknownPictureError
 from diptych.store.records import NewPicture
 from diptych.store.sqlite.database import Store
-from diptych.store.sqlite.schema import checksum
+from diptych.store.sqlite.schema import VERSION, checksum
 
 
 def new(number: int, **changes) -> NewPicture:
@@ -200,18 +200,18 @@ def old(tmp_path):
     with Store.open(tmp_path / "old", create=True) as store:
         store.insert([new(1), new(2)])
         with store._connection() as connection:
-            connection.executescript("DROP TABLE digests; PRAGMA user_version=1;")
+            connection.executescript("DROP TABLE digests; DROP TABLE labels; PRAGMA user_version=1;")
     return tmp_path / "old"
 
 
-def test_a_reader_reads_version_1_as_it_is_also_while_a_writer_brings_it_to_version_2(old):
+def test_a_reader_reads_version_1_as_it_is_also_while_a_writer_brings_it_to_ours(old):
     with Store.open(old, read_only=True) as reader:
         assert reader.tokens([1]) == {1: new(1).tokens}
         with Store.open(old) as writer:
             writer.insert([new(3)])
             assert [record.id for record in reader.page(5)] == [new(1).id, new(2).id, new(3).id]
     with closing(sqlite3.connect(old / "collection.sqlite")) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone()[0] == 2
+        assert connection.execute("PRAGMA user_version").fetchone()[0] == VERSION
 
 
 def test_a_writer_gives_version_1_its_checksums_once_and_then_sees_damage(old):
@@ -284,14 +284,14 @@ def test_a_newer_format_is_refused_with_a_way_out(tmp_path):
     with sqlite3.connect(tmp_path / "collection.sqlite") as connection:
         connection.execute("PRAGMA user_version=9")
     connection.close()
-    with pytest.raises(StoreError, match="format version 9, and this Diptych reads version 2"):
+    with pytest.raises(StoreError, match=f"format version 9, and this Diptych reads version {VERSION}"):
         Store.open(tmp_path)
 
 
 def test_writes_are_synchronous_and_in_a_write_ahead_log(store):
     with store._connection() as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
-        assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2
+        assert connection.execute("PRAGMA synchronous").fetchone()[0] == VERSION
 
 
 def test_the_checksums_of_all_embeddings_are_those_of_one_moment(store):

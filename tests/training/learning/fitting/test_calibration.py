@@ -1,12 +1,11 @@
 import numpy as np
 import pytest
 
+from diptych_runtime.calibration.reliability import expected_calibration_error, reliability
 from diptych_training.learning.fitting.calibration import (
     even_weights,
-    expected_calibration_error,
     fit_calibration,
     fit_thresholds,
-    reliability,
 )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from diptych_model import load_checkpoint, save_checkpoint
+from diptych_runtime.calibration.reliability import expected_calibration_error
 from diptych_runtime.closer_look.evidence import FEATURES, Evidence, Verification
 from diptych_runtime.judgement import probabilities
 from diptych_runtime.manifest import Question
@@ -15,7 +16,7 @@ from diptych_training.data.documents import draw_documents
 from diptych_training.data.planted import open_planted
 from diptych_training.errors import DataError
 from diptych_training.learning.fitting import examined
-from diptych_training.learning.fitting.calibration import even_weights, expected_calibration_error
+from diptych_training.learning.fitting.calibration import even_weights
 from diptych_training.learning.fitting.examined import Examined
 from diptych_training.learning.fitting.verification import (
     Answers,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from diptych_runtime.calibration.reliability import expected_calibration_error
 from diptych_runtime.runtime import Runtime
 from diptych_training.data.csv import LABELS, read_table
 from diptych_training.errors import DataError
@@ -16,7 +17,7 @@ from diptych_training.evaluation.files import require
 from diptych_training.evaluation.scored import Scored, Side
 from diptych_training.evaluation.series import Evidence
 from diptych_training.evaluation.stages import Entrants, Method, Progress, compare, describe, encode, pair_logits
-from diptych_training.learning.fitting.calibration import even_weights, expected_calibration_error
+from diptych_training.learning.fitting.calibration import even_weights
 from diptych_training.metrics import Pool, Ranking
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from diptych_runtime.calibration.questions import COPY, THING
+from diptych_runtime.calibration.recalibration import log_odds
 from diptych_runtime.closer_look.evidence import (
     APART,
     FEATURES,
@@ -17,7 +18,6 @@ from diptych_runtime.closer_look.evidence import (
     Evidence,
     Verification,
     features,
-    log_odds,
 )
 from diptych_runtime.judgement import deserving, probabilities
 from diptych_runtime.manifest import Question

@@ -1,0 +1,137 @@
+"""Recalibration: a line through the log-odds of released probabilities, fitted to the labels that a person gave.
+
+The fit begins at the released calibration and leaves it as far as the labels say so: a Gaussian prior on scale and
+offset, so that few labels change little. A label is taken to be wrong once in a hundred times, so that no single slip
+bends the line. The spread of what the labels leave open, by Laplace's approximation, gives every threshold an interval,
+and says how narrow more labels would make it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+AS_RELEASED = (1.0, 0.0)
+_SURE = 1e-6  # from 0 and 1, so far a probability's own word counts
+_SLIP = 0.01  # of labels, which say the opposite of what is so
+_SPREAD = (0.5, 2.0)  # of scale and offset among kinds of pictures: standard deviations of the prior
+_WIDE = 1.96  # standard deviations, either way, of an interval of 95 %
+
+
+def log_odds(probabilities: np.ndarray) -> np.ndarray:
+    """The log-odds float64 of probabilities, no surer than one in a million."""
+    known = np.clip(np.asarray(probabilities, np.float64), _SURE, 1 - _SURE)
+    return np.log(known / (1 - known))
+
+
+def recalibrated(probabilities: np.ndarray, scale: float, offset: float) -> np.ndarray:
+    """Probabilities whose log-odds are `scale` times those of the given ones, and `offset`; the very same for 1 and 0.
+
+    >>> recalibrated(np.array([0.5]), 1.0, 1.0).round(3).tolist()
+    [0.731]
+    """
+    if (scale, offset) == AS_RELEASED:
+        return probabilities
+    return 0.5 + 0.5 * np.tanh(0.5 * (scale * log_odds(probabilities) + offset))
+
+
+@dataclass(frozen=True)
+class Line:
+    """A fitted line: scale and offset, and the Fisher `information` (2, 2) of the labels, without the prior's."""
+
+    scale: float
+    offset: float
+    information: np.ndarray
+
+    @cached_property
+    def covariance(self) -> np.ndarray:
+        """What the labels and the prior leave open of scale and offset, (2, 2)."""
+        return self._covariance(1.0)
+
+    def released(self, level: float) -> float:
+        """The released probability from which on the recalibrated one is at least `level`."""
+        return _probability(self._place(level))
+
+    def interval(self, level: float, more: float = 1.0) -> tuple[float, float]:
+        """The interval of 95 % of `released`, as it is, or with `more` times as many labels like these."""
+        place, wide = self._place(level), _WIDE * self._deviation(level, more)
+        return _probability(place - wide), _probability(place + wide)
+
+    def factor_to_halve(self, level: float) -> float:
+        """How many times as many labels like these make the interval of a level half as wide in log-odds."""
+        wanted, low, high = self._deviation(level, 1.0) / 2, 1.0, 64.0
+        if self._deviation(level, high) > wanted:
+            return high
+        for _ in range(40):
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if self._deviation(level, middle) > wanted else (low, middle)
+        return high
+
+    def _place(self, level: float) -> float:
+        return (math.log(level / (1 - level)) - self.offset) / self.scale
+
+    def _deviation(self, level: float, more: float) -> float:
+        """The standard deviation of a level's place, in log-odds: by the delta method."""
+        slope = -np.array([self._place(level), 1.0]) / self.scale
+        return math.sqrt(float(slope @ self._covariance(more) @ slope))
+
+    def _covariance(self, more: float) -> np.ndarray:
+        return np.linalg.inv(more * self.information + _prior())
+
+
+def fit_line(odds: np.ndarray, labels: np.ndarray) -> Line:
+    """The most likely line through released log-odds (P,) for labels (P,) bool.
+
+    Raises ValueError where the labels say that likelier pairs match less often.
+    """
+    x, y = np.stack([np.asarray(odds, np.float64), np.ones(len(labels))], 1), np.asarray(labels, bool)
+    prior, released = _prior(), np.array(AS_RELEASED)
+    parameters, value = released.copy(), _loss(x, y, released)
+    information = prior
+    for _ in range(100):
+        gradient, information = _slopes(x, y, parameters)
+        step = np.linalg.solve(information + prior, gradient - prior @ (parameters - released))
+        size = 1.0
+        while (found := _loss(x, y, parameters + size * step)) > value and size > 1e-6:
+            size /= 2
+        parameters, value = parameters + size * step, min(found, value)
+        if np.abs(size * step).max() < 1e-9:
+            break
+    if parameters[0] < 0.02:
+        raise ValueError(
+            f"the labels say that likelier pairs match less often (fitted scale {parameters[0]:.2g}): look whether "
+            "'same' and 'different' were mixed up, and whether they answer this question"
+        )
+    _, information = _slopes(x, y, parameters)
+    return Line(float(parameters[0]), float(parameters[1]), information)
+
+
+def log_loss(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The log-loss float64 (P,) of probabilities (P,) for labels (P,) bool, each wrong once in a hundred times."""
+    said = _SLIP + (1 - 2 * _SLIP) * np.asarray(probabilities, np.float64)
+    return -np.log(np.where(labels, said, 1 - said))
+
+
+def _prior() -> np.ndarray:
+    return np.diag(1 / np.square(_SPREAD))
+
+
+def _loss(x: np.ndarray, labels: np.ndarray, parameters: np.ndarray) -> float:
+    away = parameters - np.array(AS_RELEASED)
+    probabilities = 0.5 + 0.5 * np.tanh(0.5 * (x @ parameters))
+    return float(log_loss(probabilities, labels).sum() + 0.5 * away @ _prior() @ away)
+
+
+def _slopes(x: np.ndarray, labels: np.ndarray, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The gradient (2,) of the labels' log-likelihood, and its Fisher information (2, 2)."""
+    p = 0.5 + 0.5 * np.tanh(0.5 * (x @ parameters))
+    said, moved = _SLIP + (1 - 2 * _SLIP) * p, (1 - 2 * _SLIP) * p * (1 - p)
+    weight = moved / (said * (1 - said))
+    return x.T @ (weight * (labels - said)), (x * (weight * moved)[:, None]).T @ x
+
+
+def _probability(odds: float) -> float:
+    return 0.5 + 0.5 * math.tanh(0.5 * odds)

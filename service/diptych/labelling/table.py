@@ -1,0 +1,155 @@
+"""Labelled pairs as CSV: one's own answers out of a collection, into another, and into a calibration."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TextIO
+
+from diptych.collection.collection import Collection
+from diptych.errors import LabellingError
+from diptych.pictures.content import picture_id
+from diptych.pictures.walk import full_path
+from diptych.store.records import ANSWERS, Answer, Label, NewLabel
+from diptych_runtime.calibration.questions import ASKED, COPY, MATCH
+
+COLUMNS = ("image_a", "image_b", "question", "answer", "added", "id_a", "id_b")
+
+_OTHER_NAMES = {"image_a": "path_a", "image_b": "path_b", "answer": "label"}
+_YES, _NO = ("same", "1", "true", "yes"), ("different", "0", "false", "no", "not the same")
+_ANSWERS: Mapping[str, Answer] = {
+    **dict.fromkeys(_YES, "same"),
+    **dict.fromkeys(_NO, "different"),
+    **dict.fromkeys(("cannot tell", "?"), "cannot tell"),
+}
+_ID = re.compile("[0-9a-f]{32}")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")  # with which a cell begins that a spreadsheet computes, or hides
+
+
+@dataclass(frozen=True)
+class LabelledRow:
+    """A row of a table: two pictures by path, by id or by both ("" where one is missing), and the answer about them."""
+
+    number: int
+    path_a: str
+    path_b: str
+    id_a: str
+    id_b: str
+    question: str
+    answer: Answer
+    added: str | None
+
+
+def write_labels(labels: Iterable[Label], stream: TextIO) -> int:
+    """Write labels as CSV with `COLUMNS`; return how many.
+
+    A text that a spreadsheet would take for a formula begins with an apostrophe, which `read_labels` takes off.
+    """
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    count = 0
+    for one in labels:
+        cells = one.path_a or "", one.path_b or "", one.question, one.answer, one.added, one.a, one.b
+        writer.writerow(f"'{cell}" if cell.startswith(_FORMULA) else cell for cell in cells)
+        count += 1
+    return count
+
+
+def read_labels(stream: Iterable[str], name: str, question: str = COPY) -> Iterator[LabelledRow]:
+    """Read rows with two pictures and an answer: `COLUMNS`, or path_a, path_b and label (1 or 0, yes or no) in place of
+    image_a, image_b and answer; without a column `question` all answer this one.
+
+    Rows without an answer are left out. Raises LabellingError, which names the table and the row.
+    """
+    rows = csv.DictReader(stream)
+    there = [column or "" for column in rows.fieldnames or ()]
+    found = {column: column if column in there else _OTHER_NAMES.get(column, "") for column in COLUMNS}
+    by_path = {found["image_a"], found["image_b"]} <= set(there)
+    if found["answer"] not in there or not (by_path or {"id_a", "id_b"} <= set(there)):
+        raise LabellingError(
+            f"{name} needs the columns image_a, image_b and answer; it has {', '.join(there) or 'none'}"
+        )
+    try:
+        for number, row in enumerate(rows, 1):
+            cells = {column: _text(row.get(source)) for column, source in found.items()}
+            if cells["answer"]:
+                yield _read(number, cells, name, question)
+    except csv.Error as error:
+        raise LabellingError(f"{name} cannot be read as CSV: {error}") from None
+
+
+def import_labels(collection: Collection, rows: Iterable[LabelledRow]) -> tuple[int, int]:
+    """Add the answers of a table to a collection, in one transaction; return how many were new and how many known.
+
+    A picture is the one with the row's id, or else the stored one or the file at its path; it need not be in the
+    collection (yet). Raises LabellingError for a row whose pictures cannot be known; then nothing is written.
+    """
+    known = {(*one.pair, one.question): one.answer for one in collection.labels()}
+    new: list[NewLabel] = []
+    same = 0
+    for row in rows:
+        a, b = sorted(_id(collection, row, id, path) for id, path in ((row.id_a, row.path_a), (row.id_b, row.path_b)))
+        if a == b:
+            raise LabellingError(f"row {row.number}: both pictures are the same file; a label is of two")
+        if known.get((a, b, row.question)) == row.answer:
+            same += 1
+            continue
+        known[a, b, row.question] = row.answer
+        new.append(NewLabel(a, b, row.question, row.answer, row.added))
+    collection.store.add_labels(new)
+    return len(new), same
+
+
+def _read(number: int, cells: Mapping[str, str], name: str, question: str) -> LabelledRow:
+    answer = _ANSWERS.get(cells["answer"].strip().lower())
+    if answer is None:
+        raise LabellingError(
+            f"row {number} of {name}: expected an answer of {', '.join(ANSWERS)}, or 1 or 0, got {cells['answer']!r}"
+        )
+    if not all(cells[f"image_{side}"] or cells[f"id_{side}"] for side in "ab"):
+        raise LabellingError(f"row {number} of {name} does not name two pictures")
+    asked = cells["question"] or question
+    if asked not in (*ASKED, MATCH):
+        raise LabellingError(f"row {number} of {name}: expected a question of {', '.join(ASKED)}, got {asked!r}")
+    for id in (cells["id_a"], cells["id_b"]):
+        if id and not _ID.fullmatch(id):
+            raise LabellingError(f"row {number} of {name}: expected an id of 32 hexadecimal digits, got {id[:64]!r}")
+    if cells["added"] and not _is_time(cells["added"]):
+        raise LabellingError(f"row {number} of {name}: expected a time as 2026-01-31T12:00:00+00:00 in 'added'")
+    paths, ids = (cells["image_a"], cells["image_b"]), (cells["id_a"], cells["id_b"])
+    return LabelledRow(number, *paths, *ids, asked, answer, cells["added"] or None)
+
+
+def _id(collection: Collection, row: LabelledRow, id: str, path: str) -> str:
+    if id:
+        return id
+    whole = full_path(path)
+    stored = [id for id, place in collection.backend.under(whole).items() if place == whole]
+    if stored:
+        return stored[0]
+    try:
+        return picture_id(hashlib.sha256(Path(path).read_bytes()).hexdigest())
+    except OSError as error:
+        raise LabellingError(
+            f"row {row.number}: {path} is neither in the collection nor a file ({error.strerror}); paths are relative "
+            "to the current folder"
+        ) from None
+
+
+def _is_time(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _text(value: object) -> str:
+    """A cell without the apostrophe that keeps a spreadsheet from computing it."""
+    text = value if isinstance(value, str) else ""
+    return text[1:] if text.startswith("'") and text[1:].startswith(_FORMULA) else text
