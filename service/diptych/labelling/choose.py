@@ -1,0 +1,165 @@
+"""The pairs that teach most: near the thresholds, in disagreement, and of many different pictures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from diptych.collection.collection import Collection
+from diptych.dedupe.candidates import candidate_pairs
+from diptych.dedupe.closer import CloserLook
+from diptych.dedupe.pair_cache import PairCache
+from diptych.dedupe.pair_scores import PairScores
+from diptych.store.records import Label, Record
+from diptych_runtime.calibration.questions import COPY
+from diptych_runtime.calibration.recalibration import log_odds
+from diptych_runtime.calibration.verdicts import Verdict, least_of
+
+Reason = Literal["threshold", "disagreement", "spread"]
+
+PICTURES = 20_000  # compared with each other, at most: of a larger collection a part that its digests choose
+NEIGHBOURS = 5  # of each picture
+POOL = 500  # pairs that are scored, of those not yet labelled
+_SPREAD = 4  # one in so many is chosen for a probability that few of the others have
+_BINS = 10
+_STEP = 500  # records read at once
+
+
+@dataclass(frozen=True)
+class PairToLabel:
+    """A pair worth a label: its probability and verdict now, the cosine of its embeddings, and the `reason`: it is near
+    a *threshold*, the network and the embeddings or a closer look are in *disagreement*, or it adds to the *spread* of
+    probabilities.
+    """
+
+    a: Record
+    b: Record
+    relevance_score: float
+    verdict: Verdict
+    similarity: float
+    reason: Reason
+
+
+def pairs_to_label(
+    collection: Collection,
+    count: int = 10,
+    *,
+    question: str = COPY,
+    ledger: PairCache | None = None,
+    on_pairs: Callable[[int, int], Callable[[int], object]] = lambda missing, known: lambda done: None,
+) -> list[PairToLabel]:
+    """The `count` pairs of a collection that teach most and have no label yet, the best first, or all there are.
+
+    The same collection and labels give the same pairs. The `ledger` keeps scores for the next time; `on_pairs` is as in
+    `find_duplicates`. Raises ValueError, StoreError, and ArtifactError for a question that the model does not answer.
+    """
+    if count < 1:
+        raise ValueError(f"count must be at least 1, got {count}")
+    asked = collection.scorer.asking(question).runtime
+    records = {record.id: record for page in collection.backend.pages(_STEP) for record in page}
+    ids = sorted(records)[:PICTURES]
+    labels = collection.labels(question)
+    pairs, cosines = _pool(collection, ids, labels, question)
+    if not len(pairs):
+        return []
+    ledger = ledger or PairCache(None, asked.revision)
+    scores = PairScores(collection, ids, ledger, question=question)
+    missing = scores.missing(pairs)
+    scores.tick = on_pairs(missing, len(pairs) - missing)
+    alone = scores.of(pairs)
+    paths = {id: path for id in ids if (path := records[id].path) is not None}
+    shown = CloserLook(collection, ids, paths, ledger, question, scores.tick).scores(pairs, alone)
+    near = _nearness(shown, least_of(asked.stated)["likely"])
+    apart = np.maximum(_disagreement(shown, cosines), _disagreement_of_looks(shown, alone))
+    used = Counter(id for label in labels for id in label.pair)
+    chosen = _chosen(near + apart, shown, [(ids[a], ids[b]) for a, b in pairs.tolist()], used, count)
+    return [
+        PairToLabel(
+            records[ids[pairs[place, 0]]],
+            records[ids[pairs[place, 1]]],
+            float(shown[place]),
+            asked.verdict(float(shown[place])),
+            float(cosines[place]),
+            "spread" if spread else "threshold" if near[place] >= apart[place] else "disagreement",
+        )
+        for place, spread in chosen
+    ]
+
+
+def _pool(
+    collection: Collection, ids: Sequence[str], labels: Sequence[Label], question: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs int64 (P, 2) of places in `ids` without a label, and their cosines float32 (P,): half the most alike, half
+    drawn evenly from the rest.
+    """
+    asked = collection.scorer.asking(question).runtime
+    vectors = [
+        np.frombuffer(found[id], "<f4")
+        for start in range(0, len(ids), _STEP)
+        for part in [ids[start : start + _STEP]]
+        for found in [collection.backend.embeddings_of(part)]
+        for id in part
+    ]
+    embeddings = np.stack(vectors) if vectors else np.empty((0, asked.embedding_dim), np.float32)
+    queries = asked.queries(embeddings)
+    pairs = candidate_pairs(embeddings, NEIGHBOURS, asked.threads, queries=queries)
+    place = {id: number for number, id in enumerate(ids)}
+    known = {tuple(sorted(place[id] for id in label.pair)) for label in labels if {*label.pair} <= place.keys()}
+    pairs = pairs[[pair not in known for pair in map(tuple, pairs.tolist())]] if len(pairs) else pairs
+    cosines = np.einsum("pe,pe->p", queries[pairs[:, 0]], embeddings[pairs[:, 1]])
+    order = np.argsort(-cosines, kind="stable")
+    if len(order) > POOL:
+        rest = order[POOL // 2 :]
+        order = np.concatenate([order[: POOL // 2], rest[np.linspace(0, len(rest) - 1, POOL // 2).astype(np.int64)]])
+    return pairs[order], cosines[order]
+
+
+def _nearness(shown: np.ndarray, likely: float) -> np.ndarray:
+    """1 where a probability (P,) lies between even odds and that of *likely*, and less the further away it is."""
+    odds, bounds = log_odds(shown), sorted([0.0, float(log_odds(np.array(likely)))])
+    return 1 / (1 + np.abs(odds - np.clip(odds, *bounds)))
+
+
+def _disagreement(shown: np.ndarray, cosines: np.ndarray) -> np.ndarray:
+    """The share (P,) of the pairs by which the places differ that the probability and the embeddings give a pair."""
+    return np.abs(_rank(shown) - _rank(cosines)) / max(len(shown) - 1, 1)
+
+
+def _disagreement_of_looks(shown: np.ndarray, alone: np.ndarray) -> np.ndarray:
+    """The difference (P,) in [0, 1] between a probability after a closer look and without one."""
+    return np.abs(shown - alone)
+
+
+def _rank(values: np.ndarray) -> np.ndarray:
+    """The place (P,) of each value in their order; equal ones share the lowest."""
+    ordered = np.sort(values)
+    return np.searchsorted(ordered, values)
+
+
+def _chosen(
+    worth: np.ndarray, shown: np.ndarray, pairs: Sequence[tuple[str, str]], used: Counter[str], count: int
+) -> list[tuple[int, bool]]:
+    """Places of the pairs to ask about, one after the other the worthiest whose pictures were used least, and whether
+    each was chosen for the spread.
+    """
+    left, bins = set(range(len(pairs))), np.minimum((shown * _BINS).astype(np.int64), _BINS - 1).tolist()
+    filled: Counter[int] = Counter()
+    chosen: list[tuple[int, bool]] = []
+
+    def value(place: int) -> tuple[float, int]:
+        return float(worth[place]) / (1 + sum(used[id] for id in pairs[place])) ** 2, -place
+
+    while left and len(chosen) < count:
+        spread = len(chosen) % _SPREAD == _SPREAD - 1
+        rarest = min(filled[bins[place]] for place in left)
+        of = [place for place in left if not spread or filled[bins[place]] == rarest]
+        best = max(of, key=value)
+        left.remove(best)
+        chosen.append((best, spread))
+        filled[bins[best]] += 1
+        used.update(pairs[best])
+    return chosen

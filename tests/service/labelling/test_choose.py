@@ -1,0 +1,96 @@
+"""The pairs that are asked about: unlabelled, near a threshold or in disagreement, of different pictures."""
+
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from diptych.dedupe.pair_cache import PairCache
+from diptych.labelling import choose
+from diptych.labelling.choose import _chosen, _disagreement, _nearness, pairs_to_label
+
+
+def named(found) -> list[frozenset[str]]:
+    return [frozenset((one.a.id, one.b.id)) for one in found]
+
+
+def test_each_pair_is_asked_about_once_until_none_is_left_and_the_same_are_chosen_again(collection):
+    met = []
+    while found := pairs_to_label(collection, 10):
+        assert named(found) == named(pairs_to_label(collection, 10))
+        assert [one.verdict for one in found] == [collection.scorer.verdict(one.relevance_score) for one in found]
+        for one in found:
+            collection.label(one.a.id, one.b.id, "cannot tell")
+        met += named(found)
+    assert len(met) == len(set(met)) > 25
+
+
+def test_a_batch_uses_each_picture_as_little_as_it_can(collection):
+    used = Counter(id for pair in named(pairs_to_label(collection, 6)) for id in pair)
+    assert len(used) >= 9, "of 12 pictures, six pairs have nearly all"
+
+
+def test_what_the_ledger_knows_is_not_computed_again(collection, tmp_path, monkeypatch):
+    counts = []
+    monkeypatch.setattr(choose, "POOL", 20)
+    with PairCache(tmp_path / "ledger", collection.scorer.runtime.revision) as ledger:
+        for _ in range(2):
+            found = pairs_to_label(
+                collection, 5, ledger=ledger, on_pairs=lambda missing, known: counts.append((missing, known)) or print
+            )
+            assert len(found) == 5
+    assert counts == [(20, 0), (0, 20)]
+
+
+def test_of_an_empty_collection_and_of_one_picture_there_is_nothing_to_ask(collection):
+    for record in collection.list(100)[1:]:
+        collection.remove(record.id)
+    assert pairs_to_label(collection) == []
+    with pytest.raises(ValueError, match="count must be at least 1, got 0"):
+        pairs_to_label(collection, 0)
+
+
+def test_between_even_odds_and_likely_a_pair_is_near_and_beyond_less_and_less():
+    near = _nearness(np.array([0.01, 0.3, 0.5, 0.8, 0.9, 0.99, 0.9999]), 0.9)
+    assert near[2:5].tolist() == pytest.approx([1, 1, 1])
+    assert near[0] < near[1] < 1
+    assert 1 > near[5] > near[6]
+
+
+def test_the_embeddings_disagree_where_they_order_a_pair_otherwise():
+    shown, cosines = np.array([0.1, 0.2, 0.9, 0.95]), np.array([0.9, 0.1, 0.2, 0.8])
+    assert _disagreement(shown, cosines).tolist() == pytest.approx([1, 1 / 3, 1 / 3, 1 / 3])
+    assert _disagreement(np.full(3, 0.5), np.full(3, 0.5)).tolist() == [0, 0, 0]
+
+
+def test_the_worthiest_of_fresh_pictures_come_first_and_every_fourth_is_of_a_rare_probability():
+    pairs = [("a", "b"), ("a", "c"), ("d", "e"), ("f", "g"), ("h", "i"), ("j", "k")]
+    worth = np.array([1.0, 0.99, 0.9, 0.8, 0.7, 0.1])
+    shown = np.array([0.55, 0.55, 0.55, 0.55, 0.55, 0.05])
+    assert _chosen(worth, shown, pairs, Counter(), 6) == [
+        (0, False),
+        (2, False),
+        (3, False),
+        (5, True),
+        (4, False),
+        (1, False),
+    ]
+    assert _chosen(worth, shown, pairs, Counter({"a": 3, "b": 3}), 1) == [(2, False)]
+
+
+def test_a_closer_look_that_contradicts_the_network_is_a_disagreement(collection, monkeypatch):
+    class Contradicting:
+        def __init__(self, *_: object) -> None: ...
+
+        def scores(self, pairs: np.ndarray, scores: np.ndarray) -> np.ndarray:
+            return np.where(np.arange(len(scores)) == 7, 0.999_999, 1e-6)
+
+    monkeypatch.setattr(choose, "CloserLook", Contradicting)
+    monkeypatch.setattr(
+        choose,
+        "PairScores",
+        lambda *_, **__: SimpleNamespace(missing=len, tick=None, of=lambda pairs: np.full(len(pairs), 1e-6)),
+    )
+    first = pairs_to_label(collection, 1)[0]
+    assert (first.reason, first.relevance_score) == ("disagreement", 0.999_999)
