@@ -7,6 +7,7 @@ from pathlib import Path
 
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import MANIFEST
+from diptych_runtime.own_calibration import OwnCalibration
 
 MODELS = Path(__file__).parent / "models"
 CHECKPOINT = "checkpoint"  # the folder of a released model with the weights to train on from
@@ -25,8 +26,23 @@ def find_checkpoint(model: str | os.PathLike[str]) -> Path:
     return path / CHECKPOINT if (path / CHECKPOINT).is_dir() else path
 
 
+def own_calibration(model: str | os.PathLike[str]) -> OwnCalibration | None:
+    """The calibration of one's own that a model is named by; None for a name or a directory.
+
+    Raises ArtifactError if it cannot be read.
+    """
+    path = Path(model)
+    named = path.suffix == ".json" and path.name != MANIFEST and path.is_file()
+    return OwnCalibration.load(path) if named else None
+
+
 def find_artifact(model: str | os.PathLike[str]) -> Path:
-    """The directory of a bundled model (by name) or of an artifact (by path); ArtifactError where there is none."""
+    """The directory of a bundled model (by name), of an artifact (by path), or of that which a calibration of one's own
+    (by path) is laid over; ArtifactError where there is none.
+    """
+    own = own_calibration(model)
+    if own is not None:
+        return find_artifact(own.model)
     if isinstance(model, str) and model in bundled_models():
         return MODELS / model
     path = Path(model)

@@ -21,7 +21,8 @@ from diptych_runtime.closer_look.evidence import Verification
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.kernel import NAME, KernelError, Library, kernel, kernel_mode
 from diptych_runtime.manifest import EXPLAIN_GRAPH, PAIR_GRAPH, PANEL_GRAPH, Manifest, Question
-from diptych_runtime.models import find_artifact
+from diptych_runtime.models import find_artifact, own_calibration
+from diptych_runtime.own_calibration import OwnCalibration
 from diptych_runtime.session import (
     CPU,
     GPU,
@@ -60,6 +61,7 @@ class Runtime:
 
     `questions` are what one look at a pair answers, in the order of the logits' columns; `question` is the one that
     this runtime gives the scores, relevance and `thresholds` of, in the `column` of this number. `asking` has others.
+    `own` is a calibration of one's own that is laid over the `released` manifest, if one is (`calibrated`).
     `crops` is how large the crops are in which a query is looked for as well (`Question.crops`).
     """
 
@@ -73,7 +75,8 @@ class Runtime:
         threads: int,
         attention_path: str,
     ) -> None:
-        self.manifest = manifest
+        self.manifest = self.released = manifest
+        self.own: OwnCalibration | None = None
         self.name, self.revision = manifest.name, manifest.revision
         self.panel_size, self.token_shape = manifest.panel_size, manifest.token_shape
         self.embedding_dim, self.questions = manifest.embedding_dim, tuple(manifest.questions)
@@ -97,7 +100,8 @@ class Runtime:
         threads: int | None = None,
         kernel: str | None = None,
     ) -> Runtime:
-        """Open a bundled model by name, or an artifact directory, after checking the digests of its graphs.
+        """Open a bundled model by name, an artifact directory, or the file of a calibration of one's own over one of
+        these, after checking the digests of its graphs.
 
         `provider` is "cpu", "cuda" or "tensorrt" (an error if it cannot be had) or "auto" (cuda if it can be had);
         `threads` defaults to `thread_count()`; `kernel` is "auto", "off" or "require" (see `kernel_mode`).
@@ -108,12 +112,12 @@ class Runtime:
         if threads is not None and threads < 1:
             raise ArtifactError(f"threads must be at least 1, got {threads}")
         mode = kernel_mode(kernel)
-        directory = find_artifact(model)
+        directory, own = find_artifact(model), own_calibration(model)
         manifest = Manifest.load(directory)
         ort, threads = import_onnxruntime(), threads or thread_count()
 
         def opened(*providers: Any, ran_on: str, reason: str, library: Library | None, path: str) -> Runtime:
-            return cls(
+            made = cls(
                 manifest,
                 lambda file: open_session(manifest.read_checked(directory, file), list(providers), library=library),
                 provider=ran_on,
@@ -121,6 +125,7 @@ class Runtime:
                 threads=threads,
                 attention_path=path,
             )
+            return made if own is None else made.calibrated(own)
 
         hindrance = "it was asked for" if provider == "cpu" else why_unavailable(provider, ort)
         if provider != "cpu" and hindrance is None:
@@ -156,6 +161,17 @@ class Runtime:
             return self
         view = copy.copy(self)
         view._answer(name)
+        return view
+
+    def calibrated(self, own: OwnCalibration | None) -> Runtime:
+        """This model with a calibration of one's own over it, or with None, as it was released; the sessions are
+        shared.
+
+        Raises ArtifactError for a calibration that was made over another model.
+        """
+        view = copy.copy(self)
+        view.manifest, view.own = self.released if own is None else own.over(self.released), own
+        view._answer(self.question)
         return view
 
     def encode(self, pixels: np.ndarray) -> Panels:

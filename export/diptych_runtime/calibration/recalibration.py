@@ -90,16 +90,14 @@ def fit_line(odds: np.ndarray, labels: np.ndarray) -> Line:
     x, y = np.stack([np.asarray(odds, np.float64), np.ones(len(labels))], 1), np.asarray(labels, bool)
     prior, released = _prior(), np.array(AS_RELEASED)
     parameters, value = released.copy(), _loss(x, y, released)
-    information = prior
-    for _ in range(100):
+    for _ in range(50):
         gradient, information = _slopes(x, y, parameters)
         step = np.linalg.solve(information + prior, gradient - prior @ (parameters - released))
-        size = 1.0
-        while (found := _loss(x, y, parameters + size * step)) > value and size > 1e-6:
-            size /= 2
-        parameters, value = parameters + size * step, min(found, value)
-        if np.abs(size * step).max() < 1e-9:
+        if np.abs(step).max() < 1e-6:
             break
+        while (found := _loss(x, y, parameters + step)) > value and np.abs(step).max() > 1e-6:
+            step /= 2
+        parameters, value = parameters + step, found
     if parameters[0] < 0.02:
         raise ValueError(
             f"the labels say that likelier pairs match less often (fitted scale {parameters[0]:.2g}): look whether "

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from diptych.collection import search as stages
+from diptych.collection.calibrated import calibrated
 from diptych.collection.ingest import (
     Added,
     AlreadyStored,
@@ -70,11 +71,19 @@ class Collection:
     def open(cls, where: Location, scorer: Scorer, *, create: bool = False, read_only: bool = False) -> Collection:
         """Open the collection in a folder, or at an address like `milvus://host:19530/photos`.
 
+        Where a folder has a `calibration.json` (`diptych calibrate`), its `scorer` is the given one with that laid
+        over, unless that one has a calibration of its own already.
+
         One process may write to a folder, others may open it with `read_only=True` at the same time; a damaged or stale
         index cache is repaired on the way. On Milvus all may write. Raises StoreError, ModelMismatchError if its
         pictures were embedded by another model, and ValueError for an address that is none.
         """
-        return cls(open_searchable(where, scorer.runtime, create=create, read_only=read_only), scorer)
+        backend = open_searchable(where, scorer.runtime, create=create, read_only=read_only)
+        try:
+            return cls(backend, calibrated(scorer, backend.folder))
+        except BaseException:
+            backend.close()
+            raise
 
     @property
     def name(self) -> str:

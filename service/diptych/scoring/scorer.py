@@ -20,6 +20,7 @@ from diptych_runtime.closer_look.verification import View, describe, verify
 from diptych_runtime.decoder import PictureLimits, PictureSource, panel_pixels, query_pixels
 from diptych_runtime.errors import ArtifactError, PictureError
 from diptych_runtime.judgement import Judgement, deserving, judge
+from diptych_runtime.own_calibration import OwnCalibration
 from diptych_runtime.runtime import Panels, Runtime
 
 ENCODE_BATCH = 64
@@ -53,7 +54,8 @@ class Scorer:
         provider: str = "auto",
         threads: int | None = None,
     ) -> Scorer:
-        """The scorer of a bundled model (by name) or of an artifact directory.
+        """The scorer of a bundled model (by name), of an artifact directory, or of a calibration of one's own (the file
+        that `diptych calibrate` writes).
 
         `question` is "copy" or "thing", the default; `provider` is "auto", "cpu", "cuda" or "tensorrt"; `threads`
         defaults to what this process may use. Raises ArtifactError.
@@ -70,6 +72,15 @@ class Scorer:
             return self
         view = copy.copy(self)
         view.runtime = runtime
+        return view
+
+    def calibrated(self, own: OwnCalibration | None) -> Self:
+        """This scorer with a calibration of one's own over its model's, or with None, as that was released.
+
+        Raises ArtifactError for a calibration that was made over another model.
+        """
+        view = copy.copy(self)
+        view.runtime = self.runtime.calibrated(own)
         return view
 
     def pixels(self, source: PictureSource, *, name: str | None = None) -> np.ndarray:
@@ -177,11 +188,13 @@ class Scorer:
         if most is not None:
             likeliest = best_first(np.where(worth, known[:, self.runtime.column], -np.inf))
             worth[likeliest[most:]] = False
-        seen = self._look_closer(pairs, worth, original)
+        seen = self.look_closer(pairs, worth, original)
         return judge(questions, logits, seen, held=held)
 
-    def _look_closer(self, pairs: np.ndarray, worth: np.ndarray, original: Original) -> list[Evidence | None]:
-        """The evidence of closer looks at the pairs that are `worth` one, bool (P,)."""
+    def look_closer(self, pairs: np.ndarray, worth: np.ndarray, original: Original) -> list[Evidence | None]:
+        """The evidence of closer looks at the pairs int64 (P, 2) that are `worth` one, bool (P,); None of the others,
+        and where an `original` is missing (see `judged`).
+        """
         seen: list[Evidence | None] = [None] * len(pairs)
         numbers = np.unique(pairs[worth]).tolist()
         views = dict(zip(numbers, self.views([original(number) for number in numbers]), strict=True))

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from diptych_runtime.calibration.reliability import expected_calibration_error, reliability
+from diptych_runtime.calibration.reliability import expected_calibration_error
 from diptych_training.learning.fitting.calibration import (
     even_weights,
     fit_calibration,
@@ -41,10 +41,6 @@ def test_a_threshold_lets_through_no_more_than_its_rate() -> None:
         assert float(rate) * 0.9 <= passed <= float(rate)
 
 
-def test_calibration_error_of_an_overconfident_score_is_its_overconfidence() -> None:
-    assert expected_calibration_error(np.full(100, 0.9), np.r_[np.ones(60), np.zeros(40)]) == pytest.approx(0.3)
-
-
 def test_even_weights_let_few_matches_count_as_much_as_many_others() -> None:
     labels = np.r_[np.ones(2, bool), np.zeros(98, bool)]
     weights = even_weights(labels)
@@ -52,17 +48,6 @@ def test_even_weights_let_few_matches_count_as_much_as_many_others() -> None:
     # Always "as likely as not" is right on average at even odds, however rare matches are among the pairs.
     assert expected_calibration_error(np.full(100, 0.5), labels, weights) == pytest.approx(0)
     assert expected_calibration_error(np.full(100, 0.5), labels) == pytest.approx(0.48)
-
-
-def test_reliability_counts_every_pair_in_the_bin_of_its_confidence() -> None:
-    probabilities, labels = np.array([0.05, 0.15, 0.16, 0.95, 1.0]), np.array([0, 1, 0, 1, 1], bool)
-    counted = reliability(probabilities, labels, bins=10)
-    assert counted.pairs.tolist() == [1, 2, 0, 0, 0, 0, 0, 0, 0, 2]
-    assert counted.frequency[[0, 1, 9]].tolist() == [0, 0.5, 1]
-    assert counted.confidence[[0, 1, 9]] == pytest.approx([0.05, 0.155, 0.975])
-    assert np.isnan(counted.frequency[2])
-    assert counted.error == pytest.approx((0.05 + 2 * 0.345 + 2 * 0.025) / 5)
-    assert counted.error == expected_calibration_error(probabilities, labels, bins=10)
 
 
 @pytest.mark.parametrize(

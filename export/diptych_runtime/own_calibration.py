@@ -1,0 +1,136 @@
+"""A calibration of one's own, laid over a released artifact: a small JSON file that names the model and holds, for each
+question, a line through its log-odds and the probabilities from which on each verdict is said.
+
+Wherever a model is named, such a file may be: the artifact is opened with the calibration over it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, field, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from diptych_runtime.atomic import write_atomic
+from diptych_runtime.calibration.recalibration import recalibrated
+from diptych_runtime.errors import ArtifactError
+from diptych_runtime.manifest import Manifest, Question, digest
+
+CALIBRATION = "calibration.json"  # beside a collection
+FORMAT = 1
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class OwnQuestion:
+    """One question: the `scale` (above 0) and `offset` of the released log-odds, and `thresholds` {false-positive
+    rate: relevance} of what comes out; `same` and `different` count the labels it was fitted to.
+    """
+
+    scale: float
+    offset: float
+    thresholds: dict[str, float]
+    same: int = 0
+    different: int = 0
+
+    def __post_init__(self) -> None:
+        if not (0 < self.scale < math.inf and math.isfinite(self.offset)):
+            raise ValueError(f"expected a 'scale' above 0 and an 'offset', got {self.scale} and {self.offset}")
+        if not all(0 < value < 1 for value in self.thresholds.values()):
+            raise ValueError(f"expected thresholds between 0 and 1, got {self.thresholds}")
+
+    def over(self, released: Question) -> Question:
+        """The released question with this calibration over it.
+
+        Of what does not match, as many pairs pass a place of the line as before: `negatives` move along.
+        """
+        negatives = {
+            kind: {rate: float(recalibrated(least, self.scale, self.offset)) for rate, least in stated.items()}
+            for kind, stated in released.negatives.items()
+        }
+        made = replace(released, negatives=negatives, thresholds=self.thresholds)
+        look, after = released.verification, released.after_look
+        if look is not None:
+            line = (self.scale, self.offset)
+            look = replace(look, recalibration=line, thresholds=self.thresholds)
+            return replace(made, verification=look, thresholds=released.thresholds)
+        if after is not None:
+            after = replace(
+                after, looked=self._weights(after.looked), apart=self._weights(after.apart), thresholds=self.thresholds
+            )
+        scale, offset = self.scale * released.scale, self.scale * released.offset + self.offset
+        return replace(made, scale=scale, offset=offset, after_look=after)
+
+    def _weights(self, weights: Mapping[str, float]) -> dict[str, float]:
+        return {name: self.scale * weight + self.offset * (name == "bias") for name, weight in weights.items()}
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class OwnCalibration:
+    """Calibrations of some `questions` of a `model`, which is named as it is opened: by name, or by an absolute path.
+
+    `revision` is that of its graphs, and `released` the digest of the released calibration that this one begins at;
+    `made` is an ISO time (UTC).
+    """
+
+    model: str
+    revision: str
+    released: str
+    made: str
+    questions: dict[str, OwnQuestion] = field(default_factory=dict)
+    format: int = FORMAT
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> OwnCalibration:
+        """Read a calibration; ArtifactError where it is missing, damaged or of an unknown format."""
+        again = "make it again with `diptych calibrate`, or remove it"
+        try:
+            values = json.loads(Path(path).read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise ArtifactError(f"the calibration {path} cannot be read as JSON ({error}); {again}") from None
+        found = values.get("format") if isinstance(values, dict) else None
+        if type(found) is not int or found != FORMAT:
+            raise ArtifactError(
+                f"the calibration {path} has format {found!r}, this version of diptych reads {FORMAT}; {again}"
+            )
+        try:
+            return TypeAdapter(cls).validate_python(values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "the whole"
+            raise ArtifactError(f"the calibration {path} is not valid: {where}: {first['msg']}; {again}") from None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the file, whole or not at all."""
+        write_atomic(Path(path), (json.dumps(asdict(self), indent=2) + "\n").encode())
+
+    def fits(self, manifest: Manifest) -> bool:
+        """True if it was made over the calibration of this model."""
+        return (self.revision, self.released) == (manifest.revision, released_digest(manifest))
+
+    def over(self, manifest: Manifest) -> Manifest:
+        """The manifest of a model with this calibration over it. Raises ArtifactError if it was made over another."""
+        if not self.fits(manifest) or not set(self.questions) <= set(manifest.questions):
+            raise ArtifactError(
+                f"the calibration was made over the model {self.model} ({self.revision}, calibrated as "
+                f"{self.released}) and not over {manifest.name} ({manifest.revision}, {released_digest(manifest)}); "
+                "make it again with `diptych calibrate`"
+            )
+        laid = {name: own.over(manifest.questions[name]) for name, own in self.questions.items()}
+        return replace(manifest, questions=dict(manifest.questions) | laid)
+
+
+def released_digest(manifest: Manifest) -> str:
+    """The digest of a manifest's calibration: 12 hexadecimal digits."""
+    described = {name: _stated(asdict(question)) for name, question in manifest.questions.items()}
+    return digest(json.dumps(described, sort_keys=True).encode())[:12]
+
+
+def _stated(question: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a question that it states: a later version, which has more of them, gives the same."""
+    return {name: value for name, value in question.items() if value}

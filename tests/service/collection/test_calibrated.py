@@ -1,0 +1,62 @@
+"""The calibration beside a collection: laid over its scorer, left out over another model, refused if damaged."""
+
+import pytest
+
+from diptych import Collection, Scorer
+from diptych.collection.calibrated import calibrated
+from diptych.collection.root import is_ours
+from diptych_runtime.errors import ArtifactError
+from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration, OwnQuestion, released_digest
+
+
+def own(scorer: Scorer, **changes) -> OwnCalibration:
+    manifest = scorer.runtime.released
+    questions = {name: OwnQuestion(2.0, 1.0, {"0.01": 0.9}) for name in manifest.questions}
+    values = {
+        "model": "tiny",
+        "revision": manifest.revision,
+        "released": released_digest(manifest),
+        "made": "2026-11-25",
+    }
+    return OwnCalibration(**(values | {"questions": questions} | changes))
+
+
+def test_without_one_the_scorer_is_the_very_same(scorer, tmp_path):
+    assert calibrated(scorer, tmp_path) is scorer
+    assert calibrated(scorer, None) is scorer
+
+
+def test_it_is_laid_over_the_scorer_of_the_collection_and_over_no_other(scorer, collection):
+    own(scorer).save(collection.directory / CALIBRATION)
+    collection.close()
+    with Collection.open(collection.directory, scorer, read_only=True) as again:
+        assert again.scorer.runtime.own == own(scorer)
+        assert again.scorer.runtime.thresholds == {"0.01": 0.9}
+        assert again.scorer.scheduler is scorer.scheduler
+    assert scorer.runtime.own is None
+
+
+def test_a_scorer_with_a_calibration_of_its_own_keeps_that(scorer, tmp_path):
+    own(scorer).save(tmp_path / CALIBRATION)
+    chosen = scorer.calibrated(own(scorer, made="2020-01-01"))
+    assert calibrated(chosen, tmp_path) is chosen
+
+
+def test_one_that_was_made_over_another_model_is_left_out_with_a_warning(scorer, tmp_path, caplog):
+    own(scorer, revision="0123456789ab").save(tmp_path / CALIBRATION)
+    assert calibrated(scorer, tmp_path) is scorer
+    assert "made over another model or calibration (tiny 0123456789ab)" in caplog.text
+    assert "make it again with `diptych calibrate" in caplog.text
+
+
+def test_a_damaged_one_is_refused_and_lets_the_next_writer_in(scorer, collection):
+    (collection.directory / CALIBRATION).write_text("{")
+    collection.close()
+    with pytest.raises(ArtifactError, match="cannot be read as JSON"):
+        Collection.open(collection.directory, scorer)
+    (collection.directory / CALIBRATION).unlink()
+    Collection.open(collection.directory, scorer).close()
+
+
+def test_it_is_one_of_the_files_that_go_with_a_collection(tmp_path):
+    assert is_ours(tmp_path / CALIBRATION)

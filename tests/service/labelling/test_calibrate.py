@@ -1,0 +1,155 @@
+"""Calibrations of one's own: fitted to labels, cross-validated, and laid over the model wherever it answers."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from judged import LOOK, QUESTIONS
+
+from diptych import Collection, Scorer
+from diptych.dedupe.find import find_duplicates
+from diptych.errors import LabellingError
+from diptych.labelling.calibrate import LabelledPair, Observed, calibrate, observe, observe_stored
+from diptych_runtime.calibration.recalibration import recalibrated
+from diptych_runtime.manifest import Question
+from diptych_runtime.own_calibration import CALIBRATION
+
+ONE = {"match": Question(1.0, 0.0, {"0.01": 0.8, "0.001": 0.97})}
+
+
+def scorer_of(questions) -> Any:
+    released = SimpleNamespace(questions=questions, name="made", revision="0" * 12)
+    return cast(Any, SimpleNamespace(runtime=SimpleNamespace(released=released)))
+
+
+def observed(count: int, scale: float = 0.5, offset: float = -1.0, question: str = "copy", seed: int = 0) -> Observed:
+    """Pairs of different pictures, whose true log-odds are on a line through the logit."""
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(0, 3, (count, 1)).astype(np.float32)
+    same = rng.random(count) < 1 / (1 + np.exp(-(scale * logits[:, 0] + offset)))
+    pairs = [LabelledPair(f"a{n}", f"b{n}", question, "same" if one else "different") for n, one in enumerate(same)]
+    sides = np.arange(2 * count).reshape(-1, 2)
+    return Observed(pairs, logits, [None] * count, sides)
+
+
+def test_on_pictures_that_the_release_errs_about_the_error_falls_and_the_thresholds_move():
+    fitted = calibrate(scorer_of(ONE), observed(1000), model="made")
+    own, fit = fitted.calibration.questions["match"], fitted.questions["match"]
+    assert (own.scale, own.offset) == (pytest.approx(0.5, abs=0.1), pytest.approx(-1.0, abs=0.25))
+    assert (own.same + own.different, own.thresholds) == (1000, ONE["match"].thresholds)
+    assert fit.reliability_after.error < 0.05 < 0.1 < fit.reliability_before.error
+    gain, low, high = fit.gain
+    assert 0 < low < gain < high
+    for verdict, level in fit.levels.items():
+        assert level.level < level.released, f"{verdict} takes more than the release says"
+        low, high = level.interval
+        assert low < level.doubled[0] < level.released < level.doubled[1] < high
+        assert recalibrated(np.array([level.released]), own.scale, own.offset)[0] == pytest.approx(level.level)
+
+
+def test_where_the_release_is_right_nothing_is_gained_and_little_is_changed():
+    fit = calibrate(scorer_of(ONE), observed(200, 1.0, 0.0), model="made").questions["match"]
+    gain, low, _ = fit.gain
+    assert low < 0.01
+    assert abs(gain) < 0.02
+    assert (fit.own.scale, fit.own.offset) == (pytest.approx(1.0, abs=0.3), pytest.approx(0.0, abs=0.5))
+
+
+def test_more_labels_are_promised_to_help_as_much_as_they_do():
+    few, many = (calibrate(scorer_of(ONE), observed(count), model="made").questions["match"] for count in (100, 400))
+    assert 250 < few.levels["likely"].more < 500
+    assert 1000 < many.levels["likely"].more < 2000
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(12, r"'match' needs at least 20 answers and 5 each of same and different, and has \d+ same and \d+ different")],
+)
+def test_too_few_labels_are_refused_with_their_numbers(count, words):
+    with pytest.raises(LabellingError, match=f"too few labels for a calibration: {words}. Label more with"):
+        calibrate(scorer_of(ONE), observed(count), model="made")
+
+
+def test_one_sided_labels_and_those_that_cannot_tell_are_no_answers():
+    all_same = observed(300, 1.0, 30.0)
+    with pytest.raises(LabellingError, match="has 300 same and 0 different"):
+        calibrate(scorer_of(ONE), all_same, model="made")
+    unsure = replace(all_same, pairs=[replace(pair, answer="cannot tell") for pair in all_same.pairs])
+    with pytest.raises(LabellingError, match="has 0 same and 0 different"):
+        calibrate(scorer_of(ONE), unsure, model="made")
+
+
+def test_labels_that_contradict_the_scores_are_refused():
+    with pytest.raises(LabellingError, match=r"no calibration of 'match' can be made: .* mixed up"):
+        calibrate(scorer_of(ONE), observed(300, -1.0, 0.0), model="made")
+
+
+def test_each_question_is_fitted_to_its_own_labels_and_one_without_stays_as_released():
+    logits = np.concatenate([observed(300).logits, observed(300, seed=1).logits], 1)
+    given = replace(observed(300), logits=logits)
+    fitted = calibrate(scorer_of(QUESTIONS), given, model="made")
+    assert list(fitted.questions) == ["copy"]
+    assert fitted.left_out["thing"].endswith("and has 0 same and 0 different")
+    assert fitted.calibration.questions["copy"].thresholds == LOOK.thresholds
+
+
+def test_a_pair_is_cross_validated_without_its_pictures():
+    """Twins of every pair, with its very pictures, would give the answer away."""
+    one = observed(61)
+    twins = Observed([*one.pairs, *one.pairs], np.tile(one.logits, (2, 1)), [None] * 122, np.tile(one.sides, (2, 1)))
+    fit = calibrate(scorer_of(ONE), twins, model="made").questions["match"]
+    assert fit.after[:61].tolist() == fit.after[61:].tolist()
+    alone = calibrate(scorer_of(ONE), replace(twins, sides=np.arange(244).reshape(-1, 2)), model="made")
+    assert alone.questions["match"].after[:61].tolist() != alone.questions["match"].after[61:].tolist()
+
+
+@pytest.fixture
+def labelled(collection):
+    """Every pair of 12 pictures, of which those above the median are the same, but for some."""
+    ids = [record.id for record in collection.list(100)]
+    pairs = [(a, b) for place, a in enumerate(ids) for b in ids[:place]]
+    tokens = collection.panels(ids)
+    logits = collection.scorer.logits(*(np.stack([tokens[pair[side]][0] for pair in pairs]) for side in (0, 1)))
+    for number, ((a, b), high) in enumerate(zip(pairs, logits > np.median(logits), strict=True)):
+        collection.label(a, b, "same" if high != (number % 5 == 0) else "different")
+    return collection
+
+
+def pairs_of(collection) -> list[LabelledPair]:
+    return [LabelledPair(one.a, one.b, one.question, one.answer) for one in collection.labels()]
+
+
+def test_stored_pictures_and_their_files_look_the_same_and_removed_ones_are_left_out(labelled):
+    stored = observe_stored(labelled, pairs_of(labelled))
+    paths = {record.id: record.path for record in labelled.list(100)}
+    files = observe(labelled.scorer, pairs_of(labelled), lambda id: paths[id])
+    assert np.array_equal(stored.logits, files.logits)
+    labelled.remove(stored.pairs[0].a)
+    assert len(observe_stored(labelled, pairs_of(labelled)).pairs) == len(stored.pairs) - 11
+
+
+def test_a_calibration_beside_a_collection_makes_every_verdict_of_it(labelled, scorer, artifact):
+    made = calibrate(scorer, observe_stored(labelled, pairs_of(labelled)), model=str(artifact)).calibration
+    folder, record = labelled.directory, labelled.list(1)[0]
+    released = {one.id: one.relevance_score for one in labelled.search(record.path, top=12).matches}
+    labelled.close()
+    made.save(folder / CALIBRATION)
+    with Collection.open(folder, scorer) as own:
+        assert own.scorer.runtime.own == made
+        found = own.search(record.path, top=12).matches
+        (question,) = made.questions.values()
+        for one in found:
+            expected = recalibrated(np.array(released[one.id]), question.scale, question.offset)
+            assert one.relevance_score == pytest.approx(float(expected), abs=1e-5)
+        opened = Scorer.load(str(folder / CALIBRATION), provider="cpu", threads=1)
+        for one in found:
+            judged = opened.judge([(record.path, own.get(one.id).path)])[0]["match"]
+            assert judged.relevance_score == pytest.approx(one.relevance_score, abs=1e-6)
+            assert judged.verdict == one.verdict
+        pairs = {frozenset(pair[:2]): pair[2] for pair in find_duplicates(own, threshold=0.9, bound=1e-6).pairs}
+        for one in (one for one in found if one.id != record.id):
+            assert pairs[frozenset((record.id, one.id))] == pytest.approx(one.relevance_score, abs=1e-5)
+        again = calibrate(own.scorer, observe_stored(own, pairs_of(own)), model=str(artifact)).calibration
+        assert again.questions == made.questions, "a fit begins at the release, whatever lies over it"
