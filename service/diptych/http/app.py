@@ -21,7 +21,7 @@ from diptych.http.middleware.errors import RequestError, install_handlers
 from diptych.http.middleware.outer import OPEN, OuterMiddleware
 from diptych.http.openapi import complete_openapi
 from diptych.http.request_pool import RequestPool
-from diptych.http.routes import collections, compatible, duplicates, images, pairs, search, status
+from diptych.http.routes import collections, compatible, duplicates, images, labels, pairs, search, status
 from diptych.http.routes.page import install_page
 from diptych.http.settings import Settings
 from diptych.http.warmup import warm_up
@@ -101,7 +101,7 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
     app.state.context, app.state.inlet = context, inlet
     app.add_middleware(OuterMiddleware, inlet=inlet, keys=settings.keys, hosts=settings.hosts, metrics=metrics)
     install_handlers(app)
-    for part in (pairs, search, duplicates, images, collections, compatible, status):
+    for part in (pairs, search, duplicates, labels, images, collections, compatible, status):
         app.include_router(part.router)
     install_page(app)
     complete_openapi(app, settings, askable(scorer.runtime.questions))

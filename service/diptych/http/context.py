@@ -16,7 +16,7 @@ from PIL import Image
 
 from diptych.collection.collection import Collection
 from diptych.collection.registry import Collections
-from diptych.errors import UnknownPictureError
+from diptych.errors import CollectionNameError, DamagedCollectionError, UnknownCollectionError, UnknownPictureError
 from diptych.http.metrics import Metrics
 from diptych.http.middleware.errors import RequestError
 from diptych.http.pair_caches import PairCaches
@@ -77,10 +77,26 @@ class Context:
         """The served model's name."""
         return self.scorer.runtime.name
 
-    def asking(self, question: str | None) -> Scorer:
-        """The scorer for the question of a request; 422 for a question that the model does not answer."""
+    def scorer_of(self, collection: str | None) -> Scorer:
+        """The scorer with the calibration of the collection that a request means, if that has one of its own.
+
+        A request that names no collection need not mean one.
+        """
         try:
-            return self.scorer.asking(question)
+            with self.collections.borrow(collection) as stored:
+                own = stored.scorer.runtime.own
+        except (CollectionNameError, DamagedCollectionError, UnknownCollectionError):
+            if collection is not None:
+                raise
+            return self.scorer
+        return self.scorer if own in (None, self.scorer.runtime.own) else self.scorer.calibrated(own)
+
+    def asking(self, question: str | None, collection: str | None = None) -> Scorer:
+        """The scorer for the question of a request, and for the collection that it means (`scorer_of`); 422 for a
+        question that the model does not answer.
+        """
+        try:
+            return self.scorer_of(collection).asking(question)
         except ArtifactError as error:
             raise RequestError(422, "unknown_question", f"{error}.", param="question") from None
 
@@ -89,7 +105,7 @@ class Context:
         collection that is not here.
         """
         if isinstance(body, Asking):
-            self.asking(body.question)
+            self.asking(body.question, body.collection)
         if body.model not in (None, self.model):
             message = f'The model "{str(body.model)[:64]}" is not served here; "{self.model}" is.'
             raise RequestError(404, "model_not_found", message, param="model")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from diptych.collection.collection import Collection
 from diptych.errors import LabellingError, UnknownPictureError
+from diptych.labelling.table import LabelledRow
 from diptych.scoring.scorer import Scorer
 from diptych.store.records import Answer
 from diptych_runtime.calibration.questions import answered
@@ -128,9 +129,38 @@ def observe_stored(collection: Collection, pairs: Sequence[LabelledPair]) -> Obs
     return _observed(collection.scorer, pairs, sides, tokens, original)
 
 
-def calibrate(scorer: Scorer, observed: Observed, *, model: str) -> Fitted:
+def calibrate_collection(collection: Collection, *, model: str | None = None) -> Fitted:
+    """Fit a calibration to the labels of a collection, over its scorer's model, which is opened as `model`, by default
+    by its name.
+
+    >>> calibrate_collection(collection).calibration.save(collection.directory / "calibration.json")
+
+    Raises LabellingError, and StoreError for a collection that is not in a folder.
+    """
+    pairs = [LabelledPair(one.a, one.b, one.question, one.answer) for one in collection.labels()]
+    return calibrate(collection.scorer, observe_stored(collection, pairs), model=model)
+
+
+def calibrate_files(scorer: Scorer, rows: Iterable[LabelledRow], *, model: str | None = None) -> Fitted:
+    """Fit a calibration to the rows of a table, whose pictures are read from their paths; `calibrate_collection`
+    besides.
+
+    Raises LabellingError, also for a row without paths, and PictureError for the first picture that cannot be read.
+    """
+    pairs = []
+    for row in rows:
+        if not (row.path_a and row.path_b):
+            raise LabellingError(
+                f"row {row.number} names no files; import the table into the collection of its pictures with "
+                "`diptych label --import`, and calibrate with --store"
+            )
+        pairs.append(LabelledPair(row.path_a, row.path_b, row.question, row.answer))
+    return calibrate(scorer, observe(scorer, pairs, str), model=model)
+
+
+def calibrate(scorer: Scorer, observed: Observed, *, model: str | None = None) -> Fitted:
     """Fit a calibration of the questions that have labels enough, over the released one of the scorer's model, which is
-    opened as `model`.
+    opened as `model`, by default by its name.
 
     Raises LabellingError where no question has `FEWEST` answers *same* or *different*, `FEWEST_OF_A_KIND` of each, or
     where the answers contradict the scores.
@@ -159,7 +189,7 @@ def calibrate(scorer: Scorer, observed: Observed, *, model: str) -> Fitted:
             + ". Label more with `diptych label`"
         )
     made = OwnCalibration(
-        model=model,
+        model=model or released.name,
         revision=released.revision,
         released=released_digest(released),
         made=datetime.now(UTC).isoformat(timespec="seconds"),

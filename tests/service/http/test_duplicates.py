@@ -14,6 +14,7 @@ from exported import drawn_collection
 from diptych import Collection, Scorer, find_duplicates
 from diptych.dedupe import pair_scores
 from diptych.dedupe.pair_cache import LEDGER
+from diptych.http import stint
 from diptych.http.routes import duplicates
 
 COUNT = 24
@@ -52,8 +53,8 @@ def client(running, scenes, photo):
 @pytest.fixture
 def slowly(monkeypatch):
     """Thirty pairs a request."""
-    monkeypatch.setattr(duplicates, "SECONDS", 0.0)
-    monkeypatch.setattr(duplicates, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(stint, "SECONDS", 0.0)
+    monkeypatch.setattr(stint, "time", SimpleNamespace(monotonic=lambda: 0.0))
     monkeypatch.setattr(pair_scores, "BATCH", 30)
 
 

@@ -12,7 +12,7 @@ from diptych.http.middleware.auth import new_key
 from diptych.http.settings import Settings
 
 FOLDER = Path(diptych.__file__).parent / "http" / "page"
-VIEWS = ["search", "compare", "duplicates", "collection", "status"]
+VIEWS = ["search", "compare", "duplicates", "label", "collection", "status"]
 PHONE = {"width": 360, "height": 740}
 REFUSAL = {"error": {"message": "Not now.", "type": "x", "code": "deadline", "param": None, "request_id": "r-17"}}
 

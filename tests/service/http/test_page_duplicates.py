@@ -10,6 +10,7 @@ from exported import drawn_collection
 
 from diptych import Collection, Scorer, find_duplicates
 from diptych.dedupe import pair_scores
+from diptych.http import stint
 from diptych.http.middleware.auth import new_key
 from diptych.http.routes import duplicates
 from diptych.http.settings import Settings
@@ -157,7 +158,7 @@ def test_why_a_pair_passes_is_a_click_away(looked):
 
 @pytest.mark.slow
 def test_leaving_the_view_stops_asking_and_coming_back_goes_on(visit, running, scenes, photo, says, monkeypatch):
-    monkeypatch.setattr(duplicates, "SECONDS", 0.0)
+    monkeypatch.setattr(stint, "SECONDS", 0.0)
     monkeypatch.setattr(pair_scores, "BATCH", 20)
     asked, number, left, check = [], count(), Event(), duplicates._check
 

@@ -6,11 +6,12 @@ import { $, plural } from "./dom.js";
 import * as collection from "./collection.js";
 import * as compare from "./compare.js";
 import * as duplicates from "./duplicates.js";
+import * as label from "./label.js";
 import * as search from "./search.js";
 import "./shelf.js";
 import * as status from "./status.js";
 
-const VIEWS = new Map(Object.entries({ search, compare, duplicates, collection, status }));
+const VIEWS = new Map(Object.entries({ search, compare, duplicates, label, collection, status }));
 let shown = null;
 
 function route() {

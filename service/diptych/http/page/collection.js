@@ -95,7 +95,7 @@ export function refused(error, retry = null, alert = $("collection-alert")) {
   if (error.code === "read_only_key") {
     error.message = READ_ONLY;
     $("add").hidden = true;
-    for (const id of ["shelf", "tiles", "view-duplicates"]) $(id).classList.add("read-only");
+    for (const id of ["shelf", "tiles", "view-duplicates", "view-label"]) $(id).classList.add("read-only");
   }
   showFault(alert, error, retry);
 }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request
@@ -20,9 +18,9 @@ from diptych.http.routes.images import described
 from diptych.http.schemas.bodies import json_schema, read_json, require_json
 from diptych.http.schemas.requests import DuplicatesRequest
 from diptych.http.schemas.responses import DuplicateGroup, DuplicateItem, Duplicates, DuplicatesBegun, ImageItem
+from diptych.http.stint import Stint, TimeIsUp
 from diptych_runtime.calibration.questions import COPY
 
-SECONDS = 3.0  # of scoring for one request, or as many as it took to get there
 BOUND = 0.5  # the score to which the pairs of an answer reach down: even odds
 PAIRS = 100_000  # in one answer, 2.5 MB of them
 PICTURES = 50_000  # comparing the embeddings of so many takes a good part of a request
@@ -33,40 +31,6 @@ router = APIRouter(
     dependencies=[Depends(require_json), Proven],
     responses=documented(400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 501, 503, 504),
 )
-
-
-class _TimeIsUp(Exception):  # noqa: N818 - no error: the next request goes on
-    """The end of the time for one request; the scores so far are in the cache."""
-
-
-class _Stint:
-    """The scoring of pairs that one request does."""
-
-    def __init__(self, most: float) -> None:
-        """`most`: seconds that scoring may take at the utmost."""
-        self.scored = self.total = self.computed = 0
-        self._most, self._end, self._began = most, 0.0, time.monotonic()
-        self._scoring: float | None = None
-
-    def begin(self, missing: int, known: int) -> Callable[[int], object]:
-        """Begin the count of pairs, before `find_duplicates` scores them; returns the callback of its progress."""
-        now = self._scoring = time.monotonic()
-        self.scored, self.total = known, known + missing
-        self._end = now + min(max(SECONDS, now - self._began), self._most)
-        return self._tick
-
-    def timings(self) -> dict[str, float]:
-        """Seconds by stage, until now."""
-        now = time.monotonic()
-        scoring = now if self._scoring is None else self._scoring
-        return {"retrieve": scoring - self._began, "pair": now - scoring}
-
-    def _tick(self, done: int) -> None:
-        self.scored += done
-        self.computed += done
-        self.total = max(self.total, self.scored)  # keepers are compared with more than their candidates
-        if time.monotonic() >= self._end:
-            raise _TimeIsUp
 
 
 @router.post("/duplicates", summary="Find duplicates in the collection", openapi_extra=json_schema(DuplicatesRequest))
@@ -81,7 +45,7 @@ async def duplicates(request: Request, here: Here, request_id: RequestId) -> Dup
 
     def work() -> DuplicatesBegun | Duplicates:
         _check(body, collection)
-        stint = _Stint(here.settings.seconds / 4)
+        stint = Stint(here.settings.seconds / 4)
         question = collection.scorer.asking(COPY).runtime.question
         facts: dict[str, Any] = {"id": f"duplicates-{request_id}", "model": here.model, "question": question}
         try:
@@ -96,7 +60,7 @@ async def duplicates(request: Request, here: Here, request_id: RequestId) -> Dup
                     question=COPY,
                 )
             return _answer(here, collection, found, facts)
-        except _TimeIsUp:
+        except TimeIsUp:
             return DuplicatesBegun(**facts, scored=stint.scored, total=stint.total)
         except UnknownPictureError as error:
             message = f"Pictures were removed meanwhile ({error}); ask again."

@@ -54,7 +54,7 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
     limit = here.settings.pictures
     body = await read_body(request, ScoreRequest, ScoreForm, limit, here.parsing)
     here.check(body)
-    scorer = here.asking(body.question)
+    scorer = here.asking(body.question, body.collection)
     queries = listed(body.queries, body.key_of("queries"), limit)
     documents = listed(body.documents, body.key_of("documents"), limit)
     check_count(len(queries) + len(documents), "queries and documents together", limit)
@@ -110,7 +110,7 @@ async def rerank(here: Here, request_id: RequestId, request: Request) -> RerankA
 async def ranking(here: Context, request_id: str, request: Request, body: RerankRequest | RerankForm) -> RerankAnswer:
     """The answer to a request for a ranking, whose body was read."""
     here.check(body)
-    scorer = here.asking(body.question)
+    scorer = here.asking(body.question, body.collection)
     back = isinstance(body, RerankRequest) and body.return_documents
     documents = listed(body.documents, body.key_of("documents"), here.settings.pictures - 1)
     query = listed(body.query, "query", 1)
@@ -151,7 +151,7 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
     """
     body = await read_body(request, ExplainRequest, ExplainForm, 2, here.parsing)
     here.check(body)
-    scorer = here.asking(body.question)
+    scorer = here.asking(body.question, body.collection)
     pair = listed(body.images, "images", 2)
 
     def work() -> ExplainAnswer:

@@ -17,9 +17,11 @@ from diptych.http.context import Here
 from diptych.http.middleware.errors import documented
 from diptych.http.routes import duplicates
 from diptych.http.routes.collections import summaries
-from diptych.http.schemas.responses import Health, Info, Limits, ModelItem, ModelList, QuestionItem, Ready
+from diptych.http.schemas.calibration import CalibratedQuestion, CalibrationItem, QuestionItem
+from diptych.http.schemas.responses import Health, Info, Limits, ModelItem, ModelList, Ready
 from diptych_runtime.calibration.verdicts import least_of
 from diptych_runtime.decoder import PictureLimits
+from diptych_runtime.own_calibration import OwnCalibration
 
 router = APIRouter(tags=["service"], responses=documented(500))
 
@@ -38,7 +40,8 @@ async def info(
     ] = None,
 ) -> Info:
     """The description of this service: model, provider, thresholds, limits, and figures of the collections."""
-    runtime, settings, picture = here.scorer.runtime, here.settings, PictureLimits()
+    settings, picture = here.settings, PictureLimits()
+    runtime = here.scorer_of(collection).runtime
     figures, listed = await here.reads.run(lambda: (_figures(here.collections, collection), summaries(here)))
     return Info(
         version=version("diptych"),
@@ -54,6 +57,7 @@ async def info(
             name: QuestionItem(thresholds=one.thresholds, verdicts=least_of(one.stated), negatives=one.negatives)
             for name, one in runtime.manifest.questions.items()
         },
+        calibration=_calibration(runtime.own),
         limits=Limits(
             **{name: value for name, value in settings if name in Limits.model_fields},
             duplicates_pictures=duplicates.PICTURES,
@@ -67,6 +71,13 @@ async def info(
         collections=listed,
         collections_fixed=here.collections.fixed,
     )
+
+
+def _calibration(own: OwnCalibration | None) -> CalibrationItem | None:
+    if own is None:
+        return None
+    counts = {name: CalibratedQuestion(same=one.same, different=one.different) for name, one in own.questions.items()}
+    return CalibrationItem(made=own.made, questions=counts)
 
 
 def _figures(collections: Collections, name: str | None) -> dict[str, Any] | None:

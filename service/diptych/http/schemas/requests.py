@@ -26,8 +26,9 @@ from diptych.collection.ingest import checked_metadata
 from diptych.collection.root import NAME
 from diptych.http.middleware.errors import RequestError
 from diptych.http.schemas.base import Strict
-from diptych.http.schemas.images import Picture, Pictures, Upload
+from diptych.http.schemas.images import IMAGE_ID, Picture, Pictures, Upload
 from diptych.store.filters import to_sql
+from diptych.store.records import Answer
 
 
 def _whole(value: Any) -> Any:
@@ -307,6 +308,22 @@ class SearchForm(SearchOptions, Form):
     """A search sent as a form."""
 
     image: File
+
+
+class PairsRequest(Asking):
+    """The number of pairs to label, and the question that is asked of a person about them."""
+
+    question: str | None = Field(None, description="`copy`, the default, or `thing`.", examples=["copy"])
+    count: Annotated[int, Field(ge=1, le=50), BeforeValidator(_whole)] = Field(10, description="How many at most.")
+
+
+class LabelRequest(Asking):
+    """A person's answer about two stored pictures."""
+
+    question: str | None = Field(None, description="`copy`, the default, or `thing`.", examples=["copy"])
+    a: str = Field(description="The id of one.", json_schema_extra=IMAGE_ID)
+    b: str = Field(description="The id of the other; their order makes no difference.", json_schema_extra=IMAGE_ID)
+    answer: Answer = Field(description="`same`, `different` or `cannot tell`.")
 
 
 Rule = Literal["resolution", "format", "oldest", "newest", "shortest"]

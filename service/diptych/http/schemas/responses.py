@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from diptych.http.schemas.calibration import CalibrationItem, QuestionItem
 from diptych.http.schemas.images import Picture
-from diptych_runtime.calibration.thresholds import Negatives
 from diptych_runtime.calibration.verdicts import Verdict
 from diptych_runtime.judgement import CLOSER_LOOKS, NOT_TAKEN, CloserLook
 
@@ -360,17 +360,6 @@ class Limits(BaseModel):
     picture_side: int = Field(description="The shortest side that is still taken, in pixels.")
 
 
-class QuestionItem(BaseModel):
-    """A question that the model answers."""
-
-    thresholds: dict[str, float] = Field(description="relevance_score at stated false-positive rates.")
-    verdicts: dict[Verdict, float] = Field(description="The lowest relevance_score of each verdict but `different`.")
-    negatives: dict[Negatives, dict[str, float]] = Field(
-        description="relevance_score at the rates at which pairs that do not match reach it, drawn at `random` or as "
-        "the first stage's ten `nearest`; what is not measured is missing."
-    )
-
-
 class Info(BaseModel):
     """The description of this service, its model and its settings."""
 
@@ -387,6 +376,9 @@ class Info(BaseModel):
         description="relevance_score at stated false-positive rates, of the question that requests ask."
     )
     questions: dict[str, QuestionItem] = Field(description="What the model answers, by name.")
+    calibration: CalibrationItem | None = Field(
+        description="The calibration of one's own that thresholds and probabilities follow; null as released."
+    )
     limits: Limits
     collection: dict[str, Any] | None = Field(
         description="Figures of the collection that is meant; null if there is none, or it is damaged."

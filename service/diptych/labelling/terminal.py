@@ -1,0 +1,180 @@
+"""Labelling in a terminal: two paths and a question, a line for the answer; and a calibration in words."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from diptych.collection.collection import Collection
+from diptych.dedupe.pair_cache import PairCache
+from diptych.errors import UnknownPictureError
+from diptych.labelling.calibrate import Fitted, FittedQuestion
+from diptych.labelling.choose import PairToLabel, pairs_to_label
+from diptych.store.records import Answer, Record
+
+KEYS = "s same, d not the same, ? cannot tell, u undo, o open both, q quit"
+
+_BATCH = 10
+_ANSWERS: Mapping[str, Answer] = {
+    **dict.fromkeys(("s", "same", "y", "yes", "1"), "same"),
+    **dict.fromkeys(("d", "different", "n", "no", "0"), "different"),
+    **dict.fromkeys(("?", "cannot tell"), "cannot tell"),
+}
+_ASK = {
+    "copy": "Is one a copy of the other, or are both copies of a third?",
+    "thing": "Do both show the same thing?",
+}
+_NAMES = {"same": "same", "different": "not the same", "cannot tell": "cannot tell"}
+
+
+class Dialogue:
+    """A person labelling pairs of a collection, line by line; every answer is kept at once, so that a later run goes on
+    where this one ends.
+    """
+
+    def __init__(
+        self,
+        collection: Collection,
+        question: str,
+        *,
+        ask: Callable[[str], str],
+        say: Callable[[str], object],
+        show: Callable[[str], object],
+        ledger: PairCache | None = None,
+    ) -> None:
+        """`ask` reads a line after a prompt, and raises EOFError at the end; `say` writes one; `show` opens a file."""
+        self.collection, self.question, self.ledger = collection, question, ledger
+        self.ask, self.say, self.show = ask, say, show
+        self.given: list[tuple[PairToLabel, Answer]] = []
+
+    def run(self, most: int | None = None) -> int:
+        """Ask about pairs until there are none left, the person has had enough or `most` answers; return how many."""
+        queue: list[PairToLabel] = []
+        self.say(f"{_ASK.get(self.question, _ASK['copy'])} ({KEYS})")
+        while most is None or len(self.given) < most:
+            queue = queue or pairs_to_label(self.collection, _BATCH, question=self.question, ledger=self.ledger)
+            if not queue:
+                self.say("Every pair worth asking about has its label.")
+                break
+            words = self._words(queue[0])
+            if words == "q":
+                break
+            if words == "u":
+                queue = [*self._undo(), *queue]
+                continue
+            self._keep(queue.pop(0), _ANSWERS[words])
+        self.say(self.counts())
+        return len(self.given)
+
+    def counts(self) -> str:
+        """The labels of the collection to the question, in words."""
+        answers = [label.answer for label in self.collection.labels(self.question)]
+        each = ", ".join(f"{answers.count(answer)} {name}" for answer, name in _NAMES.items())
+        return f"{len(answers)} {'label' if len(answers) == 1 else 'labels'}: {each}"
+
+    def _words(self, pair: PairToLabel) -> str:
+        """Show a pair and return the answer, or q or u."""
+        self.say(f"\n  {_where(pair.a)}\n  {_where(pair.b)}")
+        while True:
+            try:
+                words = self.ask("s/d/?/u/o/q: ").strip().lower()
+            except EOFError:
+                return "q"
+            if words in _ANSWERS or words in ("q", "u"):
+                return words
+            if words == "o":
+                for record in (pair.a, pair.b):
+                    self._open(record)
+            else:
+                self.say(f"Expected one of: {KEYS}")
+
+    def _keep(self, pair: PairToLabel, answer: Answer) -> None:
+        self.collection.label(pair.a.id, pair.b.id, answer, question=self.question)
+        self.given.append((pair, answer))
+
+    def _undo(self) -> list[PairToLabel]:
+        """Take back the last answer of this run; return its pair."""
+        if not self.given:
+            self.say("There is nothing to undo in this run.")
+            return []
+        pair, answer = self.given.pop()
+        self.collection.take_back_label(pair.a.id, pair.b.id, question=self.question)
+        self.say(f"Taken back: {_NAMES[answer]}.")
+        return [pair]
+
+    def _open(self, record: Record) -> None:
+        if record.path is not None and Path(record.path).is_file():
+            self.show(record.path)
+            return
+        try:
+            data, kind = self.collection.content(record.id)
+        except UnknownPictureError as error:
+            self.say(str(error))
+            return
+        with tempfile.NamedTemporaryFile(
+            prefix=f"{record.id}.", suffix=f".{kind.partition('/')[2]}", delete=False
+        ) as file:
+            file.write(data)
+        self.show(file.name)
+
+
+def calibration_text(fitted: Fitted) -> str:
+    """A calibration in words: calibration error before and after, thresholds, and what more labels are worth."""
+    parts = [_question_text(name, fit) for name, fit in fitted.questions.items()]
+    parts += [f"{name}: as released, for it {reason}" for name, reason in fitted.left_out.items()]
+    if fitted.cannot_tell:
+        parts.append(f"{fitted.cannot_tell} labels say that one cannot tell, and were left out")
+    return "\n".join(parts)
+
+
+def calibration_json(fitted: Fitted) -> dict[str, object]:
+    """The same as JSON values."""
+    return {
+        "questions": {
+            name: {
+                "labels": {"same": fit.own.same, "different": fit.own.different},
+                "scale": fit.own.scale,
+                "offset": fit.own.offset,
+                "ece": {"released": fit.reliability_before.error, "calibrated": fit.reliability_after.error},
+                "gain": list(fit.gain),
+                "verdicts": {
+                    verdict: {
+                        "probability": level.level,
+                        "released": level.released,
+                        "interval": list(level.interval),
+                        "doubled": list(level.doubled),
+                        "more_to_halve": level.more,
+                    }
+                    for verdict, level in fit.levels.items()
+                },
+            }
+            for name, fit in fitted.questions.items()
+        },
+        "left_out": fitted.left_out,
+        "cannot_tell": fitted.cannot_tell,
+    }
+
+
+def _where(record: Record) -> str:
+    return record.path or f"{record.metadata.get('filename', 'a picture without a path')} ({record.id})"
+
+
+def _question_text(name: str, fit: FittedQuestion) -> str:
+    own, (gain, low, high) = fit.own, fit.gain
+    worth = "better" if low > 0 else "worse" if high < 0 else "not told apart from the release by these labels"
+    lines = [
+        f"{name}: {own.same} labels same, {own.different} different",
+        f"  expected calibration error {fit.reliability_before.error:.3f} as released, "
+        f"{fit.reliability_after.error:.3f} calibrated (cross-validated)",
+        f"  log-loss of a pair falls by {gain:.3f} ({low:+.3f} to {high:+.3f}): {worth}",
+    ]
+    for verdict, level in fit.levels.items():
+        lines.append(
+            f"  {verdict} from {level.level:.4g}, which was {level.released:.4g} as released "
+            f"({level.interval[0]:.4g} to {level.interval[1]:.4g}; with twice the labels about "
+            f"{level.doubled[0]:.4g} to {level.doubled[1]:.4g})"
+        )
+    if "likely" in fit.levels:
+        lines.append(f"  some {fit.levels['likely'].more:,} more labels like these halve the interval of likely")
+    return "\n".join(lines)

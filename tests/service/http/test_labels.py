@@ -1,0 +1,156 @@
+"""Labelled pairs over HTTP: what to ask, what was answered, taken back, and out as a table."""
+
+from __future__ import annotations
+
+import csv
+from io import StringIO
+from types import SimpleNamespace
+
+import pytest
+
+from diptych import Collection
+from diptych.dedupe import pair_scores
+from diptych.http import stint
+from diptych.http.middleware.auth import new_key
+from diptych.http.settings import Settings
+from diptych.labelling.table import COLUMNS
+from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration, OwnQuestion, released_digest
+
+NEXT, LABELS = "/v1/pairs/next", "/v1/pairs/labels"
+
+
+def ask(client, **options) -> dict:
+    answer = client.post(NEXT, json=options)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def label(client, a: str, b: str, answer: str, **options) -> dict:
+    given = client.post(LABELS, json={"a": a, "b": b, "answer": answer, **options})
+    assert given.status_code == 200, given.text
+    return given.json()
+
+
+def test_pairs_are_asked_about_until_each_has_its_label(client, collection):
+    met = set()
+    while (found := ask(client, count=4))["data"]:
+        assert found["complete"] is True
+        assert found["question"] == "copy"
+        assert found["labels"]["same"] == len(met)
+        for pair in found["data"]:
+            assert client.get(pair["a"]["thumbnail"]).status_code == 200
+            assert pair["reason"] in ("threshold", "disagreement", "spread")
+            assert pair["verdict"] in ("same", "likely", "unsure", "different")
+            label(client, pair["a"]["id"], pair["b"]["id"], "same")
+            met.add(frozenset((pair["a"]["id"], pair["b"]["id"])))
+    assert len(met) == 10, "all pairs of five pictures"
+    assert {frozenset(one.pair) for one in collection.labels()} == met
+
+
+def test_scoring_many_pairs_takes_several_requests(client, monkeypatch):
+    monkeypatch.setattr(stint, "SECONDS", 0.0)
+    monkeypatch.setattr(stint, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(pair_scores, "BATCH", 4)
+    answers = [ask(client)]
+    while not answers[-1]["complete"]:
+        assert len(answers) < 20
+        answers.append(ask(client))
+    assert [one["scored"] for one in answers] == [4, 8, 10, 10]
+    assert {one["total"] for one in answers} == {10}
+
+
+def test_an_answer_is_kept_in_place_of_an_earlier_one_and_taken_back(client, collection):
+    a, b = (record.id for record in collection.list(2))
+    first = label(client, b, a, "same")
+    assert (first["a"], first["b"]) == tuple(sorted((a, b)))
+    assert (first["question"], first["answer"]) == ("copy", "same")
+    label(client, a, b, "cannot tell")
+    label(client, a, b, "different", question="thing")
+    answers = client.get(LABELS, params={"question": "copy"}).json()
+    assert [one["answer"] for one in answers["data"]] == ["cannot tell"]
+    assert client.get(LABELS).json()["counts"] == {"same": 0, "different": 1, "cannot_tell": 1}
+    taken = client.delete(LABELS, params={"a": a, "b": b})
+    assert (taken.status_code, taken.json()["taken_back"]) == (200, True)
+    assert client.get(LABELS, params={"question": "copy"}).json()["data"] == [first]
+    for expected in (True, False):
+        assert client.delete(LABELS, params={"a": a, "b": b}).json()["taken_back"] is expected
+
+
+def test_the_labels_come_as_a_table(client, collection):
+    a, b = (record.id for record in collection.list(2))
+    label(client, a, b, "same")
+    answer = client.get(f"{LABELS}/export")
+    assert answer.headers["content-type"].startswith("text/csv")
+    assert "labels.csv" in answer.headers["content-disposition"]
+    head, row = csv.reader(StringIO(answer.text))
+    assert head == list(COLUMNS)
+    assert dict(zip(head, row, strict=True))["answer"] == "same"
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "code", "param"),
+    [
+        ({"answer": "maybe"}, 422, "invalid_request", "answer"),
+        ({"b": "0" * 32}, 404, "unknown_image", None),
+        ({"b": "a"}, 422, "same_picture", "b"),
+        ({"question": "colour"}, 422, "unknown_question", "question"),
+        ({"more": 1}, 422, "invalid_request", None),
+    ],
+)
+def test_what_is_no_answer_is_refused_and_kept_nowhere(client, collection, change, status, code, param):
+    a, b = (record.id for record in collection.list(2))
+    if change.get("b") == "a":
+        change = {"b": a}
+    answer = client.post(LABELS, json={"a": a, "b": b, "answer": "same"} | change)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    assert answer.json()["error"]["param"] == param
+    assert collection.labels() == []
+
+
+def test_a_reader_may_look_and_not_answer(collection, running, scorer):
+    secret, key = new_key("reader", "read")
+    with running(collection, scorer, Settings(keys=(key,))) as client:
+        a, b = (record.id for record in collection.list(2))
+        headers = {"X-API-Key": secret}
+        assert client.post(NEXT, json={}, headers=headers).status_code == 200
+        assert client.get(LABELS, headers=headers).status_code == 200
+        body = {"a": a, "b": b, "answer": "same"}
+        assert client.post(LABELS, json=body, headers=headers).status_code == 403
+        assert client.delete(LABELS, params={"a": a, "b": b}, headers=headers).status_code == 403
+
+
+def test_without_a_collection_there_is_nothing_to_label(running, scorer):
+    with running(None, scorer) as client:
+        assert client.post(NEXT, json={}).status_code == 501
+        assert client.get(LABELS).status_code == 501
+
+
+def test_every_route_answers_with_the_calibration_of_the_collection_and_info_names_it(
+    collection, running, scorer, data_uri, photo_bytes
+):
+    manifest = scorer.runtime.released
+    own = OwnQuestion(0.5, -1.0, {"0.01": 0.6}, same=30, different=40)
+    made = OwnCalibration("tiny", manifest.revision, released_digest(manifest), "2026-11-25", {"match": own})
+    queries, ids = data_uri(photo_bytes(1)), [{"id": record.id} for record in collection.list(5)]
+
+    def scores(client) -> tuple[list, list]:
+        scored = client.post("/v1/score", json={"queries": queries, "documents": ids}).json()["data"]
+        found = client.post("/v1/search", json={"image": queries, "top": 5}).json()["matches"]
+        place = {one["id"]: number for number, one in enumerate(ids)}
+        found.sort(key=lambda match: place[match["id"]])
+        return [(one["score"], one["verdict"]) for one in scored], [
+            (match["relevance_score"], match["verdict"]) for match in found
+        ]
+
+    with running(collection, scorer) as client:
+        assert client.get("/info").json()["calibration"] is None
+        released, _ = scores(client)
+    made.save(collection.directory / CALIBRATION)
+    collection.close()
+    with Collection.open(collection.directory, scorer) as again, running(again, scorer) as client:
+        info = client.get("/info").json()
+        assert info["calibration"] == {"made": "2026-11-25", "questions": {"match": {"same": 30, "different": 40}}}
+        assert info["thresholds"] == {"0.01": 0.6}
+        scored, found = scores(client)
+        assert scored == found
+        assert scored != released

@@ -1,0 +1,123 @@
+"""The view Label in a real browser: the keyboard alone suffices, on a phone and a desk, light and dark."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from diptych.http.middleware.auth import new_key
+from diptych.http.settings import Settings
+
+pytestmark = pytest.mark.browser
+
+PHONE, DESK = {"width": 360, "height": 740}, {"width": 1280, "height": 860}
+
+
+def shown(page) -> str:
+    return page.get_attribute("#label-pictures", "data-pair")
+
+
+@pytest.fixture
+def view(visit, client):
+    page = visit(client, "#/label")
+    page.wait_for_selector("#label-pictures img")
+    return page
+
+
+def labelled(collection) -> dict[str, str]:
+    return {" ".join(sorted(one.pair)): one.answer for one in collection.labels("copy")}
+
+
+def test_every_pair_is_labelled_by_the_keyboard_alone(view, collection, says):
+    given = {}
+    for number, key in enumerate(["s", "d", "?", "1", "2", "3", "S", "s", "d", "d"]):
+        view.wait_for_selector("#label-pair:not([hidden])")
+        pair = shown(view)
+        assert pair is not None
+        view.keyboard.press(key)
+        answer = {"s": "same", "1": "same", "d": "different", "2": "different"}.get(key.lower(), "cannot tell")
+        given[" ".join(sorted(pair.split()))] = answer
+        says(view, "#label-status", f"{number + 1} label")
+    assert labelled(collection) == given
+    assert len(given) == 10
+    says(view, "#label-done:not([hidden])", "Every pair")
+    assert view.is_hidden("#label-pair")
+    says(view, "#label-status", "10 labels: 4 same, 4 not the same, 2 cannot tell.")
+
+
+def test_an_answer_is_taken_back_and_its_pair_comes_again(view, collection, says):
+    first = shown(view)
+    view.click("#label-answers button[value='same']")
+    says(view, "#label-status", "1 label: 1 same")
+    second = shown(view)
+    view.keyboard.press("d")
+    says(view, "#label-status", "2 labels: 1 same, 1 not the same")
+    view.keyboard.press("u")
+    says(view, "#label-status", "Taken back: not the same. 1 label")
+    assert shown(view) == second
+    view.click("#label-undo")
+    says(view, "#label-status", "Taken back: the same. 0 labels")
+    assert shown(view) == first
+    assert view.is_hidden("#label-undo")
+    view.keyboard.press("u")
+    assert labelled(collection) == {}
+
+
+def test_keys_are_for_this_view_alone_and_not_for_shortcuts_of_the_browser(view, collection):
+    for chord in ("Control+s", "Alt+d"):
+        view.keyboard.press(chord)
+    view.click("#to-status")
+    view.wait_for_selector("#view-status:not([hidden])")
+    view.keyboard.press("s")
+    view.wait_for_timeout(100)
+    assert labelled(collection) == {}
+
+
+def test_every_control_and_picture_is_named_for_a_screen_reader(view):
+    buttons = view.get_by_role("group", name="Is one a copy of the other").get_by_role("button")
+    assert [buttons.nth(place).get_attribute("value") for place in range(3)] == ["same", "different", "cannot tell"]
+    for name in ("Same", "Not the same", "Cannot tell"):
+        assert view.get_by_role("button", name=name, exact=True).count() == 1
+    for role in ("Picture A", "Picture B"):
+        assert view.get_by_role("img", name=role).count() == 1
+    assert view.locator("#label-status[role='status']").count() == 1
+
+
+def test_the_labels_are_a_link_to_a_table(view, client, says):
+    view.keyboard.press("s")
+    says(view, "#label-status", "1 label")
+    table = client.get(view.get_attribute("#label-export", "href"))
+    assert table.text.splitlines()[0].startswith("image_a,image_b,question,answer")
+    assert len(table.text.splitlines()) == 2
+
+
+def test_with_the_key_of_a_reader_an_answer_is_refused_and_the_pair_stays(visit, running, collection, scorer, says):
+    secret, key = new_key("reader", "read")
+    with running(collection, scorer, Settings(keys=(key,))) as client:
+        page = visit(client, "#/label", refusals=True, http_credentials={"username": "reader", "password": secret})
+        page.wait_for_selector("#label-pictures img")
+        pair = shown(page)
+        page.keyboard.press("s")
+        page.wait_for_selector("#label-alert:not([hidden])")
+        assert shown(page) == pair
+        assert labelled(collection) == {}
+        page.context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+def test_both_pictures_and_all_answers_are_in_sight_at_once(visit, client, size, scheme):
+    page = visit(client, "#/label", viewport=size, color_scheme=scheme)
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('#label-pictures img')].filter(image => image.naturalWidth).length === 2"
+    )
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for selector in ("#label-pictures img >> nth=0", "#label-pictures img >> nth=1", "#label-answers"):
+        box = page.locator(selector).bounding_box()
+        assert box is not None
+        assert box["y"] >= 0, selector
+        assert box["y"] + box["height"] <= size["height"], selector
+    if folder := os.environ.get("DIPTYCH_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / f"label-{size['width']}-{scheme}.png")

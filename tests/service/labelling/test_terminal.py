@@ -1,0 +1,121 @@
+"""Labelling in a terminal: what is printed, what is kept, and going on later; and a calibration in words."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from diptych.labelling.calibrate import Fitted, FittedQuestion, Level
+from diptych.labelling.terminal import KEYS, Dialogue, calibration_json, calibration_text
+from diptych_runtime.own_calibration import OwnCalibration, OwnQuestion
+
+
+class Terminal:
+    """A person who types these lines, and what is written and opened."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines, self.said, self.opened = list(lines), [], []
+
+    def ask(self, prompt: str) -> str:
+        if not self.lines:
+            raise EOFError
+        return self.lines.pop(0)
+
+    def run(self, collection, question: str = "copy", most: int | None = None) -> int:
+        dialogue = Dialogue(collection, question, ask=self.ask, say=self.said.append, show=self.opened.append)
+        return dialogue.run(most)
+
+
+def answers(collection) -> list[str]:
+    return [one.answer for one in collection.labels("copy")]
+
+
+def test_both_paths_are_printed_and_each_answer_is_kept_at_once(collection):
+    terminal = Terminal("s", "D", "?", "no")
+    assert terminal.run(collection) == 4
+    assert answers(collection) == ["same", "different", "cannot tell", "different"]
+    assert KEYS in terminal.said[0]
+    shown = [line.split() for line in terminal.said if line.startswith("\n")]
+    labels = collection.labels()
+    for paths, label in zip(shown, labels, strict=False):
+        assert set(paths) == {label.path_a, label.path_b}
+    assert terminal.said[-1] == "4 labels: 1 same, 2 not the same, 1 cannot tell"
+    assert terminal.opened == [], "nothing opens by itself"
+
+
+def test_a_later_run_goes_on_with_other_pairs_until_none_is_left(collection):
+    met = []
+    while True:
+        terminal = Terminal(*["s"] * 7)
+        if not terminal.run(collection):
+            break
+        met.append(len(collection.labels()))
+    assert met == sorted(set(met))
+    assert terminal.said[-2] == "Every pair worth asking about has its label."
+    assert len({one.pair for one in collection.labels()}) == met[-1]
+
+
+def test_an_answer_is_taken_back_and_its_pair_is_shown_again(collection):
+    terminal = Terminal("u", "s", "u", "d", "q", "s")
+    assert terminal.run(collection) == 1
+    assert answers(collection) == ["different"]
+    assert "There is nothing to undo in this run." in terminal.said
+    assert "Taken back: same." in terminal.said
+    shown = [line for line in terminal.said if line.startswith("\n")]
+    assert shown[0] == shown[1] == shown[3]
+    assert shown[2] == shown[4] != shown[0]
+    assert terminal.lines == ["s"], "q ends it"
+
+
+def test_pictures_are_opened_when_asked_and_kept_ones_by_way_of_a_file(collection, photo_bytes, gallery):
+    terminal = Terminal("o")
+    terminal.run(collection)
+    (shown,) = [line.split() for line in terminal.said if line.startswith("\n")]
+    assert terminal.opened == shown
+    for record in collection.list(100):
+        collection.remove(record.id)
+    kept = [photo_bytes(seed, format="PNG") for seed in (71, 72)]
+    for data in kept:
+        collection.add(data, keep_bytes=True, metadata={"filename": "upload.png"})
+    terminal = Terminal("o")
+    terminal.run(collection)
+    files = [Path(path) for path in terminal.opened]
+    assert sorted(file.read_bytes() for file in files) == sorted(kept)
+    assert all(file.suffix == ".png" for file in files)
+    for file in files:
+        file.unlink()
+    assert "upload.png (" in terminal.said[1]
+
+
+def test_other_words_are_no_answer_and_most_ends_it(collection):
+    terminal = Terminal("maybe", "", "s", "s", "s")
+    assert terminal.run(collection, most=2) == 2
+    assert terminal.said.count(f"Expected one of: {KEYS}") == 2
+    assert answers(collection) == ["same", "same"]
+
+
+@pytest.fixture
+def fitted() -> Fitted:
+    own = OwnQuestion(0.8, -0.5, {"0.01": 0.9}, 20, 30)
+    labels = np.arange(50) < 20
+    after = np.where(labels, 0.9, 0.1)
+    level = Level(0.9, 0.95, (0.91, 0.98), (0.93, 0.97), 170)
+    fit = FittedQuestion(own, labels, np.where(labels, 0.6, 0.4), after, (0.4, 0.3, 0.5), {"likely": level})
+    made = OwnCalibration("photo", "0" * 12, "1" * 12, "2026-11-25", {"copy": own})
+    return Fitted(made, {"copy": fit}, {"thing": "needs at least 20 answers"}, 3)
+
+
+def test_a_calibration_is_told_with_its_error_thresholds_and_the_worth_of_more_labels(fitted):
+    assert calibration_text(fitted).splitlines() == [
+        "copy: 20 labels same, 30 different",
+        "  expected calibration error 0.400 as released, 0.100 calibrated (cross-validated)",
+        "  log-loss of a pair falls by 0.400 (+0.300 to +0.500): better",
+        "  likely from 0.9, which was 0.95 as released (0.91 to 0.98; with twice the labels about 0.93 to 0.97)",
+        "  some 170 more labels like these halve the interval of likely",
+        "thing: as released, for it needs at least 20 answers",
+        "3 labels say that one cannot tell, and were left out",
+    ]
+    told = calibration_json(fitted)
+    assert told["questions"]["copy"]["verdicts"]["likely"]["more_to_halve"] == 170
+    assert told["questions"]["copy"]["ece"] == {"released": pytest.approx(0.4), "calibrated": pytest.approx(0.1)}
+    assert told["left_out"] == {"thing": "needs at least 20 answers"}
