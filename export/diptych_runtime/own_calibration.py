@@ -14,6 +14,7 @@ from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
@@ -50,7 +51,9 @@ class OwnQuestion:
         Of what does not match, as many pairs pass a place of the line as before: `negatives` move along.
         """
         negatives = {
-            kind: {rate: float(recalibrated(least, self.scale, self.offset)) for rate, least in stated.items()}
+            kind: {
+                rate: float(recalibrated(np.array(least), self.scale, self.offset)) for rate, least in stated.items()
+            }
             for kind, stated in released.negatives.items()
         }
         made = replace(released, negatives=negatives, thresholds=self.thresholds)

@@ -229,7 +229,9 @@ def _fit(
             evidence = [one for one, chosen in zip(seen, held, strict=True) if chosen]
             after[held] = probabilities(laid, logits[held], evidence)[name]
     gains = log_loss(before, labels) - log_loss(after, labels)
-    levels = {verdict: _level(line, level, len(labels)) for verdict, level in least_of(released.stated).items()}
+    levels: dict[Verdict, Level] = {
+        verdict: _level(line, level, len(labels)) for verdict, level in least_of(released.stated).items()
+    }
     return FittedQuestion(_own(line, released, labels), labels, before, after, _mean(gains, groups), levels)
 
 

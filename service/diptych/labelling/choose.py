@@ -120,8 +120,8 @@ def _pool(
 
 def _nearness(shown: np.ndarray, likely: float) -> np.ndarray:
     """1 where a probability (P,) lies between even odds and that of *likely*, and less the further away it is."""
-    odds, bounds = log_odds(shown), sorted([0.0, float(log_odds(np.array(likely)))])
-    return 1 / (1 + np.abs(odds - np.clip(odds, *bounds)))
+    odds, bound = log_odds(shown), float(log_odds(np.array(likely)))
+    return 1 / (1 + np.abs(odds - np.clip(odds, min(0.0, bound), max(0.0, bound))))
 
 
 def _disagreement(shown: np.ndarray, cosines: np.ndarray) -> np.ndarray:

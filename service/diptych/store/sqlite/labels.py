@@ -57,7 +57,7 @@ class Labels(Connections):
         whole = []
         for sequence, *row, digest, path_a, path_b in self._all(query, (question, question)):
             if checksum(*row) == digest:
-                whole.append(Label(*row, path_a, path_b))
+                whole.append(Label(*row, path_a=path_a, path_b=path_b))
             else:
                 logger.warning("%s: label %d is damaged and left out; label its pair again", self.path.parent, sequence)
         return whole
