@@ -66,7 +66,9 @@ StoreFolder = Annotated[
 Collections = Annotated[
     Path | None, Option("--collections", parser=folder, metavar="ROOT", help="a folder with the folders of several")
 ]
-Model = Annotated[str, Option("--model", metavar="NAME|DIR", help="a bundled model or an artifact")]
+Model = Annotated[
+    str, Option("--model", metavar="NAME|DIR", help="a bundled model, an artifact or your own calibration")
+]
 Provider = Annotated[ProviderName, Option("--provider", help="what the model runs on")]
 Threads = Annotated[
     int | None, Option("--threads", parser=number(1), metavar="N", help="by default what this process may use")

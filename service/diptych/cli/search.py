@@ -70,7 +70,7 @@ def search(
     (picture,) = read_pictures([query], urls=urls)
     with Collection.open(store, scorer, read_only=True) as collection:
         result = collection.search(picture, top=top, candidates=candidates, enough=enough, filter=filter)
-        total = len(collection)
+        total, scorer = len(collection), collection.scorer
     alarms = scorer.runtime.asked.alarm_rate(total)
     rows = [
         (

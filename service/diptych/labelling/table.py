@@ -11,11 +11,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TextIO
 
-from diptych.collection.collection import Collection
 from diptych.errors import LabellingError
 from diptych.pictures.content import picture_id
 from diptych.pictures.walk import full_path
 from diptych.store.records import ANSWERS, Answer, Label, NewLabel
+from diptych.store.sqlite.backend import SqliteBackend
 from diptych_runtime.calibration.questions import ASKED, COPY, MATCH
 
 COLUMNS = ("image_a", "image_b", "question", "answer", "added", "id_a", "id_b")
@@ -83,17 +83,17 @@ def read_labels(stream: Iterable[str], name: str, question: str = COPY) -> Itera
         raise LabellingError(f"{name} cannot be read as CSV: {error}") from None
 
 
-def import_labels(collection: Collection, rows: Iterable[LabelledRow]) -> tuple[int, int]:
+def import_labels(store: SqliteBackend, rows: Iterable[LabelledRow]) -> tuple[int, int]:
     """Add the answers of a table to a collection, in one transaction; return how many were new and how many known.
 
     A picture is the one with the row's id, or else the stored one or the file at its path; it need not be in the
     collection (yet). Raises LabellingError for a row whose pictures cannot be known; then nothing is written.
     """
-    known = {(*one.pair, one.question): one.answer for one in collection.labels()}
+    known = {(*one.pair, one.question): one.answer for one in store.labels()}
     new: list[NewLabel] = []
     same = 0
     for row in rows:
-        a, b = sorted(_id(collection, row, id, path) for id, path in ((row.id_a, row.path_a), (row.id_b, row.path_b)))
+        a, b = sorted(_id(store, row, id, path) for id, path in ((row.id_a, row.path_a), (row.id_b, row.path_b)))
         if a == b:
             raise LabellingError(f"row {row.number}: both pictures are the same file; a label is of two")
         if known.get((a, b, row.question)) == row.answer:
@@ -101,7 +101,7 @@ def import_labels(collection: Collection, rows: Iterable[LabelledRow]) -> tuple[
             continue
         known[a, b, row.question] = row.answer
         new.append(NewLabel(a, b, row.question, row.answer, row.added))
-    collection.store.add_labels(new)
+    store.add_labels(new)
     return len(new), same
 
 
@@ -125,11 +125,11 @@ def _read(number: int, cells: Mapping[str, str], name: str, question: str) -> La
     return LabelledRow(number, *paths, *ids, asked, answer, cells["added"] or None)
 
 
-def _id(collection: Collection, row: LabelledRow, id: str, path: str) -> str:
+def _id(store: SqliteBackend, row: LabelledRow, id: str, path: str) -> str:
     if id:
         return id
     whole = full_path(path)
-    stored = [id for id, place in collection.backend.under(whole).items() if place == whole]
+    stored = [id for id, place in store.under(whole).items() if place == whole]
     if stored:
         return stored[0]
     try:

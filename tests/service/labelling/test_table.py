@@ -40,8 +40,8 @@ def test_labels_go_out_and_come_into_another_collection_with_their_times_once(la
     table = text(labelled.labels())
     assert table.splitlines()[0] == ",".join(COLUMNS)
     with Collection.open(tmp_path / "other", scorer, create=True) as other:
-        assert import_labels(other, read_labels(StringIO(table), "t.csv")) == (3, 0)
-        assert import_labels(other, read_labels(StringIO(table), "t.csv")) == (0, 3)
+        assert import_labels(other.store, read_labels(StringIO(table), "t.csv")) == (3, 0)
+        assert import_labels(other.store, read_labels(StringIO(table), "t.csv")) == (0, 3)
         assert [row[:4] for row in said(other)] == [row[:4] for row in said(labelled)]
         for path in sorted({row[4] for row in said(labelled)} | {row[5] for row in said(labelled)}):
             other.add(path)
@@ -61,7 +61,7 @@ def test_a_table_made_by_hand_names_files_and_answers_in_the_usual_ways(
         "new.jpg,01.jpg,different,",
         "01.jpg,05.jpg,,",
     )
-    assert import_labels(collection, made) == (4, 0)
+    assert import_labels(collection.store, made) == (4, 0)
     assert [(one.question, one.answer) for one in collection.labels()] == [
         ("copy", "same"),
         ("copy", "different"),
@@ -76,7 +76,7 @@ def test_a_table_made_by_hand_names_files_and_answers_in_the_usual_ways(
 def test_a_changed_answer_is_new(labelled):
     one = labelled.labels()[0]
     changed = text([Label(one.a, one.b, one.question, "different", one.added)])
-    assert import_labels(labelled, read_labels(StringIO(changed), "t")) == (1, 0)
+    assert import_labels(labelled.store, read_labels(StringIO(changed), "t")) == (1, 0)
     assert labelled.labels("copy")[-1].answer == "different"
 
 
@@ -122,5 +122,5 @@ def test_of_a_table_with_a_wrong_row_nothing_is_taken(collection, gallery):
     ):
         made = rows("image_a,image_b,answer", f"{one},{two},1", f"{one},{bad},1")
         with pytest.raises(LabellingError, match=f"row 2: .*{words}"):
-            import_labels(collection, made)
+            import_labels(collection.store, made)
     assert collection.labels() == []

@@ -1,0 +1,204 @@
+"""`diptych label` and `calibrate`: a person's answers about pairs, and a calibration of one's own from them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import BadParameter, Option
+
+from diptych.cli.options import Model, Provider, Question, StoreFolder, Threads, folder, open_scorer
+from diptych.command_tree import Json, Quiet, number
+from diptych.console import Console, open_text, visible
+from diptych_runtime.calibration.questions import COPY
+
+if TYPE_CHECKING:
+    from diptych.labelling.calibrate import Fitted
+    from diptych.scoring.scorer import Scorer
+
+
+def label(
+    store: StoreFolder,
+    question: Question = COPY,
+    count: Annotated[
+        int | None, Option(parser=number(1), metavar="N", help="how many answers", show_default="until you quit")
+    ] = None,
+    export: Annotated[
+        str | None,
+        Option("--export", metavar="PAIRS.csv", help="write the labels, - to standard output"),
+    ] = None,
+    taken: Annotated[
+        str | None, Option("--import", metavar="PAIRS.csv", help="take labels from a table, - from standard input")
+    ] = None,
+    model: Model = "photo",
+    provider: Provider = "auto",
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Answer about the pairs of a collection that teach most.
+
+    Every answer is kept at once, so that the same command goes on later. Nothing is opened unless you say o.
+    """
+    if export is not None and taken is not None:
+        raise BadParameter("--export writes labels and --import takes some; leave one of them out")
+    console = Console(as_json, quiet)
+    if export is not None:
+        return _export(console, store, export)
+    if taken is not None:
+        return _import(console, store, taken, question)
+    from typer import launch
+
+    from diptych.collection.collection import Collection
+    from diptych.dedupe.pair_cache import LEDGER, PairCache
+    from diptych.labelling.terminal import Dialogue
+
+    scorer = open_scorer(model, provider, threads, question=question)
+    with (
+        Collection.open(store, scorer) as collection,
+        PairCache(collection.directory / LEDGER, scorer.runtime.revision) as ledger,
+    ):
+        dialogue = Dialogue(collection, question, ask=_ask, say=_say, show=launch, ledger=ledger)
+        given, counts = dialogue.run(count), dialogue.counts()
+        answers = [one.answer for one in collection.labels(question)]
+    console.emit({"given": given, "question": question, **_counted(answers)}, counts)
+    return 0
+
+
+def calibrate(
+    labels: Annotated[
+        str | None,
+        Option(metavar="PAIRS.csv", help="a table of labelled pairs", show_default="the labels of the collection"),
+    ] = None,
+    store: Annotated[
+        Path | None,
+        Option(parser=folder, metavar="DIR", help="the folder of the collection, which the calibration is for"),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        Option("-o", "--output", metavar="OWN.json", help="the calibration", show_default="beside the collection"),
+    ] = None,
+    plot: Annotated[Path | None, Option(metavar="OUT.svg", help="a reliability plot")] = None,
+    question: Question = COPY,
+    model: Model = "photo",
+    provider: Provider = "auto",
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Fit probabilities and verdicts to your own labels.
+
+    The model itself stays as it is. `--question` is that of the rows of a table without one.
+    """
+    from diptych.labelling.chart import reliability_svg
+    from diptych.labelling.terminal import calibration_json, calibration_text
+    from diptych_runtime.atomic import write_atomic
+    from diptych_runtime.own_calibration import CALIBRATION
+
+    target = _target(labels, store, output, plot)
+    console = Console(as_json, quiet)
+    scorer = open_scorer(model, provider, threads)
+    fitted = _fitted(scorer, labels, store, question, _named(scorer, model))
+    fitted.calibration.save(target)
+    if plot is not None:
+        write_atomic(plot, reliability_svg(fitted.questions).encode())
+    lines = [calibration_text(fitted), f"written: {target}", *([f"drawn: {plot}"] if plot else [])]
+    console.emit({"calibration": str(target), "plot": plot and str(plot), **calibration_json(fitted)}, "\n".join(lines))
+    if target.name == CALIBRATION and store is not None:
+        console.remark("commands use it from now on, and a running service once it starts again")
+    else:
+        console.remark(f"use it wherever a model is named: --model {target}")
+    return 0
+
+
+def _target(labels: str | None, store: Path | None, output: Path | None, plot: Path | None) -> Path:
+    """The file of the calibration; ends with a usage error where none, or nothing to fit it to, is named."""
+    from diptych.cli.outputs import check_output
+    from diptych.store.sqlite.schema import DATABASE, missing
+    from diptych_runtime.own_calibration import CALIBRATION
+
+    if labels is None and store is None:
+        raise BadParameter("name labels: a table with --labels, or the collection that has them with --store")
+    if output is None and store is None:
+        raise BadParameter("name the calibration with -o, or the collection that it is for with --store")
+    if output is not None and output.suffix != ".json":
+        raise BadParameter(f"-o must end in .json, so that it can be named as a model; got {output}")
+    if store is not None and not (store / DATABASE).is_file():
+        raise missing(store)
+    for path in filter(None, (output, plot)):
+        check_output(path, [labels] if labels else [])
+    return output or Path(store or ".") / CALIBRATION
+
+
+def _fitted(scorer: Scorer, labels: str | None, store: Path | None, question: str, model: str) -> Fitted:
+    from diptych.collection.collection import Collection
+    from diptych.labelling.calibrate import calibrate_collection, calibrate_files
+    from diptych.labelling.table import read_labels
+
+    if labels is not None:
+        with open_text(labels, newline="") as stream:
+            return calibrate_files(scorer, read_labels(stream, labels, question), model=model)
+    assert store is not None
+    with Collection.open(store, scorer.calibrated(None), read_only=True) as collection:
+        return calibrate_collection(collection, model=model)
+
+
+def _named(scorer: Scorer, model: str) -> str:
+    """The model as its calibration names it: a bundled one by name, an artifact by its absolute path."""
+    from diptych_runtime.models import bundled_models
+
+    if scorer.runtime.own is not None:
+        return scorer.runtime.own.model
+    return model if model in bundled_models() else str(Path(model).absolute())
+
+
+def _export(console: Console, store: Path, target: str) -> int:
+    from diptych.cli.outputs import check_output
+    from diptych.labelling.table import write_labels
+    from diptych.store.sqlite.backend import SqliteBackend
+    from diptych_runtime.atomic import replacing_file
+
+    if target != "-":
+        check_output(target)
+    with SqliteBackend.open(store, read_only=True) as backend:
+        found = backend.labels()
+    if target == "-":
+        write_labels(found, sys.stdout)
+        return 0
+    with replacing_file(Path(target)) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as stream:
+        write_labels(found, stream)
+    console.emit({"labels": len(found), "table": target}, f"{target}: {_plural(len(found))}")
+    return 0
+
+
+def _import(console: Console, store: Path, table: str, question: str) -> int:
+    from diptych.labelling.table import import_labels, read_labels
+    from diptych.store.sqlite.backend import SqliteBackend
+
+    with SqliteBackend.open(store) as backend, open_text(table, newline="") as stream:
+        new, known = import_labels(backend, read_labels(stream, table, question))
+    console.emit({"new": new, "known": known}, f"{_plural(new)} taken, {known:,} known already")
+    return 0
+
+
+def _ask(prompt: str) -> str:
+    print(prompt, end="", file=sys.stderr, flush=True)
+    line = sys.stdin.readline()
+    if not line:
+        print(file=sys.stderr)
+        raise EOFError
+    return line
+
+
+def _say(text: str) -> None:
+    print(visible(text), file=sys.stderr)
+
+
+def _counted(answers: Sequence[str]) -> dict[str, int]:
+    return {answer.replace(" ", "_"): answers.count(answer) for answer in ("same", "different", "cannot tell")}
+
+
+def _plural(count: int) -> str:
+    return f"{count:,} label{'' if count == 1 else 's'}"

@@ -1,0 +1,145 @@
+"""`diptych label` and `diptych calibrate`: from answers in a terminal to verdicts of one's own."""
+
+import csv
+import json
+import sys
+from io import StringIO
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from diptych import Collection
+from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration
+
+
+@pytest.fixture
+def options(artifact):
+    return "--model", artifact, "--provider", "cpu", "--threads", 1
+
+
+@pytest.fixture
+def store(collection):
+    collection.close()
+    return collection.directory
+
+
+@pytest.fixture
+def types(monkeypatch):
+    """`types("s", "q")`: the person's lines."""
+    return lambda *lines: monkeypatch.setattr(sys, "stdin", StringIO("".join(f"{line}\n" for line in lines)))
+
+
+@pytest.fixture
+def labelled(store, scorer):
+    """Every pair labelled: those above the median the same, but for some."""
+    with Collection.open(store, scorer) as collection:
+        ids = [record.id for record in collection.list(100)]
+        pairs = [(a, b) for place, a in enumerate(ids) for b in ids[:place]]
+        tokens = collection.panels(ids)
+        logits = scorer.logits(*(np.stack([tokens[pair[side]][0] for pair in pairs]) for side in (0, 1)))
+        for number, ((a, b), high) in enumerate(zip(pairs, logits > np.median(logits), strict=True)):
+            collection.label(a, b, "same" if high != (number % 5 == 0) else "different")
+    return store
+
+
+def test_answers_are_kept_and_a_later_run_goes_on(diptych, store, scorer, options, types):
+    types("s", "d", "?")
+    first = diptych("label", "--store", store, *options, "--json")
+    assert (first.code, first.json) == (
+        0,
+        {"given": 3, "question": "copy", "same": 1, "different": 1, "cannot_tell": 1},
+    )
+    assert first.err.count("s/d/?/u/o/q: ") == 4, "the prompts are no part of the result"
+    types("s", "u", "d", "q")
+    second = diptych("label", "--store", store, *options)
+    assert second.out == "4 labels: 1 same, 2 not the same, 1 cannot tell\n"
+    types("s", "s", "s")
+    assert (
+        diptych("label", "--store", store, "--count", 2, "--question", "thing", *options, "--json").json["given"] == 2
+    )
+    with Collection.open(store, scorer, read_only=True) as collection:
+        assert len(collection.labels("copy")) == 4
+        assert len(collection.labels("thing")) == 2
+
+
+def test_labels_go_out_and_come_in(diptych, labelled, tmp_path, types):
+    written = diptych("label", "--store", labelled, "--export", tmp_path / "pairs.csv", "--json")
+    assert written.json == {"labels": 66, "table": str(tmp_path / "pairs.csv")}
+    rows = list(csv.DictReader((tmp_path / "pairs.csv").read_text().splitlines()))
+    assert len(rows) == 66
+    assert diptych("label", "--store", labelled, "--export", "-").out == (tmp_path / "pairs.csv").read_text()
+    again = diptych("label", "--store", labelled, "--import", tmp_path / "pairs.csv", "--json")
+    assert again.json == {"new": 0, "known": 66}
+    types("image_a,image_b,answer", f"{rows[0]['image_a']},{rows[0]['image_b']},?")
+    assert diptych("label", "--store", labelled, "--import", "-").out == "1 label taken, 0 known already\n"
+    both = diptych("label", "--store", labelled, "--import", "-", "--export", "-")
+    assert (both.code, both.out) == (2, "")
+    refused = diptych("label", "--store", labelled, "--export", labelled / "collection.sqlite")
+    assert refused.code == 1
+    assert "belongs to the collection" in refused.err
+
+
+def test_a_calibration_of_a_collection_makes_its_verdicts(diptych, labelled, options, tmp_path, gallery):
+    query = gallery / "01.jpg"
+
+    def search() -> dict[str, float]:
+        found = diptych("search", query, "--store", labelled, *options, "--json").json
+        return {match["path"]: match["relevance_score"] for match in found["matches"]}
+
+    released = search()
+    made = diptych("calibrate", "--store", labelled, "--plot", tmp_path / "plot.svg", *options, "--json")
+    assert made.code == 0
+    own = OwnCalibration.load(labelled / CALIBRATION)
+    assert made.json["calibration"] == str(labelled / CALIBRATION)
+    assert made.json["questions"]["match"]["scale"] == own.questions["match"].scale
+    assert set(made.json["questions"]["match"]["ece"]) == {"released", "calibrated"}
+    assert ElementTree.parse(tmp_path / "plot.svg").getroot().get("role") == "img"
+    mine = search()
+    assert mine != released
+    other = next(path for path in mine if path != str(query))
+    words = diptych("score", query, other, "--model", labelled / CALIBRATION, *options[2:], "--json").json
+    assert words["relevance_score"] == pytest.approx(mine[other], abs=1e-6)
+    (labelled / CALIBRATION).unlink()
+    assert search() == released
+
+
+def test_a_calibration_of_a_table_needs_no_collection(diptych, labelled, options, tmp_path):
+    table, own = tmp_path / "pairs.csv", tmp_path / "own.json"
+    diptych("label", "--store", labelled, "--export", table)
+    made = diptych("calibrate", "--labels", table, "-o", own, *options)
+    assert made.code == 0
+    assert "expected calibration error" in made.out
+    assert f"written: {own}" in made.out
+    assert f"--model {own}" in made.err
+    of_store = diptych("calibrate", "--store", labelled, *options, "--json").json
+    assert json.loads(own.read_text())["questions"]["match"]["scale"] == of_store["questions"]["match"]["scale"]
+    over = diptych("calibrate", "--labels", table, "-o", tmp_path / "again.json", "--model", own, *options[2:])
+    assert over.code == 0
+    assert json.loads((tmp_path / "again.json").read_text())["questions"] == json.loads(own.read_text())["questions"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        ((), 2, "name labels: a table with --labels"),
+        (("--labels", "pairs.csv"), 2, "name the calibration with -o"),
+        (("--labels", "pairs.csv", "-o", "own.txt"), 2, "must end in .json"),
+        (("--store", "nowhere"), 1, "holds no collection"),
+        (("--labels", "pairs.csv", "-o", "own.json"), 1, "pairs.csv"),
+    ],
+)
+def test_what_is_missing_is_named(diptych, options, tmp_path, monkeypatch, words, code, text):
+    monkeypatch.chdir(tmp_path)
+    done = diptych("calibrate", *words, *options)
+    assert done.code == code
+    assert text in done.err
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_too_few_labels_say_what_to_do_and_leave_no_file(diptych, store, options):
+    done = diptych("calibrate", "--store", store, *options)
+    assert done.code == 1
+    assert "needs at least 20 answers and 5 each of same and different, and has 0 same and 0 different" in done.err
+    assert "Label more with `diptych label`" in done.err
+    assert not (store / CALIBRATION).exists()
