@@ -48,7 +48,7 @@ class Line:
 
     @cached_property
     def covariance(self) -> np.ndarray:
-        """What the labels and the prior leave open of scale and offset, (2, 2)."""
+        """The covariance (2, 2) of scale and offset that labels and prior leave."""
         return self._covariance(1.0)
 
     def released(self, level: float) -> float:
@@ -61,7 +61,7 @@ class Line:
         return _probability(place - wide), _probability(place + wide)
 
     def factor_to_halve(self, level: float) -> float:
-        """How many times as many labels like these make the interval of a level half as wide in log-odds."""
+        """The factor by which more labels like these make the interval of a level half as wide in log-odds."""
         wanted, low, high = self._deviation(level, 1.0) / 2, 1.0, 64.0
         if self._deviation(level, high) > wanted:
             return high
