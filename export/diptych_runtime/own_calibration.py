@@ -136,4 +136,5 @@ def released_digest(manifest: Manifest) -> str:
 
 def _stated(question: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a question that it states: a later version, which has more of them, gives the same."""
-    return {name: value for name, value in question.items() if value}
+    parts = {name: _stated(value) if isinstance(value, dict) else value for name, value in question.items()}
+    return {name: value for name, value in parts.items() if value}

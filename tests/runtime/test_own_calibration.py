@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-from judged import AFTER, QUESTIONS, drawn, evidence
+from judged import AFTER, LOOK, QUESTIONS, drawn, evidence
 
 from diptych_runtime.calibration.recalibration import log_odds
 from diptych_runtime.calibration.verdicts import least_of
@@ -32,10 +32,16 @@ def test_of_a_question_that_takes_no_closer_look_every_probability_is_on_the_lin
 
 
 def test_of_a_question_with_a_closer_look_what_was_looked_at_is_on_the_line_and_the_rest_stays_below_its_thresholds():
-    logits, seen = drawn(QUESTIONS), evidence()
-    own = over(QUESTIONS, "copy")
-    before, after = (probabilities(each, logits, seen)["copy"] for each in (QUESTIONS, own))
-    worth = QUESTIONS["copy"].verification.worth(QUESTIONS["copy"].relevance(logits[:, 0]))
+    apart = replace(LOOK, apart={"bias": -0.5, "odds": 0.8})
+    for look in (LOOK, apart):
+        check(dict(QUESTIONS) | {"copy": replace(QUESTIONS["copy"], verification=look)})
+
+
+def check(questions):
+    logits, seen = drawn(questions), evidence()
+    own = over(questions, "copy")
+    before, after = (probabilities(each, logits, seen)["copy"] for each in (questions, own))
+    worth = questions["copy"].verification.worth(questions["copy"].relevance(logits[:, 0]))
     looked = worth & np.array([one is not None and one.registered for one in seen])
     unlooked = worth & np.array([one is None for one in seen])
     sure = looked & (before > 1e-5) & (before < 1 - 1e-5)
@@ -45,6 +51,9 @@ def test_of_a_question_with_a_closer_look_what_was_looked_at_is_on_the_line_and_
     assert unlooked.any()
     assert (after[unlooked] < least["same"]).all()
     assert (after[~worth] < least["likely"]).all()
+    free = ~worth & (before > 1e-5) & (before < questions["copy"].verification.least) & (after < 0.69)
+    assert free.sum() > 50
+    assert log_odds(after[free]) == pytest.approx(0.7 * log_odds(before[free]) - 0.4, abs=0.02)
     assert {one.verdict for one, chosen in zip(judge(own, logits, seen)["copy"], unlooked, strict=True) if chosen} <= {
         "likely",
         "unsure",

@@ -22,6 +22,7 @@ from diptych.cli.options import (
     Question,
     Threads,
     check_engine,
+    check_output,
     folder,
     open_scorer,
     open_workers,
@@ -271,8 +272,6 @@ def _tidy(collection: Collection, present: set[str]) -> None:
 
 
 def _check_not_read(outputs: Iterable[Path | None], inputs: Iterable[str | Path | None]) -> None:
-    from diptych.cli.outputs import check_output
-
     read = [path for path in inputs if path]
     for output in filter(None, outputs):
         check_output(output, read)

@@ -24,6 +24,7 @@ from diptych.cli.options import (
     StoreFolder,
     Threads,
     check_engine,
+    check_output,
     open_scorer,
     open_workers,
     to_add_to,
@@ -242,7 +243,6 @@ def export(
     quiet: Quiet = False,
 ) -> int:
     """Write a line of JSON for every picture."""
-    from diptych.cli.outputs import check_output
     from diptych.store.open import open_store
     from diptych.store.sqlite import backup as archive
     from diptych_runtime.atomic import replacing

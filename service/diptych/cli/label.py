@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import BadParameter, Option
 
-from diptych.cli.options import Model, Provider, Question, StoreFolder, Threads, folder, open_scorer
+from diptych.cli.options import Model, Provider, Question, StoreFolder, Threads, check_output, folder, open_scorer
 from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console, open_text, visible
 from diptych_runtime.calibration.questions import COPY
@@ -115,7 +115,6 @@ def calibrate(
 
 def _target(labels: str | None, store: Path | None, output: Path | None, plot: Path | None) -> Path:
     """The file of the calibration; ends with a usage error where none, or nothing to fit it to, is named."""
-    from diptych.cli.outputs import check_output
     from diptych.store.sqlite.schema import DATABASE, missing
     from diptych_runtime.own_calibration import CALIBRATION
 
@@ -155,7 +154,6 @@ def _named(scorer: Scorer, model: str) -> str:
 
 
 def _export(console: Console, store: Path, target: str) -> int:
-    from diptych.cli.outputs import check_output
     from diptych.labelling.table import write_labels
     from diptych.store.sqlite.backend import SqliteBackend
     from diptych_runtime.atomic import replacing_file

@@ -21,6 +21,7 @@ from diptych.cli.options import (
     Threads,
     Urls,
     check_engine,
+    check_output,
     open_engine,
     open_scorer,
     read_pictures,
@@ -101,7 +102,6 @@ def score(
     Exits with 1 if pairs of a table could not be scored; the column error says why.
     """
     from diptych.batch.job import Job
-    from diptych.cli.outputs import check_output
 
     console = Console(as_json, quiet)
     if len(inputs) > 2:

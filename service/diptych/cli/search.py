@@ -19,6 +19,7 @@ from diptych.cli.options import (
     Store,
     Threads,
     Urls,
+    check_output,
     open_scorer,
     probability,
     read_pictures,
@@ -154,7 +155,6 @@ def explain(
     quiet: Quiet = False,
 ) -> int:
     """Show where two pictures match."""
-    from diptych.cli.outputs import check_output
     from diptych.scoring import explanation
     from diptych_runtime.atomic import write_atomic
     from diptych_runtime.decoder import open_picture

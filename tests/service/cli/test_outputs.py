@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from diptych.cli.outputs import check_output
+from diptych.cli.options import check_output
 from diptych.errors import OutputError
 from diptych.pictures.walk import TRASH
 from diptych.store.sqlite.schema import DATABASE
