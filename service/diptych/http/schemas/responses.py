@@ -372,13 +372,9 @@ class Info(BaseModel):
     threads: int
     panel_size: int = Field(description="Side in pixels to which each picture is brought.")
     embedding_dim: int
-    thresholds: dict[str, float] = Field(
-        description="relevance_score at stated false-positive rates, of the question that requests ask."
-    )
+    thresholds: dict[str, float] = Field(description="relevance_score at false-positive rates, default question.")
     questions: dict[str, QuestionItem] = Field(description="What the model answers, by name.")
-    calibration: CalibrationItem | None = Field(
-        description="The calibration of one's own that thresholds and probabilities follow; null as released."
-    )
+    calibration: CalibrationItem | None = Field(description="One's own over the released one; null if there is none.")
     limits: Limits
     collection: dict[str, Any] | None = Field(
         description="Figures of the collection that is meant; null if there is none, or it is damaged."
