@@ -138,7 +138,7 @@ def service(pictures: Path, artifact: Path, tmp_path_factory: pytest.TempPathFac
     with Collections.open(root, Scorer.load(str(artifact), threads=1)) as collections:
         collections.create("default")
         with collections.borrow("default") as collection:
-            list(collection.add_files(sorted((pictures / "photos").iterdir())))
+            collection.add(pictures / "photos")
     with running(root, str(artifact), 1, option="--collections") as (port, _):
         yield f"http://127.0.0.1:{port}"
 
