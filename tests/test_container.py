@@ -46,7 +46,9 @@ def service() -> dict:
     return compose["services"]["diptych"]
 
 
-@pytest.mark.parametrize("profile", [[], ["--profile", "observe"], ["--profile", "scale"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "profile", [[], ["--profile", "gpu"], ["--profile", "observe"], ["--profile", "scale"]], ids=" ".join
+)
 def test_docker_compose_takes_the_file(profile) -> None:
     docker = shutil.which("docker")
     if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:
@@ -158,9 +160,39 @@ def test_compose_closes_what_the_service_does_not_need() -> None:
 
 def test_compose_keeps_the_collection_in_a_volume_and_the_port_on_this_machine() -> None:
     options = service()
-    assert options["volumes"] == ["data:/data"]
+    assert options["volumes"][0] == "data:/data"
     assert "data" in yaml.safe_load((ROOT / "docker-compose.yml").read_text())["volumes"]
     assert options["ports"] == ["127.0.0.1:8000:8000"]
+
+
+def test_compose_shows_the_pictures_of_a_folder_that_it_follows_and_cannot_change() -> None:
+    options = service()
+    (mount,) = options["volumes"][1:]
+    assert (mount["type"], mount["read_only"]) == ("bind", True)
+    # Of a bind in the long form a plain name is a folder too.
+    assert mount["source"] == "${PICTURES:-./pictures}"
+    found = parsed(*options["command"][1:])
+    assert list(map(str, found["sync"])) == [mount["target"]]
+    (command,) = all_of("CMD", final_stage())
+    assert options["command"][: len(json.loads(command))] == json.loads(command)
+
+
+def test_compose_has_a_variant_for_nvidia_that_differs_in_what_a_gpu_needs() -> None:
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    plain, gpu = compose["services"]["diptych"], compose["services"]["gpu"]
+    assert {name for name in gpu if gpu[name] != plain.get(name)} == {
+        "build",
+        "deploy",
+        "image",
+        "networks",
+        "profiles",
+    }
+    assert (gpu["profiles"], gpu["build"]) == (["gpu"], {"context": ".", "args": {"EXTRA": "gpu"}})
+    (device,) = gpu["deploy"]["resources"]["reservations"]["devices"]
+    assert device == {"driver": "nvidia", "count": 1, "capabilities": ["gpu"]}
+    # Prometheus asks it under the name of the other one.
+    assert gpu["networks"]["default"]["aliases"] == ["diptych"]
+    assert "diptych:8000" in (ROOT / "service/observe/prometheus.yml").read_text()
 
 
 def test_the_profile_scale_has_three_services_over_one_collection_behind_a_balancer() -> None:

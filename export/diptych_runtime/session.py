@@ -68,13 +68,13 @@ def why_unavailable(name: str, ort: ModuleType) -> str | None:
     """The reason why a GPU's provider is unavailable, as far as it shows before a session is opened; None if it may
     work.
     """
+    if not _loads(_DRIVER):  # without which another ONNX Runtime would be of no use
+        return "there is no NVIDIA driver here"
     if GPU[name] not in ort.get_available_providers():
         what = "TensorRT" if GPU[name] == TENSORRT else "CUDA"
         return (
             f"the installed onnxruntime has no {what} (`pip uninstall onnxruntime`, then `pip install 'diptych[gpu]'`)"
         )
-    if not _loads(_DRIVER):
-        return "there is no NVIDIA driver here"
     if hasattr(ort, "preload_dlls"):
         ort.preload_dlls()
     if GPU[name] == TENSORRT and not _loads(_TENSORRT_LIBRARY):

@@ -1,6 +1,6 @@
 import ctypes
 import os
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import onnxruntime
@@ -40,9 +40,12 @@ def gpu(monkeypatch):
 
 
 @pytest.mark.parametrize("name", GPUS)
-def test_a_gpu_that_was_asked_for_and_cannot_be_had_is_an_error_and_auto_says_why_it_took_the_cpu(name, artifact):
+def test_a_gpu_that_was_asked_for_and_cannot_be_had_is_an_error_and_auto_says_why_it_took_the_cpu(
+    name, artifact, monkeypatch
+):
     if GPUS[name] in onnxruntime.get_available_providers():
         pytest.skip(f"this onnxruntime has {name}")
+    monkeypatch.setattr(session, "_loads", lambda library: True)
     with pytest.raises(ArtifactError, match=rf"{name} was asked for but cannot be had: the installed onnxruntime has"):
         Runtime.open(artifact, provider=name)
     runtime = Runtime.open(artifact, provider="auto")
@@ -66,6 +69,8 @@ def test_what_is_missing_for_a_gpu_is_named(monkeypatch):
     monkeypatch.setattr(ort, "get_available_providers", lambda: list(GPUS.values()), raising=False)
     monkeypatch.setattr(ctypes, "CDLL", lambda library: (_ for _ in ()).throw(OSError(library)))
     assert session.why_unavailable("auto", ort) == "there is no NVIDIA driver here"
+    only_cpu = SimpleNamespace(get_available_providers=lambda: [session.CPU])
+    assert session.why_unavailable("auto", only_cpu) == "there is no NVIDIA driver here"  # pyright: ignore[reportArgumentType]
     monkeypatch.setattr(session, "_loads", lambda library: "nvinfer" not in library)
     assert session.why_unavailable("cuda", ort) is None
     assert "nvinfer" in (session.why_unavailable("tensorrt", ort) or "")

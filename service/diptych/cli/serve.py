@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -57,6 +58,8 @@ def serve(
     console = Console(as_json, quiet)
     settings = Settings.load(config)
     log(settings.log, quiet=quiet)
+    # A log of JSON has nothing else in it.
+    say = console.remark if settings.log == "text" else logging.getLogger(__name__).info
     with ExitStack() as stack:
         sockets = [stack.enter_context(one) for one in bound(host, port)]
         runtime = open_scorer(model, provider, threads).runtime
@@ -71,15 +74,15 @@ def serve(
         elif collections is not None:
             stored = stack.enter_context(Collections.open(collections, scorer))
         for name, one in Collections.of(stored).open_ones().items():
-            console.remark(f"{name}: {len(one):,} pictures in {one.name}")
-        console.remark(f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {runtime.threads} threads")
-        console.remark(f"attention by {runtime.attention_path}")
+            say(f"{name}: {len(one):,} pictures in {one.name}")
+        say(f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {runtime.threads} threads")
+        say(f"attention by {runtime.attention_path}")
         who = ", ".join(f"{key.name} ({key.role})" for key in settings.keys)
-        console.remark(f"keys: {who}" if who else "no keys: whoever reaches the port may use it")
+        say(f"keys: {who}" if who else "no keys: whoever reaches the port may use it")
         shown = f"[{host}]" if ":" in host else host
-        console.remark(f"http://{shown}:{sockets[0].getsockname()[1]}/")
+        say(f"http://{shown}:{sockets[0].getsockname()[1]}/")
         if isinstance(stored, Collection) and sync:
-            console.remark(f"following {', '.join(map(str, sync))} every {sync_every:g} s")
+            say(f"following {', '.join(map(str, sync))} every {sync_every:g} s")
             stack.enter_context(Follower(stored, sync, sync_every))
         run(create_app(stored, scorer, settings=settings), sockets, settings)
     return 0

@@ -233,7 +233,8 @@ def test_the_log_has_a_line_for_every_answer_with_its_id_and_key(artifact, port,
     _, said = process.communicate(timeout=30)
     assert secret not in said
     assert "keys: alice (read)" in said
-    lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    lines = [json.loads(line) for line in said.splitlines()]  # all of them, from the first
+    assert f"{address}/" in [line["message"] for line in lines]
     known = {line["request_id"]: line for line in lines if line["logger"] == "diptych.access"}
     assert set(known) == {"one", "two"}
     one = known["one"]
