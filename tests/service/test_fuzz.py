@@ -27,8 +27,8 @@ def test_some_hundred_broken_pictures_are_answered_as_they_should_be(artifact, e
 
 
 @pytest.mark.slow
-def test_tens_of_thousands_of_broken_pictures_crash_nothing(artifact, environment, tmp_path):
-    done = run(artifact, environment, tmp_path / "kept", "--minutes", 3, "--seed", 1)
+def test_thousands_of_broken_pictures_crash_nothing(artifact, environment, tmp_path):
+    done = run(artifact, environment, tmp_path / "kept", "--minutes", 1, "--seed", 1)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

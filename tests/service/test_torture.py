@@ -45,7 +45,7 @@ def test_what_happens_to_an_index_in_lists_is_survived_too(artifact, environment
 @pytest.mark.slow
 @pytest.mark.parametrize("index", ["exact", "ivf"])
 def test_every_fault_is_survived_many_times_and_those_that_can_be_noticed_are(artifact, environment, index):
-    rows = rows_of(artifact, environment, "--cycles", 20, "--seed", 2, "--index", index)
+    rows = rows_of(artifact, environment, "--cycles", 10, "--seed", 2, "--index", index)
     for fault, _, acknowledged, noticed, lost, false in rows:
         assert (lost, false) == ("0", "0")
         assert int(acknowledged) > 0 or fault == "flip-model"

@@ -17,7 +17,7 @@ COUNT = 24
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
     folder = tmp_path_factory.mktemp("photos")
-    drawn_collection(folder, 14)
+    drawn_collection(folder, 24)
     return folder / "photos"
 
 

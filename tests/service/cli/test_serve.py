@@ -104,7 +104,7 @@ def ask_for_ever(url: str) -> None:
 
 
 def test_after_sigterm_it_says_that_it_will_end_and_answers_until_then(artifact, port, spawn, environment):
-    environment["DIPTYCH_DRAIN_SECONDS"] = "4.5"
+    environment["DIPTYCH_DRAIN_SECONDS"] = "2.5"
     address = f"http://127.0.0.1:{port}"
     process = spawn("serve", "--port", port, "--model", artifact, "--threads", 1)
     until_ready(address, process)
@@ -116,7 +116,7 @@ def test_after_sigterm_it_says_that_it_will_end_and_answers_until_then(artifact,
     with urlopen(f"{address}/v1/models") as answer:
         assert answer.status == 200
     assert process.wait(timeout=30) == 0
-    assert "SIGTERM: ending in 4.5 s" in process.stderr.read()
+    assert "SIGTERM: ending in 2.5 s" in process.stderr.read()
 
 
 STUCK = """
@@ -134,7 +134,7 @@ sys.exit(main())
 """
 
 
-SLOW = STUCK.replace("gate.wait()", "print('begun', flush=True), gate.wait(2)")
+SLOW = STUCK.replace("gate.wait()", "print('begun', flush=True), gate.wait(1)")
 
 
 def of_four_pairs(address: str, photo: bytes) -> Request:
@@ -145,7 +145,7 @@ def of_four_pairs(address: str, photo: bytes) -> Request:
 
 def test_a_computation_that_hangs_makes_it_unready_and_then_ends_the_process(artifact, port, environment, photo_bytes):
     # The request itself is given up long before.
-    environment |= {"DIPTYCH_STUCK_SECONDS": "4", "DIPTYCH_SECONDS": "2", "DIPTYCH_LOG": "json"}
+    environment |= {"DIPTYCH_STUCK_SECONDS": "2", "DIPTYCH_SECONDS": "1", "DIPTYCH_LOG": "json"}
     command = [sys.executable, "-c", STUCK, "serve", "--port", str(port), "--model", str(artifact), "--threads", "1"]
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
         address = f"http://127.0.0.1:{port}"
@@ -158,13 +158,13 @@ def test_a_computation_that_hangs_makes_it_unready_and_then_ends_the_process(art
         said = process.communicate()[1]
     lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
     (end,) = [line for line in lines if line["level"] == "CRITICAL"]
-    assert re.search(r"has been running for [4-9] s; ending with code 70", end["message"])
+    assert re.search(r"has been running for [2-9] s; ending with code 70", end["message"])
 
 
 def test_a_process_that_was_stopped_for_longer_than_a_computation_may_take_goes_on(
     artifact, port, environment, photo_bytes
 ):
-    environment |= {"DIPTYCH_STUCK_SECONDS": "5"}
+    environment |= {"DIPTYCH_STUCK_SECONDS": "3"}
     command = [sys.executable, "-c", SLOW, "serve", "--port", str(port), "--model", str(artifact), "--threads", "1"]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         address = f"http://127.0.0.1:{port}"
@@ -174,7 +174,7 @@ def test_a_process_that_was_stopped_for_longer_than_a_computation_may_take_goes_
             assert process.stdout is not None
             assert process.stdout.readline() == "begun\n"
             process.send_signal(signal.SIGSTOP)
-            time.sleep(8)
+            time.sleep(5)
             process.send_signal(signal.SIGCONT)
             assert len(answer.result()["data"]) == 4
         with urlopen(f"{address}/readyz", timeout=10) as ready:
