@@ -54,9 +54,21 @@ class Vectors:
 
     def labels(self) -> np.ndarray:
         """All labels int64 (n,), ascending."""
+        return np.sort(np.concatenate(self._listed()))
+
+    def _listed(self) -> list[np.ndarray]:
+        """The labels int64 (n,) in each list, copied."""
         inverted = self._index.invlists
-        parts = [faiss.rev_swig_ptr(inverted.get_ids(i), inverted.list_size(i)) for i in range(self.lists)]
-        return np.sort(np.concatenate(parts)).astype(np.int64)
+        return [
+            faiss.rev_swig_ptr(inverted.get_ids(i), inverted.list_size(i)).astype(np.int64) for i in range(self.lists)
+        ]
+
+    def _lists_of(self, labels: np.ndarray) -> np.ndarray:
+        """The list int64 (...) that each of the labels int64 (...) is in."""
+        listed = self._listed()
+        every, lists = np.concatenate(listed), np.repeat(np.arange(len(listed)), [len(part) for part in listed])
+        order = np.argsort(every)
+        return lists[order[np.searchsorted(every, labels, sorter=order)]]
 
     def checksums(self) -> dict[int, int]:
         """The CRC-32 of every vector's little-endian bytes, by label."""
@@ -117,13 +129,11 @@ class Vectors:
         if self.lists == 1 or not len(self):
             return 1.0
         queries, deepest = self._queries(), min(max(DEPTHS), len(self))
-        found = [self.search(query, deepest, exact=True)[0] for query in queries]
+        found = np.stack([self.search(query, deepest, exact=True)[0] for query in queries])
         with _one_thread():
             order = self._index.quantizer.search(queries, self.lists)[1]
-            rank = np.argsort(order, axis=1)  # rank[q, l]: how many lists are nearer to the query q than the list l
-            vectors = np.stack([self.vector(label) for labels in found for label in labels])
-            lists = self._index.quantizer.search(vectors, 1)[1].reshape(len(queries), -1)
-        needed = np.take_along_axis(rank, lists, axis=1) + 1
+        rank = np.argsort(order, axis=1)  # rank[q, l]: how many lists are nearer to the query q than the list l
+        needed = np.take_along_axis(rank, self._lists_of(found), axis=1) + 1
         for depth in DEPTHS:
             within = np.sort(needed[:, :depth], axis=None)
             self.probes[depth] = int(within[int(np.ceil(RECALL * len(within))) - 1])

@@ -1,4 +1,5 @@
 import io
+import tracemalloc
 import zlib
 
 import faiss
@@ -61,6 +62,14 @@ def test_the_recall_that_is_measured_is_the_one_there_is(many):
     worse = filled(vectors, 128)
     worse.probes = dict.fromkeys(DEPTHS, 1)
     assert worse.recall() < 0.8 < made.recall()
+
+
+def test_measuring_the_recall_takes_no_memory_for_each_of_the_vectors_found(many):
+    tracemalloc.start()
+    many[1].tune()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8e6, "each of 128 queries finds 1,000 vectors, which are 16 MB and would be 30 more one by one"
 
 
 def test_every_cosine_of_an_approximate_search_is_the_exact_one_and_its_own_vector_comes_first(many):
