@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +22,7 @@ from diptych.store.originals import Keeper, original
 from diptych.store.records import Record
 from diptych.store.reports import RebuildReport
 from diptych.store.sqlite import rebuild as sqlite
+from diptych_runtime.decoder import SUFFIXES
 from diptych_runtime.errors import PictureError
 from diptych_runtime.runtime import Runtime
 
@@ -28,6 +33,7 @@ def rebuild(
     *,
     everything: bool = False,
     drop: bool = False,
+    allow_removal: bool = False,
     index: Kind | None = None,
     on_error: OnFailure | None = None,
     on_progress: OnProgress | None = None,
@@ -35,16 +41,55 @@ def rebuild(
     """Bring a collection to the scorer's model, mend its damage and make its index anew.
 
     May be interrupted and run again. With `drop`, pictures that cannot be read any more are removed, but for those
-    whose bytes were kept and are whole; `index` is the kind of a folder's index from now on. Raises StoreError.
+    whose bytes were kept and are whole, and, unless `allow_removal`, for those whose disk may be away: their folder is
+    missing or has no picture any more, or their file cannot be opened. `index` is the kind of a folder's index from now
+    on. Raises StoreError.
     """
     found = parse_location(where)
-    options: dict[str, Any] = {"everything": everything, "drop": drop, "index": index}
+    removal = _Removal(allow_removal)
+    options: dict[str, Any] = {"everything": everything, "may_drop": removal.allowed if drop else None, "index": index}
     options |= {"on_error": on_error, "on_progress": on_progress}
     if isinstance(found, Address):
         from diptych.store.milvus import rebuild as milvus
 
-        return milvus.rebuild(found, ScorerEmbedder(scorer), **options)
-    return sqlite.rebuild(found, ScorerEmbedder(scorer), **options)
+        report = milvus.rebuild(found, ScorerEmbedder(scorer), **options)
+    else:
+        report = sqlite.rebuild(found, ScorerEmbedder(scorer), **options)
+    return replace(report, spared=dict(removal.spared))
+
+
+@dataclass
+class _Removal:
+    """The decision about each picture that cannot be read: with `everything`, all go; `spared` counts the others."""
+
+    everything: bool
+    spared: Counter[str] = field(default_factory=Counter)
+
+    def allowed(self, record: Record) -> bool:
+        """True if a picture may go: it has no file, or that is surely gone or another one."""
+        reason = None if self.everything or record.path is None else _absence(Path(record.path))
+        if reason is not None:
+            self.spared[reason] += 1
+        return reason is None
+
+
+def _absence(path: Path) -> str | None:
+    """The sign that a file is away and not gone, if there is one: a disk that is not mounted leaves an empty folder, or
+    none.
+    """
+    try:
+        if path.is_file():
+            with path.open("rb") as file:
+                file.read(1)
+            return None
+        with os.scandir(path.parent) as entries:
+            if any(entry.is_dir() or os.path.splitext(entry.name)[1].lower() in SUFFIXES for entry in entries):  # noqa: PTH122
+                return None
+    except (FileNotFoundError, NotADirectoryError):
+        return f"{path.parent} does not exist"
+    except OSError as error:
+        return f"{path.parent} or a file in it cannot be read: {error.strerror}"
+    return f"{path.parent} has no picture any more"
 
 
 class ScorerEmbedder:

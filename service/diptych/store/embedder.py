@@ -14,6 +14,7 @@ BATCH = 64  # pictures at a time
 
 OnFailure = Callable[[Record, Exception], None]
 OnProgress = Callable[[int], None]
+MayDrop = Callable[[Record], bool]  # of a picture that cannot be read any more
 
 
 class Embedder(Protocol):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class VerifyReport:
 class RebuildReport:
     """The numbers of pictures in all, of those embedded anew, and of those that failed, some of which were removed.
 
-    `mended` says whether the database itself was damaged, and is whole again.
+    `mended` says whether the database itself was damaged, and is whole again. `spared` are the numbers of pictures that
+    were not removed since their disk may be away, by the sign of that.
     """
 
     pictures: int
@@ -35,3 +37,4 @@ class RebuildReport:
     failed: int
     removed: int = 0
     mended: bool = False
+    spared: Mapping[str, int] = field(default_factory=dict)

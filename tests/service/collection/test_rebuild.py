@@ -2,7 +2,9 @@ import shutil
 import sqlite3
 from collections import Counter
 from contextlib import closing
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from diptych.collection.rebuild import rebuild
@@ -61,3 +63,48 @@ def test_whichever_page_of_the_database_is_damaged_it_is_mended_or_said_to_be_pa
 def test_what_was_whole_is_not_mended(whole, scorer):
     assert not rebuild(whole, scorer).mended
     assert healthy(whole)
+
+
+def taken_away(gallery, how):
+    """The folder of 01.jpg to 12.jpg as it is without its disk; each sign by which that shows."""
+    disk = gallery.with_name("disk")
+    gallery.rename(disk)
+    if how == "an empty folder":
+        gallery.mkdir()
+        return f"{gallery} has no picture any more"
+    if how == "a folder with a note":
+        gallery.mkdir()
+        (gallery / "NOT MOUNTED").touch()
+        return f"{gallery} has no picture any more"
+    if how == "a folder that cannot be read":
+        gallery.symlink_to(gallery)
+        return f"{gallery} or a file in it cannot be read: Too many levels of symbolic links"
+    return f"{gallery} does not exist"
+
+
+@pytest.mark.parametrize(
+    "how", ["no folder", "an empty folder", "a folder with a note", "a folder that cannot be read"]
+)
+def test_pictures_whose_disk_may_be_away_are_not_dropped_unless_all_may_go(collection, scorer, gallery, how):
+    folder = collection.directory
+    below = sum(Path(record.path).parent != gallery for record in collection.list(100))
+    collection.add(np.zeros((40, 40, 3), np.uint8))
+    collection.close()
+    sign = taken_away(gallery, how)
+    report = rebuild(folder, scorer, everything=True, drop=True)
+    assert (report.failed, report.removed, report.pictures) == (13, 1, 12), "only what never had a file goes"
+    assert report.spared[sign] == 12 - below
+    assert sum(report.spared.values()) == 12
+    again = rebuild(folder, scorer, everything=True, drop=True, allow_removal=True)
+    assert (again.removed, again.pictures, again.spared) == (12, 0, {})
+
+
+def test_a_file_that_is_gone_from_among_others_is_dropped_and_so_is_one_with_another_content(
+    collection, scorer, gallery, photo_bytes
+):
+    collection.close()
+    (gallery / "01.jpg").unlink()
+    (gallery / "02.jpg").write_bytes(photo_bytes(90))
+    (gallery / "04.jpg").write_bytes(b"no picture")
+    report = rebuild(collection.directory, scorer, everything=True, drop=True)
+    assert (report.removed, report.pictures, report.spared) == (3, 9, {})

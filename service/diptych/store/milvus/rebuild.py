@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from diptych.errors import StoreError
-from diptych.store.embedder import BATCH, Embedder, OnFailure, OnProgress
+from diptych.store.embedder import BATCH, Embedder, MayDrop, OnFailure, OnProgress
 from diptych.store.index.layout import Kind
 from diptych.store.location import REBUILDING, REPLACED, Address
 from diptych.store.milvus.client import SLOW, Server
@@ -33,22 +33,22 @@ def rebuild(
     embedder: Embedder,
     *,
     everything: bool = False,
-    drop: bool = False,
+    may_drop: MayDrop | None = None,
     index: Kind | None = None,
     on_error: OnFailure | None = None,
     on_progress: OnProgress | None = None,
 ) -> RebuildReport:
     """Bring a collection to the embedder's model and mend its damage; may be interrupted and run again.
 
-    With `drop`, pictures that cannot be read any more are removed, but for those whose bytes were kept and are whole;
-    without it they keep a collection from changing its model. Raises StoreError.
+    Of pictures that cannot be read any more those are removed that `may_drop` says, but for those whose bytes were kept
+    and are whole; the others keep a collection from changing its model. Raises StoreError.
     """
     if index is not None:
         raise StoreError(f"{address} has the index that Milvus keeps; leave --index out")
     server = Server(address)
     try:
         work = _Work(
-            server, embedder, drop, on_error or (lambda record, error: None), on_progress or (lambda done: None)
+            server, embedder, may_drop, on_error or (lambda record, error: None), on_progress or (lambda done: None)
         )
         _tidy(server, address.collection)
         found = layout_of(server, address.collection)
@@ -83,7 +83,7 @@ class _Work:
 
     server: Server
     embedder: Embedder
-    drop: bool
+    may_drop: MayDrop | None
     on_error: OnFailure
     on_progress: OnProgress
     embedded: int = 0
@@ -174,7 +174,9 @@ class _Work:
     def _refuse(self, store: MilvusDatabase, record: Record, error: Exception) -> None:
         self.failed += 1
         self.on_error(record, error)
-        if self.drop and not (record.bytes_kept and kept_whole(store, record)):
+        if self.may_drop is None or (record.bytes_kept and kept_whole(store, record)):
+            return
+        if self.may_drop(record):
             store.remove([record.id])
             self.removed += 1
 

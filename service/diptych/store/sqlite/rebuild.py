@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from diptych.errors import StoreError
-from diptych.store.embedder import BATCH, Embedder, OnFailure, OnProgress
+from diptych.store.embedder import BATCH, Embedder, MayDrop, OnFailure, OnProgress
 from diptych.store.index.candidates import CandidateIndex
 from diptych.store.index.layout import Kind
 from diptych.store.originals import kept_whole
@@ -23,18 +23,20 @@ def rebuild(
     embedder: Embedder,
     *,
     everything: bool = False,
-    drop: bool = False,
+    may_drop: MayDrop | None = None,
     index: Kind | None = None,
     on_error: OnFailure | None = None,
     on_progress: OnProgress | None = None,
 ) -> RebuildReport:
     """Bring the collection in a folder to the embedder's model, mend its damage and write its index anew.
 
-    May be interrupted and run again. With `drop`, pictures that cannot be read any more are removed, but for those
-    whose bytes were kept and are whole; `index` is the index's kind from now on. Raises StoreError.
+    May be interrupted and run again. Of pictures that cannot be read any more those are removed that `may_drop` says,
+    but for those whose bytes were kept and are whole; `index` is the index's kind from now on. Raises StoreError.
     """
     with _past_mending(directory), Store.open(directory) as store:
-        report = reembed(store, embedder, everything=everything, drop=drop, on_error=on_error, on_progress=on_progress)
+        report = reembed(
+            store, embedder, everything=everything, may_drop=may_drop, on_error=on_error, on_progress=on_progress
+        )
         report = replace(report, mended=_mended(store))
         runtime = embedder.runtime
         if index is not None:
@@ -48,7 +50,7 @@ def reembed(
     embedder: Embedder,
     *,
     everything: bool = False,
-    drop: bool = False,
+    may_drop: MayDrop | None = None,
     on_error: OnFailure | None = None,
     on_progress: OnProgress | None = None,
 ) -> RebuildReport:
@@ -67,7 +69,7 @@ def reembed(
                 failed += 1
                 if on_error is not None:
                     on_error(record, made)
-                if drop and not kept_whole(store, record):
+                if may_drop is not None and not kept_whole(store, record) and may_drop(record):
                     store.remove([record.id])
                     removed += 1
             else:
