@@ -37,6 +37,11 @@ class FoundFile(NamedTuple):
     link: bool
     inode_changed: int  # ns since 1970; nobody can set it, so no copy has that of its original
 
+    @classmethod
+    def of(cls, status: os.stat_result, *, link: bool = False) -> Self:
+        """The file, or folder, of this status."""
+        return cls(Stamp(status.st_size, status.st_mtime_ns, status.st_ino), status.st_dev, link, status.st_ctime_ns)
+
     def identities(self) -> set[tuple[int, ...]]:
         """Marks of which two paths have one in common if they lead to the same file.
 
@@ -91,8 +96,7 @@ class Tree:
             self.closed[path] = f"{path} cannot be looked at: {error.strerror}"
         else:
             if stat.S_ISREG(status.st_mode):
-                stamp = Stamp(status.st_size, status.st_mtime_ns, status.st_ino)
-                self.files[path] = FoundFile(stamp, status.st_dev, link, status.st_ctime_ns)
+                self.files[path] = FoundFile.of(status, link=link)
             else:
                 self.refused[path] = f"{path} is not a file"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +14,7 @@ from diptych.dedupe.actions.undo_log import Entry, Outcome, UndoLog
 from diptych.dedupe.find import Group
 from diptych.errors import DedupeError
 from diptych.pictures.file_info import Picture
-from diptych.pictures.walk import TRASH
+from diptych.pictures.walk import TRASH, FoundFile
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ def planned(
     else:
         to = to.absolute()
         for root in roots:
-            if to.resolve().is_relative_to(root):
-                raise DedupeError(f"{to} lies in {root}, where the next run would find it; choose a folder outside")
+            if (place := _place_in(root, to.resolve())) is not None:
+                raise DedupeError(f"{to} lies in {place}, where the next run would find it; choose a folder outside")
         folders = tops = [to] if len(roots) == 1 else _distinct(to, roots)
         journal = _free(to / f"diptych-journal-{stamp}.jsonl")
     going = _suggested(groups) if chosen is None else _chosen(groups, chosen)
@@ -145,6 +146,21 @@ def _chosen(groups: Sequence[Group], chosen: Sequence[str]) -> list[tuple[Pictur
     if unknown := sorted(wanted - {picture.path for picture, _ in going}):
         raise DedupeError(f"{len(unknown):,} of the listed files are in no group of this run, {unknown[0]} for one")
     return going
+
+
+def _place_in(root: Path, path: Path) -> Path | None:
+    """`root`, or the folder below it, that a path lies in, also where that is another mount of it."""
+    if path.is_relative_to(root):
+        return root
+    marks = set[tuple[int, ...]]()
+    for folder in (path, *path.parents):
+        with suppress(OSError):  # it is yet to be made
+            marks |= FoundFile.of(folder.stat()).identities()
+    for place, _, _ in os.walk(root):
+        with suppress(OSError):
+            if not marks.isdisjoint(FoundFile.of(Path(place).stat()).identities()):
+                return Path(place)
+    return None
 
 
 def _free(path: Path) -> Path:

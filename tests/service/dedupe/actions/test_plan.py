@@ -121,6 +121,18 @@ def test_a_target_inside_a_folder_is_refused(groups, roots):
         planned(groups, roots, to=roots[0] / "out")
 
 
+@pytest.mark.parametrize("how", ["bind", "fuse"])
+@pytest.mark.parametrize("below", ["", "one", "one/two"])
+def test_a_target_that_is_one_of_the_folders_by_another_mount_is_refused(how, below, groups, roots, second_view):
+    folder = roots[0] / below
+    folder.mkdir(parents=True, exist_ok=True)
+    view = second_view(how, folder)
+    for target in (view, view / "new" / "folder"):
+        with pytest.raises(DedupeError, match=f"lies in {folder}, where the next run would find it"):
+            planned(groups, roots, to=target)
+    assert planned([], roots[1:], to=view).steps == [], "of another folder it may take files"
+
+
 def test_a_journal_that_cannot_be_written_moves_nothing(groups, roots, tmp_path):
     (tmp_path / "out").write_text("a file")
     with pytest.raises(DedupeError, match=r"the journal .* cannot be written: .*; nothing was moved"):
