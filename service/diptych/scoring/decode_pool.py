@@ -17,12 +17,11 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from multiprocessing import forkserver, resource_tracker
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, LifoQueue
-from threading import Lock, Thread, Timer
+from threading import Thread
 from traceback import format_exc
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -30,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from diptych.errors import DeadlineError, DecoderEndedError, DecodingMemoryError, DecodingTimeError
 from diptych.pictures.sources import fetch_settings
 from diptych.scoring.deadline import current_deadline
+from diptych.scoring.fork_server import CHILDREN, LOST, START, start_process
 from diptych.scoring.threads import map_pictures
 from diptych_runtime.errors import PictureError
 
@@ -38,20 +38,14 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-# Imported once, in the server that the processes are forked from: NumPy, Pillow and the functions that decode.
-_PRELOAD = ["diptych.scoring.decode_pool", "diptych.pictures.content"]
 _OUT_OF_MEMORY = 77
 # A process is replaced after so many pictures, so that what a decoder leaks does not add up to its bound.
 _LIFE = 1000
 # A process that gets one picture at a time waits for the next one as long as it works, where others want the processor.
 _AT_A_TIME = 4
-# What `multiprocessing` remembers of its children is not made for several threads.
-_CHILDREN = Lock()
 # Seconds beyond the time of a picture after which a process that says nothing is taken for stopped: it would have been
 # ended by its own timer.
 _GRACE = 2.0
-# Seconds that a process has to start; then the server that it is forked from is taken for stopped.
-_START = 30.0
 
 logger = logging.getLogger(__name__)
 
@@ -209,21 +203,9 @@ class _Worker:
 
     def __init__(self, seconds: float, memory: int) -> None:
         self.seconds, self.memory, self.asked = seconds, memory, 0
-        # A plain fork would take along the service's locks, but none of the threads that hold them.
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(_PRELOAD)
-        self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_work, args=(theirs, seconds, memory), name="diptych-decode", daemon=True)
-        with _CHILDREN, sigint_blocked(), _bounded_start():
-            try:
-                self.process.start()
-            except EOFError:
-                self.pipe.close()
-                raise OSError("the server that decoding processes are forked from ended or was stopped") from None
-            finally:
-                theirs.close()
+        self.process, self.pipe = start_process(_work, (seconds, memory), name="diptych-decode")
         try:
-            if not self.pipe.poll(_START):
+            if not self.pipe.poll(START):
                 self.process.kill()
             self.pipe.recv()
         except (EOFError, OSError):
@@ -272,7 +254,7 @@ class _Worker:
         One that does not end, as one that is stopped, is killed; else this process could not end either.
         """
         self.pipe.close()
-        with _CHILDREN:
+        with CHILDREN:
             if not kill:
                 self.process.join(5)
             if self.process.is_alive():
@@ -291,43 +273,13 @@ class _Worker:
                 f"{name} takes more than {self.memory / 2**20:,.0f} MiB of memory to decode; scale it down first"
             )
         # The kernel kills where the machine's memory, or that of a container, runs out; a decoder does not kill itself.
-        if status == -signal.SIGKILL:
+        if status in (-signal.SIGKILL, LOST):
             remedy = "as it does where the machine runs out of memory; try again, or scale it down first"
         else:
             remedy = "save the picture anew with another program"
         return DecoderEndedError(
             f"{name} cannot be decoded: the process that tried ended ({describe_exit(status)}); {remedy}"
         )
-
-
-@contextmanager
-def _bounded_start() -> Iterator[None]:
-    """A process starts inside in time, or the server that it is forked from is killed; the next start makes another."""
-
-    def kill() -> None:
-        server: int | None = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
-        if server is not None:
-            logger.error("process %d, which decoding processes are forked from, is stopped; killed", server)
-            os.kill(server, signal.SIGKILL)
-
-    timer = Timer(_START, kill)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-@contextmanager
-def sigint_blocked() -> Iterator[None]:
-    """Processes started inside never hear Ctrl-C, which a terminal sends to them too, not even while they start."""
-    resource_tracker.ensure_running()  # it would unblock the signal if it started later
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _work(pipe: Connection, seconds: float, memory: int) -> None:
@@ -384,6 +336,8 @@ def _confine(memory: int) -> None:
 
 def describe_exit(status: int | None) -> str:
     """An exit status for people, by the name of the signal if it was one."""
+    if status == LOST:
+        return "and so did the one that it was forked from"
     return f"exit status {status}" if status is None or status >= 0 else signal.Signals(-status).name
 
 

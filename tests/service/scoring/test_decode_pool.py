@@ -151,6 +151,25 @@ def test_one_that_is_killed_while_it_decodes_costs_that_picture_and_while_it_idl
         assert workers.run(os.getpid) not in (first, second)
 
 
+def test_one_that_is_killed_together_with_the_server_that_it_was_forked_from_is_not_said_to_have_a_bad_picture(
+    tmp_path,
+):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with DecodePool(1) as workers, ThreadPoolExecutor(1) as pool:
+        server, first = workers.run(os.getppid), workers.run(os.getpid)
+        asked = pool.submit(workers.run, partial(Path.read_bytes, pipe))
+        with pipe.open("wb"):  # waits until the process reads
+            os.kill(server, signal.SIGKILL)
+            until(lambda: not alive(server))
+            os.kill(first, signal.SIGKILL)
+            with pytest.raises(
+                DecoderEndedError, match=r"forked from\); as it does where the machine runs out of memory"
+            ):
+                asked.result(10)
+        assert workers.run(os.getppid) != server
+
+
 def test_the_time_of_a_picture_ends_with_it():
     with DecodePool(1, seconds=0.5) as workers:
         first = workers.run(os.getpid)

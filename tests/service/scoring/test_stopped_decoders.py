@@ -12,7 +12,7 @@ import pytest
 from waiting import alive, until
 
 from diptych.errors import DeadlineError, DecoderEndedError
-from diptych.scoring import decode_pool
+from diptych.scoring import decode_pool, fork_server
 from diptych.scoring.deadline import Deadline, deadline_scope
 from diptych.scoring.decode_pool import DecodePool
 
@@ -60,7 +60,7 @@ def test_a_pool_with_a_stopped_process_closes_and_leaves_none():
 
 
 def test_a_stopped_server_that_processes_are_forked_from_is_replaced(monkeypatch):
-    monkeypatch.setattr(decode_pool, "_START", 3.0)
+    monkeypatch.setattr(fork_server, "START", 3.0)
     with DecodePool(2) as workers:
         server = workers.run(os.getppid)
         os.kill(server, signal.SIGSTOP)

@@ -14,7 +14,8 @@ from types import TracebackType
 from diptych.batch.workers.retries import RetryQueue
 from diptych.batch.workers.tasks import Work
 from diptych.errors import BatchError
-from diptych.scoring.decode_pool import describe_exit, sigint_blocked
+from diptych.scoring.decode_pool import describe_exit
+from diptych.scoring.fork_server import sigint_blocked
 
 
 class Pool:

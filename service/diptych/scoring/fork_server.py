@@ -1,0 +1,107 @@
+"""Processes forked from a server without threads: a plain fork would take along the locks of this process, but none of
+the threads that hold them.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing import forkserver, resource_tracker, util
+from pathlib import Path
+from threading import Lock, Timer
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
+
+# Imported once, in the server: NumPy, Pillow and the functions that decode.
+_PRELOAD = ["diptych.scoring.decode_pool", "diptych.pictures.content"]
+# What `multiprocessing` remembers of its children is not made for several threads.
+CHILDREN = Lock()
+# Seconds that a process has to start; then the server that it is forked from is taken for stopped.
+START = 30.0
+# The exit status of a process whose own was lost with the server.
+LOST = 255
+# Bytes of the folder that a socket is in: less what may be in its address, and what `multiprocessing` calls it.
+_FOLDER = (107 if sys.platform == "linux" else 103) - len("/listener-12345678")
+
+logger = logging.getLogger(__name__)
+
+
+def start_process(
+    target: Callable[..., object], args: tuple[object, ...], *, name: str
+) -> tuple[BaseProcess, Connection]:
+    """A process that runs `target(pipe, *args)`, and the near end of that pipe. Raises OSError if it cannot start."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOAD)
+    _check_socket_folder()
+    near, far = context.Pipe()
+    process = context.Process(target=target, args=(far, *args), name=name, daemon=True)
+    try:
+        with CHILDREN, sigint_blocked(), _bounded_start():
+            process.start()
+    except EOFError:
+        near.close()
+        raise OSError("the server that decoding processes are forked from ended or was stopped") from None
+    except OSError:
+        near.close()
+        raise
+    finally:
+        far.close()
+    return process, near
+
+
+def _check_socket_folder() -> None:
+    """Raise OSError where the server's socket has no place in the folder for temporary files."""
+    try:
+        folder = util.get_temp_dir()
+    except OSError as error:
+        raise OSError(
+            f"decoding processes need a folder for temporary files: {error.strerror}; name one in TMPDIR that can be "
+            "written"
+        ) from None
+    if not Path(folder).is_dir():
+        raise OSError(
+            f"decoding processes cannot be started: the folder for their socket, {folder}, was removed; start again"
+        )
+    if (size := len(os.fsencode(folder))) > _FOLDER:
+        raise OSError(
+            f"decoding processes cannot be started: the name of the folder for their socket, {folder}, has {size} "
+            f"bytes and may have {_FOLDER}; name a shorter folder for temporary files in TMPDIR"
+        )
+
+
+@contextmanager
+def _bounded_start() -> Iterator[None]:
+    """A process starts inside in time, or the server that it is forked from is killed; the next start makes another."""
+
+    def kill() -> None:
+        server: int | None = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+        if server is not None:
+            logger.error("process %d, which decoding processes are forked from, is stopped; killed", server)
+            os.kill(server, signal.SIGKILL)
+
+    timer = Timer(START, kill)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@contextmanager
+def sigint_blocked() -> Iterator[None]:
+    """Processes started inside never hear Ctrl-C, which a terminal sends to them too, not even while they start."""
+    resource_tracker.ensure_running()  # it would unblock the signal if it started later
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,60 @@
+import os
+import sys
+import tempfile
+from multiprocessing import process, util
+from pathlib import Path
+
+import pytest
+
+from diptych.scoring.fork_server import start_process
+
+BYTES = (107 if sys.platform == "linux" else 103) - len("/pymp-12345678/listener-12345678")
+
+
+@pytest.fixture
+def placed(tmp_path, monkeypatch):
+    """`placed(folder)` lets processes be started in a folder for temporary files, as at the start of the program."""
+
+    def place(folder):
+        monkeypatch.setattr(tempfile, "tempdir", str(folder))
+        monkeypatch.delitem(process.current_process()._config, "tempdir", raising=False)
+
+    monkeypatch.setitem(process.current_process()._config, "tempdir", None)
+    return place
+
+
+def answer(pipe, *args):
+    pipe.send((os.getpid(), args))
+
+
+def test_a_process_gets_its_arguments_and_its_pipe():
+    started, pipe = start_process(answer, (1, "two"), name="test")
+    assert pipe.recv() == (started.pid, (1, "two"))
+    started.join(10)
+    assert (started.name, started.exitcode) == ("test", 0)
+
+
+def test_a_folder_for_temporary_files_whose_name_is_too_long_for_a_socket_is_said(placed, tmp_path):
+    longest = tmp_path / ("x" * (BYTES - len(str(tmp_path)) - 1))
+    longest.mkdir()
+    placed(longest)
+    start_process(answer, (), name="test")[0].join(10)
+    longer = longest.with_name(longest.name + "x")
+    longer.mkdir()
+    placed(longer)
+    with pytest.raises(OSError, match=rf"for their socket, {longer}/pymp-\w+, has 90 bytes and may have 89; .* TMPDIR"):
+        start_process(answer, (), name="test")
+
+
+def test_a_folder_for_temporary_files_that_is_missing_is_said(placed, tmp_path):
+    placed(tmp_path / "none")
+    with pytest.raises(
+        OSError, match="need a folder for temporary files: No such file or directory; name one in TMPDIR"
+    ):
+        start_process(answer, (), name="test")
+    placed(tmp_path)
+    folder = Path(util.get_temp_dir())
+    folder.rmdir()
+    with pytest.raises(OSError, match=rf"the folder for their socket, {folder}, was removed; start again"):
+        start_process(answer, (), name="test")
+    folder.mkdir()  # which `multiprocessing` removes at the end
