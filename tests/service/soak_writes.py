@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
-import os
 import shutil
 import sys
 import tempfile
@@ -101,8 +100,7 @@ def soak(model: str, minutes: float, seed: int, say: Callable[[str], None] = lam
             made.set_index_kind("ivf")
         with Collection.open(store, scorer) as collection:
             truth = Truth.found(scorer, collection, paint(Path(folder, "drawn")))
-        environment = os.environ | {"MALLOC_ARENA_MAX": "1"}  # what glibc keeps for each thread hides what is lost
-        port, process = stack.enter_context(running(store, model, scorer.runtime.threads, environment=environment))
+        port, process = stack.enter_context(running(store, model, scorer.runtime.threads))
         began, over = time.monotonic(), threading.Event()
         writer = Writer(0, truth, week.account, lambda: port, seed)
         reader = Client(1, truth, week.account, lambda: port, seed)
