@@ -81,9 +81,18 @@ class Run:
     ) -> Outcome:
         """Bring the collection in step. `total` is told how many files are read, `tick` how many more have been.
 
-        Raises SyncError if more pictures would go than may, StoreError, and whatever the callbacks do; what was added
-        until then stays, and nothing was removed.
+        Raises SyncError if more pictures would go than may or memory runs out, StoreError, and whatever callbacks do;
+        what was added until then stays, and nothing was removed.
         """
+        try:
+            return self._go(total, tick)
+        except MemoryError:
+            raise SyncError(
+                f"memory ran out after {len(self._at):,} files; what was added is kept, and nothing was removed. Allow "
+                "more (`ulimit -v`, the limit of a container), or end other programs; the next run takes up the rest"
+            ) from None
+
+    def _go(self, total: Callable[[int], object], tick: Callable[[int], object]) -> Outcome:
         self._began = time.time_ns()
         self._tree = tree = Tree.below(self.roots)
         before = self.outcome.before

@@ -6,6 +6,7 @@ import pytest
 from folders import counts, held, names, put
 
 from diptych import Collection
+from diptych.collection.sync import run
 from diptych.collection.sync.run import Run, checked
 from diptych.collection.sync.seen_files import LEDGER, SeenFiles
 from diptych.errors import SyncError
@@ -323,6 +324,25 @@ def test_a_second_run_after_ctrl_c_takes_up_the_rest(sync, store, folder, monkey
     first = sync(folder)
     assert (first.code, first.json["interrupted"], counts(first)) == (130, True, {"new": 3})
     monkeypatch.setattr(Collection, "commit", commit)
+    assert counts(sync(folder)) == {"new": 5, "unchanged": 3}
+    assert names(store, folder) == ALL
+
+
+@pytest.mark.parametrize(("owner", "name"), [(run, "_read"), (Collection, "read_new"), (Collection, "commit")])
+def test_memory_that_runs_out_is_said_and_the_next_run_takes_up_the_rest(sync, store, folder, monkeypatch, owner, name):
+    monkeypatch.setattr("diptych.collection.ingest.BATCH", 3)
+
+    def scarce(*args, **options):
+        if len(held(store)) == 3:
+            raise MemoryError
+        return ample(*args, **options)
+
+    ample = getattr(owner, name)
+    monkeypatch.setattr(owner, name, scarce)
+    told = sync(folder)
+    assert told.code == 1
+    assert "what was added is kept, and nothing was removed. Allow more" in told.json["error"]["message"]
+    monkeypatch.setattr(owner, name, ample)
     assert counts(sync(folder)) == {"new": 5, "unchanged": 3}
     assert names(store, folder) == ALL
 
