@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from at_once import AtOnce
 from scorers import BrokenScorer, GatedScorer, wait_until
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 from diptych.http.app import create_app
 from diptych.http.request_pool import RequestPool
@@ -127,9 +127,20 @@ def test_the_document_lists_every_route_with_words_and_its_errors(reader, shelf,
             for status, answer in operation["responses"].items():
                 schema = answer.get("content", {}).get("application/json", {}).get("schema", {})
                 assert int(status) < 400 or schema == {"$ref": "#/components/schemas/ErrorEnvelope"}, (path, status)
-    served = {route.path for route in create_app(shelf, scorer).routes if isinstance(route, Route)}
-    assert served - {"/", "/openapi.json"} <= set(ROUTES)
+    served: dict[str, set[str]] = {}
+    for route in _routes(create_app(shelf, scorer).routes):
+        served.setdefault(route.path_format, set()).update(method.lower() for method in route.methods - {"HEAD"})
+    assert served == ROUTES | {"/": {"get"}, "/openapi.json": {"get"}}
     assert "HTTPValidationError" not in document["components"]["schemas"]
+
+
+def _routes(routes):
+    """The routes, also those of routers that were included, but for what is mounted."""
+    for route in routes:
+        if isinstance(route, Route):
+            yield route
+        elif not isinstance(route, Mount):
+            yield from _routes(route.original_router.routes)
 
 
 def test_every_reference_of_the_document_can_be_followed(reader):
