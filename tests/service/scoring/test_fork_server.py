@@ -15,11 +15,13 @@ BYTES = (107 if sys.platform == "linux" else 103) - len("/pymp-12345678/listener
 def placed(tmp_path, monkeypatch):
     """`placed(folder)` lets processes be started in a folder for temporary files, as at the start of the program."""
 
+    settings = vars(process.current_process())["_config"]
+
     def place(folder):
         monkeypatch.setattr(tempfile, "tempdir", str(folder))
-        monkeypatch.delitem(process.current_process()._config, "tempdir", raising=False)
+        monkeypatch.delitem(settings, "tempdir", raising=False)
 
-    monkeypatch.setitem(process.current_process()._config, "tempdir", None)
+    monkeypatch.setitem(settings, "tempdir", None)
     return place
 
 
