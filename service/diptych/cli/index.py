@@ -312,6 +312,10 @@ def rebuild(
     store: Store,
     everything: Annotated[bool, Option("--all", help="embed every picture, also those of this model")] = False,
     drop_missing: Annotated[bool, Option("--drop-missing", help="remove pictures whose content is lost")] = False,
+    allow_removal: Annotated[
+        bool,
+        Option("--allow-removal", help="of these also where the whole folder is gone, or cannot be read"),
+    ] = False,
     kind: Annotated[
         Kind | None,
         Option("--index", help="its kind from now on: exact, approximate (ivf), or by its size (auto)"),
@@ -328,6 +332,8 @@ def rebuild(
     """
     from diptych.collection import rebuild as rebuilding
 
+    if allow_removal and not drop_missing:
+        raise BadParameter("--allow-removal is about what --drop-missing removes; name that too")
     console = Console(as_json, quiet)
     failed: list[dict[str, Any]] = []
 
@@ -341,6 +347,7 @@ def rebuild(
             scorer,
             everything=everything,
             drop=drop_missing,
+            allow_removal=allow_removal,
             index=kind,
             on_error=fail,
             on_progress=bar.update,
@@ -350,12 +357,18 @@ def rebuild(
     if failed:
         fate = "left as they were; put them back, or use --drop-missing"
         if drop_missing:
-            whole = report.failed - report.removed
-            fate = f"{report.removed} removed, {whole} kept, whose bytes are whole" if whole else "removed"
+            away = sum(report.spared.values())
+            whole = report.failed - report.removed - away
+            fate = f"{report.removed} removed" if whole or away else "removed"
+            fate += f", {whole} kept, whose bytes are whole" if whole else ""
+            fate += f", {away} kept, whose disk may be away" if away else ""
         lines += [
             f"{report.failed} could not be read ({fate}):",
             *shortened([f"  {entry['reason']}" for entry in failed]),
         ]
+    if report.spared:
+        lines += ["kept:", *shortened([f"  {sign}: {count:,} pictures" for sign, count in report.spared.items()])]
+        lines.append("mount the disk and run this again, or say that they are to go with --allow-removal")
     console.emit({**asdict(report), "failures": failed, "dropped": drop_missing}, "\n".join(lines))
     return 1 if report.failed > report.removed else 0
 

@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.exit(end.exit_code)
     except TyperException as error:
         _refuse(error)
-    except (DiptychError, OSError) as error:
+    except (DiptychError, OSError, MemoryError) as error:
         if isinstance(error, BrokenPipeError):
             return _reader_left()
         _report(error, json=context is not None and context.params.get("as_json", False))
@@ -97,13 +97,15 @@ def _refuse(error: TyperException) -> NoReturn:
     sys.exit(USAGE)
 
 
-def _report(error: DiptychError | OSError, *, json: bool) -> None:
+def _report(error: DiptychError | OSError | MemoryError, *, json: bool) -> None:
+    text, code = str(error), error.code if isinstance(error, DiptychError) else "io"
+    if isinstance(error, MemoryError):
+        text = "memory ran out; allow more (`ulimit -v`, the limit of a container), or end other programs"
+        code = "no_memory"
     if json:
-        code = error.code if isinstance(error, DiptychError) else "io"
-        body = {"message": str(error), "type": type(error).__name__, "code": code}
-        print(as_json({"error": body}))
+        print(as_json({"error": {"message": text, "type": type(error).__name__, "code": code}}))
     else:
-        print(f"diptych: error: {one_line(str(error))}", file=sys.stderr)
+        print(f"diptych: error: {one_line(text)}", file=sys.stderr)
 
 
 def _reader_left() -> int:

@@ -141,6 +141,22 @@ def test_verify_and_rebuild(diptych, store, model, other_artifact, gallery):
     assert diptych("search", gallery / "02.jpg", "--store", store, *other).code == 0
 
 
+def test_rebuild_drops_nothing_of_a_disk_that_may_be_away_unless_told_to(diptych, store, model, gallery):
+    gallery.rename(gallery.with_name("disk"))
+    words = ("index", "rebuild", "--store", store, *model, "--all", "--drop-missing")
+    refused = diptych(*words)
+    assert refused.code == 1
+    assert "12 could not be read (0 removed, 12 kept, whose disk may be away):" in refused.out
+    assert f"{gallery} does not exist: 8 pictures" in refused.out
+    assert "mount the disk and run this again, or say that they are to go with --allow-removal" in refused.out
+    assert diptych(*words, "--json").json["spared"] == {
+        f"{gallery} does not exist": 8,
+        f"{gallery / 'more'} does not exist": 4,
+    }
+    gone = diptych(*words, "--allow-removal", "--json")
+    assert (gone.code, gone.json["removed"], gone.json["pictures"], gone.json["spared"]) == (0, 12, 0, {})
+
+
 def test_verify_exits_with_1_on_damage(diptych, store):
     with sqlite3.connect(store / "collection.sqlite") as connection:
         connection.execute("UPDATE pictures SET embedding=zeroblob(length(embedding)) WHERE row=2")

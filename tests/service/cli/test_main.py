@@ -65,6 +65,7 @@ def test_help_imports_nothing_heavy():
         ["score", "pairs.csv", "-o", "out.txt"],
         ["score", "-", "-o", "out.csv", "--resume"],
         ["rerank", "a.jpg"],
+        ["index", "rebuild", "--store", "s", "--allow-removal"],
         ["serve", "--port", "70000"],
         ["serve", "--store", "s", "--collections", "r"],
     ],
@@ -100,6 +101,18 @@ def test_ctrl_c_is_130_and_one_line(diptych, monkeypatch):
     monkeypatch.setattr("diptych.cli.doctor.open_scorer", stop)
     result = diptych("doctor")
     assert (result.code, result.out, result.err) == (130, "", "diptych: interrupted\n")
+
+
+def test_memory_that_runs_out_is_one_line_and_exit_code_1(diptych, monkeypatch):
+    def fill(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("diptych.cli.doctor.open_scorer", fill)
+    result = diptych("doctor")
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith("diptych: error: memory ran out; allow more (`ulimit -v`")
+    assert result.err.count("\n") == 1
+    assert diptych("doctor", "--json").json["error"]["code"] == "no_memory"
 
 
 def test_a_broken_package_does_not_take_the_other_commands_away(monkeypatch, capsys):
