@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Lock, Thread
 
 from diptych.store.index.candidates import CandidateIndex
@@ -40,6 +42,7 @@ class Relayout:
         try:
             self.index.relayout(self.store)
             self.save()
+            _give_back_memory()
             layout = self.index.layout()
             logger.info(
                 "%s: %d pictures in the index, in %d lists", self.store.directory, len(self.index), layout["lists"]
@@ -48,3 +51,9 @@ class Relayout:
             # What there is still answers; trying again with every change would fail as often.
             self._over = True
             logger.warning("%s: the index was not made anew and stays as it is: %s", self.store.directory, error)
+
+
+def _give_back_memory() -> None:
+    """Let glibc give back what the old index had, which it would keep for good: about a millisecond for 100 MB."""
+    with suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)

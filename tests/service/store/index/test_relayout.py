@@ -1,6 +1,9 @@
 import logging
+import platform
+import re
 import threading
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -49,6 +52,21 @@ def test_an_index_that_became_large_is_laid_out_in_lists_and_saved_and_one_that_
     renewed(store, index, saved)
     assert saved == [16, 1]
     assert rows(index) == list(range(141, 201))
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the others give memory back by themselves, or keep it")
+def test_memory_that_was_freed_between_what_stays_is_given_back(store, small):
+    index = CandidateIndex.open(store, SIZE, "r")
+    freed, kept = zip(*[(bytearray(60_000), bytearray(600)) for _ in range(2000)], strict=True)
+    del freed
+    before = anonymous()
+    renewed(store, index)
+    assert before - anonymous() > 60e6, f"of 120 MB that lie between {len(kept)} pieces"
+
+
+def anonymous() -> int:
+    """The bytes of memory of this process that no file is behind."""
+    return int(re.findall(r"RssAnon:\s+(\d+) kB", Path("/proc/self/status").read_text())[0]) * 1024
 
 
 def test_what_is_added_and_removed_while_an_index_is_made_is_in_it_and_gone_from_it(store, small, monkeypatch):
