@@ -35,9 +35,9 @@ class TranslationConfig:
     """
 
     kind: str = "transformer"
-    words: int = 16
-    longest: int = 16
-    width: int = 48
+    words: int = 10
+    longest: int = 9
+    width: int = 32
     blocks: int = 2
     heads: int = 4
     expansion: float = 2.0
