@@ -6,7 +6,6 @@ from diptych_export.resize import resized
 from diptych_model.mixers import AttentionAugmented
 from diptych_runtime.errors import ArtifactError
 
-
 FORMS = {
     "relative": {"segment": "relative"},
     "no segment": {"segment": "none", "bias": "none"},

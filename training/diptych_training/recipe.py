@@ -124,8 +124,8 @@ class Recipe:
                 )
         if self.network.seam == "pixels" and (self.learning.link or self.learning.teacher == "matches"):
             raise ValueError(
-                "with seam = 'pixels' a picture has no tokens of its own to match or to link: set learning.link = 0 and "
-                "learning.teacher = 'pair'"
+                "with seam = 'pixels' a picture has no tokens of its own to match or to link: set learning.link = 0 "
+                "and learning.teacher = 'pair'"
             )
         if self.learning.teacher == "matches" and self.network.relation == "siamese":
             raise ValueError(

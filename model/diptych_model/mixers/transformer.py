@@ -207,7 +207,6 @@ class DecoderLayer(nn.Module):
             memory_key_padding_mask=_additive(memory_padding, memory),
         )
 
-
     def across(
         self,
         x: Tokens,

@@ -87,9 +87,7 @@ class Translator(nn.Module):
         """The source (B, S) as the decoder looks at it: (B, S, d_memory)."""
         raise NotImplementedError
 
-    def decode(
-        self, memory: Memory, padding: Bool[Tensor, "batch source"], prefix: Target
-    ) -> tuple[Logits, Alignment]:
+    def decode(self, memory: Memory, padding: Bool[Tensor, "batch source"], prefix: Target) -> tuple[Logits, Alignment]:
         """Logits (B, T, tokens) of what follows each token of a prefix (B, T) that starts with `BEGIN`, each from the
         tokens up to its own, and the alignment (B, T, S); `padding` is True where the memory holds no token.
         """
@@ -125,9 +123,7 @@ class EncoderDecoder(Translator):
             x = layer(x, padding=source == PAD)
         return self.read(x)
 
-    def decode(
-        self, memory: Memory, padding: Bool[Tensor, "batch source"], prefix: Target
-    ) -> tuple[Logits, Alignment]:
+    def decode(self, memory: Memory, padding: Bool[Tensor, "batch source"], prefix: Target) -> tuple[Logits, Alignment]:
         """See `Translator.decode`; the alignment is the mean over the heads of the last layer."""
         self._require_length("target", prefix)
         x, mask = self._embedded(prefix), causal_mask(prefix.shape[1]).to(memory)
@@ -167,9 +163,7 @@ class Recurrent(Translator):
         packed = pack_padded_sequence(self.embedding(source), lengths, batch_first=True, enforce_sorted=False)
         return pad_packed_sequence(self.reader(packed)[0], batch_first=True, total_length=source.shape[1])[0]
 
-    def decode(
-        self, memory: Memory, padding: Bool[Tensor, "batch source"], prefix: Target
-    ) -> tuple[Logits, Alignment]:
+    def decode(self, memory: Memory, padding: Bool[Tensor, "batch source"], prefix: Target) -> tuple[Logits, Alignment]:
         """See `Translator.decode`."""
         self._require_length("target", prefix)
         state = self.begin(memory.sum(1) / (~padding).sum(1, keepdim=True).clamp(min=1)).tanh()

@@ -93,9 +93,7 @@ def test_additive_and_dot_attention_are_the_formulas_of_their_papers() -> None:
         scores = []
         for h in memory:
             if kind == "additive":
-                inner = [
-                    torch.tanh(sum(network.W.weight[i] * state) + sum(network.U.weight[i] * h)) for i in range(12)
-                ]
+                inner = [torch.tanh(sum(network.W.weight[i] * state) + sum(network.U.weight[i] * h)) for i in range(12)]
                 scores.append(sum(v * t for v, t in zip(network.v.weight[0], inner, strict=True)))
             else:
                 scores.append(sum((network.W.weight @ state) * h) / 12**0.5)
@@ -122,8 +120,8 @@ def test_ten_examples_are_learnt_by_heart_and_written_greedily(kind: str) -> Non
         (lambda: TranslationConfig("rnn"), "kind must be one of transformer, additive, dot, got 'rnn'"),
         (lambda: TranslationConfig(words=0), "must be positive"),
         (lambda: TranslationConfig(width=18), "width must be even and a multiple of 4 heads, got 18"),
-        (lambda: made("dot")(drawn(1, 8, 1), drawn(1, 3, 2)), r"the source must be .* longest of 7 tokens, got \(1, 8\)"),
-        (lambda: made("dot")(drawn(1, 3, 1), drawn(1, 8, 2)), r"the target must be .* longest of 7 tokens, got \(1, 8\)"),
+        (lambda: made("dot")(drawn(1, 8, 1), drawn(1, 3, 2)), r"source must be .* longest of 7 tokens, got \(1, 8\)"),
+        (lambda: made("dot")(drawn(1, 3, 1), drawn(1, 8, 2)), r"target must be .* longest of 7 tokens, got \(1, 8\)"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_the_numbers(call, message: str) -> None:

@@ -51,7 +51,7 @@ def test_every_route_answers_as_the_scorer_does(literal, files, photo_bytes, dat
             ranked = client.post("/v1/rerank", json={"query": uris[0], "documents": uris}).json()["results"]
             assert [one["index"] for one in ranked] == sorted(raw, key=lambda place: -raw[place])
             # The first stage is the embedding of each panel alone; the second looks at the stored pixels.
-            found = client.post("/v1/search", json={"image": uris[0], "top_n": 4}).json()["data"]
+            found = client.post("/v1/search", json={"image": uris[0], "top": 4}).json()["matches"]
             assert {one["id"] for one in found} == set(ids)
             by_seed = {ids[seed]: score for seed, score in raw.items()}
             assert [one["raw_score"] for one in found] == pytest.approx([by_seed[one["id"]] for one in found], abs=1e-6)

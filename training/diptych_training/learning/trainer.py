@@ -307,14 +307,14 @@ def _apart(match: Tensor, rival: Tensor) -> Tensor:
 
 
 def _groups(network: PairNetwork, decay: float) -> list[dict[str, Any]]:
-    """Weight decay for matrices and filters, none for norms, biases, tables and positions; the encoder's at its own
-    share of the `rate`.
+    """Weight decay for matrices and filters, none for norms, biases, tables, positions and segments; the encoder's at
+    its own share of the `rate`.
     """
     encoder = {id(parameter) for parameter in network.panel.encoder.parameters()}
     rates = (network.config.encoder.rate, 1.0)
     groups: dict[tuple[float, float], list[nn.Parameter]] = {(rate, d): [] for rate in rates for d in (decay, 0.0)}
     for name, parameter in network.named_parameters():
-        heavy = parameter.dim() > 1 and "table" not in name and "position" not in name
+        heavy = parameter.dim() > 1 and not any(kind in name for kind in ("table", "position", "_seg"))
         rate = rates[id(parameter) not in encoder]
         groups[rate, decay if heavy else 0.0].append(parameter)
     return [

@@ -38,7 +38,9 @@ def study_translation(
     have the vocabulary, the longest sequence and the width of `shape`.
     """
     if seeds < 1 or not tasks or not kinds:
-        raise DataError(f"a study needs a task, a network and a seed, got {tuple(tasks)}, {tuple(kinds)}, {seeds} seeds")
+        raise DataError(
+            f"a study needs a task, a network and a seed, got {tuple(tasks)}, {tuple(kinds)}, {seeds} seeds"
+        )
     sizes = asdict(shape or TranslationConfig())
     runs = {
         f"translation-{task}-{kind}-seed-{seed}": {
