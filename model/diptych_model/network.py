@@ -76,7 +76,7 @@ class PanelPart(nn.Module):
         return tokens - self._position(tokens.shape[1])
 
     def literal(self, pictures_a: Pictures, pictures_b: Pictures) -> tuple[Tokens, Tokens]:
-        """The tokens of both panels from t = [x, z] in pixels with their segments: the encoder's windows cross the seam."""
+        """The tokens of both panels from t = [x, z] in pixels, segments and all: every window crosses the seam."""
         for pictures in (pictures_a, pictures_b):
             self._check(pictures)
         if pictures_a.shape != pictures_b.shape:
