@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pillow_heif
 import pytest
-from exported import copy_of_kernel, copy_of_tiny, copy_of_two, make_tiny_network
+from exported import copy_of_kernel, copy_of_literal, copy_of_tiny, copy_of_two, make_tiny_network
 from PIL import Image, ImageDraw
 
 Draw = Callable[..., Image.Image]
@@ -127,6 +127,12 @@ def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def artifact_of_two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a small artifact that answers *copy* and *thing*; treat it as read-only."""
     return copy_of_two(tmp_path_factory.mktemp("artifact") / "two")
+
+
+@pytest.fixture(scope="session")
+def literal_artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a small artifact whose pair graph is a whole network over t = [x, z]; treat it as read-only."""
+    return copy_of_literal(tmp_path_factory.mktemp("artifact") / "literal")
 
 
 @pytest.fixture(scope="session")

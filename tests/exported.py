@@ -27,6 +27,11 @@ def copy_of_kernel(target: Path) -> Path:
     return cached("kernel", target, _build_kernel, sources=("export/diptych_runtime/kernel",)) / "kernel.so"
 
 
+def copy_of_literal(target: Path) -> Path:
+    """An artifact of the literal form, t = [x, z] in pixels: its pair graph is the whole network."""
+    return cached("literal", target, _export_literal, **_EXPORTED)
+
+
 def drawn_collection(target: Path, count: int) -> list[Path]:
     """What `draw_collection` draws, from the cache: the paths of its photos."""
     from diptych.bench.demo.collection import draw_collection
@@ -35,7 +40,7 @@ def drawn_collection(target: Path, count: int) -> list[Path]:
     return sorted((target / "photos").iterdir())
 
 
-def make_tiny_network(**changes: Any):
+def make_tiny_network(*, seed: int = 20, **changes: Any):
     """A pair network with random weights everywhere (biases and normalisation too), panels of 32 pixels."""
     import torch
 
@@ -45,7 +50,7 @@ def make_tiny_network(**changes: Any):
     encoder = Residual((8, 12), (1, 1))
     config = PairConfig(pixels=32, encoder=encoder, width=12, embedding=10, blocks=2, mixer=Msac(scales), **changes)
     with torch.random.fork_rng():
-        torch.manual_seed(20)
+        torch.manual_seed(seed)
         network = PairNetwork(config).eval()
         with torch.no_grad():
             for name, parameter in network.named_parameters():
@@ -63,6 +68,12 @@ def _build_kernel(folder: Path) -> None:
 
     folder.mkdir()
     build(folder / "kernel.so")
+
+
+def make_literal_network():
+    """`make_tiny_network` in the literal form: segments concatenated to the pixels, bias over the columns of t."""
+    # With this seed a picture is more like itself than like another, without which no service says that it is ready.
+    return make_tiny_network(seed=7, seam="pixels", segment="concatenated", bias="concatenated")
 
 
 def _export_tiny(directory: Path) -> None:
@@ -91,3 +102,9 @@ def _export_two(directory: Path) -> None:
         },
         pairs=400,
     )
+
+
+def _export_literal(directory: Path) -> None:
+    from diptych_export.artifact import export_artifact
+
+    export_artifact(make_literal_network(), directory, pairs=400)

@@ -133,6 +133,9 @@ def _described(manifest: Manifest, output: str) -> tuple[dict[str, Any], str]:
     text = f"{output}: model {manifest.name}, revision {manifest.revision}, " + ", ".join(
         f"{file} {size / 1e6:.1f} MB" for file, size in sizes.items()
     )
+    text += f"\na picture costs {manifest.flops['panel'] / 1e6:,.1f} MFLOP, a pair {manifest.flops['pair'] / 1e6:,.1f}"
+    if manifest.literal:
+        text += " from the pixels of both, in both orders, each time; nothing but pixels is kept of a picture for it"
     described = asdict(manifest) | {"thresholds": manifest.thresholds}
     return {"artifact": output, "bytes": sizes, "manifest": described}, text
 

@@ -42,8 +42,20 @@ def cost(network: PairNetwork) -> dict[str, int]:
     size, tokens = network.config.pixels, torch.empty(1, *network.config.token_shape)
     return {
         "panel": flops(network.panel, torch.empty(1, 3, size, size)),
-        "pair": flops(network.pair, tokens, tokens),
+        "pair": flops(PairModule(network), tokens, tokens),
     }
+
+
+class PairModule(nn.Module):
+    """Tokens float32 (B, N, M, d) of two panels -> logits float32 (B,), or (B, Q) where there are several questions."""
+
+    def __init__(self, network: PairNetwork) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, tokens_a: Tensor, tokens_b: Tensor) -> Tensor:
+        """Relate."""
+        return self.network.relate(tokens_a, tokens_b)
 
 
 class FoldedMSAC(nn.Module):

@@ -15,7 +15,7 @@ from onnxscript import optimizer
 from torch import Tensor, nn
 
 from diptych_export.custom_op import OPSETS, body
-from diptych_export.folding import folded
+from diptych_export.folding import PairModule, folded
 from diptych_model.network import PairNetwork
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.kernel import DOMAIN
@@ -52,18 +52,6 @@ class PanelModule(nn.Module):
         return self.network.encode(pixels.to(torch.float32).permute(0, 3, 1, 2) / 255)
 
 
-class PairModule(nn.Module):
-    """Tokens float32 (B, N, M, d) of two panels -> logits float32 (B,), or (B, Q) where there are several questions."""
-
-    def __init__(self, network: PairNetwork) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, tokens_a: Tensor, tokens_b: Tensor) -> Tensor:
-        """Relate."""
-        return self.network.relate(tokens_a, tokens_b)
-
-
 class ExplainModule(nn.Module):
     """Tokens float32 (B, N, M, d) of two panels -> attention across the seam float32 (B, N M, N M)."""
 
@@ -79,17 +67,13 @@ class ExplainModule(nn.Module):
 def export_graphs(network: PairNetwork, *, opset: int = OPSET) -> Graphs:
     """The ONNX graphs of a network, batch dynamic.
 
-    Raises ArtifactError for an opset that is none of `OPSETS`, and where a picture has no tokens of its own.
+    Of a network whose seam is open in pixels the pair graph is the whole network, and the tokens are pixels. Raises
+    ArtifactError for an opset that is none of `OPSETS`.
     """
     if opset not in OPSETS:
         raise ArtifactError(
             f"opset {opset} cannot be written: use --opset {OPSET}, which ONNX Runtime reads from 1.23 on, or for "
             f"older runtimes one of {', '.join(str(older) for older in OPSETS if older < OPSET)}"
-        )
-    if network.config.seam == "pixels":
-        raise ArtifactError(
-            "a network with seam = 'pixels' has no panel graph: its stem sees both pictures at once, and nothing of "
-            "one can be stored; train it with seam = 'tokens' or 'closed' to export it"
         )
     network = folded(network)
     size = network.config.pixels

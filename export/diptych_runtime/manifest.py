@@ -157,6 +157,13 @@ class Manifest:
             raise ValueError(f"digests lack {', '.join(sorted(missing))}")
 
     @property
+    def literal(self) -> bool:
+        """True if pairs are scored from pixels (`seam = "pixels"`): the pair graph is the whole network, and the tokens
+        of a picture are its pixels, from 0 to 255.
+        """
+        return self.token_shape == (self.panel_size, self.panel_size, 3)
+
+    @property
     def thresholds(self) -> dict[str, float]:
         """The thresholds of the default question."""
         return self.questions[default_question(self.questions)].thresholds

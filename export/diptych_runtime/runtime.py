@@ -216,7 +216,8 @@ class Runtime:
         return self._run_pairs(self._pair, tokens_a, tokens_b)[0].reshape(len(tokens_a), -1)
 
     def attention(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
-        """Which patch looks at which across the seam: float32 (P, T, T), T = N M, of pairs as in `pair_logits`.
+        """Which patch looks at which across the seam: float32 (P, T, T) of pairs as in `pair_logits`, T = N M but for a
+        model whose tokens are pixels, which has fewer patches.
 
         Rows are the patches of a, columns those of b, both row by row; swapping the panels transposes the map. An
         entry is the mean share of a patch's attention (both ways, all blocks and heads) that the other patch gets. What
@@ -231,7 +232,7 @@ class Runtime:
                 "(convolution, for one, has not)"
             )
         session = self._explain()
-        patches = self.token_shape[0] * self.token_shape[1]
+        patches = session.get_outputs()[0].shape[-1]
         maps = np.empty((len(tokens_a), patches, patches), np.float32)
 
         def run(rows: slice) -> None:

@@ -102,21 +102,19 @@ class RelativeBias(nn.Module):
     def forward(
         self, rows: int, cols: int, table: Float[Tensor, "kinds all_heads rows cols"] | None = None
     ) -> Float[Tensor, "all_heads tokens tokens"]:
-        """Return the bias (C, T, T) for panels of rows x cols up to the table's, with T = panels * rows * cols.
+        """Return the bias (C, T, T) for panels of rows x cols, with T = panels * rows * cols.
 
-        `table` in the place of its own: those of several operators alike but for their heads, side by side.
+        What is further apart than the table reaches has its last entry (as Shaw et al. 2018 clip distances). `table` in
+        the place of its own: those of several operators alike but for their heads, side by side.
         """
         table = self.table if table is None else table
         kinds, heads, most_rows, reach = table.shape
         joined = self.panels if self.concatenated else 1
-        if rows > most_rows or cols * joined > reach:
-            raise ValueError(
-                f"the bias table reaches {most_rows} x {reach // joined} positions, got a grid of {rows} x {cols}"
-            )
+        down, across = _distances(rows, most_rows, table.device), _distances(joined * cols, reach, table.device)
         # Two one-dimensional gathers instead of one over T*T: faster, and ONNX Runtime folds them. One
         # name for every step, so that no two of the last size are held besides the result.
-        grid = table.index_select(2, _distances(rows, table.device).flatten()).unflatten(2, (rows, rows))
-        grid = grid.index_select(4, _distances(joined * cols, table.device).flatten())
+        grid = table.index_select(2, down.flatten()).unflatten(2, (rows, rows))
+        grid = grid.index_select(4, across.flatten())
         grid = grid.unflatten(4, (joined, cols, joined, cols))
         # (kind, head, i, r, panel, j, panel, t) -> (kind, head, panel, i, j, panel, r, t)
         grid = grid.permute(0, 1, 4, 2, 5, 6, 3, 7).reshape(kinds, heads, joined * rows * cols, joined * rows * cols)
@@ -135,6 +133,7 @@ class RelativeBias(nn.Module):
         return bias.masked_fill(later, -torch.inf)
 
 
-def _distances(size: int, device: torch.device) -> Tensor:
+def _distances(size: int, reach: int, device: torch.device) -> Tensor:
     steps = torch.arange(size, device=device)
-    return (steps[:, None] - steps[None, :]).abs()
+    distances = (steps[:, None] - steps[None, :]).abs()
+    return distances if size <= reach else distances.clamp(max=reach - 1)

@@ -24,14 +24,14 @@ class PairConfig:
     of its feed-forward part over `width`. `segment` and `bias` say how the trunk tells the panels apart and where it
     places them: bias *panel* has panel-local coordinates, *concatenated* those of t = [x, z], which are the paper's;
     segment *relative*, which the paper does not have, needs bias *panel*. `seam` says which windows cross it: none
-    (*closed*), those of the trunk (*tokens*), or the encoder's too (*pixels*, the paper's literal form; nothing of a
-    picture can then be stored). `relation` is what relates two panels: the *trunk* over the diptych, or a control in
-    its place, *late* interaction or the *siamese* twin (`controls`). `questions` are what the logits answer: one for
-    whatever is asked (*match*), or two, *copy* and *thing*. With `correspondence` the trunk begins with what the two
-    panels have in common patch by patch, and each logit with what cosine and best matches say
-    (`correspondence.Correspondence`); then the trunk has `channels` of its own for every `merge` x `merge` tokens, and
-    with a `bank` of so many pictures knows how typical both are (`embedding.Embedding`). The embedding has `parts` of
-    the same length: one for all questions, or one for each.
+    (*closed*), those of the trunk (*tokens*), or the encoder's too (*pixels*, the paper's literal form: segments are
+    then of the pixels, before the stem, and what a picture brings to its pairs are its pixels). `relation` is what
+    relates two panels: the *trunk* over the diptych, or a control in its place, *late* interaction or the *siamese*
+    twin (`controls`). `questions` are what the logits answer: one for whatever is asked (*match*), or two, *copy* and
+    *thing*. With `correspondence` the trunk begins with what the two panels have in common patch by patch, and each
+    logit with what cosine and best matches say (`correspondence.Correspondence`); then the trunk has `channels` of its
+    own for every `merge` x `merge` tokens, and with a `bank` of so many pictures knows how typical both are
+    (`embedding.Embedding`). The embedding has `parts` of the same length: one for all questions, or one for each.
     """
 
     pixels: int = 128
@@ -81,6 +81,13 @@ class PairConfig:
             raise ValueError(f"bank is for correspondence = true, and 0 or more; got {self.bank}")
         if self.correspondence and self.seam == "pixels":
             raise ValueError("correspondence needs tokens of one picture: use seam = 'closed' or 'tokens'")
+        if self.relation != "trunk" and self.seam == "pixels":
+            raise ValueError(f"the relation {self.relation!r} needs tokens of one picture: use seam = 'closed'")
+        if self.segments_pixels and getattr(self.encoder, "still", 0):
+            raise ValueError(
+                f"with seam = 'pixels' a segment that is {self.segment} learns through the encoder's first stages: set "
+                "network.encoder.still = 0, or segment = 'relative' or 'none'"
+            )
 
     @property
     def reduction(self) -> int:
@@ -94,10 +101,19 @@ class PairConfig:
 
     @property
     def token_shape(self) -> tuple[int, int, int]:
-        """The shape (N, M, d) of a panel's tokens; the siamese twin keeps its embedding in their place."""
+        """The shape (N, M, d) of a panel's tokens; the siamese twin has its embedding in their place, a network whose
+        seam is open in pixels the pixels themselves.
+        """
         if self.relation == "siamese":
             return 1, 1, self.embedding
+        if self.seam == "pixels":
+            return self.pixels, self.pixels, 3
         return self.grid, self.grid, self.width + (self.carried(self.grid) if self.carries else 0)
+
+    @property
+    def segments_pixels(self) -> bool:
+        """True if segments are added or concatenated to the pixels, before the stem."""
+        return self.seam == "pixels" and self.segment in ("added", "concatenated")
 
     @property
     def trunk_width(self) -> int:

@@ -109,10 +109,15 @@ def laid_out(tokens: Tokens, more: Float[Tensor, "batch e"]) -> Float[Tensor, "b
 
 
 def resized_position(position: Float[Tensor, "rows cols d"], grid: int) -> Tensor:
-    """Learned places (N, M, d) for a grid of fewer, larger tokens over the same panel: (grid, grid, d)."""
+    """Learned places (N, N, d) for a grid of other tokens over the same panel, (grid, grid, d): averaged for fewer and
+    larger ones, interpolated for more and smaller ones.
+    """
     if grid == position.shape[0]:
         return position
-    return F.adaptive_avg_pool2d(position.permute(2, 0, 1), grid).permute(1, 2, 0)
+    channels_first = position.permute(2, 0, 1)
+    if grid < position.shape[0]:
+        return F.adaptive_avg_pool2d(channels_first, grid).permute(1, 2, 0)
+    return F.interpolate(channels_first[None], (grid, grid), mode="bilinear")[0].permute(1, 2, 0)
 
 
 def _evidence(best: Tensor, found: Tensor, returned: Tensor) -> Float[Tensor, "batch tokens 6"]:

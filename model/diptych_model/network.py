@@ -22,15 +22,23 @@ Logits = Float[Tensor, "batch *questions"]
 Stacked = Float[Tensor, "stacked rows cols d"]
 Attention = Float[Tensor, "batch tokens_a tokens_b"]
 
+WHITE = 255  # of a pixel that is a token
+GREY = 0.5  # of a picture: what the encoders' normalisation takes to nearly nothing
+
 
 class PanelPart(nn.Module):
-    """Pixels of one panel to tokens and an embedding; its windows never see the other panel."""
+    """Pixels of one panel to tokens and an embedding; its windows never see the other panel.
+
+    With `seam = "pixels"` the tokens are the pixels themselves, and `literal` makes what the trunk is given of two.
+    """
 
     def __init__(self, config: PairConfig) -> None:
         super().__init__()
         d, grid = config.encoder.width, config.grid
         self.config = config
-        self.encoder = config.encoder.build()
+        # With the seam open in pixels t = [x, z] is made before the stem, and the segments are of the pixels.
+        self.segments = Segments(config.segment if config.segments_pixels else "none", 3, config.pixels, neutral=GREY)
+        self.encoder = config.encoder.build(self.segments.width)
         if config.correspondence and config.relation != "siamese":
             self.tokens = nn.Linear(d, config.width, bias=False)
         elif config.relation != "siamese":
@@ -41,17 +49,25 @@ class PanelPart(nn.Module):
     def forward(self, pictures: Pictures) -> tuple[Tokens, Embeddings]:
         """Pictures (B, 3, S, S) in [0, 1] -> tokens (B, N, M, d) and unit embeddings (B, e).
 
-        S is the configuration's `pixels`, or smaller by whole tokens: training begins on small panels.
+        S is the configuration's `pixels` or any other number of whole tokens: training begins on small panels.
         """
         self._check(pictures)
-        features, pooled = self.encoder(pictures)
+        features, pooled = self.encode(pictures)
         embeddings = self.embedding(pooled)
+        if self.config.seam == "pixels":
+            return pixels_as_tokens(pictures), embeddings
         if self.config.relation == "siamese":  # it compares nothing else
             return embeddings[:, None, None], embeddings
         if self.config.carries:
             known = [embeddings, self.embedding.typicality(embeddings)] if self.config.bank else [embeddings]
             return laid_out(self.tokens(features), torch.cat(known, -1)), embeddings
         return self._tokens(features), embeddings
+
+    def encode(self, pictures: Pictures) -> tuple[Tokens, Float[Tensor, "batch pooled"]]:
+        """The encoder's features and description of pictures (B, 3, S, S) that are in no pair."""
+        if self.segments.width > pictures.shape[1]:
+            pictures = _channels_first(self.segments.alone(_channels_last(pictures)))
+        return self.encoder(pictures)
 
     def content(self, tokens: Tokens) -> Float[Tensor, "batch rows cols seen"]:
         """Tokens less their place in the panel: what is seen, wherever it is."""
@@ -60,10 +76,15 @@ class PanelPart(nn.Module):
         return tokens - self._position(tokens.shape[1])
 
     def literal(self, pictures_a: Pictures, pictures_b: Pictures) -> tuple[Tokens, Tokens]:
-        """The tokens of both panels from t = [x, z] in pixels: the encoder's windows cross the seam."""
+        """The tokens of both panels from t = [x, z] in pixels, segments and all: every window crosses the seam."""
         for pictures in (pictures_a, pictures_b):
             self._check(pictures)
-        features = apart(self.encoder(torch.cat([pictures_a, pictures_b], -1))[0], 2)
+        if pictures_a.shape != pictures_b.shape:
+            raise ValueError(
+                f"both panels must be alike, got pictures {tuple(pictures_a.shape)} and {tuple(pictures_b.shape)}"
+            )
+        t = torch.cat(self.segments(_channels_last(pictures_a), _channels_last(pictures_b)), 2)
+        features = apart(self.encoder(_channels_first(t))[0], 2)
         tokens = self._tokens(features).unflatten(0, (-1, 2))
         return tokens[:, 0], tokens[:, 1]
 
@@ -73,14 +94,14 @@ class PanelPart(nn.Module):
 
     def _check(self, pictures: Tensor) -> None:
         size, divisor = pictures.shape[-1], self.config.encoder.divisor
-        if pictures.shape[1:] != (3, size, size) or size > self.config.pixels or size % divisor:
+        if pictures.shape[1:] != (3, size, size) or not size or size % divisor:
             raise ValueError(
-                f"panels must be (B, 3, S, S) with S = {self.config.pixels} or a smaller multiple of {divisor}, "
+                f"panels must be (B, 3, S, S) with S = {self.config.pixels} or another multiple of {divisor}, "
                 f"got {tuple(pictures.shape)}"
             )
 
     def _position(self, grid: int) -> Tensor:
-        """The learned place of each token in its panel; a smaller grid covers the same panel with larger tokens."""
+        """The learned place of each token in its panel; another grid covers the same panel with other tokens."""
         return resized_position(self.position, grid)
 
 
@@ -118,7 +139,8 @@ class PairPart(nn.Module):
         super().__init__()
         self.config = config
         self.correspondence = Correspondence(config) if config.correspondence else None
-        self.segments = Segments(config)
+        segment = "none" if config.seam == "pixels" else config.segment
+        self.segments = Segments(segment, config.trunk_width, config.grid // config.merge)
         d = self.segments.width
         blocks = (Block(d, config) for _ in range(config.blocks))
         self.blocks = cast(Sequence[Block], nn.ModuleList(blocks))
@@ -211,7 +233,7 @@ class PairNetwork(nn.Module):
 
     The panel part is computed once a picture and may be stored; the pair part runs once a pair:
     `network(a, b)` equals `network.relate(network.encode(a)[0], network.encode(b)[0])`. With the seam open in pixels
-    only `forward` scores: what the panel part would say of one picture is not what it says of t.
+    the whole network but the embedding runs once a pair, in both orders, and a logit is the mean of the two.
     """
 
     def __init__(self, config: PairConfig | None = None) -> None:
@@ -232,11 +254,13 @@ class PairNetwork(nn.Module):
     def relate(self, tokens_a: Tokens, tokens_b: Tokens) -> Logits:
         """Tokens of two panels, each (B, N, M, d) -> logits (B,), of two questions (B, 2); larger is more alike."""
         if self.config.seam == "pixels":
-            raise ValueError(
-                "with seam = 'pixels' a picture has no tokens of its own to relate: score the pictures themselves, "
-                "network(pictures_a, pictures_b), or use seam = 'tokens' or 'closed'"
-            )
+            return self._literal(tokens_as_pixels(tokens_a), tokens_as_pixels(tokens_b))
         return self.pair(tokens_a, tokens_b)
+
+    @property
+    def relating(self) -> nn.Module:
+        """The part whose weights `relate` uses."""
+        return self if self.config.seam == "pixels" else self.pair
 
     @property
     def attentive(self) -> bool:
@@ -247,13 +271,49 @@ class PairNetwork(nn.Module):
         """Which patch of panel a looks at which of panel b, and the reverse: see `PairPart.attention`."""
         if not isinstance(self.pair, PairPart):
             raise ValueError(f"the relation {self.config.relation!r} has no attention across the seam to show")
-        return self.pair.attention(tokens_a, tokens_b)
+        if self.config.seam != "pixels":
+            return self.pair.attention(tokens_a, tokens_b)
+        a, b = tokens_as_pixels(tokens_a), tokens_as_pixels(tokens_b)
+        one, other = (self.pair.attention(*self.panel.literal(*order)) for order in ((a, b), (b, a)))
+        return (one + other.transpose(1, 2)) / 2
 
     def forward(self, pictures_a: Pictures, pictures_b: Pictures) -> Logits:
         """Two batches of pictures (B, 3, S, S) in [0, 1] -> logits (B,), of two questions (B, 2)."""
         if self.config.seam == "pixels":
-            return self.pair(*self.panel.literal(pictures_a, pictures_b))
+            return self._literal(pictures_a, pictures_b)
         return self.relate(self.encode(pictures_a)[0], self.encode(pictures_b)[0])
+
+    def _literal(self, pictures_a: Pictures, pictures_b: Pictures) -> Logits:
+        """The mean of the logits of t = [a, b] and t = [b, a].
+
+        One order after the other: in one batch the place of a row may change its last bit, and the sum with it.
+        """
+        orders = ((pictures_a, pictures_b), (pictures_b, pictures_a))
+        one, other = (self.pair(*self.panel.literal(*order)) for order in orders)
+        return (one + other) / 2
+
+
+def pixels_as_tokens(pictures: Pictures) -> Tokens:
+    """Pictures (B, 3, S, S) in [0, 1] as tokens (B, S, S, 3) from 0 to 255, which half precision keeps exactly."""
+    return _channels_last(pictures) * WHITE
+
+
+def tokens_as_pixels(tokens: Tokens) -> Pictures:
+    """The inverse of `pixels_as_tokens`. Raises `ValueError` for tokens that are no pixels."""
+    if tokens.dim() != 4 or tokens.shape[-1] != 3:
+        raise ValueError(
+            f"with seam = 'pixels' the tokens of a picture are its pixels (B, S, S, 3), 0 to {WHITE}, got "
+            f"{tuple(tokens.shape)}"
+        )
+    return _channels_first(tokens) / WHITE
+
+
+def _channels_last(pictures: Tensor) -> Tensor:
+    return pictures.permute(0, 2, 3, 1)
+
+
+def _channels_first(panels: Tensor) -> Tensor:
+    return panels.permute(0, 3, 1, 2)
 
 
 def _relation(config: PairConfig) -> PairPart | LateInteraction | Siamese:

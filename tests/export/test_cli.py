@@ -26,6 +26,8 @@ def test_diptych_export_writes_an_artifact_and_prints_the_parity(
     assert "0 in 16 pairs" in printed.out
     assert "reference evaluator" in printed.out
     assert f"model mine, revision {Manifest.load(out).revision}" in printed.out
+    assert "MFLOP, a pair" in printed.out
+    assert "from the pixels of both" not in printed.out
     assert run(str(tmp_path / "checkpoint"), "-o", str(out), "--name", "mine", "--json", "--no-check") == 0
     printed = capsys.readouterr()
     document = json.loads(printed.out)

@@ -89,6 +89,18 @@ def test_the_relative_logits_are_those_of_the_papers_shift_by_padding() -> None:
     torch.testing.assert_close(torch.einsum("bie,ije->bij", q, made(7)), relative_to_absolute(q @ made.r[0].T))
 
 
+@pytest.mark.parametrize("concatenated", [False, True])
+def test_offsets_beyond_the_reach_have_the_vectors_of_its_ends(concatenated: bool) -> None:
+    made = drawn(RelativeEmbedding(5, 3, panels=2, segments=not concatenated, concatenated=concatenated), seed=5)
+    ends = made.reach - 1
+    pieces = made(8)
+    for asking, asked in ((0, 7), (15, 0), (9, 10)):
+        other = asking // 8 != asked // 8
+        offset = asked - asking if concatenated else asked % 8 - asking % 8
+        kind = 1 if other and not concatenated else 0
+        assert torch.equal(pieces[asking, asked], made.r[kind, max(-ends, min(ends, offset)) + ends])
+
+
 def test_without_relative_positions_it_is_torchs_multi_head_attention() -> None:
     made = drawn(RelativeSelfAttention(6, 6, 6, 2, 3, 5, bias="none"), seed=7)
     oracle = nn.MultiheadAttention(6, 2, bias=False, batch_first=True, dtype=torch.float64)
@@ -198,7 +210,6 @@ def test_the_defaults_fit_the_usual_widths(d: int, d_k: int, d_v: int) -> None:
     [
         (lambda: RelativeSelfAttention(5, 5, 4, 2, 2, 2), "multiples of the heads, got d_k 5, d_v 4, 2 heads"),
         (lambda: RelativeSelfAttention(5, 4, 3, 2, 2, 2), "multiples of the heads, got d_k 4, d_v 3, 2 heads"),
-        (lambda: RelativeSelfAttention(5, 4, 4, 2, 2, 3)(torch.zeros(1, 2, 4, 5)), "reach 3 positions, got 4"),
         (lambda: AttentionAugmented(heads=4).build(Place(4, 4, 2, 2)), "of the d_o channels, .* 4 of 4"),
         (lambda: AttentionAugmented(upsilon=1.0), "upsilon between 0 and 1"),
         (lambda: AttentionAugmented(heads=0), "must be positive"),

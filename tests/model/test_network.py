@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from diptych_model import MSAC, Msac, PairConfig, PairNetwork, RelativeBias, Residual, Scale
+from diptych_model import MSAC, EfficientNetLite, Msac, PairConfig, PairNetwork, RelativeBias, Residual, Scale
 from diptych_model.network import PairPart
 
 SCALES = (Scale(1, 1, heads=2, d_a=3, d_o=3), Scale(3, 3, heads=2, d_a=3, d_o=3, separable=True))
@@ -40,11 +40,92 @@ def test_the_panel_and_pair_parts_together_are_the_network(changes: dict) -> Non
     torch.testing.assert_close(made(a, b), made.relate(both[:3], both[3:]))
 
 
-def test_the_literal_form_runs_everything_over_t_in_pixels() -> None:
-    made, a, b = network(seam="pixels", segment="added", bias="concatenated"), pictures(3, 1), pictures(3, 2)
-    features = made.panel.encoder(torch.cat([a, b], -1))[0]
+def literal(made: PairNetwork, x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    """Section 6.1 as it is written: x and z with their segments, t = [x, z] in pixels, the network over t."""
+    segments = made.panel.segments
+    if segments.mode != "none":
+        x_seg, z_seg = (seg.permute(2, 0, 1)[None] for seg in (segments.x_seg, segments.z_seg))
+        if segments.mode == "added":
+            x, z = x + x_seg, z + z_seg
+        else:
+            x, z = (torch.cat([p, seg.expand(len(p), -1, -1, -1)], 1) for p, seg in ((x, x_seg), (z, z_seg)))
+    features = made.panel.encoder(torch.cat([x, z], -1))[0]
     tokens_a, tokens_b = (made.panel.tokens(part) + made.panel.position for part in features.chunk(2, 2))
-    torch.testing.assert_close(made(a, b), made.pair(tokens_a, tokens_b))
+    return made.pair(tokens_a, tokens_b)
+
+
+LITERAL = {
+    "added": {"segment": "added", "bias": "concatenated"},
+    "concatenated": {"segment": "concatenated", "bias": "concatenated"},
+    "none": {"segment": "none", "bias": "concatenated"},
+    "relative": {"segment": "relative"},
+}
+
+
+@pytest.mark.parametrize("changes", LITERAL.values(), ids=LITERAL)
+def test_the_literal_form_runs_everything_over_t_in_pixels_in_both_orders(changes: dict) -> None:
+    made, a, b = network(seam="pixels", **changes), pictures(3, 1), pictures(3, 2)
+    torch.testing.assert_close(made(a, b), (literal(made, a, b) + literal(made, b, a)) / 2)
+    assert (literal(made, a, b) - literal(made, b, a)).abs().max() > 1e-6
+
+
+@pytest.mark.parametrize("changes", LITERAL.values(), ids=LITERAL)
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_literal_form_scores_both_orders_alike_to_the_last_bit(changes: dict, count: int) -> None:
+    made = network(seam="pixels", questions=("copy", "thing"), parts=2, embedding=12, **changes).float()
+    a, b = pictures(count, 1).float(), pictures(count, 2).float()
+    with torch.no_grad():
+        assert torch.equal(made(a, b), made(b, a))
+        assert (made(a, b)[:, 0] <= made(a, b)[:, 1]).all()
+
+
+@pytest.mark.parametrize("changes", LITERAL.values(), ids=LITERAL)
+def test_the_tokens_of_the_literal_form_are_the_pixels(changes: dict) -> None:
+    made, a, b = network(seam="pixels", **changes), pictures(2, 1), pictures(2, 2)
+    (tokens_a, alone), (tokens_b, _) = made.encode(a), made.encode(b)
+    assert tokens_a.shape[1:] == made.config.token_shape == (24, 24, 3)
+    torch.testing.assert_close(made.relate(tokens_a, tokens_b), made(a, b))
+    torch.testing.assert_close(alone.norm(dim=-1), torch.ones(2, dtype=torch.float64))
+    eight_bits = (a * 255).round() / 255
+    assert torch.equal(made.encode(eight_bits)[0].half().double(), (eight_bits * 255).round().permute(0, 2, 3, 1))
+
+
+def test_the_attention_of_the_literal_form_is_that_of_both_orders() -> None:
+    made = network(seam="pixels", segment="added", bias="concatenated")
+    tokens_a, tokens_b = (made.encode(pictures(2, seed))[0] for seed in (1, 2))
+    seen = made.attention(tokens_a, tokens_b)
+    assert seen.shape == (2, 9, 9)
+    torch.testing.assert_close(seen, made.attention(tokens_b, tokens_a).transpose(1, 2))
+
+
+def test_every_weight_of_the_literal_form_learns_and_the_segments_at_every_pixel() -> None:
+    made = network(seam="pixels", segment="concatenated", bias="concatenated").train()
+    made(pictures(3, 1), pictures(3, 2)).square().sum().backward()
+    silent = [
+        name
+        for name, parameter in made.named_parameters()
+        if not name.startswith("panel.embedding") and (parameter.grad is None or not parameter.grad.any())
+    ]
+    assert not silent
+    segments = made.panel.segments
+    for seg in (segments.x_seg, segments.z_seg):
+        assert seg.shape == (24, 24, segments.CONCATENATED)
+        assert (seg.grad.abs().amax(-1) > 0).all()
+
+
+SIZES = {"closed": VARIANTS, "pixels": LITERAL}
+
+
+@pytest.mark.parametrize(
+    ("seam", "changes"), [(seam, changes) for seam, forms in SIZES.items() for changes in forms.values()]
+)
+def test_panels_of_every_number_of_whole_tokens_are_scored(seam: str, changes: dict) -> None:
+    made = network(**{"seam": seam} | changes)
+    for size in (8, 16, 24, 40):
+        a, b = pictures(2, 1, size=size), pictures(2, 2, size=size)
+        (tokens_a, _), (tokens_b, _) = made.encode(a), made.encode(b)
+        assert torch.isfinite(made(a, b)).all()
+        torch.testing.assert_close(made(a, b), made.relate(tokens_a, tokens_b))
 
 
 def test_the_trunk_over_two_panels_is_the_trunk_over_the_one_picture_t() -> None:
@@ -63,11 +144,30 @@ def test_the_trunk_over_two_panels_is_the_trunk_over_the_one_picture_t() -> None
     torch.testing.assert_close(made(pictures(3, 1), pictures(3, 2)), expected)
 
 
-def test_the_literal_form_has_no_tokens_of_one_picture_to_relate() -> None:
+@pytest.mark.usefixtures("unchecked")
+def test_the_literal_form_relates_pixels_and_says_so() -> None:
     made = network(seam="pixels")
-    tokens, _ = made.encode(pictures(1, 1))
-    with pytest.raises(ValueError, match=r"score the pictures themselves, network\(pictures_a, pictures_b\)"):
+    tokens, _ = network().encode(pictures(1, 1))
+    with pytest.raises(ValueError, match=r"tokens of a picture are its pixels .* got \(1, 3, 3, 11\)"):
         made.relate(tokens, tokens)
+    with pytest.raises(ValueError, match=r"alike, got pictures \(1, 3, 24, 24\) and \(2, 3, 24, 24\)"):
+        made(pictures(1, 1), pictures(2, 2))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"relation": "late"}, "the relation 'late' needs tokens of one picture"),
+        ({"correspondence": True}, "correspondence needs tokens of one picture"),
+        (
+            {"segment": "added", "encoder": EfficientNetLite(), "pixels": 32},
+            r"a segment that is added learns through the encoder's first stages: set network\.encoder\.still = 0",
+        ),
+    ],
+)
+def test_what_the_literal_form_cannot_be_is_refused(changes: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(CONFIG, seam="pixels", **changes)
 
 
 @pytest.mark.parametrize("segment", ["relative", "none"])
@@ -116,7 +216,7 @@ def test_a_smaller_panel_of_whole_tokens_is_scored_too() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "message"),
-    [((1, 3, 20, 20), "S = 24 or a smaller multiple of 8"), ((1, 3, 32, 32), "got"), ((1, 1, 24, 24), "got")],
+    [((1, 3, 20, 20), "S = 24 or another multiple of 8"), ((1, 3, 0, 0), "got"), ((1, 1, 24, 24), "got")],
 )
 @pytest.mark.usefixtures("unchecked")
 def test_panels_of_another_shape_are_refused(shape: tuple[int, ...], message: str) -> None:

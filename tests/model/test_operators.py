@@ -209,10 +209,22 @@ def test_a_smaller_grid_uses_the_near_part_of_the_bias_table() -> None:
     torch.testing.assert_close(large(x), small(x))
 
 
+@pytest.mark.parametrize("bias", ["panel", "concatenated"])
+def test_a_larger_grid_clips_distances_to_the_reach_of_the_bias_table(bias: str) -> None:
+    small = drawn(SAC(5, 2, 3, Scale(3, 3, heads=2, d_a=3, d_o=2), panels=2, bias=bias), seed=11)
+    large = SAC(5, 4, 7, Scale(3, 3, heads=2, d_a=3, d_o=2), panels=2, bias=bias).double()
+    state = small.state_dict()
+    table, (rows, reach) = state["bias.table"], large.bias.table.shape[2:]
+    last = [torch.arange(size).clamp(max=known - 1) for size, known in ((rows, 2), (reach, table.shape[3]))]
+    state["bias.table"] = table[:, :, last[0]][:, :, :, last[1]]
+    large.load_state_dict(state)
+    x = draw(2, 4, 7, 5, seed=12)
+    torch.testing.assert_close(large(x), small(x))
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: SAC(5, 2, 3, Scale())(torch.zeros(1, 3, 3, 5)), "reaches 2 x 3 positions, got a grid of 3 x 3"),
         (lambda: MSAC(5, 2, 3, []), "needs at least one scale"),
         (lambda: MSAC(5, 2, 3, [Scale(), Scale(stride=2)]), r"one stride, got \[1, 2\]"),
         (lambda: Scale(heads=0), "must be positive"),

@@ -1,36 +1,66 @@
+import pytest
 import torch
+from torch.nn.functional import adaptive_avg_pool2d
 
-from diptych_model.config import PairConfig
 from diptych_model.segments import Segments
 
-TOKENS = torch.zeros(3, 8, 8, 96)
+PANEL = torch.zeros(3, 6, 6, 5)
 
 
-def made(segment: str) -> Segments:
+def made(segment: str, neutral: float = 0.0) -> Segments:
     torch.manual_seed(0)
-    return Segments(PairConfig(segment=segment))
+    return Segments(segment, 5, 6, neutral=neutral)
 
 
 def test_added_segments_are_one_learnable_tensor_a_panel() -> None:
     segments = made("added")
-    x, z = segments(TOKENS, TOKENS)
+    x, z = segments(PANEL, PANEL)
     assert torch.equal(x[1], segments.x_seg)
     assert torch.equal(z[2], segments.z_seg)
-    assert segments.width == 96
+    assert segments.width == 5
     assert not torch.equal(x, z)
 
 
-def test_concatenated_segments_widen_the_tokens_and_leave_their_channels() -> None:
+def test_concatenated_segments_widen_the_panels_and_leave_their_channels() -> None:
     segments = made("concatenated")
-    x, z = segments(TOKENS + 1, TOKENS + 2)
-    assert x.shape == z.shape == (3, 8, 8, segments.width)
-    assert torch.equal(x[..., :96], TOKENS + 1)
-    assert torch.equal(z[0, ..., 96:], segments.z_seg)
+    x, z = segments(PANEL + 1, PANEL + 2)
+    assert x.shape == z.shape == (3, 6, 6, segments.width)
+    assert torch.equal(x[..., :5], PANEL + 1)
+    assert torch.equal(z[0, ..., 5:], segments.z_seg)
 
 
-def test_the_relative_segment_lives_in_the_bias_and_leaves_the_tokens() -> None:
+def test_the_relative_segment_lives_in_the_bias_and_leaves_the_panels() -> None:
     for segment in ("relative", "none"):
-        x, z = made(segment)(TOKENS, TOKENS + 1)
-        assert torch.equal(x, TOKENS)
-        assert torch.equal(z, TOKENS + 1)
+        x, z = made(segment)(PANEL, PANEL + 1)
+        assert torch.equal(x, PANEL)
+        assert torch.equal(z, PANEL + 1)
         assert not list(made(segment).parameters())
+
+
+@pytest.mark.parametrize("segment", ["added", "concatenated"])
+def test_on_smaller_panels_the_segments_are_averaged_to_their_size(segment: str) -> None:
+    segments, small = made(segment), torch.zeros(1, 3, 3, 5)
+    x, _ = segments(small, small)
+    expected = adaptive_avg_pool2d(segments.x_seg.permute(2, 0, 1), 3).permute(1, 2, 0)
+    torch.testing.assert_close(x[0, ..., -expected.shape[-1] :], expected)
+
+
+@pytest.mark.parametrize("segment", ["added", "concatenated"])
+def test_on_larger_panels_the_segments_are_stretched_and_differ_still(segment: str) -> None:
+    segments, large = made(segment), torch.zeros(2, 12, 12, 5)
+    x, z = segments(large, large)
+    assert x.shape == z.shape == (2, 12, 12, segments.width)
+    # The corner of what is stretched is the corner of what it was made of.
+    extra = segments.x_seg.shape[-1]
+    torch.testing.assert_close(x[0, 0, 0, -extra:], segments.x_seg[0, 0])
+    torch.testing.assert_close(z[1, -1, -1, -extra:], segments.z_seg[-1, -1])
+
+
+def test_a_panel_alone_is_beside_what_says_nothing() -> None:
+    alone = made("concatenated", neutral=0.5).alone(PANEL + 1)
+    assert torch.equal(alone[..., :5], PANEL + 1)
+    assert (alone[..., 5:] == 0.5).all()
+    for segment in ("added", "relative", "none"):
+        assert torch.equal(made(segment).alone(PANEL + 1), PANEL + 1)
+    begun = made("concatenated", neutral=0.5)
+    assert abs(begun.x_seg.mean().item() - 0.5) < 0.01

@@ -15,6 +15,7 @@ from diptych_training.studies import pairs, xcit
 from diptych_training.studies.scales import study_language
 from diptych_training.studies.shapes import study_shapes
 from diptych_training.studies.xcit import study_xcit
+from diptych_training.studies.translation import study_translation
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,7 @@ from diptych_training.studies.xcit import study_xcit
         (["study", "shapes"], study_shapes),
         (["study", "language"], study_language),
         (["study", "xcit"], study_xcit),
+        (["study", "translation"], study_translation),
     ],
 )
 def test_a_default_is_the_same_in_the_command_and_in_its_function(line: list[str], function) -> None:
@@ -92,3 +94,11 @@ def test_study_language_reads_the_text_it_is_given(tmp_path: Path, capsys: pytes
     assert "book.txt" in capsys.readouterr().out
     assert main(["study", "language", "--text", str(tmp_path / "none.txt"), *small]) == 1
     assert "expected a text file or a folder" in capsys.readouterr().err
+
+
+def test_study_translation_draws_what_each_network_looks_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["--steps", "1", "--seeds", "1", "--processes", "0", "--out", str(tmp_path / "runs")]
+    assert main(["study", "translation", *small, "--plot", str(tmp_path / "seen.png"), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {row["network"] for row in rows} == {"transformer", "additive", "dot"}
+    assert (tmp_path / "seen.png").stat().st_size > 1000

@@ -94,8 +94,8 @@ TASK = "[[tasks]]\nkind = 'copy'\n"
             "the siamese twin has none: set link = 0",
         ),
         (
-            TASK + "[network]\nseam = 'pixels'\nsegment = 'added'\n[[stages]]\npixels = 128\nsteps = 3",
-            "encodes each picture once, and with seam = 'pixels' it cannot",
+            TASK + "[network]\nseam = 'pixels'\n[learning]\nlink = 1.0\n[[stages]]\npixels = 128\nsteps = 3",
+            "with seam = 'pixels' a picture has no tokens of its own to match or to link: set learning.link = 0",
         ),
         ("mine_every = 0\n" + TASK + "[[stages]]\npixels = 128\nsteps = 3", "mine_every and threads of 1 at least"),
         ("not toml", "Expected"),

@@ -23,6 +23,10 @@ def register(commands: Commands) -> None:
     study.add("diptych_training.studies.cli:language", "MSAC's scales in a language model")
     study.add("diptych_training.studies.cli:xcit", "XCiT beside self-attention in XCA's place, on flowers")
     study.add(
+        "diptych_training.studies.cli:translation",
+        "A Transformer and recurrent networks with attention, on reversing and sorting",
+    )
+    study.add(
         "diptych_training.studies.cli:marks",
         "A model on the project's own validation sets, copies and things, in one table",
     )

@@ -122,8 +122,11 @@ class Recipe:
                     f"with its part of the embedding (parts = {len(self.network.questions)}); got {stage.only!r} and "
                     f"parts = {self.network.parts}"
                 )
-        if self.network.seam == "pixels":
-            raise ValueError("a run encodes each picture once, and with seam = 'pixels' it cannot: use seam = 'tokens'")
+        if self.network.seam == "pixels" and (self.learning.link or self.learning.teacher == "matches"):
+            raise ValueError(
+                "with seam = 'pixels' a picture has no tokens of its own to match or to link: set learning.link = 0 "
+                "and learning.teacher = 'pair'"
+            )
         if self.learning.teacher == "matches" and self.network.relation == "siamese":
             raise ValueError(
                 "the siamese twin has no tokens to match: learning.teacher = 'matches' needs another relation"

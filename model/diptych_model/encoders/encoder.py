@@ -9,9 +9,10 @@ from torch import nn
 class Encoder(Protocol):
     """The settings of an encoder, frozen and checked; `build` makes the module.
 
-    The module maps pictures (B, 3, H, W) in [0, 1] to features (B, H / reduction, W / reduction, `width`) and a
-    description of each whole picture (B, `pooled`); it normalises the pictures itself. `rate` is the share of the
-    learning rate that its weights are given.
+    The module maps pictures (B, `channels`, H, W) in [0, 1] to features (B, H / reduction, W / reduction, `width`) and
+    a description of each whole picture (B, `pooled`); it normalises the pictures itself. There are three channels, or
+    more where a segment is concatenated to the pixels. `rate` is the share of the learning rate that its weights are
+    given.
     """
 
     @property
@@ -44,6 +45,6 @@ class Encoder(Protocol):
         """Channels of the description of the whole."""
         ...
 
-    def build(self) -> nn.Module:
+    def build(self, channels: int = 3) -> nn.Module:
         """The module, with random weights."""
         ...

@@ -86,18 +86,18 @@ class EfficientNetLite:
             for stage, (e, d, n, s, k) in enumerate(_STAGES)
         ]
 
-    def build(self) -> "EfficientNetLiteEncoder":
+    def build(self, channels: int = 3) -> "EfficientNetLiteEncoder":
         """The module, with random weights."""
-        return EfficientNetLiteEncoder(self)
+        return EfficientNetLiteEncoder(self, channels)
 
 
 class EfficientNetLiteEncoder(nn.Module):
     """`EfficientNetLite` as a module."""
 
-    def __init__(self, settings: EfficientNetLite) -> None:
+    def __init__(self, settings: EfficientNetLite, channels: int = 3) -> None:
         super().__init__()
         self.power, self.still = settings.power, settings.still
-        self.stem = Convolution(3, _STEM, 3, stride=2)
+        self.stem = Convolution(channels, _STEM, 3, stride=2)
         d, stages = _STEM, []
         for expansion, width, count, stride, window in settings.stages:
             blocks = []
@@ -110,9 +110,9 @@ class EfficientNetLiteEncoder(nn.Module):
         self.head = Convolution(d, _HEAD, 1)
 
     def forward(
-        self, pictures: Float[Tensor, "batch 3 height columns"]
+        self, pictures: Float[Tensor, "batch channels height columns"]
     ) -> tuple[Float[Tensor, "batch rows cols d"], Float[Tensor, "batch pooled"]]:
-        """(B, 3, H, W) in [0, 1] -> features (B, H / 16, W / 16, width) and a description (B, 1280)."""
+        """(B, channels, H, W) in [0, 1] -> features (B, H / 16, W / 16, width) and a description (B, 1280)."""
         learning = torch.is_grad_enabled()
         with torch.set_grad_enabled(learning and self.still == 0):
             x = self.stem((pictures * 255 - 127) / 128)

@@ -45,17 +45,17 @@ class Residual:
         """Channels of the description: the mean and the largest of each feature."""
         return 2 * self.width
 
-    def build(self) -> "ResidualEncoder":
+    def build(self, channels: int = 3) -> "ResidualEncoder":
         """The module, with random weights."""
-        return ResidualEncoder(self)
+        return ResidualEncoder(self, channels)
 
 
 class ResidualEncoder(nn.Sequential):
     """`Residual` as a module."""
 
-    def __init__(self, settings: Residual) -> None:
+    def __init__(self, settings: Residual, channels: int = 3) -> None:
         d = settings.widths[0]
-        layers: list[nn.Module] = [_convolution(3, d, 7, 4), nn.ReLU()]
+        layers: list[nn.Module] = [_convolution(channels, d, 7, 4), nn.ReLU()]
         for stage, (width, depth) in enumerate(zip(settings.widths, settings.depths, strict=True)):
             for block in range(depth):
                 layers.append(ResidualBlock(d, width, stride=2 if stage and not block else 1))
@@ -63,9 +63,9 @@ class ResidualEncoder(nn.Sequential):
         super().__init__(*layers)
 
     def forward(
-        self, input: Float[Tensor, "batch 3 height columns"]
+        self, input: Float[Tensor, "batch channels height columns"]
     ) -> tuple[Float[Tensor, "batch rows cols d"], Float[Tensor, "batch pooled"]]:
-        """Pictures (B, 3, H, W) in [0, 1] -> features (B, N, M, width) and a description (B, pooled)."""
+        """Pictures (B, channels, H, W) in [0, 1] -> features (B, N, M, width) and a description (B, pooled)."""
         features = super().forward((input - 0.5) * 4).permute(0, 2, 3, 1)
         return features, torch.cat([features.mean((1, 2)), features.amax((1, 2))], -1)
 

@@ -31,13 +31,13 @@ class RelativeEmbedding(nn.Module):
         self.r = nn.Parameter(torch.randn(2 if segments else 1, 2 * self.reach - 1, d) * d**-0.5)
 
     def forward(self, size: int) -> Float[Tensor, "asking asked d"]:
-        """Of every position to every other in panels of `size` up to the reach: (panels * size, panels * size, d)."""
-        span = size * self.panels if self.concatenated else size
-        if span > self.reach:
-            raise ValueError(f"the relative embeddings reach {self.reach} positions, got {span}")
+        """Of every position to every other in panels of `size`: (panels * size, panels * size, d).
+
+        What is further apart than the reach has the vector of its end (as Shaw et al. 2018 clip distances).
+        """
         place = torch.arange(size * self.panels, device=self.r.device)
         panel, local = place // size, place if self.concatenated else place % size
-        offsets = local[None, :] - local[:, None] + self.reach - 1
+        offsets = (local[None, :] - local[:, None] + self.reach - 1).clamp(0, 2 * self.reach - 2)
         if len(self.r) == 2:
             offsets = offsets + (panel[None, :] != panel[:, None]) * (2 * self.reach - 1)
         return self.r.flatten(0, 1).index_select(0, offsets.flatten()).unflatten(0, offsets.shape)

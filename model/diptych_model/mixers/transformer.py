@@ -207,6 +207,28 @@ class DecoderLayer(nn.Module):
             memory_key_padding_mask=_additive(memory_padding, memory),
         )
 
+    def across(
+        self,
+        x: Tokens,
+        memory: Memory,
+        *,
+        mask: Float[Tensor, "tokens tokens"] | None = None,
+        padding: Padding | None = None,
+        memory_padding: MemoryPadding | None = None,
+    ) -> Float[Tensor, "batch heads tokens memory_tokens"]:
+        """The weights of the cross-attention in `forward`: (B, heads, T, S), over S they sum to one."""
+        layer, padding = self.layer, _additive(padding, x)
+        asking = layer.norm1(x) if layer.norm_first else x
+        own = layer.self_attn(asking, asking, asking, attn_mask=mask, key_padding_mask=padding, need_weights=False)[0]
+        asking = (layer.norm2 if layer.norm_first else layer.norm1)(x + own)
+        weights = layer.multihead_attn(
+            *(asking, memory, memory),
+            key_padding_mask=_additive(memory_padding, memory),
+            average_attn_weights=False,
+        )[1]
+        assert weights is not None
+        return weights
+
 
 def causal_mask(tokens: int) -> Float[Tensor, "t t"]:
     """The M of the guide's Eq. 6: 0 up to a position, -inf after it. Its division by sqrt(d_k) changes neither.

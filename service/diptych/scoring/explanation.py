@@ -4,6 +4,7 @@ drawn over both.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from io import BytesIO
 
@@ -23,8 +24,8 @@ _WHITE = _HALO = (255, 255, 255)
 class Explanation:
     """The explanation of a pair's score.
 
-    `answers` are to all questions, of which `question` was asked. `attention` float32 (T, T), T = N M patches, as
-    `Runtime.attention`; `grid` is (N, M); `crossing` in [0, 1] is the share of attention that crosses the seam; `links`
+    `answers` are to all questions, of which `question` was asked. `attention` float32 (T, T), T = N N patches, as
+    `Runtime.attention`; `grid` is (N, N); `crossing` in [0, 1] is the share of attention that crosses the seam; `links`
     are the strongest entries.
     """
 
@@ -61,11 +62,11 @@ def explain(
     (attention,) = scorer.runtime.attention(tokens_a[None], tokens_b[None])
     logits = scorer.all_logits(tokens_a[None], tokens_b[None])
     judged = scorer.judged(logits, np.array([[0, 1]]), original)
-    rows, columns, _ = scorer.runtime.token_shape
+    side = math.isqrt(len(attention))
     return Explanation(
         scorer.runtime.question,
         {question: one for question, (one,) in judged.items()},
-        (rows, columns),
+        (side, side),
         float(attention.sum() / len(attention)),
         strongest_links(attention, links),
         attention,

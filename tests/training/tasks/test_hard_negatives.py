@@ -1,12 +1,13 @@
 import numpy as np
 import torch
 
-from diptych_training.tasks.hard_negatives import embed, nearest, without_duplicates
+from diptych_training.tasks.hard_negatives import embed, encode, nearest, without_duplicates
 
 
 def test_mined_neighbours_are_the_nearest_of_other_subjects(tiny_network) -> None:
     pixels = torch.randint(0, 256, (20, 32, 32, 3), generator=torch.Generator().manual_seed(0)).byte()
-    _, embeddings = embed(tiny_network, pixels, 32)
+    embeddings = embed(tiny_network, pixels, 32)
+    assert torch.equal(embeddings, encode(tiny_network, pixels, 32)[1])
     subjects = np.arange(20) // 2
     found = nearest(embeddings.numpy(), subjects, count=4)
     cosines = (embeddings @ embeddings.T).numpy()

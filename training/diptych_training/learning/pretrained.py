@@ -17,11 +17,16 @@ from diptych_training.errors import DataError
 PICTURES = 2048  # that the projections are fitted on
 STRANGERS = 256  # pictures, each beside another one, and the logit that such a pair begins with
 STRANGE = -4.0
+STEM = "stem.convolution.weight"
 
 
 def begin_from_imagenet(network: PairNetwork) -> None:
     """Give the encoder its ImageNet weights. Raises `DataError` where it has none or their package is missing."""
-    network.panel.encoder.load_state_dict(pretrained_encoder(network).state_dict())
+    state = pretrained_encoder(network).state_dict()
+    # What ImageNet never saw, a segment concatenated to the pixels, begins without any weight.
+    more = network.panel.segments.width - 3
+    state[STEM] = F.pad(state[STEM], (0, 0, 0, 0, 0, more))
+    network.panel.encoder.load_state_dict(state)
 
 
 def pretrained_encoder(network: PairNetwork) -> EfficientNetLiteEncoder:
@@ -62,7 +67,7 @@ def fit_projections(network: PairNetwork, photos: Tensor, size: int) -> None:
     for chunk in photos.split(64):
         pictures = plain(chunk.to(network.device), size).contiguous(memory_format=torch.channels_last)
         with torch.autocast(network.device.type, torch.bfloat16):
-            features, pooled = panel.encoder(pictures)
+            features, pooled = panel.encode(pictures)
         parts.append((features[:, ::2, ::2].flatten(0, 2).float(), pooled.float()))
     features, pooled = (torch.cat(part) for part in zip(*parts, strict=True))
     if isinstance(panel.tokens, torch.nn.Linear):

@@ -161,7 +161,7 @@ class Run:
         """Let every task look for its hard negatives under the averaged network, and embed the bank anew."""
         began, mixed = time.perf_counter(), self.recipe.learning.bfloat16
         for task in self.tasks:
-            task.mine(lambda photos: embed(self.learner.average, photos, stage.pixels, mixed=mixed)[1].cpu().numpy())
+            task.mine(lambda photos: embed(self.learner.average, photos, stage.pixels, mixed=mixed).cpu().numpy())
             if task.neighbours is not None:
                 task.neighbours = self.learner.processes.as_first(task.neighbours)
         self._neighbours = [task.neighbours for task in self.tasks]

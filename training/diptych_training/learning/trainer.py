@@ -128,10 +128,10 @@ class Learner:
             # Tokens are cut from the graph here: pairs are related a few queries at a time, each chunk small enough for
             # the cache, and the gradients that arrive at the tokens then flow once through the panel part.
             with self._timed("relate"):
-                leaf = tokens.detach().float().requires_grad_(not stage.only)
+                leaf = tokens.detach().float().requires_grad_(tokens.requires_grad and not stage.only)
                 teacher, arrived = self._relate(leaf, chosen, drawn, self._chunk(stage))
                 self.processes.add([teacher, arrived, *self._pair_gradients()])
-            if not stage.only:
+            if leaf.requires_grad:
                 roots, gradients = [tokens], [arrived.to(tokens.dtype)]
             noted["pair"] = self._pair_loss(teacher, matched, copies)
             self.before = split_questions(teacher, matched, copies)
@@ -220,7 +220,7 @@ class Learner:
         return link_loss(content[rows], content[matched], places[rows], places[matched])
 
     def _pair_gradients(self) -> Iterator[Tensor]:
-        for parameter in self.network.pair.parameters():
+        for parameter in self.network.relating.parameters():
             if parameter.requires_grad:
                 if parameter.grad is None:  # nothing fell to this process
                     parameter.grad = torch.zeros_like(parameter)
@@ -307,14 +307,14 @@ def _apart(match: Tensor, rival: Tensor) -> Tensor:
 
 
 def _groups(network: PairNetwork, decay: float) -> list[dict[str, Any]]:
-    """Weight decay for matrices and filters, none for norms, biases, tables and positions; the encoder's at its own
-    share of the `rate`.
+    """Weight decay for matrices and filters, none for norms, biases, tables, positions and segments; the encoder's at
+    its own share of the `rate`.
     """
     encoder = {id(parameter) for parameter in network.panel.encoder.parameters()}
     rates = (network.config.encoder.rate, 1.0)
     groups: dict[tuple[float, float], list[nn.Parameter]] = {(rate, d): [] for rate in rates for d in (decay, 0.0)}
     for name, parameter in network.named_parameters():
-        heavy = parameter.dim() > 1 and "table" not in name and "position" not in name
+        heavy = parameter.dim() > 1 and not any(kind in name for kind in ("table", "position", "_seg"))
         rate = rates[id(parameter) not in encoder]
         groups[rate, decay if heavy else 0.0].append(parameter)
     return [

@@ -217,6 +217,41 @@ def xcit(
     return 0
 
 
+def translation(
+    steps: _Steps = 600,
+    rate: Annotated[float, Option(metavar="R", help="learning rate")] = 5e-3,
+    plot: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="draw what each network looks at, as .png, .svg or .pdf"),
+    ] = None,
+    out: _Out = _RUNS,
+    seeds: _Seeds = 3,
+    processes: _Processes = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """A Transformer and recurrent networks with attention, on reversing and sorting."""
+    from diptych_training.benchmarks.plot import check_plot
+    from diptych_training.studies.translation import draw_alignments, study_translation, translation_text
+
+    console = Console(as_json, quiet)
+    if plot:
+        check_plot(plot)
+    rows = study_translation(
+        out,
+        steps=steps,
+        rate=rate,
+        seeds=seeds,
+        processes=processes,
+        finished=lambda name: console.remark(f"finished {name}"),
+    )
+    console.emit({"rows": rows}, translation_text(rows))
+    if plot:
+        draw_alignments(rows, plot)
+        console.remark(f"plot: {plot}")
+    return 0
+
+
 def marks(
     model: AnyModel = "photo",
     against: Against = None,

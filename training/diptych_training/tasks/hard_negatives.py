@@ -1,5 +1,6 @@
 """Hard negatives, the photos that the current embedding finds most alike, and the false ones among them."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import faiss
@@ -11,29 +12,39 @@ from diptych_model import PairNetwork
 from diptych_training.data.augment import plain
 
 
-@torch.no_grad()
-def embed(
-    network: PairNetwork, pixels: torch.Tensor, size: int, batch: int = 64, *, mixed: bool = False
-) -> tuple[torch.Tensor, torch.Tensor]:
+def encode(network: PairNetwork, pixels: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Encode photos uint8 (n, H, H, 3), unedited, at `size` pixels: tokens (n, N, M, d) and embeddings (n, e),
-    float32. `mixed` computes in bfloat16 where that is as good: near enough to mine with.
+    float32.
     """
+    parts = list(_encoded(network, pixels, size, mixed=False))
+    return torch.cat([tokens for tokens, _ in parts]), torch.cat([embedding for _, embedding in parts])
+
+
+def embed(network: PairNetwork, pixels: torch.Tensor, size: int, *, mixed: bool = False) -> torch.Tensor:
+    """The embeddings (n, e) of `encode`, without holding all the tokens. `mixed` computes in bfloat16 where that is as
+    good: near enough to mine with.
+    """
+    return torch.cat([embeddings for _, embeddings in _encoded(network, pixels, size, mixed=mixed)])
+
+
+@torch.no_grad()
+def _encoded(
+    network: PairNetwork, pixels: torch.Tensor, size: int, *, mixed: bool, batch: int = 64
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     training, device = network.training, network.device
     network.eval()
-    parts = []
     for chunk in pixels.split(batch):
         pictures = plain(chunk.to(device), size).contiguous(memory_format=torch.channels_last)
         with torch.autocast(device.type, torch.bfloat16, enabled=mixed):
             tokens, embeddings = network.encode(pictures)
-        parts.append((tokens.float(), embeddings.float()))
+        yield tokens.float(), embeddings.float()
     network.train(training)
-    return torch.cat([tokens for tokens, _ in parts]), torch.cat([embedding for _, embedding in parts])
 
 
 def fill_bank(network: PairNetwork, pixels: torch.Tensor, size: int) -> None:
     """Embed the pictures of the network's bank, uint8 (n, H, H, 3), if it has one."""
     if network.config.bank:
-        network.panel.embedding.bank.copy_(embed(network, pixels, size)[1])
+        network.panel.embedding.bank.copy_(embed(network, pixels, size))
 
 
 def nearest(embeddings: np.ndarray, subjects: np.ndarray, count: int = 24) -> np.ndarray:

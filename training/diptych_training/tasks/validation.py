@@ -9,7 +9,7 @@ from torch import Tensor
 from diptych_model import PairNetwork
 from diptych_model.embedding import asked, weights_of_parts
 from diptych_training.metrics import Ranking, two_stages
-from diptych_training.tasks.hard_negatives import embed
+from diptych_training.tasks.hard_negatives import encode
 
 CANDIDATES = 20
 PAIRS = 64  # related at a time
@@ -46,7 +46,7 @@ class Looked:
 
 def look(network: PairNetwork, validation: ValidationSet, size: int) -> Looked:
     """Encode a validation set's pictures at `size` pixels."""
-    return Looked(*embed(network, validation.queries, size), *embed(network, validation.gallery, size))
+    return Looked(*encode(network, validation.queries, size), *encode(network, validation.gallery, size))
 
 
 def validate(

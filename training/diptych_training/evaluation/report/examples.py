@@ -1,5 +1,6 @@
 """Judged pairs as pictures side by side, with the strongest attention from patch to patch drawn between them."""
 
+import math
 from base64 import b64encode
 from collections.abc import Sequence
 from io import BytesIO
@@ -49,7 +50,7 @@ def _side_by_side(pair: Judged, runtime: Runtime) -> list[Element]:
         pixels = np.stack([panel_pixels(source, runtime.panel_size, name=caption) for source, caption in sides])
         tokens = runtime.encode(pixels).tokens
         (attention,) = runtime.attention(tokens[:1], tokens[1:])
-        content += _drawn(attention, runtime.token_shape[:2], corners, sizes)
+        content += _drawn(attention, corners, sizes)
         crossing, most = percent(attention.sum() / len(attention), ".0f"), percent(attention.max(), ".1f")
         text = f"{crossing} of the attention crosses the seam; the strongest line is {most} of a patch's"
         note = tag("p", text, class_="aside")
@@ -62,19 +63,18 @@ def _side_by_side(pair: Judged, runtime: Runtime) -> list[Element]:
 
 def _drawn(
     attention: np.ndarray,
-    grid: tuple[int, int],
     corners: Sequence[tuple[float, float]],
     sizes: Sequence[tuple[float, float]],
 ) -> list[Element]:
     """The links as lines from patch to patch, the strongest on top; a patch is where its part of the picture is."""
-    links = strongest_links(attention, LINKS)
+    links, side = strongest_links(attention, LINKS), math.isqrt(len(attention))
     most = max(links[0].share, 1e-12)
     marks = []
     for row, column, value in reversed(links):
         ends = []
         for token, (x, y), (w, h) in zip((row, column), corners, sizes, strict=True):
-            i, j = divmod(token, grid[1])
-            ends.append((x + (j + 0.5) / grid[1] * w, y + (i + 0.5) / grid[0] * h))
+            i, j = divmod(token, side)
+            ends.append((x + (j + 0.5) / side * w, y + (i + 0.5) / side * h))
         (x1, y1), (x2, y2) = ends
         thick, place = 0.8 + 2.7 * value / most, {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
         marks.append(tag("line", **place, stroke_width=thick + 1.6, class_="halo"))
