@@ -2,8 +2,8 @@ import pytest
 import torch
 from networks import small_network
 
-from diptych_export.folding import folded
-from diptych_export.graphs import OPSET, PairModule, _export, export_graphs
+from diptych_export.folding import PairModule, folded
+from diptych_export.graphs import OPSET, _export, export_graphs
 from diptych_export.parity import compare, drawn_pixels
 from diptych_model import Msac, PairNetwork, Scale
 from diptych_model.mixers import MIXERS

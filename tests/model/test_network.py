@@ -110,6 +110,7 @@ def test_every_weight_of_the_literal_form_learns_and_the_segments_at_every_pixel
     segments = made.panel.segments
     for seg in (segments.x_seg, segments.z_seg):
         assert seg.shape == (24, 24, segments.CONCATENATED)
+        assert seg.grad is not None
         assert (seg.grad.abs().amax(-1) > 0).all()
 
 
@@ -120,7 +121,7 @@ SIZES = {"closed": VARIANTS, "pixels": LITERAL}
     ("seam", "changes"), [(seam, changes) for seam, forms in SIZES.items() for changes in forms.values()]
 )
 def test_panels_of_every_number_of_whole_tokens_are_scored(seam: str, changes: dict) -> None:
-    made = network(**{"seam": seam} | changes)
+    made = network(seam=seam, **changes)
     for size in (8, 16, 24, 40):
         a, b = pictures(2, 1, size=size), pictures(2, 2, size=size)
         (tokens_a, _), (tokens_b, _) = made.encode(a), made.encode(b)

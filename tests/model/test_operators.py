@@ -214,6 +214,7 @@ def test_a_larger_grid_clips_distances_to_the_reach_of_the_bias_table(bias: str)
     small = drawn(SAC(5, 2, 3, Scale(3, 3, heads=2, d_a=3, d_o=2), panels=2, bias=bias), seed=11)
     large = SAC(5, 4, 7, Scale(3, 3, heads=2, d_a=3, d_o=2), panels=2, bias=bias).double()
     state = small.state_dict()
+    assert large.bias is not None
     table, (rows, reach) = state["bias.table"], large.bias.table.shape[2:]
     last = [torch.arange(size).clamp(max=known - 1) for size, known in ((rows, 2), (reach, table.shape[3]))]
     state["bias.table"] = table[:, :, last[0]][:, :, :, last[1]]

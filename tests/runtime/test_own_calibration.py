@@ -8,6 +8,7 @@ import pytest
 from judged import AFTER, LOOK, QUESTIONS, drawn, evidence
 
 from diptych_runtime.calibration.recalibration import log_odds
+from diptych_runtime.calibration.thresholds import Negatives
 from diptych_runtime.calibration.verdicts import least_of
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.judgement import judge, probabilities
@@ -81,7 +82,7 @@ def test_a_thing_after_a_closer_look_is_on_the_line_where_the_copy_says_less():
 
 
 def test_as_many_pairs_that_do_not_match_pass_a_moved_threshold():
-    negatives = {"random": {"0.01": 0.6, "0.001": 0.99}}
+    negatives: dict[Negatives, dict[str, float]] = {"random": {"0.01": 0.6, "0.001": 0.99}}
     released = Question(1.3, 0.4, {"0.01": 0.8}, negatives=negatives)
     own = OWN.over(released)
     logits = np.linspace(-8, 8, 2001)

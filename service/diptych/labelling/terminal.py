@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from diptych.collection.collection import Collection
 from diptych.dedupe.pair_cache import PairCache
@@ -128,7 +129,7 @@ def calibration_text(fitted: Fitted) -> str:
     return "\n".join(parts)
 
 
-def calibration_json(fitted: Fitted) -> dict[str, object]:
+def calibration_json(fitted: Fitted) -> dict[str, Any]:
     """The same as JSON values."""
     return {
         "questions": {

@@ -76,10 +76,13 @@ def test_teacher_forcing_is_decoding_the_true_tokens_one_by_one(kind: str) -> No
 def test_every_weight_learns_and_every_token_of_the_source_is_heard(kind: str) -> None:
     network, source, target = made(kind), drawn(4, 6, 1), drawn(4, 5, 2)
     F.cross_entropy(network(source, target).transpose(1, 2), target).backward()
-    silent = [name for name, parameter in network.named_parameters() if not parameter.grad.any()]
+    silent = [
+        name for name, parameter in network.named_parameters() if parameter.grad is None or not parameter.grad.any()
+    ]
     assert not silent
     memory = network.encode(source).detach().requires_grad_()
     network.decode(memory, source == PAD, target)[0].square().sum().backward()
+    assert memory.grad is not None
     assert (memory.grad.abs().amax(-1) > 0).all()
 
 
@@ -93,7 +96,9 @@ def test_additive_and_dot_attention_are_the_formulas_of_their_papers() -> None:
         scores = []
         for h in memory:
             if kind == "additive":
-                inner = [torch.tanh(sum(network.W.weight[i] * state) + sum(network.U.weight[i] * h)) for i in range(12)]
+                assert network.U is not None
+                assert network.v is not None
+                inner = [torch.tanh(network.W.weight[i] @ state + network.U.weight[i] @ h) for i in range(12)]
                 scores.append(sum(v * t for v, t in zip(network.v.weight[0], inner, strict=True)))
             else:
                 scores.append(sum((network.W.weight @ state) * h) / 12**0.5)

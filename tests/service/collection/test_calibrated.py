@@ -1,5 +1,7 @@
 """The calibration beside a collection: laid over its scorer, left out over another model, refused if damaged."""
 
+from dataclasses import replace
+
 import pytest
 
 from diptych import Collection, Scorer
@@ -12,13 +14,8 @@ from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration, OwnQues
 def own(scorer: Scorer, **changes) -> OwnCalibration:
     manifest = scorer.runtime.released
     questions = {name: OwnQuestion(2.0, 1.0, {"0.01": 0.9}) for name in manifest.questions}
-    values = {
-        "model": "tiny",
-        "revision": manifest.revision,
-        "released": released_digest(manifest),
-        "made": "2026-11-25",
-    }
-    return OwnCalibration(**(values | {"questions": questions} | changes))
+    made = OwnCalibration("tiny", manifest.revision, released_digest(manifest), "2026-11-25", questions)
+    return replace(made, **changes)
 
 
 def test_without_one_the_scorer_is_the_very_same(scorer, tmp_path):

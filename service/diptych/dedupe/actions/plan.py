@@ -11,7 +11,7 @@ from pathlib import Path
 
 from diptych.dedupe.actions.move_file import ChangedError, alone_in, change_of, move
 from diptych.dedupe.actions.undo_log import Entry, Outcome, UndoLog
-from diptych.dedupe.find import Group
+from diptych.dedupe.duplicates import Group
 from diptych.errors import DedupeError
 from diptych.pictures.file_info import Picture
 from diptych.pictures.walk import TRASH, FoundFile

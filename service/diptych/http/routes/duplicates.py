@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Depends, Request
 
 from diptych.collection.collection import Collection
-from diptych.dedupe.find import Duplicates as Found
+from diptych.dedupe.duplicates import Duplicates as Found
 from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.threshold import automatic_of
 from diptych.errors import DedupeError, UnknownPictureError

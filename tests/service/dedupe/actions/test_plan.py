@@ -7,7 +7,7 @@ from diptych.dedupe.actions import plan as plan_module
 from diptych.dedupe.actions.move_file import move
 from diptych.dedupe.actions.plan import carry_out, planned
 from diptych.dedupe.actions.undo_log import read
-from diptych.dedupe.find import Group, Member
+from diptych.dedupe.duplicates import Group, Member
 from diptych.errors import DedupeError
 from diptych.pictures.content import picture_id
 from diptych.pictures.walk import TRASH
