@@ -57,7 +57,7 @@ _COLLECTION: dict[str, Any] = {"store": True, "model": False, "reads": "{out}/st
 _COMPUTED: dict[str, Any] = {"reads": "{in}/model"}
 
 ROWS = (
-    Row("serve --store {out}/new --port 0", "diptych.http.server:run", "{in}/model", ("new",), again=False),
+    Row("serve --create --store {out}/new --port 0", "diptych.http.server:run", "{in}/model", ("new",), again=False),
     Row("key --read-only alice", "diptych.http.middleware.auth:new_key", None, model=False),
     Row("index add {in}/photos --store {out}/new", "diptych.collection.ingest:features", writes=("new",), often=True),
     Row("index add {in}/photos --store {out}/new --engine ray", "diptych.batch.workers.ray:Cluster.run", writes=("new",), reports=("does not exist",)),

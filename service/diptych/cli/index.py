@@ -47,7 +47,9 @@ _ID = re.compile(r"[0-9a-f]{32}")
 def add(
     paths: Annotated[list[Path], Argument(metavar="PATH", help="a picture, or a folder to search through")],
     store: Store,
-    keep_bytes: Annotated[bool, Option("--keep-bytes", help="keep the files themselves in the collection")] = False,
+    keep_bytes: Annotated[
+        bool, Option("--keep-bytes", help="keep the files themselves in the collection", envvar="DIPTYCH_KEEP_BYTES")
+    ] = False,
     dry_run: DryRun = False,
     engine: Engine = "local",
     address: ClusterAddress = None,
@@ -235,9 +237,18 @@ def export(
     store: Store,
     output: Annotated[
         str,
-        Option("-o", "--output", metavar="OUT.jsonl", help="where to", show_default="standard output"),
+        Option(
+            "-o",
+            "--output",
+            metavar="OUT.jsonl",
+            help="where to",
+            show_default="standard output",
+            envvar="DIPTYCH_OUTPUT",
+        ),
     ] = "-",
-    embeddings: Annotated[bool, Option("--embeddings", help="with its embedding, float32 in base64")] = False,
+    embeddings: Annotated[
+        bool, Option("--embeddings", help="with its embedding, float32 in base64", envvar="DIPTYCH_EMBEDDINGS")
+    ] = False,
     filter: Filter = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -310,7 +321,9 @@ def restore(
 
 def rebuild(
     store: Store,
-    everything: Annotated[bool, Option("--all", help="embed every picture, also those of this model")] = False,
+    everything: Annotated[
+        bool, Option("--all", help="embed every picture, also those of this model", envvar="DIPTYCH_ALL")
+    ] = False,
     drop_missing: Annotated[bool, Option("--drop-missing", help="remove pictures whose content is lost")] = False,
     allow_removal: Annotated[
         bool,
@@ -318,7 +331,11 @@ def rebuild(
     ] = False,
     kind: Annotated[
         Kind | None,
-        Option("--index", help="its kind from now on: exact, approximate (ivf), or by its size (auto)"),
+        Option(
+            "--index",
+            help="its kind from now on: exact, approximate (ivf), or by its size (auto)",
+            envvar="DIPTYCH_INDEX",
+        ),
     ] = None,
     model: Model = "photo",
     provider: Provider = "auto",

@@ -29,9 +29,13 @@ def sync(
     folders: Annotated[list[Path], Argument(metavar="FOLDER", help="whose pictures the collection is to have")],
     store: StoreFolder,
     every: Annotated[
-        float | None, Option(parser=seconds, metavar="SECONDS", help="go on following until Ctrl-C")
+        float | None,
+        Option(parser=seconds, metavar="SECONDS", help="go on following until Ctrl-C", envvar="DIPTYCH_EVERY"),
     ] = None,
-    checksum: Annotated[bool, Option("--checksum", help="read all files, whatever their size and time say")] = False,
+    checksum: Annotated[
+        bool,
+        Option("--checksum", help="read all files, whatever their size and time say", envvar="DIPTYCH_CHECKSUM"),
+    ] = False,
     allow_removal: Annotated[
         bool, Option("--allow-removal", help="remove however many are gone: more than half, or all of a folder")
     ] = False,
