@@ -64,6 +64,7 @@ ROWS = (
     Row("index sync {in}/photos --store {out}/new", "diptych.collection.ingest:features", writes=("new",)),
     Row("index sync {in}/photos --store {out}/store", "diptych.store.sqlite.database:Store.relocate", store=True, writes=("store",)),
     Row("index remove {in}/photos/0.jpg --store {out}/store", "diptych.store.sqlite.database:Store.remove", writes=("store",), **_COLLECTION),
+    Row("index list --store {out}/store", "diptych.store.sqlite.database:Store.pages", **_COLLECTION),
     Row("index stats --store {out}/store", "diptych.store.sqlite.database:Store.stats", **_COLLECTION),
     Row("index verify --store {out}/store", "diptych.store.sqlite.backend:verify", **_COLLECTION),
     Row("index export --store {out}/store -o {out}/list.jsonl", "diptych.store.sqlite.database:Store.pages", writes=("list.jsonl",), **_COLLECTION),

@@ -13,6 +13,7 @@ def register(commands: Commands) -> None:
     index.add("diptych.cli.index:add", "Add picture files and folders")
     index.add("diptych.cli.sync:sync", "Keep a collection in step with folders")
     index.add("diptych.cli.index:remove", "Forget pictures; their files are left alone")
+    index.add("diptych.cli.listing:list", "List the pictures of a collection")
     index.add("diptych.cli.index:stats", "Show the pictures, model, index and size of a collection")
     index.add("diptych.cli.index:verify", "Check every picture and the index")
     index.add("diptych.cli.index:export", "Write a line of JSON for every picture")

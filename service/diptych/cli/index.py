@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -22,6 +23,7 @@ from diptych.cli.options import (
     Provider,
     Store,
     StoreFolder,
+    Strict,
     Threads,
     check_engine,
     check_output,
@@ -50,6 +52,7 @@ def add(
     keep_bytes: Annotated[
         bool, Option("--keep-bytes", help="keep the files themselves in the collection", envvar="DIPTYCH_KEEP_BYTES")
     ] = False,
+    strict: Strict = False,
     dry_run: DryRun = False,
     engine: Engine = "local",
     address: ClusterAddress = None,
@@ -61,10 +64,11 @@ def add(
 ) -> int:
     """Add picture files and folders.
 
-    Exits with 1 if some were refused.
+    Files that cannot be read are counted, with the reasons. Exits with 1 if a path that is named is not there, a folder
+    cannot be listed or nothing could be read, and with --strict if any file was refused.
     """
     from diptych.batch.ingest import add_with_workers
-    from diptych.pictures.walk import pictures_in
+    from diptych.pictures.walk import Skipped, pictures_in, skipped_entries, skipped_lines
 
     check_engine(engine, address)
     if engine == "ray":
@@ -73,7 +77,8 @@ def add(
     scorer = open_scorer(model, provider, threads)
     counts = {"added": 0, "already": 0}
     refused: list[dict[str, str]] = []
-    interrupted = False
+    skipped: dict[str, Skipped] = {}
+    failed, interrupted = False, False
     foreseen: dict[str, bool] = {}
 
     def note(added: Added) -> None:
@@ -87,13 +92,15 @@ def add(
         bar.update()
 
     def unread(path: str, reason: str) -> None:
+        nonlocal failed
+        failed = failed or Path(path).is_dir()
         refused.append({"path": path, "reason": reason})
 
     with (
         open_workers(console, engine, address, model, provider, threads) as crew,
         to_add_to(store, scorer, dry_run=dry_run) as collection,
     ):
-        files = list(pictures_in((path for path in paths if str(path) != "-"), unread))
+        files = list(pictures_in((path for path in paths if str(path) != "-"), unread, skipped))
         _remark_strangers(console, store)
         with console.progress(total=len(files), unit="picture", desc="adding") as bar:
             try:
@@ -110,20 +117,23 @@ def add(
             except KeyboardInterrupt:
                 interrupted = True
         total = len(collection)
+    lines = _added_lines(counts, refused, "would be " if dry_run else "")
     console.emit(
         {
             **counts,
             "refused": refused,
+            "skipped": skipped_entries(skipped),
             "interrupted": interrupted,
             "total": total,
             **({"dry_run": [{"id": id, "new": new} for id, new in foreseen.items()]} if dry_run else {}),
         },
-        _added_text(counts, refused, total, store, "would be " if dry_run else ""),
+        "\n".join([*lines, *skipped_lines(skipped), f"{total:,} pictures in {store}"]),
     )
     if interrupted:
         console.remark("interrupted; what was added is kept, and the same command takes up the rest")
         return 130
-    return 1 if refused else 0
+    missing = any(str(path) != "-" and not os.path.lexists(path) for path in paths)
+    return 1 if failed or (refused and (strict or missing or not any(counts.values()))) else 0
 
 
 def _remark_strangers(console: Console, store: Location) -> None:
@@ -408,7 +418,6 @@ def _named(store: Backend, name: str) -> list[str]:
     return [name] if _ID.fullmatch(name) and store.known([name]) else list(store.under(full_path(name)))
 
 
-def _added_text(counts: dict[str, int], refused: list[dict[str, str]], total: int, where: Location, would: str) -> str:
+def _added_lines(counts: dict[str, int], refused: list[dict[str, str]], would: str) -> list[str]:
     lines = [f"{counts['added']:,} {would}added, {counts['already']:,} already there, {len(refused):,} {would}refused"]
-    lines += shortened([f"  {entry['reason']}" for entry in refused])
-    return "\n".join([*lines, f"{total:,} pictures in {where}"])
+    return lines + shortened([f"  {entry['reason']}" for entry in refused])

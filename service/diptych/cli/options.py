@@ -158,6 +158,7 @@ ClusterAddress = Annotated[
     ),
 ]
 DryRun = Annotated[bool, Option("--dry-run", help="check everything and write nothing", envvar="DIPTYCH_DRY_RUN")]
+Strict = Annotated[bool, Option("--strict", help="exit with 1 if any file was refused", envvar="DIPTYCH_STRICT")]
 QueryPicture = Annotated[str, Argument(metavar="QUERY", help="a picture file, a web address, or - for standard input")]
 
 
