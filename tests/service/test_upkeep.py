@@ -88,7 +88,7 @@ def test_a_collection_of_an_older_format_is_brought_to_the_present_and_its_backu
             return connection.execute("PRAGMA user_version").fetchone()[0]
 
     with closing(connect(store / DATABASE, read_only=False)) as connection:
-        connection.executescript("DROP TABLE digests; PRAGMA user_version=1;")
+        connection.executescript("DROP TABLE digests; DROP TABLE labels; PRAGMA user_version=1;")
     before = paths(store)
     for words in commands()["Another version of Diptych"]:
         assert diptych(*words).code == 0, words
