@@ -16,7 +16,7 @@ def register(commands: Commands) -> None:
     index.add("diptych.cli.listing:list", "List the pictures of a collection")
     index.add("diptych.cli.index:stats", "Show the pictures, model, index and size of a collection")
     index.add("diptych.cli.index:verify", "Check every picture and the index")
-    index.add("diptych.cli.index:export", "Write a line of JSON for every picture")
+    index.add("diptych.cli.listing:export", "Write a line of JSON for every picture")
     index.add("diptych.cli.index:backup", "Copy a collection while it is in use")
     index.add("diptych.cli.index:restore", "Give a collection the state of a backup")
     index.add("diptych.cli.index:rebuild", "Embed pictures for another model and write the index")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +15,6 @@ from diptych.cli.options import (
     ClusterAddress,
     DryRun,
     Engine,
-    Filter,
     Location,
     Model,
     Provider,
@@ -26,7 +23,6 @@ from diptych.cli.options import (
     Strict,
     Threads,
     check_engine,
-    check_output,
     open_scorer,
     open_workers,
     to_add_to,
@@ -241,51 +237,6 @@ def verify(
         lines.append(f"  the index finds {verdict.recall:.1%} of the exact candidates")
     Console(as_json, quiet).emit({"healthy": verdict.healthy, **asdict(verdict)}, "\n".join(lines))
     return 0 if verdict.healthy else 1
-
-
-def export(
-    store: Store,
-    output: Annotated[
-        str,
-        Option(
-            "-o",
-            "--output",
-            metavar="OUT.jsonl",
-            help="where to",
-            show_default="standard output",
-            envvar="DIPTYCH_OUTPUT",
-        ),
-    ] = "-",
-    embeddings: Annotated[
-        bool, Option("--embeddings", help="with its embedding, float32 in base64", envvar="DIPTYCH_EMBEDDINGS")
-    ] = False,
-    filter: Filter = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> int:
-    """Write a line of JSON for every picture."""
-    from diptych.store.open import open_store
-    from diptych.store.sqlite import backup as archive
-    from diptych_runtime.atomic import replacing
-
-    console = Console(as_json, quiet)
-    if output != "-":
-        check_output(output)
-    with open_store(store, read_only=True) as backend:
-        found = console.progress(
-            archive.lines(backend, filter, embeddings=embeddings), total=backend.count(), unit="picture"
-        )
-        text = (json.dumps(line, ensure_ascii=False) + "\n" for line in found)
-        if output == "-":
-            sys.stdout.writelines(text)
-            return 0
-        count = 0
-        with replacing(Path(output)) as file:
-            for line in text:
-                file.write(line.encode())
-                count += 1
-    console.emit({"output": output, "pictures": count}, f"{count:,} pictures in {output}")
-    return 0
 
 
 def backup(
