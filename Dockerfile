@@ -31,4 +31,4 @@ VOLUME /data
 EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s --retries=3 \
   CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/readyz', timeout=4)"]
-CMD ["diptych", "serve", "--store", "/data/store", "--host", "0.0.0.0"]
+CMD ["diptych", "serve", "--store", "/data/store", "--create", "--host", "0.0.0.0"]

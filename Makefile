@@ -98,10 +98,10 @@ clean: ## remove what was built here; keeps demo/, store/ and runs/
 
 $(VENV)/installed: pyproject.toml
 	$(call new_environment,$(VENV))
-	@echo "Installing diptych[$(EXTRA)] into $(VENV)."
-	@# In the versions that the image has.
+	@echo "Installing diptych[$(EXTRA),heif] into $(VENV)."
+	@# In the versions that the image has; beside them HEIF, which telephones take.
 	@sed -n 's/^\([a-z].*==.*\) \\$$/\1/p' service/requirements-$(EXTRA).txt > $(VENV)/constraints.txt
-	@$(VENV)/bin/pip install --quiet --constraint $(VENV)/constraints.txt --editable ".[$(EXTRA)]"
+	@$(VENV)/bin/pip install --quiet --constraint $(VENV)/constraints.txt --editable ".[$(EXTRA),heif]"
 	@touch $@
 
 $(TOOLS)/installed: pyproject.toml

@@ -136,7 +136,7 @@ def test_the_image_installs_the_locked_packages_by_digest_and_no_torch() -> None
 
 def test_the_command_serves_the_volume_to_other_machines_of_its_network() -> None:
     (command,) = all_of("CMD", final_stage())
-    assert json.loads(command) == ["diptych", "serve", "--store", "/data/store", "--host", "0.0.0.0"]
+    assert json.loads(command) == ["diptych", "serve", "--store", "/data/store", "--create", "--host", "0.0.0.0"]
     assert "PYTHONDONTWRITEBYTECODE=1" in shlex.split(" ".join(all_of("ENV", final_stage())))
 
 

@@ -264,6 +264,17 @@ def test_every_subcommand_and_every_action_is_documented() -> None:
     assert not [name for name in known if not re.search(rf"{name}\b", everything())]
 
 
+def test_a_first_installation_is_from_a_checkout_with_extras_that_there_are() -> None:
+    """Diptych is on no index, where `pip install diptych` would get a stranger's package or none."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    told = [word for _, words in calls("pip") if words[0] == "install" for word in words[1:]]
+    assert ".[cpu,heif]" in told
+    for word in told:
+        assert not word.startswith("diptych"), word
+        if word.startswith("."):
+            assert set(word.removeprefix(".[").removesuffix("]").split(",")) <= set(extras), word
+
+
 def test_every_extra_is_documented() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     named = {name.strip() for group in re.findall(r"\[([a-z, ]+)\]", everything()) for name in group.split(",")}

@@ -9,6 +9,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,9 @@ def answer(url: str) -> bytes | None:
 
 
 @pytest.mark.slow
-def test_make_run_in_a_fresh_checkout_answers_its_own_two_commands_and_ends_quietly(checkout: Path) -> None:
+def test_make_run_in_a_fresh_checkout_answers_its_own_two_commands_and_ends_quietly(
+    checkout: Path, photo_bytes: Callable[..., bytes]
+) -> None:
     port = free_port()
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "PYTHONPATH"))}
     log, begun = checkout / "run.log", time.monotonic()
@@ -105,6 +108,10 @@ def test_make_run_in_a_fresh_checkout_answers_its_own_two_commands_and_ends_quie
             assert len(json.loads(found.stdout)["matches"]) == 5
         found = subprocess.run(f"{search} --json", shell=True, cwd=checkout, capture_output=True, text=True, check=True)
         assert len(json.loads(found.stdout)["matches"]) == 5
+        photo = checkout / "IMG_0001.heic"
+        photo.write_bytes(photo_bytes(1, (64, 48), "HEIF"))
+        words = ["score", str(photo), str(photo), "--json"]
+        subprocess.run([checkout / ".venv/bin/diptych", *words], check=True, capture_output=True)
         second = make("run", f"PORT={port}", cwd=checkout)
         assert second.returncode != 0
         assert f"cannot listen on 127.0.0.1:{port}" in second.stderr

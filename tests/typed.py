@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from typer.core import TyperOption
+
 from diptych.cli.main import build_commands
 from diptych.command_tree import Commands, parse
 
@@ -10,6 +12,14 @@ from diptych.command_tree import Commands, parse
 def parsed(*words: str) -> dict[str, Any]:
     """The parameters of the command that the words name; raises a usage error."""
     return parse(build_commands(), words).params
+
+
+def options(path: str) -> list[TyperOption]:
+    """The options of a command, but that for help."""
+    command: Any = build_commands()
+    for name in path.split():
+        command = command.get_command(None, name)
+    return [param for param in command.params if isinstance(param, TyperOption)]
 
 
 def command_names(below: Commands | None = None, prefix: str = "") -> Iterator[str]:

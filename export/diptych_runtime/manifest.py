@@ -189,7 +189,7 @@ class Manifest:
         if type(found) is not int or found not in (1, FORMAT):
             raise ArtifactError(
                 f"{path} has format {found!r}, this version of diptych reads the formats 1 and {FORMAT}; "
-                "upgrade with `pip install -U diptych`, or export the checkpoint again with the version installed here"
+                "install a newer version of Diptych, or export the checkpoint again with the version installed here"
             )
         try:
             if found == 1:

@@ -13,8 +13,10 @@ from typer import BadParameter, Context, Option, Typer, TyperException
 from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command, get_group
 
-Json = Annotated[bool, Option("--json", help="print one JSON document on standard output")]
-Quiet = Annotated[bool, Option("--quiet", "-q", help="no progress and no remarks, only results and errors")]
+Json = Annotated[bool, Option("--json", help="print one JSON document on standard output", envvar="DIPTYCH_JSON")]
+Quiet = Annotated[
+    bool, Option("--quiet", "-q", help="no progress and no remarks, only results and errors", envvar="DIPTYCH_QUIET")
+]
 
 
 def number(least: int | None = None, most: int | None = None) -> Callable[[str], int]:
@@ -63,6 +65,14 @@ def one_of(choices: Sequence[str]) -> Callable[[str], str]:
     return parse
 
 
+def _truth(text: str) -> bool:
+    """The value of a flag in the environment."""
+    word = text.strip().lower()
+    if word not in ("1", "true", "yes", "on", "0", "false", "no", "off"):
+        raise ValueError(f"expected 1, true, yes or on, or 0, false, no or off, got {text!r}")
+    return word in ("1", "true", "yes", "on")
+
+
 def _real(text: str) -> float:
     try:
         return float(text)
@@ -100,7 +110,7 @@ class _Reader:
     def _read(self, annotation: Any) -> Callable[[str], Any]:
         if get_origin(annotation) is Literal:
             return one_of(get_args(annotation))
-        return {int: number(), float: _real}.get(annotation, annotation)
+        return {int: number(), float: _real, bool: _truth}.get(annotation, annotation)
 
 
 def _is_sequence(param: Any) -> bool:

@@ -17,6 +17,12 @@ class StoreInUseError(StoreError):
     code = "store_in_use"
 
 
+class ReadOnlyError(StoreError):
+    """A collection that was opened for reading, and was to be changed."""
+
+    code = "read_only"
+
+
 class ModelMismatchError(StoreError):
     """A collection whose pictures were embedded by another model revision than the loaded one."""
 

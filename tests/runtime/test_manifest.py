@@ -48,7 +48,7 @@ def test_a_directory_without_a_manifest_is_no_artifact_and_the_error_names_the_c
 def test_an_unknown_format_version_is_refused_with_the_way_out(version, copied):
     rewrite(copied, format=version)
     with pytest.raises(
-        ArtifactError, match=rf"format {version!r}, .* reads the formats 1 and 2; upgrade with `pip install -U diptych`"
+        ArtifactError, match=rf"format {version!r}, .* reads the formats 1 and 2; install a newer version of Diptych"
     ):
         Manifest.load(copied)
 

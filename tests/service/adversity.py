@@ -57,13 +57,14 @@ _COLLECTION: dict[str, Any] = {"store": True, "model": False, "reads": "{out}/st
 _COMPUTED: dict[str, Any] = {"reads": "{in}/model"}
 
 ROWS = (
-    Row("serve --store {out}/new --port 0", "diptych.http.server:run", "{in}/model", ("new",), again=False),
+    Row("serve --create --store {out}/new --port 0", "diptych.http.server:run", "{in}/model", ("new",), again=False),
     Row("key --read-only alice", "diptych.http.middleware.auth:new_key", None, model=False),
     Row("index add {in}/photos --store {out}/new", "diptych.collection.ingest:features", writes=("new",), often=True),
     Row("index add {in}/photos --store {out}/new --engine ray", "diptych.batch.workers.ray:Cluster.run", writes=("new",), reports=("does not exist",)),
     Row("index sync {in}/photos --store {out}/new", "diptych.collection.ingest:features", writes=("new",)),
     Row("index sync {in}/photos --store {out}/store", "diptych.store.sqlite.database:Store.relocate", store=True, writes=("store",)),
     Row("index remove {in}/photos/0.jpg --store {out}/store", "diptych.store.sqlite.database:Store.remove", writes=("store",), **_COLLECTION),
+    Row("index list --store {out}/store", "diptych.store.sqlite.database:Store.pages", **_COLLECTION),
     Row("index stats --store {out}/store", "diptych.store.sqlite.database:Store.stats", **_COLLECTION),
     Row("index verify --store {out}/store", "diptych.store.sqlite.backend:verify", **_COLLECTION),
     Row("index export --store {out}/store -o {out}/list.jsonl", "diptych.store.sqlite.database:Store.pages", writes=("list.jsonl",), **_COLLECTION),

@@ -27,8 +27,16 @@ CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
+@pytest.fixture(autouse=True)
+def data_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which the default store is: never that of whoever runs the tests."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data-home"))
+    monkeypatch.delenv("DIPTYCH_STORE", raising=False)
+    return tmp_path / "data-home"
+
+
 @pytest.fixture
-def environment() -> dict[str, str]:
+def environment(data_home: Path) -> dict[str, str]:
     """What processes started by tests see."""
     return {**os.environ, "OMP_NUM_THREADS": "1"}
 

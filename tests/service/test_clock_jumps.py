@@ -62,7 +62,7 @@ class Service:
     def __init__(self, folder: Path, artifact: Path, port: int, environment: dict[str, str]) -> None:
         self.store, self.offset, self.address = folder / "store", folder / "offset", f"http://127.0.0.1:{port}"
         self.jump(0)
-        command = [sys.executable, "-m", "diptych", "serve", "--store", self.store, "--model", artifact]
+        command = [sys.executable, "-m", "diptych", "serve", "--create", "--store", self.store, "--model", artifact]
         self.process = subprocess.Popen(
             [*map(str, command), "--port", str(port), "--threads", "1"],
             env=environment | {"JUMPED_SECONDS": str(self.offset), "DIPTYCH_STUCK_SECONDS": "60"},

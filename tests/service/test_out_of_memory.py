@@ -95,7 +95,9 @@ def test_of_a_service_that_meets_its_container_s_bound_a_decoder_is_killed_and_t
     group, artifact, port, spawn, tmp_path, photo_bytes
 ):
     address = f"http://127.0.0.1:{port}"
-    process = spawn("serve", "--store", tmp_path / "store", "--port", port, "--model", artifact, "--threads", 1)
+    process = spawn(
+        "serve", "--create", "--store", tmp_path / "store", "--port", port, "--model", artifact, "--threads", 1
+    )
     until_ready(address, process)
     for pid in (process.pid, *children(process.pid)):
         group.put(pid, 80)
@@ -113,7 +115,7 @@ def test_what_a_service_acknowledged_is_there_after_it_was_killed_for_memory(
     group, artifact, port, spawn, tmp_path, photo_bytes, scorer
 ):
     address, store = f"http://127.0.0.1:{port}", tmp_path / "store"
-    command = ("serve", "--store", store, "--port", port, "--model", artifact, "--threads", 1)
+    command = ("serve", "--create", "--store", store, "--port", port, "--model", artifact, "--threads", 1)
     process = spawn(*command)
     until_ready(address, process)
     acknowledged = []

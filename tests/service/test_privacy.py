@@ -110,7 +110,7 @@ def test_the_service_listens_where_it_is_told_and_connects_to_nothing(
     traced, artifact, port, tmp_path, home, temporary
 ):
     store, trace = tmp_path / "store", tmp_path / "trace"
-    process = traced("serve", "--store", store, "--port", port, "--model", artifact, "--threads", 1)
+    process = traced("serve", "--create", "--store", store, "--port", port, "--model", artifact, "--threads", 1)
     until_ready(f"http://127.0.0.1:{port}", process)
     with urlopen(f"http://127.0.0.1:{port}/healthz") as answer:
         assert answer.status == 200

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from diptych.cli.options import Model, Provider, Store, Threads, open_scorer
+from diptych.cli.options import Location, Model, Provider, Threads, location, open_scorer
 from diptych.command_tree import Json, Quiet, number, one_of
 from diptych.console import Console
 from diptych.errors import BenchError
@@ -98,7 +98,7 @@ def collection(
 
 
 def store(
-    store: Store,
+    store: Annotated[Location, Option(parser=location, metavar="DIR|URL", help="a new collection for the bench")],
     count: Annotated[int, Option(parser=number(200), metavar="N", help="pictures")] = 20_000,
     model: Model = "photo",
     as_json: Json = False,

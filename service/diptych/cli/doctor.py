@@ -12,7 +12,16 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from diptych.cli.index import laid_out
-from diptych.cli.options import AnyStore, Collections, Model, Provider, Threads, check_one_of, open_scorer
+from diptych.cli.options import (
+    AnyStore,
+    Collections,
+    Model,
+    Provider,
+    Threads,
+    check_one_of,
+    named_or_default,
+    open_scorer,
+)
 from diptych.command_tree import Json, Quiet
 from diptych.console import Console
 from diptych.store.location import Location
@@ -52,6 +61,7 @@ def doctor(
     from diptych_runtime.models import bundled_models
 
     check_one_of(store, collections)
+    store = named_or_default(store, collections)
     problems: list[str] = []
     report: dict[str, Any] = {
         "versions": versions(),

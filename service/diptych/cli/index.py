@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import os
 import re
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -16,15 +15,14 @@ from diptych.cli.options import (
     ClusterAddress,
     DryRun,
     Engine,
-    Filter,
     Location,
     Model,
     Provider,
     Store,
     StoreFolder,
+    Strict,
     Threads,
     check_engine,
-    check_output,
     open_scorer,
     open_workers,
     to_add_to,
@@ -47,7 +45,10 @@ _ID = re.compile(r"[0-9a-f]{32}")
 def add(
     paths: Annotated[list[Path], Argument(metavar="PATH", help="a picture, or a folder to search through")],
     store: Store,
-    keep_bytes: Annotated[bool, Option("--keep-bytes", help="keep the files themselves in the collection")] = False,
+    keep_bytes: Annotated[
+        bool, Option("--keep-bytes", help="keep the files themselves in the collection", envvar="DIPTYCH_KEEP_BYTES")
+    ] = False,
+    strict: Strict = False,
     dry_run: DryRun = False,
     engine: Engine = "local",
     address: ClusterAddress = None,
@@ -59,10 +60,11 @@ def add(
 ) -> int:
     """Add picture files and folders.
 
-    Exits with 1 if some were refused.
+    Files that cannot be read are counted, with the reasons. Exits with 1 if a path that is named is not there, a folder
+    cannot be listed or nothing could be read, and with --strict if any file was refused.
     """
     from diptych.batch.ingest import add_with_workers
-    from diptych.pictures.walk import pictures_in
+    from diptych.pictures.walk import Skipped, pictures_in, skipped_entries, skipped_lines
 
     check_engine(engine, address)
     if engine == "ray":
@@ -71,7 +73,8 @@ def add(
     scorer = open_scorer(model, provider, threads)
     counts = {"added": 0, "already": 0}
     refused: list[dict[str, str]] = []
-    interrupted = False
+    skipped: dict[str, Skipped] = {}
+    failed, interrupted = False, False
     foreseen: dict[str, bool] = {}
 
     def note(added: Added) -> None:
@@ -85,13 +88,15 @@ def add(
         bar.update()
 
     def unread(path: str, reason: str) -> None:
+        nonlocal failed
+        failed = failed or Path(path).is_dir()
         refused.append({"path": path, "reason": reason})
 
     with (
         open_workers(console, engine, address, model, provider, threads) as crew,
         to_add_to(store, scorer, dry_run=dry_run) as collection,
     ):
-        files = list(pictures_in((path for path in paths if str(path) != "-"), unread))
+        files = list(pictures_in((path for path in paths if str(path) != "-"), unread, skipped))
         _remark_strangers(console, store)
         with console.progress(total=len(files), unit="picture", desc="adding") as bar:
             try:
@@ -108,20 +113,23 @@ def add(
             except KeyboardInterrupt:
                 interrupted = True
         total = len(collection)
+    lines = _added_lines(counts, refused, "would be " if dry_run else "")
     console.emit(
         {
             **counts,
             "refused": refused,
+            "skipped": skipped_entries(skipped),
             "interrupted": interrupted,
             "total": total,
             **({"dry_run": [{"id": id, "new": new} for id, new in foreseen.items()]} if dry_run else {}),
         },
-        _added_text(counts, refused, total, store, "would be " if dry_run else ""),
+        "\n".join([*lines, *skipped_lines(skipped), f"{total:,} pictures in {store}"]),
     )
     if interrupted:
         console.remark("interrupted; what was added is kept, and the same command takes up the rest")
         return 130
-    return 1 if refused else 0
+    missing = any(str(path) != "-" and not os.path.lexists(path) for path in paths)
+    return 1 if failed or (refused and (strict or missing or not any(counts.values()))) else 0
 
 
 def _remark_strangers(console: Console, store: Location) -> None:
@@ -231,42 +239,6 @@ def verify(
     return 0 if verdict.healthy else 1
 
 
-def export(
-    store: Store,
-    output: Annotated[
-        str,
-        Option("-o", "--output", metavar="OUT.jsonl", help="where to", show_default="standard output"),
-    ] = "-",
-    embeddings: Annotated[bool, Option("--embeddings", help="with its embedding, float32 in base64")] = False,
-    filter: Filter = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> int:
-    """Write a line of JSON for every picture."""
-    from diptych.store.open import open_store
-    from diptych.store.sqlite import backup as archive
-    from diptych_runtime.atomic import replacing
-
-    console = Console(as_json, quiet)
-    if output != "-":
-        check_output(output)
-    with open_store(store, read_only=True) as backend:
-        found = console.progress(
-            archive.lines(backend, filter, embeddings=embeddings), total=backend.count(), unit="picture"
-        )
-        text = (json.dumps(line, ensure_ascii=False) + "\n" for line in found)
-        if output == "-":
-            sys.stdout.writelines(text)
-            return 0
-        count = 0
-        with replacing(Path(output)) as file:
-            for line in text:
-                file.write(line.encode())
-                count += 1
-    console.emit({"output": output, "pictures": count}, f"{count:,} pictures in {output}")
-    return 0
-
-
 def backup(
     store: Store,
     target: Annotated[Path, Argument(metavar="DIR", help="a new folder")],
@@ -310,7 +282,9 @@ def restore(
 
 def rebuild(
     store: Store,
-    everything: Annotated[bool, Option("--all", help="embed every picture, also those of this model")] = False,
+    everything: Annotated[
+        bool, Option("--all", help="embed every picture, also those of this model", envvar="DIPTYCH_ALL")
+    ] = False,
     drop_missing: Annotated[bool, Option("--drop-missing", help="remove pictures whose content is lost")] = False,
     allow_removal: Annotated[
         bool,
@@ -318,7 +292,11 @@ def rebuild(
     ] = False,
     kind: Annotated[
         Kind | None,
-        Option("--index", help="its kind from now on: exact, approximate (ivf), or by its size (auto)"),
+        Option(
+            "--index",
+            help="its kind from now on: exact, approximate (ivf), or by its size (auto)",
+            envvar="DIPTYCH_INDEX",
+        ),
     ] = None,
     model: Model = "photo",
     provider: Provider = "auto",
@@ -391,7 +369,6 @@ def _named(store: Backend, name: str) -> list[str]:
     return [name] if _ID.fullmatch(name) and store.known([name]) else list(store.under(full_path(name)))
 
 
-def _added_text(counts: dict[str, int], refused: list[dict[str, str]], total: int, where: Location, would: str) -> str:
+def _added_lines(counts: dict[str, int], refused: list[dict[str, str]], would: str) -> list[str]:
     lines = [f"{counts['added']:,} {would}added, {counts['already']:,} already there, {len(refused):,} {would}refused"]
-    lines += shortened([f"  {entry['reason']}" for entry in refused])
-    return "\n".join([*lines, f"{total:,} pictures in {where}"])
+    return lines + shortened([f"  {entry['reason']}" for entry in refused])

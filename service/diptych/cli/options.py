@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -15,6 +16,7 @@ from diptych.command_tree import number, positive
 from diptych.console import Console, read_bytes
 from diptych.store.filters import to_sql
 from diptych.store.location import Address, parse_location
+from diptych.store.sqlite.schema import is_collection
 from diptych_runtime.calibration.questions import Asked
 from diptych_runtime.session import Provider as ProviderName
 
@@ -57,21 +59,78 @@ def condition(text: str) -> dict[str, Any]:
     return found
 
 
+def default_store() -> Path:
+    """The folder of the collection where neither --store nor DIPTYCH_STORE names one."""
+    data = os.environ.get("XDG_DATA_HOME", "")
+    return Path(data if os.path.isabs(data) else Path.home() / ".local" / "share") / "diptych"  # noqa: PTH117
+
+
 _STORE = "the folder of the collection, or milvus://host:port/name"
-Store = Annotated[Location, Option("--store", parser=location, metavar="DIR|URL", help=_STORE)]
-AnyStore = Annotated[Location | None, Option("--store", parser=location, metavar="DIR|URL", help=_STORE)]
+_DEFAULT_STORE = "~/.local/share/diptych"
+Store = Annotated[
+    Location,
+    Option(
+        "--store",
+        parser=location,
+        metavar="DIR|URL",
+        help=_STORE,
+        default_factory=default_store,
+        show_default=_DEFAULT_STORE,
+        envvar="DIPTYCH_STORE",
+    ),
+]
+AnyStore = Annotated[
+    Location | None,
+    Option(
+        "--store",
+        parser=location,
+        metavar="DIR|URL",
+        help=_STORE,
+        show_default=f"{_DEFAULT_STORE}, if it is there",
+        envvar="DIPTYCH_STORE",
+    ),
+]
 StoreFolder = Annotated[
-    Path, Option("--store", parser=folder, metavar="DIR", help="the folder of the collection, on this machine")
+    Path,
+    Option(
+        "--store",
+        parser=folder,
+        metavar="DIR",
+        help="the folder of the collection, on this machine",
+        default_factory=default_store,
+        show_default=_DEFAULT_STORE,
+        envvar="DIPTYCH_STORE",
+    ),
 ]
 Collections = Annotated[
-    Path | None, Option("--collections", parser=folder, metavar="ROOT", help="a folder with the folders of several")
+    Path | None,
+    Option(
+        "--collections",
+        parser=folder,
+        metavar="ROOT",
+        help="a folder with the folders of several",
+        envvar="DIPTYCH_COLLECTIONS",
+    ),
 ]
 Model = Annotated[
-    str, Option("--model", metavar="NAME|DIR", help="a bundled model, an artifact or your own calibration")
+    str,
+    Option(
+        "--model",
+        metavar="NAME|DIR",
+        help="a bundled model, an artifact or your own calibration",
+        envvar="DIPTYCH_MODEL",
+    ),
 ]
-Provider = Annotated[ProviderName, Option("--provider", help="what the model runs on")]
+Provider = Annotated[ProviderName, Option("--provider", help="what the model runs on", envvar="DIPTYCH_PROVIDER")]
 Threads = Annotated[
-    int | None, Option("--threads", parser=number(1), metavar="N", help="by default what this process may use")
+    int | None,
+    Option(
+        "--threads",
+        parser=number(1),
+        metavar="N",
+        help="by default what this process may use",
+        envvar="DIPTYCH_THREADS",
+    ),
 ]
 _QUESTION = "is one picture made from the other (copy), or do both show the same thing?"
 Question = Annotated[Asked, Option("--question", help=_QUESTION)]
@@ -80,22 +139,42 @@ Urls = Annotated[bool, Option("--urls", help="fetch pictures that are named by w
 Filter = Annotated[
     dict[str, Any] | None,
     Option(
-        "--filter", parser=condition, metavar="JSON", help="""only these: '{"label": "shoe", "price": {"$lt": 50}}'"""
+        "--filter",
+        parser=condition,
+        metavar="JSON",
+        help="""only these: '{"label": "shoe", "price": {"$lt": 50}}'""",
+        envvar="DIPTYCH_FILTER",
     ),
 ]
-Engine = Annotated[Literal["local", "ray"], Option("--engine", help="who computes")]
+Engine = Annotated[Literal["local", "ray"], Option("--engine", help="who computes", envvar="DIPTYCH_ENGINE")]
 ClusterAddress = Annotated[
     str | None,
-    Option("--address", metavar="HOST:PORT", help="the Ray cluster", show_default="one of this machine alone"),
+    Option(
+        "--address",
+        metavar="HOST:PORT",
+        help="the Ray cluster",
+        show_default="one of this machine alone",
+        envvar="DIPTYCH_ADDRESS",
+    ),
 ]
-DryRun = Annotated[bool, Option("--dry-run", help="check everything and write nothing")]
+DryRun = Annotated[bool, Option("--dry-run", help="check everything and write nothing", envvar="DIPTYCH_DRY_RUN")]
+Strict = Annotated[bool, Option("--strict", help="exit with 1 if any file was refused", envvar="DIPTYCH_STRICT")]
 QueryPicture = Annotated[str, Argument(metavar="QUERY", help="a picture file, a web address, or - for standard input")]
 
 
 def check_one_of(store: Location | None, collections: Path | None) -> None:
     """End with a usage error where both are named."""
     if store is not None and collections is not None:
-        raise BadParameter("--store names one collection and --collections several; leave one of them out")
+        raise BadParameter(
+            "--store, or DIPTYCH_STORE, names one collection and --collections several; leave one of them out"
+        )
+
+
+def named_or_default(store: Location | None, collections: Path | None) -> Location | None:
+    """The collection that is named, or else the default one if it is there; None if several are named."""
+    if store is None and collections is None and is_collection(default_store()):
+        return default_store()
+    return store
 
 
 def open_scorer(
@@ -114,9 +193,8 @@ def open_scorer(
 def to_add_to(store: Location, scorer: Scorer, *, dry_run: bool) -> Iterator[Collection]:
     """The collection of `--store`; for a dry run to be read only, or an empty one elsewhere where there is none."""
     from diptych.collection.collection import Collection
-    from diptych.store.sqlite.schema import DATABASE
 
-    there = not dry_run or isinstance(store, Address) or (store / DATABASE).is_file()
+    there = not dry_run or isinstance(store, Address) or is_collection(store)
     reading = dry_run and there
     with (
         nullcontext(store) if there else TemporaryDirectory() as where,

@@ -3,33 +3,63 @@
 from __future__ import annotations
 
 import logging
+import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, BadParameter, Option
 
-from diptych.cli.options import AnyStore, Collections, Model, Provider, Threads, check_one_of, open_scorer, seconds
+from diptych.cli.options import (
+    AnyStore,
+    Collections,
+    Location,
+    Model,
+    Provider,
+    Threads,
+    check_one_of,
+    default_store,
+    named_or_default,
+    open_scorer,
+    seconds,
+)
 from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console
-from diptych.errors import SettingsError
+from diptych.errors import SettingsError, StoreError
 from diptych.store.location import Address
+from diptych.store.sqlite.schema import DATABASE, is_collection, missing
 
 
 def serve(
     store: AnyStore = None,
     collections: Collections = None,
-    host: Annotated[str, Option(metavar="ADDRESS", help="address to listen on")] = "127.0.0.1",
-    port: Annotated[int, Option(parser=number(0, 65535), metavar="N", help="port, 0 for any")] = 8000,
+    create: Annotated[
+        bool, Option("--create", help="make the collection, or ROOT, if there is none", envvar="DIPTYCH_CREATE")
+    ] = False,
+    host: Annotated[str, Option(metavar="ADDRESS", help="address to listen on", envvar="DIPTYCH_HOST")] = "127.0.0.1",
+    port: Annotated[
+        int, Option(parser=number(0, 65535), metavar="N", help="port, 0 for any", envvar="DIPTYCH_PORT")
+    ] = 8000,
     config: Annotated[
-        Path | None, Option(metavar="FILE", help="settings as TOML; DIPTYCH_* variables win over it")
+        Path | None,
+        Option(metavar="FILE", help="settings as TOML; DIPTYCH_* variables win over it", envvar="DIPTYCH_CONFIG"),
     ] = None,
     sync: Annotated[
         list[Path] | None,
-        Option(metavar="FOLDER", help="keep the collection of --store in step with this folder (repeatable)"),
+        Option(
+            metavar="FOLDER",
+            help="keep the collection in step with this folder, and make it if there is none (repeatable)",
+            envvar="DIPTYCH_SYNC",
+        ),
     ] = None,
     sync_every: Annotated[
-        float, Option(parser=seconds, metavar="SECONDS", help="how often --sync looks at its folders")
+        float,
+        Option(
+            parser=seconds,
+            metavar="SECONDS",
+            help="how often --sync looks at its folders",
+            envvar="DIPTYCH_SYNC_EVERY",
+        ),
     ] = 60,
     model: Model = "photo",
     provider: Provider = "auto",
@@ -39,11 +69,15 @@ def serve(
 ) -> int:
     """Serve scores, searches and the web page over HTTP.
 
-    Runs until it is stopped. The collection, or the folder of several, is made if there is none.
+    Runs until it is stopped. Without --store and --collections it serves the default collection, if there is one. A
+    collection that cannot be written is served for reading only.
     """
     check_one_of(store, collections)
-    if sync and store is None:
-        raise BadParameter("--sync follows folders for the collection of --store; name that too")
+    if sync and collections is not None:
+        raise BadParameter("--sync follows folders for one collection; name that by --store, and no --collections")
+    store = named_or_default(store, collections)
+    if store is None and collections is None and (sync or create):
+        store = default_store()
     if sync and isinstance(store, Address):
         raise BadParameter(f"--sync needs a collection in a folder; expected a folder for --store, got {store}")
     from diptych.collection.collection import Collection
@@ -62,6 +96,9 @@ def serve(
     say = console.remark if settings.log == "text" else logging.getLogger(__name__).info
     with ExitStack() as stack:
         sockets = [stack.enter_context(one) for one in bound(host, port)]
+        create = create or bool(sync)
+        if not create:
+            _check_there(store, collections)
         runtime = open_scorer(model, provider, threads).runtime
         # Two at least: a picture that hangs must not hold up all others.
         workers = stack.enter_context(
@@ -70,11 +107,16 @@ def serve(
         scorer = Scorer(runtime, decoder=workers)
         stored = None
         if store is not None:
-            stored = stack.enter_context(Collection.open(store, scorer, create=True))
+            reading = not create and isinstance(store, Path) and not _writable(store)
+            stored = stack.enter_context(Collection.open(store, scorer, create=create, read_only=reading))
+            if reading:
+                say(f"{store} cannot be written: it is served for reading only")
         elif collections is not None:
             stored = stack.enter_context(Collections.open(collections, scorer))
         for name, one in Collections.of(stored).open_ones().items():
             say(f"{name}: {len(one):,} pictures in {one.name}")
+        if stored is None:
+            say("no collection; `diptych index add PICTURES` makes one")
         say(f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {runtime.threads} threads")
         say(f"attention by {runtime.attention_path}")
         who = ", ".join(f"{key.name} ({key.role})" for key in settings.keys)
@@ -86,6 +128,20 @@ def serve(
             stack.enter_context(Follower(stored, sync, sync_every))
         run(create_app(stored, scorer, settings=settings), sockets, settings)
     return 0
+
+
+def _check_there(store: Location | None, collections: Path | None) -> None:
+    """Raise StoreError where a misspelt name would make an empty collection."""
+    if isinstance(store, Path) and not is_collection(store):
+        raise missing(store.absolute())
+    if collections is not None and not collections.is_dir():
+        raise StoreError(
+            f"expected a folder with the folders of collections, and {collections} is none; --create makes it"
+        )
+
+
+def _writable(store: Path) -> bool:
+    return all(os.access(path, os.W_OK) for path in (store, store / DATABASE))
 
 
 def key(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
-from diptych.cli.options import DryRun, Model, Provider, StoreFolder, Threads, open_scorer, seconds, to_add_to
+from diptych.cli.options import DryRun, Model, Provider, StoreFolder, Strict, Threads, open_scorer, seconds, to_add_to
 from diptych.command_tree import Json, Quiet
 from diptych.console import Console, one_line, shortened, visible
 from diptych.errors import StoreInUseError
@@ -29,12 +29,17 @@ def sync(
     folders: Annotated[list[Path], Argument(metavar="FOLDER", help="whose pictures the collection is to have")],
     store: StoreFolder,
     every: Annotated[
-        float | None, Option(parser=seconds, metavar="SECONDS", help="go on following until Ctrl-C")
+        float | None,
+        Option(parser=seconds, metavar="SECONDS", help="go on following until Ctrl-C", envvar="DIPTYCH_EVERY"),
     ] = None,
-    checksum: Annotated[bool, Option("--checksum", help="read all files, whatever their size and time say")] = False,
+    checksum: Annotated[
+        bool,
+        Option("--checksum", help="read all files, whatever their size and time say", envvar="DIPTYCH_CHECKSUM"),
+    ] = False,
     allow_removal: Annotated[
         bool, Option("--allow-removal", help="remove however many are gone: more than half, or all of a folder")
     ] = False,
+    strict: Strict = False,
     dry_run: DryRun = False,
     model: Model = "photo",
     provider: Provider = "auto",
@@ -44,7 +49,8 @@ def sync(
 ) -> int:
     """Keep a collection in step with folders.
 
-    Exits with 1 if a file or folder could not be read.
+    Files that are no pictures are counted, with the reasons. Exits with 1 if a file or folder could not be looked at,
+    and with --strict if any file was refused.
     """
     from diptych.collection.sync.run import Run, checked
     from diptych.collection.sync.summary import data, text
@@ -76,7 +82,7 @@ def sync(
     if interrupted:
         console.remark("interrupted; what was added is kept, and the same command takes up the rest")
         return 130
-    return 1 if outcome.refused or outcome.closed or outcome.objection else 0
+    return 1 if (strict and outcome.refused) or outcome.closed or outcome.objection else 0
 
 
 @contextmanager

@@ -18,8 +18,14 @@ from diptych.errors import SettingsError
 from diptych.pictures.url_guard import FetchLimits
 
 PREFIX = "DIPTYCH_"
-# Variables of packages that know no settings (the kernel, the runtime, training), a password, and the name of the file.
-ELSEWHERE = frozenset({"KERNEL", "GPU_MEMORY", "DATA", "MILVUS_TOKEN", "CONFIG"})
+# Variables of packages that know no settings (the kernel, the runtime, training), a password, and those that stand for
+# options of the command line.
+ELSEWHERE = frozenset(
+    {"KERNEL", "GPU_MEMORY", "DATA", "MILVUS_TOKEN"}
+    | {"STORE", "COLLECTIONS", "CREATE", "HOST", "PORT", "CONFIG", "SYNC", "SYNC_EVERY", "MODEL", "PROVIDER", "THREADS"}
+    | {"JSON", "QUIET", "KEEP_BYTES", "STRICT", "DRY_RUN", "ENGINE", "ADDRESS", "EVERY", "CHECKSUM", "OUTPUT"}
+    | {"EMBEDDINGS", "FILTER", "LIMIT", "ALL", "INDEX"}
+)
 
 
 def _split(value: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -17,6 +17,10 @@ from diptych_runtime.decoder import SUFFIXES
 from diptych_runtime.errors import PictureError
 
 TRASH = ".diptych-trash"  # where `diptych dedupe --delete` puts files aside
+_RAW = frozenset(
+    {".3fr", ".arw", ".cr2", ".cr3", ".dng", ".erf", ".kdc", ".mrw", ".nef", ".nrw", ".orf", ".pef", ".raf", ".raw"}
+    | {".rw2", ".srw", ".x3f"}
+)
 
 Refuse = Callable[[str, str], object]
 
@@ -52,17 +56,25 @@ class FoundFile(NamedTuple):
         return {(self.device, self.stamp.inode), seen_through}
 
 
+class Skipped(NamedTuple):
+    """The number of files with an ending that no picture has, and the path of the first of them."""
+
+    files: int
+    first: str
+
+
 @dataclass
 class Tree:
     """The picture files below folders, by path: folder by folder, in alphabetical order.
 
     `refused` are paths that are no regular files, and `closed` files and whole folders that cannot be read now, both
-    with the reason.
+    with the reason. `skipped` are the files with other endings, by ending.
     """
 
     files: dict[str, FoundFile] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     closed: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, Skipped] = field(default_factory=dict)
 
     @classmethod
     def below(cls, folders: Iterable[str | os.PathLike[str]], endings: Collection[str] = SUFFIXES) -> Self:
@@ -73,8 +85,12 @@ class Tree:
                 subfolders[:] = sorted(name for name in subfolders if name != TRASH)
                 for name in sorted(names):
                     # A Path for each of a million files takes seconds.
-                    if os.path.splitext(name)[1].lower() in endings:  # noqa: PTH122
-                        tree.look(os.path.join(place, name))  # noqa: PTH118
+                    ending = os.path.splitext(name)[1].lower()  # noqa: PTH122
+                    path = os.path.join(place, name)  # noqa: PTH118
+                    if ending in endings:
+                        tree.look(path)
+                    else:
+                        count_skipped(tree.skipped, {ending: Skipped(1, path)})
         return tree
 
     def look(self, path: str) -> None:
@@ -109,16 +125,43 @@ class Tree:
             self.closed[error.filename] = f"{error.filename} cannot be listed: {error.strerror}"
 
 
-def pictures_in(paths: Iterable[Path], refuse: Refuse) -> Iterator[Path]:
+def count_skipped(counts: dict[str, Skipped], more: Mapping[str, Skipped]) -> None:
+    """Add further skipped files to the counts by ending."""
+    for ending, (files, first) in more.items():
+        before = counts.get(ending)
+        counts[ending] = Skipped(files + before.files, before.first) if before else Skipped(files, first)
+
+
+def skipped_lines(counts: Mapping[str, Skipped]) -> list[str]:
+    """The skipped files in words, the most frequent ending first; empty if there are none."""
+    if not counts:
+        return []
+    total = sum(skipped.files for skipped in counts.values())
+    lines = [f"{total:,} file{'s' * (total != 1)} with endings that no picture has, skipped:"]
+    for ending, (files, first) in sorted(counts.items(), key=lambda entry: (-entry[1].files, entry[0])):
+        kind = " (camera RAW, which is not read: export JPEG or TIFF)" if ending in _RAW else ""
+        lines.append(f"  {files:,} {ending or 'without an ending'}{kind}, {'the first is ' * (files > 1)}{first}")
+    return lines
+
+
+def skipped_entries(counts: Mapping[str, Skipped]) -> list[dict[str, str | int]]:
+    """The skipped files for JSON: the ending, the number of files and the first of them."""
+    return [{"ending": ending, "files": files, "first": first} for ending, (files, first) in counts.items()]
+
+
+def pictures_in(paths: Iterable[Path], refuse: Refuse, skipped: dict[str, Skipped] | None = None) -> Iterator[Path]:
     """The files named, and every picture file below the folders named.
 
-    `refuse` gets the path and the reason of each file and folder below them that cannot be read.
+    `refuse` gets the path and the reason of each file and folder below them that cannot be read; the files with other
+    endings are counted in `skipped`.
     """
     for path in paths:
         if path.is_dir():
             tree = Tree.below([path])
             for unread, reason in (tree.refused | tree.closed).items():
                 refuse(unread, reason)
+            if skipped is not None:
+                count_skipped(skipped, tree.skipped)
             yield from map(Path, tree.files)
         else:
             yield path

@@ -31,13 +31,13 @@ def stdin(monkeypatch):
 
 
 def test_add_takes_folders_and_files_and_says_what_became_of_each(diptych, gallery, model, tmp_path, bad_pictures):
-    (gallery / "notes.txt").write_text("not looked at")
+    (gallery / "notes.txt").write_text("no picture")
     arguments = ("index", "add", gallery, *bad_pictures.values(), "--store", tmp_path / "store", *model)
     first = diptych(*arguments)
     assert first.code == 1
     assert "12 added, 0 already there, 6 refused" in first.out
     assert all(path.name in first.out for path in bad_pictures.values())
-    assert "notes.txt" not in first.out
+    assert f"1 file with endings that no picture has, skipped:\n  1 .txt, {gallery / 'notes.txt'}\n" in first.out
     second = diptych(*arguments, "--json")
     assert second.code == 1
     assert (second.json["added"], second.json["already"], second.json["total"]) == (0, 12, 12)

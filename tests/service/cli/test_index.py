@@ -59,6 +59,41 @@ def test_a_folder_that_cannot_be_listed_is_named_and_the_rest_is_added(diptych, 
     assert result.json["added"] == result.json["total"] > 0
 
 
+def test_one_unreadable_file_among_others_is_counted_and_is_an_error_only_if_that_is_asked_for(
+    diptych, model, gallery, tmp_path
+):
+    (gallery / "broken.jpg").write_text("text")
+    arguments = ("index", "add", gallery, "--store", tmp_path / "store", *model)
+    first = diptych(*arguments)
+    assert first.code == 0
+    assert "12 added, 0 already there, 1 refused\n" in first.out
+    assert "broken.jpg is not a picture" in first.out
+    assert diptych(*arguments).code == 0
+    assert diptych(*arguments, "--strict").code == 1
+    assert diptych("index", "add", gallery / "broken.jpg", "--store", tmp_path / "store", *model).code == 1
+    absent = diptych("index", "add", gallery, gallery / "typo.jpg", "--store", tmp_path / "store", *model)
+    assert (absent.code, "typo.jpg does not exist" in absent.out) == (1, True)
+
+
+def test_camera_raw_and_other_skipped_files_are_named_and_counted(diptych, model, gallery, tmp_path):
+    for name in ("a.CR2", "b.cr2", "more/film.mp4", "README"):
+        (gallery / name).write_text("none")
+    arguments = ("index", "add", gallery, "--store", tmp_path / "store", *model)
+    result = diptych(*arguments)
+    assert result.code == 0
+    assert "4 files with endings that no picture has, skipped:\n" in result.out
+    raw = f"  2 .cr2 (camera RAW, which is not read: export JPEG or TIFF), the first is {gallery / 'a.CR2'}\n"
+    assert raw in result.out
+    assert f"  1 .mp4, {gallery / 'more/film.mp4'}\n" in result.out
+    assert f"  1 without an ending, {gallery / 'README'}\n" in result.out
+    found = diptych(*arguments, "--json").json["skipped"]
+    assert {entry["ending"]: entry["files"] for entry in found} == {".cr2": 2, ".mp4": 1, "": 1}
+    synced = diptych("index", "sync", gallery, "--store", tmp_path / "store", *model)
+    assert (synced.code, raw in synced.out) == (0, True)
+    again = diptych("index", "sync", gallery, "--store", tmp_path / "store", *model, "--json").json["skipped"]
+    assert sorted(again, key=str) == sorted(found, key=str)
+
+
 def test_what_dedupe_put_aside_is_not_added(diptych, model, gallery, tmp_path):
     (gallery / TRASH / "1").mkdir(parents=True)
     (gallery / "01.jpg").rename(gallery / TRASH / "1" / "01.jpg")
@@ -102,7 +137,8 @@ def test_a_dry_run_says_what_would_be_added_and_writes_nothing(diptych, store, m
     assert text.out.startswith("2 would be added, 2 already there, 1 would be refused\n")
     assert text.out.endswith(f"12 pictures in {store}\n")
     real = diptych(*arguments, "--json")
-    assert dry.code == text.code == real.code == 1
+    assert dry.code == text.code == real.code == 0
+    assert diptych(*arguments, "--strict").code == 1
     assert {key: dry.json[key] for key in ("added", "already", "refused")} == {
         key: real.json[key] for key in ("added", "already", "refused")
     }
@@ -138,7 +174,7 @@ def test_a_file_name_that_is_not_utf_8_is_refused_and_the_others_are_added(
     for seed, name in enumerate((b"a.jpg", b"caf\xe9.jpg", b"z.jpg")):
         Path(os.fsdecode(os.fsencode(folder) + b"/" + name)).write_bytes(photo_bytes(30 + seed))
     result = diptych("index", "add", folder, "--store", store, *model)
-    assert result.code == 1
+    assert result.code == 0
     assert "2 added, 0 already there, 1 refused" in result.out
     assert r"caf\udce9.jpg has a name that is not UTF-8; rename it" in result.out
     assert diptych("index", "add", folder, "--store", store, *model, "--json").json["total"] == 14

@@ -8,13 +8,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from typer import BadParameter
+from typed import parsed
+from typer import BadParameter, TyperException
 
 from diptych.batch.workers.executor import Serial
 from diptych.batch.workers.pool import Pool
 from diptych.cli import options
 from diptych.cli.options import check_engine, open_engine, open_scorer, open_workers, read_pictures
-from diptych.command_tree import amount, number
+from diptych.command_tree import amount, explained, number
 from diptych.console import Console
 from diptych.errors import BatchError
 from diptych.scoring.decode_pool import DecodePool, ThreadDecoder, decoder
@@ -41,6 +42,32 @@ def test_values_are_read_or_refused_with_what_was_expected(kind, good, bad):
     for text in bad:
         with pytest.raises(ValueError, match="expected"):
             kind(text)
+
+
+@pytest.mark.parametrize("data", ["", "not/absolute"])
+def test_the_default_store_is_in_the_data_folder_of_the_user(data, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert options.default_store() == tmp_path / "diptych"
+    monkeypatch.setenv("XDG_DATA_HOME", data)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert options.default_store() == tmp_path / "home/.local/share/diptych"
+
+
+def test_commands_use_the_default_store_and_say_how_it_is_made_where_there_is_none(diptych, data_home, monkeypatch):
+    for words in (("index", "stats"), ("search", "a.jpg"), ("index", "verify")):
+        assert Path(parsed(*words)["store"]) == data_home / "diptych"
+    absent = diptych("index", "stats")
+    assert (absent.code, f"make one with `diptych index add --store {data_home / 'diptych'}" in absent.err) == (1, True)
+    assert not data_home.exists()
+    monkeypatch.setenv("DIPTYCH_STORE", "shoes")
+    assert Path(parsed("search", "a.jpg")["store"]) == Path("shoes")
+
+
+def test_what_fills_a_collection_for_a_measurement_is_told_which(monkeypatch):
+    monkeypatch.setenv("DIPTYCH_STORE", "mine")
+    with pytest.raises(TyperException) as refused:
+        parsed("bench", "store")
+    assert "--store is required" in explained(refused.value)
 
 
 def test_a_location_may_be_an_address():

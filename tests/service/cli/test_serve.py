@@ -17,16 +17,18 @@ import pytest
 from folders import put
 from started import until_ready
 
+from diptych.collection.registry import Collections
 from diptych.errors import SettingsError
 from diptych.http import server
 from diptych.http.middleware.auth import key_line, new_key, parse_key
 from diptych.http.server import bound
 from diptych.scoring.decode_pool import DecodePool
+from diptych.store.sqlite.schema import DATABASE
 
 
-def test_serve_answers_over_a_collection_it_makes_and_ends_when_it_is_told(artifact, port, spawn, tmp_path, diptych):
+def test_serve_answers_over_a_collection_it_is_to_make_and_ends_when_told(artifact, port, spawn, tmp_path, diptych):
     store, address = tmp_path / "store", f"http://127.0.0.1:{port}"
-    process = spawn("serve", "--store", store, "--port", port, "--model", artifact, "--threads", 1)
+    process = spawn("serve", "--create", "--store", store, "--port", port, "--model", artifact, "--threads", 1)
     until_ready(address, process)
     with urlopen(f"{address}/info") as answer:
         assert json.load(answer)["collection"]["pictures"] == 0
@@ -35,6 +37,49 @@ def test_serve_answers_over_a_collection_it_makes_and_ends_when_it_is_told(artif
     _, said = process.communicate(timeout=30)
     assert f"{address}/" in said
     assert diptych("index", "verify", "--store", store).code == 0
+
+
+@pytest.fixture
+def served(monkeypatch) -> list[Collections]:
+    """What `serve` would serve, once it would."""
+    apps: list[Collections] = []
+    monkeypatch.setattr(server, "run", lambda app, *_: apps.append(app.state.context.collections))
+    monkeypatch.setattr(server, "log", lambda *_, **__: None)
+    return apps
+
+
+def test_serve_refuses_a_name_that_is_misspelt_and_makes_nothing(diptych, artifact, tmp_path, served, monkeypatch):
+    words = ("serve", "--port", 0, "--model", artifact, "--threads", 1)
+    refused = diptych(*words, "--store", tmp_path / "typo")
+    assert refused.code == 1
+    assert f"{tmp_path / 'typo'} holds no collection; make one with `diptych index add --store" in refused.err
+    monkeypatch.setenv("DIPTYCH_STORE", str(tmp_path / "typo"))
+    assert diptych(*words).code == 1
+    monkeypatch.delenv("DIPTYCH_STORE")
+    refused = diptych(*words, "--collections", tmp_path / "typo")
+    assert (refused.code, "typo is none; --create makes it" in refused.err) == (1, True)
+    assert not (tmp_path / "typo").exists()
+    assert served == []
+
+
+def test_serve_serves_the_default_collection_if_there_is_one_or_it_is_to_make_it(
+    diptych, artifact, gallery, data_home, served
+):
+    words = ("--model", artifact, "--threads", 1)
+    without = diptych("serve", "--port", 0, *words)
+    assert (without.code, served[-1].names()) == (0, [])
+    assert "no collection; `diptych index add PICTURES` makes one" in without.err
+    assert not data_home.exists()
+    added = diptych("index", "add", gallery, *words)
+    assert added.out.endswith(f"12 pictures in {data_home / 'diptych'}\n")
+    over = diptych("serve", "--port", 0, *words)
+    assert f"default: 12 pictures in {data_home / 'diptych'}" in over.err
+    assert diptych("doctor", *words, "--json").json["store"]["pictures"] == 12
+
+
+def test_serve_makes_the_default_collection_when_it_is_told_to(diptych, artifact, data_home, served):
+    assert diptych("serve", "--create", "--port", 0, "--model", artifact, "--threads", 1).code == 0
+    assert (data_home / "diptych" / DATABASE).is_file()
 
 
 def test_serve_follows_folders_and_says_who_writes_to_those_who_would(
@@ -70,12 +115,12 @@ def test_serve_follows_folders_and_says_who_writes_to_those_who_would(
 
 def test_serve_follows_folders_for_one_collection_only(diptych, artifact, tmp_path):
     result = diptych("serve", "--collections", tmp_path / "root", "--sync", tmp_path, "--model", artifact)
-    assert (result.code, "name that too" in result.err) == (2, True)
+    assert (result.code, "and no --collections" in result.err) == (2, True)
 
 
 def test_serve_keeps_several_collections_in_the_folders_of_one(artifact, port, spawn, tmp_path, photo_bytes, diptych):
     root, address = tmp_path / "root", f"http://127.0.0.1:{port}"
-    command = ("serve", "--collections", root, "--port", port, "--model", artifact, "--threads", 1)
+    command = ("serve", "--create", "--collections", root, "--port", port, "--model", artifact, "--threads", 1)
     process = spawn(*command)
     until_ready(address, process)
     for name in ("shoes", "bags"):

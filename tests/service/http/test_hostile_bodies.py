@@ -37,9 +37,9 @@ class Service(NamedTuple):
 @pytest.fixture(scope="module")
 def service(artifact: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     port, store = free_port(), tmp_path_factory.mktemp("hostile") / "store"
-    words = ["serve", "--store", str(store), "--port", str(port), "--model", str(artifact), "--threads", "1"]
+    words = ["serve", "--create", "--store", store, "--port", port, "--model", artifact, "--threads", 1]
     with (tmp_path_factory.mktemp("log") / "log").open("w+") as log:
-        process = subprocess.Popen([sys.executable, "-m", "diptych", *words], stderr=log, text=True)
+        process = subprocess.Popen([sys.executable, "-m", "diptych", *map(str, words)], stderr=log, text=True)
         try:
             until_ready(f"http://127.0.0.1:{port}", process)
             with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:

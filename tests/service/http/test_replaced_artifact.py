@@ -39,7 +39,7 @@ def test_a_service_answers_by_the_model_it_loaded_or_says_why_not_and_the_next_s
 ):
     served, address = tmp_path / "model", f"http://127.0.0.1:{port}"
     shutil.copytree(artifact, served)
-    command = ("serve", "--store", tmp_path / "store", "--port", port, "--model", served, "--threads", 1)
+    command = ("serve", "--create", "--store", tmp_path / "store", "--port", port, "--model", served, "--threads", 1)
     process = spawn(*command)
     until_ready(address, process)
 

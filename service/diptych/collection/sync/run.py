@@ -20,7 +20,7 @@ from diptych.collection.sync.plan import Plan, going, objection, planned, refuse
 from diptych.collection.sync.seen_files import Seen, SeenFiles
 from diptych.errors import SyncError
 from diptych.pictures.content import Content, picture_id
-from diptych.pictures.walk import Tree, can_be_kept, full_path
+from diptych.pictures.walk import Skipped, Tree, can_be_kept, full_path
 from diptych.scoring.threads import map_pictures
 from diptych_runtime.decoder import PictureLimits
 from diptych_runtime.errors import PictureError
@@ -35,8 +35,8 @@ class Outcome:
     """The result of a run, or the preview of a dry run. `added` gives the path of each new picture by id.
 
     `refused` are files that are no pictures or cannot be read, `closed` files and folders that could not be looked at,
-    whose pictures stayed; both with reasons. `copies` are files beside a picture's own, `objection` is why a dry run
-    would be refused.
+    whose pictures stayed; both with reasons. `skipped` are the files of other endings, `copies` the files beside a
+    picture's own, and `objection` is why a dry run would be refused.
     """
 
     plan: Plan = field(default_factory=Plan)
@@ -44,6 +44,7 @@ class Outcome:
     refused: dict[str, str] = field(default_factory=dict)
     closed: dict[str, str] = field(default_factory=dict)
     before: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, Skipped] = field(default_factory=dict)
     copies: int = 0
     objection: str | None = None
 
@@ -103,6 +104,7 @@ class Run:
                 tree.look(path)
         self.outcome.refused.update(tree.refused)
         self.outcome.closed.update(tree.closed)
+        self.outcome.skipped.update(tree.skipped)
         known = self.ledger.files(self.roots)
         fresh = self._unsettled(known)
         total(len(fresh))

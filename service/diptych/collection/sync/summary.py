@@ -6,6 +6,7 @@ from typing import Any
 
 from diptych.collection.sync.run import Outcome
 from diptych.console import shortened
+from diptych.pictures.walk import skipped_entries, skipped_lines
 
 _NAMES = ("new", "changed", "moved", "removed")
 
@@ -37,6 +38,7 @@ def data(outcome: Outcome, total: int) -> dict[str, Any]:
         "unchanged": outcome.plan.unchanged,
         "copies": outcome.copies,
         **entries,
+        "skipped": skipped_entries(outcome.skipped),
         "objection": outcome.objection,
         "total": total,
     }
@@ -67,9 +69,8 @@ def text(outcome: Outcome, total: int, *, would: bool = False) -> str:
     reasons = [f"  {reason}" for reason in outcome.refused.values()]
     shut = [f"  {reason}; its pictures stay" for reason in outcome.closed.values()]
     objection = [f"it would be refused without --allow-removal: {outcome.objection}"] if outcome.objection else []
-    return "\n".join(
-        [line(outcome, total, would=would), *shortened(acts), *shortened(reasons), *shortened(shut), *objection]
-    )
+    found_lines = [*shortened(acts), *shortened(reasons), *shortened(shut), *skipped_lines(outcome.skipped)]
+    return "\n".join([line(outcome, total, would=would), *found_lines, *objection])
 
 
 def _shown(entry: dict[str, str]) -> str:

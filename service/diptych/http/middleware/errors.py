@@ -23,6 +23,7 @@ from diptych.errors import (
     ModelMismatchError,
     NoOriginalsError,
     OverloadedError,
+    ReadOnlyError,
     UnknownCollectionError,
     UnknownPictureError,
     UnreachableError,
@@ -50,6 +51,7 @@ _COLLECTIONS = {
     DamagedCollectionError: 503,
     ModelMismatchError: 503,  # it was embedded anew while it was served
     NoOriginalsError: 501,
+    ReadOnlyError: 403,
 }
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "overloaded_error"}
 

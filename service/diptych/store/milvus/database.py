@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from diptych.errors import ModelMismatchError, NoOriginalsError, StoreError
+from diptych.errors import ModelMismatchError, NoOriginalsError, ReadOnlyError, StoreError
 from diptych.store.filters import Filter, to_sql
 from diptych.store.location import REPLACED, Address
 from diptych.store.milvus.client import SECONDS, Server
@@ -292,7 +292,7 @@ class MilvusDatabase:
 
     def _check_writing(self) -> None:
         if self.read_only:
-            raise StoreError(f"the collection {self.name} was opened for reading only")
+            raise ReadOnlyError(f"the collection {self.name} was opened for reading only; nothing was changed")
 
     def _left_out(self, fault: StoreError) -> None:
         logger.warning("%s: left out of a search: %s", self.name, fault)

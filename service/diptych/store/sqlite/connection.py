@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from diptych.errors import StoreError
+from diptych.errors import ReadOnlyError, StoreError
 from diptych.store.sqlite.schema import connect
 
 
@@ -82,7 +82,7 @@ class Connections:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         if self.read_only:
-            raise StoreError(f"the collection {self.path.parent} was opened for reading only")
+            raise ReadOnlyError(f"the collection {self.path.parent} was opened for reading only; nothing was changed")
         with self._writing, self._connection() as connection:
             self._check_file()
             connection.execute("BEGIN IMMEDIATE")

@@ -70,6 +70,11 @@ FACTS = "crc32(id, sha256, media_type, width, height, metadata, added)"
 DIGESTS = f"SELECT row, {FACTS}, crc32(path), crc32(revision), crc32(embedding), crc32(tokens) FROM pictures"
 
 
+def is_collection(directory: Path) -> bool:
+    """True for a folder that holds a database under the name that ours has."""
+    return (directory / DATABASE).is_file()
+
+
 def missing(directory: Path) -> StoreError:
     """The error for a folder without a collection."""
     return StoreError(

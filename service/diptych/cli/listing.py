@@ -1,0 +1,94 @@
+"""`diptych index list` and `export`: the pictures of a collection, as a table and as lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from itertools import chain, islice
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+from diptych.cli.options import Filter, Store, check_output
+from diptych.command_tree import Json, Quiet, number
+from diptych.console import Console, table
+
+_PAGE = 1000
+
+
+def list(
+    store: Store,
+    limit: Annotated[
+        int | None,
+        Option("--limit", parser=number(1), metavar="N", help="how many", show_default="all", envvar="DIPTYCH_LIMIT"),
+    ] = None,
+    filter: Filter = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """List the pictures of a collection.
+
+    They stand in the order in which they were added. Works beside a running writer and needs no model.
+    """
+    from diptych.store.open import open_store
+
+    console = Console(as_json, quiet)
+    with open_store(store, read_only=True) as backend:
+        records = [*islice(chain.from_iterable(backend.pages(_PAGE, filter)), limit)]
+        total = backend.count()
+    rows = [
+        (record.id, f"{record.width} x {record.height}", record.added[:10], record.path or "-") for record in records
+    ]
+    console.emit(
+        {"pictures": [asdict(record) for record in records], "total": total},
+        table(("id", "pixels", "added", "path"), rows) if rows else "",
+    )
+    console.remark(f"{len(rows):,} of {total:,} pictures in {store}")
+    return 0
+
+
+def export(
+    store: Store,
+    output: Annotated[
+        str,
+        Option(
+            "-o",
+            "--output",
+            metavar="OUT.jsonl",
+            help="where to",
+            show_default="standard output",
+            envvar="DIPTYCH_OUTPUT",
+        ),
+    ] = "-",
+    embeddings: Annotated[
+        bool, Option("--embeddings", help="with its embedding, float32 in base64", envvar="DIPTYCH_EMBEDDINGS")
+    ] = False,
+    filter: Filter = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Write a line of JSON for every picture."""
+    from diptych.store.open import open_store
+    from diptych.store.sqlite import backup as archive
+    from diptych_runtime.atomic import replacing
+
+    console = Console(as_json, quiet)
+    if output != "-":
+        check_output(output)
+    with open_store(store, read_only=True) as backend:
+        found = console.progress(
+            archive.lines(backend, filter, embeddings=embeddings), total=backend.count(), unit="picture"
+        )
+        text = (json.dumps(line, ensure_ascii=False) + "\n" for line in found)
+        if output == "-":
+            sys.stdout.writelines(text)
+            return 0
+        count = 0
+        with replacing(Path(output)) as file:
+            for line in text:
+                file.write(line.encode())
+                count += 1
+    console.emit({"output": output, "pictures": count}, f"{count:,} pictures in {output}")
+    return 0

@@ -1,0 +1,31 @@
+"""`diptych index list`."""
+
+import pytest
+
+
+@pytest.fixture
+def store(collection, photo_bytes):
+    """The folder of a collection of 13 pictures, the last of which has no path."""
+    collection.add(photo_bytes(30, (50, 40)), metadata={"label": "shoe"}, keep_bytes=True)
+    collection.close()
+    return collection.directory
+
+
+def test_the_pictures_are_listed_in_the_order_in_which_they_were_added(diptych, store, gallery):
+    listed = diptych("index", "list", "--store", store)
+    header, *lines = listed.out.splitlines()
+    assert (listed.code, header.split()) == (0, ["id", "pixels", "added", "path"])
+    assert [line.split()[-1] for line in lines] == [*map(str, sorted(gallery.rglob("*.jpg"))), "-"]
+    assert "50 x 40" in lines[-1]
+    found = diptych("index", "list", "--store", store, "--json").json
+    assert [picture["id"] for picture in found["pictures"]] == [line.split()[0] for line in lines]
+    assert (found["total"], found["pictures"][-1]["metadata"]) == (13, {"label": "shoe"})
+
+
+def test_a_list_can_be_limited_and_filtered(diptych, store):
+    assert len(diptych("index", "list", "--store", store, "--limit", 2).out.splitlines()) == 3
+    found = diptych("index", "list", "--store", store, "--filter", '{"label": "shoe"}', "--json").json
+    assert ([picture["path"] for picture in found["pictures"]], found["total"]) == ([None], 13)
+    none = diptych("index", "list", "--store", store, "--filter", '{"label": "boot"}')
+    assert (none.code, none.out) == (0, "")
+    assert f"0 of 13 pictures in {store}" in none.err
