@@ -25,7 +25,7 @@ router = APIRouter(tags=["where other services have it"], dependencies=[Proven],
 
 @router.post("/score", summary="/v1/score, as in vLLM", openapi_extra=body_schema(ScoreRequest, ScoreForm))
 async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAnswer:
-    """What `/v1/score` answers."""
+    """The answer of `/v1/score`."""
     return await pairs.score(here, request_id, request)
 
 
@@ -36,7 +36,7 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
     response_model_exclude_none=True,
 )
 async def rerank_v2(here: Here, request_id: RequestId, request: Request) -> RerankAnswer:
-    """What `/v1/rerank` answers."""
+    """The answer of `/v1/rerank`."""
     return await pairs.rerank(here, request_id, request)
 
 
@@ -47,7 +47,7 @@ async def rerank_v2(here: Here, request_id: RequestId, request: Request) -> Rera
     response_model_exclude_none=True,
 )
 async def rerank(here: Here, request_id: RequestId, request: Request) -> RerankAnswer | list[TextRank]:
-    """What `/v1/rerank` answers; to `texts` in place of `documents` a list, as Text Embeddings Inference does."""
+    """The answer of `/v1/rerank`; to `texts` in place of `documents` a list, as in Text Embeddings Inference."""
     read = await read_body(request, AnyRerankRequest, RerankForm, here.settings.pictures, here.parsing)
     body = read.root if isinstance(read, AnyRerankRequest) else read
     answer = await pairs.ranking(here, request_id, request, body)
