@@ -55,7 +55,7 @@ def pairs_to_label(
     """The `count` pairs of a collection that teach most and have no label yet, the best first, or all there are.
 
     The same collection and labels give the same pairs. The `ledger` keeps scores for the next time; `on_pairs` is as in
-    `find_duplicates`. Raises ValueError, StoreError, and ArtifactError for a question that the model does not answer.
+    `duplicates_among`. Raises ValueError, StoreError, and ArtifactError for a question that the model does not answer.
     """
     if count < 1:
         raise ValueError(f"count must be at least 1, got {count}")
