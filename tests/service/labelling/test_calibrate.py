@@ -9,7 +9,7 @@ import pytest
 from judged import LOOK, QUESTIONS
 
 from diptych import Collection, Scorer
-from diptych.dedupe.find import find_duplicates
+from diptych.dedupe.find import duplicates_among
 from diptych.errors import LabellingError
 from diptych.labelling.calibrate import LabelledPair, Observed, calibrate, observe, observe_stored
 from diptych_runtime.calibration.recalibration import recalibrated
@@ -148,7 +148,7 @@ def test_a_calibration_beside_a_collection_makes_every_verdict_of_it(labelled, s
             judged = opened.judge([(record.path, own.get(one.id).path)])[0]["match"]
             assert judged.relevance_score == pytest.approx(one.relevance_score, abs=1e-6)
             assert judged.verdict == one.verdict
-        pairs = {frozenset(pair[:2]): pair[2] for pair in find_duplicates(own, threshold=0.9, bound=1e-6).pairs}
+        pairs = {frozenset(pair[:2]): pair[2] for pair in duplicates_among(own, threshold=0.9, bound=1e-6).pairs}
         for one in (one for one in found if one.id != record.id):
             assert pairs[frozenset((record.id, one.id))] == pytest.approx(one.relevance_score, abs=1e-5)
         again = calibrate(own.scorer, observe_stored(own, pairs_of(own)), model=str(artifact)).calibration

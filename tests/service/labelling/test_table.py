@@ -69,7 +69,7 @@ def test_a_table_made_by_hand_names_files_and_answers_in_the_usual_ways(
         ("copy", "different"),
     ]
     assert [one.path_a is None or one.path_b is None for one in collection.labels()] == [False, False, False, True]
-    added = collection.add(gallery / "new.jpg").id
+    added = collection.add(gallery / "new.jpg")[0].id
     assert added in collection.labels()[-1].pair
 
 

@@ -60,7 +60,7 @@ def test_labels_outlive_a_picture_that_is_removed_and_are_its_again_when_it_is_a
     collection.remove(one.id)
     assert collection.store.labels()[0].path_a is None
     assert collection.store.labels()[0].path_b == two.path
-    assert collection.add(one.path).id == one.id
+    assert collection.add(one.path)[0].id == one.id
     assert collection.store.labels()[0].path_a == one.path
 
 
