@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from diptych.collection.collection import Collection
+from diptych.scoring.ranking import RankedDocument
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.decoder import panel_pixels
 
@@ -34,7 +35,7 @@ def test_the_scorer_gives_one_score_for_both_orders(literal: Scorer, files: list
     assert literal.logits(tokens[:1], tokens[1:])[0] == np.float32(one_of(ranked, 1))
 
 
-def one_of(ranked: list[dict], place: int) -> float:
+def one_of(ranked: list[RankedDocument], place: int) -> float:
     return next(one["raw_score"] for one in ranked if one["corpus_id"] == place)
 
 

@@ -145,7 +145,7 @@ def test_a_calibration_beside_a_collection_makes_every_verdict_of_it(labelled, s
             assert one.relevance_score == pytest.approx(float(expected), abs=1e-5)
         opened = Scorer.load(str(folder / CALIBRATION), provider="cpu", threads=1)
         for one in found:
-            judged = opened.judge([(record.path, own.get(one.id).path)])[0]["match"]
+            judged = opened.judge([(record.path, own.get(one.id).path or "")])[0]["match"]
             assert judged.relevance_score == pytest.approx(one.relevance_score, abs=1e-6)
             assert judged.verdict == one.verdict
         pairs = {frozenset(pair[:2]): pair[2] for pair in duplicates_among(own, threshold=0.9, bound=1e-6).pairs}
