@@ -14,8 +14,8 @@ from diptych_training.benchmarks.resnets import Count
 from diptych_training.studies import pairs, xcit
 from diptych_training.studies.scales import study_language
 from diptych_training.studies.shapes import study_shapes
-from diptych_training.studies.xcit import study_xcit
 from diptych_training.studies.translation import study_translation
+from diptych_training.studies.xcit import study_xcit
 
 
 @pytest.mark.parametrize(
