@@ -23,7 +23,7 @@ from PIL import Image
 
 from diptych.bench.demo.collection import draw_collection
 from diptych.bench.graphs import SGEMM_SIZE, open_yardstick
-from diptych.bench.peers import COUNTS, OURS, PEERS, costs, works
+from diptych.bench.peers import COUNTS, OURS, PEERS, comparable, costs, works
 from diptych.collection.collection import Collection
 from diptych.console import table
 from diptych.errors import BenchError
@@ -54,6 +54,12 @@ def measure(
         raise BenchError(f"a median needs at least 3 rounds, got {rounds}")
     if unknown := [name for name in peers or [] if name not in PEERS]:
         raise BenchError(f"no peer is called {unknown[0]!r}; known are {', '.join(PEERS)}")
+    possible = comparable(scorer.runtime.manifest)
+    if strangers := [name for name in peers or [] if name not in possible]:
+        raise BenchError(
+            f"the peer {strangers[0]!r} relates tokens, and {scorer.runtime.name} has none but pixels; "
+            f"name others with --peer: {', '.join(possible)}"
+        )
     seconds: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder, _works(scorer, Path(folder), peers or []) as tasks:
         for number in range(rounds + 1):

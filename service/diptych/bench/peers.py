@@ -15,6 +15,7 @@ import numpy as np
 
 from diptych.bench.graphs import open_yardstick
 from diptych_runtime.decoder import open_picture, panel_pixels
+from diptych_runtime.manifest import Manifest
 
 OURS = "diptych"
 PEERS = {
@@ -34,6 +35,11 @@ class Keypoints(NamedTuple):
 
     places: np.ndarray
     descriptors: np.ndarray
+
+
+def comparable(manifest: Manifest) -> list[str]:
+    """The peers that stand beside a model: all, but late interaction where there are no tokens except pixels."""
+    return [name for name in PEERS if name != "late" or not manifest.literal]
 
 
 def works(name: str, files: Sequence[bytes], tokens: np.ndarray, threads: int) -> dict[str, Work]:

@@ -41,10 +41,10 @@ def bench(
     Without a command it measures a model: a picture, a pair and a request, beside peers.
     """
     from diptych.bench import model as models
-    from diptych.bench.peers import PEERS
+    from diptych.bench.peers import comparable
 
-    console = Console(as_json, quiet)
-    scorer, peers = open_scorer(model, provider, threads), peer or list(PEERS)
+    console, scorer = Console(as_json, quiet), open_scorer(model, provider, threads)
+    peers = peer or comparable(scorer.runtime.manifest)
     with console.progress(total=rounds, unit="round") as bar:
         result = models.measure(scorer, rounds=rounds, peers=peers, tick=bar.update)
     if memory:

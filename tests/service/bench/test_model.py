@@ -3,8 +3,9 @@ import re
 import pytest
 from simple_bench import simplify
 
+from diptych import Scorer
 from diptych.bench.model import REQUESTS, measure, peak_memory, text
-from diptych.bench.peers import PEERS
+from diptych.bench.peers import PEERS, comparable
 from diptych.errors import BenchError
 
 
@@ -66,6 +67,13 @@ def test_too_few_rounds_and_unknown_peers_are_refused(scorer) -> None:
         measure(scorer, rounds=2)
     with pytest.raises(BenchError, match="no peer is called 'clip'; known are late, sift, cnn, vit-s16"):
         measure(scorer, peers=["clip"])
+
+
+def test_late_interaction_stands_beside_no_model_that_keeps_pixels(literal_artifact) -> None:
+    scorer = Scorer.load(str(literal_artifact))
+    assert comparable(scorer.runtime.manifest) == ["sift", "cnn", "vit-s16"]
+    with pytest.raises(BenchError, match=r"'late' relates tokens.*has none but pixels.*--peer: sift, cnn, vit-s16"):
+        measure(scorer, peers=list(PEERS))
 
 
 @pytest.mark.slow
