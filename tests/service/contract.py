@@ -104,7 +104,7 @@ if STORED in os.environ:
 
     @schemathesis.hook
     def before_call(context: Any, case: Any, **_: Any) -> None:
-        """What no schema can say: as many queries as documents, or one; and ids are known where they are stored."""
+        """What no schema can say: as many queries as documents or one; a label is of two; ids are of a collection."""
         path, body = case.operation.path, case.body
         # A form with a file that is changed here would be taken for an invalid one.
         form = case.media_type != "application/json"
@@ -112,6 +112,8 @@ if STORED in os.environ:
             return
         if path.endswith("/score"):
             body["queries"] = body["documents"]
+        if path == "/v1/pairs/labels":
+            body["a"], body["b"] = kept[:2]
         if body.get("collection"):
             body["collection"] = NAMES[1]
 

@@ -73,6 +73,9 @@ def complete_openapi(app: FastAPI, settings: Settings, questions: Sequence[str])
                 for kind in asked.get("anyOf", [asked]):  # a form leaves out what is null
                     if kind.get("type") == "string":
                         kind["enum"] = list(questions)
+            for schema in _parameters(document, "question"):  # which leaves out what is null, too
+                (kind,) = [kind for kind in schema.pop("anyOf", [schema]) if kind["type"] == "string"]
+                schema.update(kind, enum=list(questions))
             if settings.keys:
                 document["components"]["securitySchemes"] = _WAYS
                 document["security"] = [{way: []} for way in _WAYS]
@@ -92,3 +95,10 @@ def _bodies(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
         for operation in operations.values():
             for content in operation.get("requestBody", {}).get("content", {}).values():
                 yield content["schema"]
+
+
+def _parameters(document: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:
+    """The schemas of the parameters of this name."""
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            yield from (one["schema"] for one in operation.get("parameters", []) if one["name"] == name)

@@ -57,7 +57,7 @@ def test_asking_twice_gives_the_same_document_and_what_was_there_is_left_as_it_w
     assert app.openapi() == first
 
 
-def test_the_questions_that_may_be_asked_are_those_of_the_model_in_every_body(scorer):
+def test_the_questions_that_may_be_asked_are_those_of_the_model_in_every_request(scorer):
     document = create_app(None, scorer).openapi()
     bodies = [document["components"]["schemas"][name] for name in ("SearchRequest", "ScoreRequest", "RerankRequest")]
     for path in ("/v1/search", "/v1/score", "/v1/rerank"):
@@ -65,6 +65,10 @@ def test_the_questions_that_may_be_asked_are_those_of_the_model_in_every_body(sc
     for body in bodies:
         field = body["properties"]["question"]
         assert field.get("anyOf", [field])[0]["enum"] == ["copy", "thing", "match"]
+    labels = document["paths"]["/v1/pairs/labels"]
+    for operation in (labels["get"], labels["delete"], document["paths"]["/v1/pairs/labels/export"]["get"]):
+        (asked,) = [one["schema"] for one in operation["parameters"] if one["name"] == "question"]
+        assert (asked["type"], asked["enum"]) == ("string", ["copy", "thing", "match"])
 
 
 def test_the_limits_of_a_search_are_those_of_the_settings(scorer):

@@ -57,11 +57,11 @@ def test_an_index_that_became_large_is_laid_out_in_lists_and_saved_and_one_that_
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the others give memory back by themselves, or keep it")
 def test_memory_that_was_freed_between_what_stays_is_given_back(store, small):
     index = CandidateIndex.open(store, SIZE, "r")
-    freed, kept = zip(*[(bytearray(60_000), bytearray(600)) for _ in range(2000)], strict=True)
-    del freed
+    kept = [bytearray(60_000) for _ in range(2000)]
+    del kept[::2]
     before = anonymous()
     renewed(store, index)
-    assert before - anonymous() > 60e6, f"of 120 MB that lie between {len(kept)} pieces"
+    assert before - anonymous() > 30e6, f"of 60 MB that lie between {len(kept)} pieces"
 
 
 def anonymous() -> int:
