@@ -87,8 +87,8 @@ def translation_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def draw_alignments(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Draw what each network of the first seed looks at, as .png, .svg or .pdf: a map for each task and network, the
-    target from top to bottom, the source from left to right.
+    """Draw the alignments of the first seed as .png, .svg or .pdf: a map for each task and network, the target from top
+    to bottom, the source from left to right.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
