@@ -16,7 +16,7 @@ from diptych_training.errors import DataError
 from diptych_training.learning.translation import TASKS, train_translation
 from diptych_training.studies.grid import run_grid
 
-COLUMNS = ("task", "network", "seed", "parameters", "steps", "rate", "greedy", "beam", "curve")
+COLUMNS: tuple[str, ...] = ("task", "network", "seed", "parameters", "steps", "rate", "greedy", "beam", "curve")
 
 
 def study_translation(
