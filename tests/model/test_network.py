@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from diptych_model import MSAC, EfficientNetLite, Msac, PairConfig, PairNetwork, RelativeBias, Residual, Scale
+from diptych_model import MSAC, Msac, PairConfig, PairNetwork, RelativeBias, Residual, Scale
 from diptych_model.network import PairPart
 
 SCALES = (Scale(1, 1, heads=2, d_a=3, d_o=3), Scale(3, 3, heads=2, d_a=3, d_o=3, separable=True))
@@ -153,22 +153,6 @@ def test_the_literal_form_relates_pixels_and_says_so() -> None:
         made.relate(tokens, tokens)
     with pytest.raises(ValueError, match=r"alike, got pictures \(1, 3, 24, 24\) and \(2, 3, 24, 24\)"):
         made(pictures(1, 1), pictures(2, 2))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"relation": "late"}, "the relation 'late' needs tokens of one picture"),
-        ({"correspondence": True}, "correspondence needs tokens of one picture"),
-        (
-            {"segment": "added", "encoder": EfficientNetLite(), "pixels": 32},
-            r"a segment that is added learns through the encoder's first stages: set network\.encoder\.still = 0",
-        ),
-    ],
-)
-def test_what_the_literal_form_cannot_be_is_refused(changes: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        dataclasses.replace(CONFIG, seam="pixels", **changes)
 
 
 @pytest.mark.parametrize("segment", ["relative", "none"])

@@ -77,8 +77,8 @@ class Translator(nn.Module):
         return self.decode(self.encode(source), source == PAD, torch.cat([begin, target[:, :-1]], 1))[0]
 
     def alignment(self, source: Source, target: Target) -> Alignment:
-        """How much the network looks at each token of the source when it writes each of the target: (B, T, S), rows
-        that sum to one.
+        """The attention to each token of the source while each of the target is written: (B, T, S), rows that sum to
+        one.
         """
         begin = target.new_full((len(target), 1), BEGIN)
         return self.decode(self.encode(source), source == PAD, torch.cat([begin, target[:, :-1]], 1))[1]
@@ -88,8 +88,8 @@ class Translator(nn.Module):
         raise NotImplementedError
 
     def decode(self, memory: Memory, padding: Bool[Tensor, "batch source"], prefix: Target) -> tuple[Logits, Alignment]:
-        """Logits (B, T, tokens) of what follows each token of a prefix (B, T) that starts with `BEGIN`, each from the
-        tokens up to its own, and the alignment (B, T, S); `padding` is True where the memory holds no token.
+        """Logits (B, T, tokens) of the token after each of a prefix (B, T) that starts with `BEGIN`, from the tokens up
+        to there, and the alignment (B, T, S); `padding` is True where the memory holds no token.
         """
         raise NotImplementedError
 

@@ -77,4 +77,4 @@ def test_what_was_trained_is_exported_and_scores_files_in_both_orders_alike(
     x, z = (torch.from_numpy(scorer.pixels(path)).permute(2, 0, 1)[None] / 255 for path in (a, b))
     with torch.no_grad():
         wanted = network(x, z).numpy()
-    np.testing.assert_allclose(scorer.predict([(a, b)], activation_fn=lambda logits: logits), wanted, atol=1e-5)
+    np.testing.assert_allclose(scorer.predict([(a, b)], activation_fn=np.asarray), wanted, atol=1e-5)

@@ -102,4 +102,4 @@ def translation_loss(network: Translator, source: Tensor, target: Tensor) -> Ten
 def exact(written: Tensor, target: Tensor) -> float:
     """The share of targets (B, T) that were written without a fault, whatever stands behind their `END`."""
     padded = F.pad(written, (0, max(0, target.shape[1] - written.shape[1])), value=PAD)
-    return float((padded[:, : target.shape[1]] == target).all(1).float().mean())
+    return float((padded[:, : target.shape[1]] == target).all(1).double().mean())
