@@ -131,7 +131,7 @@ class Measured:
     alone: Method | None
 
     def closer_look(self) -> dict[str, Any]:
-        """The JSON of what the closer look is worth; empty where there is none."""
+        """The JSON of the worth of the closer look; empty where there is none."""
         if self.alone is None:
             return {}
         gain = self.comparison.ours.reranked.gains_over(self.alone)

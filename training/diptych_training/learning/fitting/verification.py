@@ -54,7 +54,7 @@ class Pairs:
 
     @property
     def evidence(self) -> list[Evidence]:
-        """What was seen of these."""
+        """Their evidence."""
         return [evidence for evidence in self.seen if evidence is not None]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -71,57 +71,44 @@ def add(
         _check_cluster(store, dry_run=dry_run)
     console = Console(as_json, quiet)
     scorer = open_scorer(model, provider, threads)
-    counts = {"added": 0, "already": 0}
-    refused: list[dict[str, str]] = []
     skipped: dict[str, Skipped] = {}
-    failed, interrupted = False, False
-    foreseen: dict[str, bool] = {}
-
-    def note(added: Added) -> None:
-        new = added.created and added.id not in foreseen
-        counts["added" if new else "already"] += 1
-        if dry_run:
-            foreseen.setdefault(added.id, new)
-
-    def refuse(path: Path, error: PictureError) -> None:
-        refused.append({"path": str(path), "reason": str(error)})
-        bar.update()
-
-    def unread(path: str, reason: str) -> None:
-        nonlocal failed
-        failed = failed or Path(path).is_dir()
-        refused.append({"path": path, "reason": reason})
+    tally, interrupted = _Tally(dry_run), False
 
     with (
         open_workers(console, engine, address, model, provider, threads) as crew,
         to_add_to(store, scorer, dry_run=dry_run) as collection,
     ):
-        files = list(pictures_in((path for path in paths if str(path) != "-"), unread, skipped))
+        files = list(pictures_in((path for path in paths if str(path) != "-"), tally.unread, skipped))
         _remark_strangers(console, store)
         with console.progress(total=len(files), unit="picture", desc="adding") as bar:
+
+            def refuse(path: Path, error: PictureError) -> None:
+                tally.refuse(path, error)
+                bar.update()
+
             try:
                 for added in add_with_workers(
                     collection, files, crew, on_error=refuse, keep_bytes=keep_bytes, dry_run=dry_run
                 ):
-                    note(added)
+                    tally.note(added)
                     bar.update()
                 if Path("-") in paths:
                     # There is no file to come back to, so the bytes are kept.
-                    note(*collection.add(read_bytes("-"), keep_bytes=True, dry_run=dry_run))
+                    tally.note(*collection.add(read_bytes("-"), keep_bytes=True, dry_run=dry_run))
             except PictureError as error:
-                refuse(Path("-"), error)
+                tally.refuse(Path("-"), error)
             except KeyboardInterrupt:
                 interrupted = True
         total = len(collection)
-    lines = _added_lines(counts, refused, "would be " if dry_run else "")
+    lines = _added_lines(tally.counts, tally.refused, "would be " if dry_run else "")
     console.emit(
         {
-            **counts,
-            "refused": refused,
+            **tally.counts,
+            "refused": tally.refused,
             "skipped": skipped_entries(skipped),
             "interrupted": interrupted,
             "total": total,
-            **({"dry_run": [{"id": id, "new": new} for id, new in foreseen.items()]} if dry_run else {}),
+            **({"dry_run": [{"id": id, "new": new} for id, new in tally.foreseen.items()]} if dry_run else {}),
         },
         "\n".join([*lines, *skipped_lines(skipped), f"{total:,} pictures in {store}"]),
     )
@@ -129,7 +116,34 @@ def add(
         console.remark("interrupted; what was added is kept, and the same command takes up the rest")
         return 130
     missing = any(str(path) != "-" and not os.path.lexists(path) for path in paths)
-    return 1 if failed or (refused and (strict or missing or not any(counts.values()))) else 0
+    failed = tally.failed or (tally.refused and (strict or missing or not any(tally.counts.values())))
+    return 1 if failed else 0
+
+
+@dataclass
+class _Tally:
+    """The files that `index add` met: how many were added and known already, which were refused and why, and with
+    `dry_run` what would be new.
+    """
+
+    dry_run: bool
+    counts: dict[str, int] = field(default_factory=lambda: {"added": 0, "already": 0})
+    refused: list[dict[str, str]] = field(default_factory=list)
+    foreseen: dict[str, bool] = field(default_factory=dict)
+    failed: bool = False
+
+    def note(self, added: Added) -> None:
+        new = added.created and added.id not in self.foreseen
+        self.counts["added" if new else "already"] += 1
+        if self.dry_run:
+            self.foreseen.setdefault(added.id, new)
+
+    def refuse(self, path: Path, error: PictureError) -> None:
+        self.refused.append({"path": str(path), "reason": str(error)})
+
+    def unread(self, path: str, reason: str) -> None:
+        self.failed = self.failed or Path(path).is_dir()
+        self.refused.append({"path": path, "reason": reason})
 
 
 def _remark_strangers(console: Console, store: Location) -> None:
