@@ -42,7 +42,7 @@ def test_every_route_answers_as_the_scorer_does(literal, files, photo_bytes, dat
     uris = [data_uri(photo_bytes(seed)) for seed in range(4)]
     raw = {place: one_of(literal.rank(files[0], files), place) for place in range(4)}
     with Collection.open(tmp_path / "store", literal, create=True) as stored:
-        ids = [stored.add(photo_bytes(seed), metadata={"seed": seed}).id for seed in range(4)]
+        ids = [stored.add(photo_bytes(seed), metadata={"seed": seed})[0].id for seed in range(4)]
         with running(stored, literal) as client:
             answer = client.post("/v1/score", json={"queries": uris[0], "documents": uris})
             assert answer.status_code == 200, answer.text
@@ -62,6 +62,6 @@ def test_every_route_answers_as_the_scorer_does(literal, files, photo_bytes, dat
 
 def test_a_collection_keeps_the_pixels_of_a_panel(literal: Scorer, photo_bytes, tmp_path) -> None:
     with Collection.open(tmp_path / "store", literal, create=True) as stored:
-        id = stored.add(photo_bytes(3)).id
+        id = stored.add(photo_bytes(3))[0].id
         tokens, _ = stored.panel(id)
         assert np.array_equal(tokens, panel_pixels(photo_bytes(3), 32))
