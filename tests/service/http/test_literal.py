@@ -55,7 +55,7 @@ def test_every_route_answers_as_the_scorer_does(literal, files, photo_bytes, dat
             assert {one["id"] for one in found} == set(ids)
             by_seed = {ids[seed]: score for seed, score in raw.items()}
             assert [one["raw_score"] for one in found] == pytest.approx([by_seed[one["id"]] for one in found], abs=1e-6)
-            shown = client.post("/v1/explain", json={"query": uris[0], "document": uris[1]}).json()
+            shown = client.post("/v1/explain", json={"images": uris[:2]}).json()
             assert shown["grid"] == [4, 4]
             assert client.get("/info").json()["embedding_dim"] == 10
 
