@@ -72,6 +72,8 @@ ROWS = (
     Row("index restore {in}/copy --store {out}/new", "diptych.store.sqlite.backup:restore", "{in}/copy", ("new",), model=False, threads=False),
     Row("index rebuild --store {out}/store --all", "diptych.collection.rebuild:features", writes=("store",), store=True),
     Row("search {in}/photos/0.jpg --store {out}/store", "diptych.scoring.scorer:Scorer.encode_pixels", store=True),
+    Row("label --store {out}/store --export {out}/labels.csv", "diptych.labelling.table:write_labels", writes=("labels.csv",), **_COLLECTION),
+    Row("calibrate --labels {in}/judged.csv -o {out}/own.json --plot {out}/own.svg", "diptych.labelling.calibrate:observe", "{in}/judged.csv", ("own.json", "own.svg")),
     Row("score {in}/photos/0.jpg {in}/photos/1.jpg", "diptych.scoring.scorer:Scorer.all_logits"),
     Row("score {in}/pairs.csv -o {out}/scores.csv --resume", "diptych.batch.workers.tasks:_score", "{in}/pairs.csv", writes=("scores.csv",), often=True),
     Row("score {in}/pairs.csv -o {out}/scores.csv --resume --workers 2", "diptych.batch.workers.pool:Pool.run", "{in}/pairs.csv", writes=("scores.csv",)),
@@ -101,6 +103,8 @@ ROWS = (
     Row("study mixers --steps 1 --episodes 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.studies.pairs:study", "{in}/omniglot.zip", model=False, again=False),
     Row("study ablation --steps 1 --episodes 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.studies.pairs:study", "{in}/omniglot.zip", model=False, again=False),
     Row("study shapes --steps 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.studies.shapes:study_shapes", "{in}/clothing.zip", model=False, again=False),
+    Row("study xcit --steps 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.studies.xcit:study_xcit", "{in}/flowers.zip", model=False, again=False),
+    Row("study translation --steps 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.studies.translation:study_translation", None, model=False, again=False),
     Row("study marks --only sides --out {out}/marks", "diptych_training.studies.mark_sets:read_photos", "{in}/goods.zip", again=False, threads=False),
     Row("study limits --plot {out}/limits.png", "diptych_training.studies.limits:examples", writes=("limits.png",), **_COMPUTED, threads=False),
     Row("study verification --only clothing,goods --out {out}/kinds", "diptych_training.data.planted:read_photos", "{in}/goods.zip", again=False, threads=False),
@@ -159,6 +163,8 @@ def write_inputs(folder: Path, model: Path, photo_bytes: Callable[..., bytes]) -
     (folder / "pairs.csv").write_text("\n".join(["image_a,image_b", *pairs]))
     labelled = [f"{pair},{int('copy' in pair)}" for pair in pairs]
     (folder / "labelled.csv").write_text("\n".join(["image_a,image_b,label", *labelled]))
+    judged = [f"classes/a/{n}.jpg,classes/{to}/{m}.jpg,{answer}" for n in range(10, 16) for to, m, answer in (("a", n + 2, "same"), ("a", n + 3, "same"), ("b", n + 10, "different"), ("b", n + 11, "different"))]
+    (folder / "judged.csv").write_text("\n".join(["image_a,image_b,answer", *judged]))
     (folder / "truth.csv").write_text("query,reference\n0.jpg,copy.jpg\n1.jpg,1.jpg\n2.jpg,2.jpg")
     (folder / "classes.csv").write_text("path,class\n" + "\n".join(f"{n}.jpg,{'ab'[n % 2]}" for n in range(6)))
     (folder / "text.txt").write_text("".join(f"line {n} of a text\n" for n in range(5000)))
