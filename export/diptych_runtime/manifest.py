@@ -77,6 +77,10 @@ class Question:
         known = self.scale * np.asarray(logits, np.float64) + self.offset
         return (0.5 + 0.5 * np.tanh(0.5 * known)).astype(np.float32)
 
+    def logit(self, relevance: float) -> float:
+        """The logit of a probability above 0 and below 1."""
+        return (math.log(relevance / (1 - relevance)) - self.offset) / self.scale
+
     @property
     def stated(self) -> dict[str, float]:
         """The thresholds by which pairs are told: after a closer look, if there is one."""

@@ -163,7 +163,16 @@ def write_inputs(folder: Path, model: Path, photo_bytes: Callable[..., bytes]) -
     (folder / "pairs.csv").write_text("\n".join(["image_a,image_b", *pairs]))
     labelled = [f"{pair},{int('copy' in pair)}" for pair in pairs]
     (folder / "labelled.csv").write_text("\n".join(["image_a,image_b,label", *labelled]))
-    judged = [f"classes/a/{n}.jpg,classes/{to}/{m}.jpg,{answer}" for n in range(10, 16) for to, m, answer in (("a", n + 2, "same"), ("a", n + 3, "same"), ("b", n + 10, "different"), ("b", n + 11, "different"))]
+    judged = [
+        f"classes/a/{n}.jpg,classes/{to}/{m}.jpg,{answer}"
+        for n in range(10, 16)
+        for to, m, answer in (
+            ("a", n + 2, "same"),
+            ("a", n + 3, "same"),
+            ("b", n + 10, "different"),
+            ("b", n + 11, "different"),
+        )
+    ]
     (folder / "judged.csv").write_text("\n".join(["image_a,image_b,answer", *judged]))
     (folder / "truth.csv").write_text("query,reference\n0.jpg,copy.jpg\n1.jpg,1.jpg\n2.jpg,2.jpg")
     (folder / "classes.csv").write_text("path,class\n" + "\n".join(f"{n}.jpg,{'ab'[n % 2]}" for n in range(6)))

@@ -33,6 +33,7 @@ from diptych_training.learning.fitting.calibration import (
 from diptych_training.learning.fitting.examined import Examined
 from diptych_training.learning.fitting.negatives import NEAREST, random_pairs
 from diptych_training.learning.fitting.verification import (
+    ABOVE,
     Answers,
     Pairs,
     answers_of,
@@ -103,7 +104,8 @@ def measure_calibration(
                 f"{len(found)} of the {len(kinds)} kinds have both matches and others to {question!r} among the "
                 "nearest pictures, and each is measured by the others: name more, or a model that has learnt more"
             )
-    rows = [_left_out(one, measured) for found in measured.values() for one in found]
+    released = runtime.manifest.questions
+    rows = [_left_out(one, measured, released) for found in measured.values() for one in found]
     return {
         "model": runtime.name,
         "revision": runtime.revision,
@@ -126,8 +128,10 @@ def _pairs(examined: Examined, question: str) -> Kind | None:
     return Kind(planted.kind, question, len(planted.names), pairs, answers.logits, labels, nearest, answers.seen)
 
 
-def _fitted(kinds: Mapping[str, Sequence[Kind]]) -> dict[str, Question]:
-    """The questions as they are fitted to kinds by question: scale and offset, and what a closer look says."""
+def _fitted(kinds: Mapping[str, Sequence[Kind]], released: Mapping[str, Question]) -> dict[str, Question]:
+    """The questions as they are fitted to kinds by question: scale and offset, and what a closer look says of the pairs
+    that deserve one by the `released` scale and offset.
+    """
     asked = {}
     for column, (question, found) in enumerate(kinds.items()):
         near = [kind.answers() for kind in found]
@@ -137,17 +141,20 @@ def _fitted(kinds: Mapping[str, Sequence[Kind]]) -> dict[str, Question]:
         if question == COPY:
             alone = [asked[COPY].relevance(kind.logits[:, column]).astype(np.float64) for kind in found]
             looks = [kind.closer(relevance) for kind, relevance in zip(found, alone, strict=True)]
-            asked[COPY] = replace(asked[COPY], verification=fit_verification(looks))
+            worth = float(asked[COPY].relevance(released[COPY].logit(ABOVE)))
+            asked[COPY] = replace(asked[COPY], verification=fit_verification(looks, worth))
     if COPY in asked and THING in asked:
         after = fit_after_look(asked, [kind.answers() for kind in kinds[THING]])
         asked[THING] = replace(asked[THING], after_look=after)
     return asked
 
 
-def _left_out(one: Kind, measured: Mapping[str, Sequence[Kind]]) -> dict[str, Any]:
+def _left_out(
+    one: Kind, measured: Mapping[str, Sequence[Kind]], released: Mapping[str, Question]
+) -> dict[str, Any]:
     """One kind with a fit to the others: error, reliability, and each rate beside what passes here."""
     kinds = {question: [kind for kind in found if kind.name != one.name] for question, found in measured.items()}
-    fitted, others = _fitted(kinds), kinds[one.question]
+    fitted, others = _fitted(kinds, released), kinds[one.question]
 
     def answers(kind: Kind) -> np.ndarray:
         return probabilities(fitted, kind.logits, kind.seen)[kind.question]
