@@ -7,6 +7,7 @@ import pytest
 
 from diptych.bench import pairs
 from diptych.bench.pairs import memory, text
+from diptych.errors import BenchError
 
 
 @pytest.mark.slow
@@ -66,6 +67,11 @@ def test_outputs_that_differ_are_said(told, tmp_path):
     found = pairs.measure(tmp_path, pairs=10, pictures=2, workers=[2])
     assert found["same_bytes"] is False
     assert "THE OUTPUTS DIFFER" in text(found)
+
+
+def test_a_run_that_fails_ends_it_with_its_words(tmp_path):
+    with pytest.raises(BenchError, match=r"(?s)`diptych score --model no-such-model` ended with 1: .*no-such-model"):
+        pairs.measure(tmp_path, pairs=10, pictures=2, model="no-such-model")
 
 
 def test_memory_is_that_of_a_process_and_of_all_below_it():
