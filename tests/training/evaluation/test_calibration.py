@@ -1,6 +1,7 @@
 """`evaluate calibration`: every kind with what was fitted to the others."""
 
 import json
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.judgement import probabilities
+from diptych_runtime.manifest import Question
 from diptych_runtime.runtime import Runtime
 from diptych_training.data import planted
 from diptych_training.errors import DataError
@@ -31,9 +33,15 @@ def kind(name: str, question: str = "thing", shift: float = 0.0, seed: int = 0, 
     return Kind(name, question, 6001, pairs, logits, labels, nearest, seen)
 
 
+# The line by which the pairs of `kind` got a look: from odds of 2 on.
+RELEASED = {"copy": Question(1.0, math.log(9) - 2.0), "thing": Question()}
+
+
 def test_a_kind_like_the_others_is_calibrated_and_one_that_is_moved_is_not():
     others = [kind("a", seed=1), kind("b", seed=2)]
-    like, moved = (calibration._left_out(one, {"thing": [*others, one]}) for one in (kind("c"), kind("c", shift=4.0)))
+    like, moved = (
+        calibration._left_out(one, {"thing": [*others, one]}, RELEASED) for one in (kind("c"), kind("c", shift=4.0))
+    )
     assert like["ece"] < 0.03
     assert moved["ece"] > 0.1
     for name in ("nearest", "random"):
@@ -44,8 +52,9 @@ def test_a_kind_like_the_others_is_calibrated_and_one_that_is_moved_is_not():
 
 def test_copies_have_a_closer_look_that_was_fitted_to_the_others():
     kinds = [kind(name, "copy", seed=seed) for seed, name in enumerate("abc")]
-    row = calibration._left_out(kinds[0], {"copy": kinds})
-    blind = calibration._left_out(kind("a"), {"thing": [kind(name, seed=seed) for seed, name in enumerate("abc")]})
+    row = calibration._left_out(kinds[0], {"copy": kinds}, RELEASED)
+    things = [kind(name, seed=seed) for seed, name in enumerate("abc")]
+    blind = calibration._left_out(kind("a"), {"thing": things}, RELEASED)
     assert row["ece"] != blind["ece"]
     assert row["rates"]["nearest"]["0.01"]["measured"] < 0.05
 
@@ -56,12 +65,12 @@ def test_what_is_measured_of_things_is_what_is_shown_after_a_look_at_the_copy():
         for question in ("copy", "thing")
     }
     one = measured["thing"][0]
-    fitted = calibration._fitted({question: found[1:] for question, found in measured.items()})
+    fitted = calibration._fitted({question: found[1:] for question, found in measured.items()}, RELEASED)
     assert fitted["copy"].verification is not None
     assert fitted["thing"].after_look is not None
     shown = probabilities(fitted, one.logits, one.seen)["thing"][one.nearest]
     expected = calibration._reliability(shown, one.labels[one.nearest]).error
-    assert calibration._left_out(one, measured)["ece"] == pytest.approx(expected)
+    assert calibration._left_out(one, measured, RELEASED)["ece"] == pytest.approx(expected)
 
 
 def test_kinds_are_measured_worst_first_and_drawn(artifact_of_two, tmp_path, monkeypatch):

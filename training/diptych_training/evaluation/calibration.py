@@ -149,9 +149,7 @@ def _fitted(kinds: Mapping[str, Sequence[Kind]], released: Mapping[str, Question
     return asked
 
 
-def _left_out(
-    one: Kind, measured: Mapping[str, Sequence[Kind]], released: Mapping[str, Question]
-) -> dict[str, Any]:
+def _left_out(one: Kind, measured: Mapping[str, Sequence[Kind]], released: Mapping[str, Question]) -> dict[str, Any]:
     """One kind with a fit to the others: error, reliability, and each rate beside what passes here."""
     kinds = {question: [kind for kind in found if kind.name != one.name] for question, found in measured.items()}
     fitted, others = _fitted(kinds, released), kinds[one.question]
