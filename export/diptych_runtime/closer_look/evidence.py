@@ -31,7 +31,7 @@ class Evidence:
     `differing` the share of blocks with texture in both that do not correlate. Of colours one brightness and contrast
     of each channel are taken off: `off` is the median distance that is left, `explained` the share of blocks where it
     is small, and `recoloured` the share of those that correlate where it is large. `keypoints` are those of the picture
-    that has fewer.
+    that has fewer. `identical` pictures have the same pixels.
     """
 
     keypoints: int
@@ -51,6 +51,7 @@ class Evidence:
     recoloured: float = 0.0
     explained: float = 0.0
     off: float = 0.0
+    identical: bool = False
 
     @property
     def registered(self) -> bool:
@@ -109,7 +110,8 @@ UNSEEN = ("bias", "odds")  # what is said of pairs that deserve no look
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Verification:
-    """The calibration of probabilities by a closer look: the `weights` of `FEATURES` in a logistic regression.
+    """The calibration of probabilities by a closer look: the `weights` of `FEATURES` in a logistic regression, and 1
+    for the same pixels.
 
     Pairs of a relevance `above` are looked at; the log-odds of others are bias + odds * x by the weights `apart`, of
     their log-odds x by the network alone, and no higher than those of a pair that was looked at in vain: the network
@@ -180,6 +182,7 @@ class Verification:
         scale, offset = self.recalibration
         found = _sigmoid(scale * self._odds(relevance, seen) + offset)
         registered = np.array([evidence.registered for evidence in seen], bool)
+        found[registered & np.array([evidence.identical for evidence in seen], bool)] = 1.0
         return np.where(registered, found, np.minimum(found, self.least))
 
 

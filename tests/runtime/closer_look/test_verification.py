@@ -138,6 +138,14 @@ def test_a_probability_is_a_logistic_regression_on_the_features():
     assert verification(odds=4.0).relevance(np.array([1.0]), seen[:1])[0] == pytest.approx(1 - 1e-6)
 
 
+def test_the_same_pixels_are_a_copy_unless_there_is_nothing_to_see():
+    same = Evidence(300, 40, 30, identical=True)
+    fitted = verification(odds=1.0, registered=-1.0)
+    found = fitted.relevance(np.array([0.95, 0.95]), [same, replace(same, identical=False)])
+    assert found == pytest.approx([1, 0.43], abs=0.01)
+    assert fitted.relevance(np.array([0.95]), [Evidence(0, identical=True)])[0] < min(fitted.thresholds.values())
+
+
 def test_what_cannot_be_laid_over_each_other_passes_no_threshold():
     fitted = verification(odds=4.0)
     assert fitted.relevance(np.array([0.3, 0.99]), [Evidence(0)] * 2) == pytest.approx([0.3, 0.8])

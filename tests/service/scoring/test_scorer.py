@@ -269,6 +269,13 @@ def test_a_closer_look_decides_what_predict_says_and_no_raw_score(looking, score
     assert [copy.raw_score, other.raw_score] == raw.tolist()
 
 
+def test_the_same_picture_in_two_files_is_the_same_without_a_doubt(looking, tmp_path):
+    scene, _ = draw_scenes(2)
+    for name in ("a.png", "b.png"):
+        scene.save(tmp_path / name)
+    assert looking.predict([(tmp_path / "a.png", tmp_path / "b.png")])[0] == 1.0
+
+
 def test_each_picture_is_described_once_and_none_without_a_closer_look(looking, scorer, monkeypatch):
     scene, other = draw_scenes(2)
     described = []
