@@ -1,6 +1,7 @@
 """The pair network: the seam, the segments, the order of the panels."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 import torch
@@ -121,7 +122,8 @@ SIZES = {"closed": VARIANTS, "pixels": LITERAL}
     ("seam", "changes"), [(seam, changes) for seam, forms in SIZES.items() for changes in forms.values()]
 )
 def test_panels_of_every_number_of_whole_tokens_are_scored(seam: str, changes: dict) -> None:
-    made = network(seam=seam, **changes)
+    options: dict[str, Any] = {"seam": seam} | changes
+    made = network(**options)
     for size in (8, 16, 24, 40):
         a, b = pictures(2, 1, size=size), pictures(2, 2, size=size)
         (tokens_a, _), (tokens_b, _) = made.encode(a), made.encode(b)

@@ -8,7 +8,7 @@ the matches (RANSAC), one picture is laid over the other by it, and both are com
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +93,7 @@ def verify(a: View, b: View) -> Evidence:
     if evidence.inliers < ENOUGH:
         other = _registered(a.mirrored, b)
         evidence = other if other.inliers > evidence.inliers else evidence
-    return evidence
+    return replace(evidence, identical=np.array_equal(a.rgb, b.rgb))
 
 
 def _described(rgb: np.ndarray) -> View:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, BadParameter, Option
 
@@ -28,6 +29,13 @@ from diptych.console import Console
 from diptych.errors import SettingsError, StoreError
 from diptych.store.location import Address
 from diptych.store.sqlite.schema import DATABASE, is_collection, missing
+
+if TYPE_CHECKING:
+    from diptych.collection.collection import Collection
+    from diptych.collection.registry import Collections as Registry
+    from diptych.http.middleware.auth import Key
+    from diptych.scoring.scorer import Scorer
+    from diptych_runtime.runtime import Runtime
 
 
 def serve(
@@ -81,7 +89,6 @@ def serve(
     if sync and isinstance(store, Address):
         raise BadParameter(f"--sync needs a collection in a folder; expected a folder for --store, got {store}")
     from diptych.collection.collection import Collection
-    from diptych.collection.registry import Collections
     from diptych.collection.sync.follow import Follower
     from diptych.http.app import create_app
     from diptych.http.server import bound, log, run
@@ -105,22 +112,8 @@ def serve(
             DecodePool(max(2, runtime.threads), seconds=settings.decode_seconds, memory=settings.decode_memory)
         )
         scorer = Scorer(runtime, decoder=workers)
-        stored = None
-        if store is not None:
-            reading = not create and isinstance(store, Path) and not _writable(store)
-            stored = stack.enter_context(Collection.open(store, scorer, create=create, read_only=reading))
-            if reading:
-                say(f"{store} cannot be written: it is served for reading only")
-        elif collections is not None:
-            stored = stack.enter_context(Collections.open(collections, scorer))
-        for name, one in Collections.of(stored).open_ones().items():
-            say(f"{name}: {len(one):,} pictures in {one.name}")
-        if stored is None:
-            say("no collection; `diptych index add PICTURES` makes one")
-        say(f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {runtime.threads} threads")
-        say(f"attention by {runtime.attention_path}")
-        who = ", ".join(f"{key.name} ({key.role})" for key in settings.keys)
-        say(f"keys: {who}" if who else "no keys: whoever reaches the port may use it")
+        stored = _opened(stack, store or collections, scorer, say, create=create, many=store is None)
+        _introduce(say, stored, runtime, settings.keys)
         shown = f"[{host}]" if ":" in host else host
         say(f"http://{shown}:{sockets[0].getsockname()[1]}/")
         if isinstance(stored, Collection) and sync:
@@ -128,6 +121,46 @@ def serve(
             stack.enter_context(Follower(stored, sync, sync_every))
         run(create_app(stored, scorer, settings=settings), sockets, settings)
     return 0
+
+
+def _opened(
+    stack: ExitStack,
+    place: Location | None,
+    scorer: Scorer,
+    say: Callable[[str], object],
+    *,
+    create: bool,
+    many: bool,
+) -> Collection | Registry | None:
+    """The collection at a place, or the `many` below it; None where no place is named."""
+    from diptych.collection.collection import Collection
+    from diptych.collection.registry import Collections
+
+    if place is None:
+        return None
+    if many and isinstance(place, Path):
+        return stack.enter_context(Collections.open(place, scorer))
+    reading = not create and isinstance(place, Path) and not _writable(place)
+    stored = stack.enter_context(Collection.open(place, scorer, create=create, read_only=reading))
+    if reading:
+        say(f"{place} cannot be written: it is served for reading only")
+    return stored
+
+
+def _introduce(
+    say: Callable[[str], object], stored: Collection | Registry | None, runtime: Runtime, keys: Sequence[Key]
+) -> None:
+    """Name the collections, the model, and those who may use them."""
+    from diptych.collection.registry import Collections
+
+    for name, one in Collections.of(stored).open_ones().items():
+        say(f"{name}: {len(one):,} pictures in {one.name}")
+    if stored is None:
+        say("no collection; `diptych index add PICTURES` makes one")
+    say(f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {runtime.threads} threads")
+    say(f"attention by {runtime.attention_path}")
+    who = ", ".join(f"{key.name} ({key.role})" for key in keys)
+    say(f"keys: {who}" if who else "no keys: whoever reaches the port may use it")
 
 
 def _check_there(store: Location | None, collections: Path | None) -> None:

@@ -3,6 +3,7 @@ import pytest
 from diptych import Collection, Scorer
 from diptych.bench.demo.collection import draw_scenes
 from diptych.collection import search as stages
+from diptych_runtime import judgement
 from diptych_runtime.calibration.verdicts import VERDICTS
 
 
@@ -130,7 +131,8 @@ def test_a_search_takes_so_many_closer_looks_at_most_and_says_so(diptych, lookin
     (scene, *_), store, model = looking
     words = ("search", scene, *store, "--question", "copy", *model)
     assert diptych(*words, "--json").json["closer_looks"] == 2
-    monkeypatch.setattr(stages, "CLOSER_LOOKS", 1)
+    for module in (stages, judgement):
+        monkeypatch.setattr(module, "CLOSER_LOOKS", 1)
     found = diptych(*words, "--json").json
     assert found["closer_looks"] == 1
     assert sorted(match["closer_look"] for match in found["matches"]) == ["not taken", "taken"]

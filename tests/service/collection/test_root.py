@@ -12,6 +12,7 @@ from diptych.store.index.cache import CACHE, MANIFEST
 from diptych.store.lock import LOCK
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE
+from diptych_runtime.own_calibration import CALIBRATION
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ def test_what_a_kill_left_half_removed_is_no_collection_and_cleared_away_by_the_
 
 
 def test_every_file_that_diptych_writes_into_a_store_is_known_to_be_its_own(root):
-    assert {sync.LEDGER, dedupe.LEDGER, CACHE, MANIFEST, DATABASE, LOCK} == set(NAMES)
+    assert {sync.LEDGER, dedupe.LEDGER, CACHE, MANIFEST, DATABASE, LOCK, CALIBRATION} == set(NAMES)
     root.make("shoes")
     folder = root.folder / "shoes"
     beside = [f"{DATABASE}-wal", f"{DATABASE}-shm", f".{CACHE}.tmp", f".{DATABASE}.backup", f".{MANIFEST}.77.tmp"]

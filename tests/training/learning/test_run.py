@@ -70,7 +70,7 @@ def test_a_run_stopped_between_two_checkpoints_resumes_to_the_same_numbers(
     monkeypatch.setattr(run.Run, "advance", stopped)
     with pytest.raises(KeyboardInterrupt):
         run.train(recipe, tmp_path / "cut", data=archives)
-    assert f"stopped after step 5; the last good state is kept in {tmp_path / 'cut'}, and" in capsys.readouterr().out
+    assert f"stopped after step 5; the last good state is kept in {tmp_path / 'cut'}, and" in capsys.readouterr().err
     monkeypatch.undo()
     run.train(recipe, tmp_path / "cut", data=archives, resume=True, quiet=True)
     assert_same_run(tmp_path / "cut", finished)

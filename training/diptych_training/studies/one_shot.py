@@ -104,19 +104,21 @@ def _learn(network: PairNetwork, a: Tensor, b: Tensor) -> float:
     literal = network.config.seam == "pixels"
     with torch.autocast("cpu", torch.bfloat16):
         if literal:
-            pairs = (a.repeat_interleave(size, 1).flatten(0, 1), b.repeat(1, size, 1, 1, 1).flatten(0, 1))
-            tokens = torch.cat(network.panel.literal(*pairs))
+            left, right = a.repeat_interleave(size, 1).flatten(0, 1), b.repeat(1, size, 1, 1, 1).flatten(0, 1)
+            orders = (left, right), (right, left)
+            tokens = torch.cat([side for order in orders for side in network.panel.literal(*order)])
             with _settled(network.panel):
                 embeddings = network.encode(torch.cat([a, b]).flatten(0, 1))[1]
         else:
             tokens, embeddings = network.encode(torch.cat([a, b]).flatten(0, 1))
     leaf = tokens.detach().requires_grad_()
     total = 0.0
-    for left, right in zip(*leaf.unflatten(0, (2, groups, -1)), strict=True):
-        if not literal:
-            left, right = left.repeat_interleave(size, 0), right.repeat(size, 1, 1, 1)
+    for sides in zip(*leaf.unflatten(0, (4 if literal else 2, groups, -1)), strict=True):
         with torch.autocast("cpu", torch.bfloat16):
-            logits = network.pair(left, right)
+            if literal:
+                logits = (network.pair(*sides[:2]) + network.pair(*sides[2:])) / 2
+            else:
+                logits = network.pair(sides[0].repeat_interleave(size, 0), sides[1].repeat(size, 1, 1, 1))
         loss = group_loss(logits.float().view(size, size)) / groups
         loss.backward()
         total += float(loss.detach())

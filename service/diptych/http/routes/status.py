@@ -41,8 +41,9 @@ async def info(
 ) -> Info:
     """The description of this service: model, provider, thresholds, limits, and figures of the collections."""
     settings, picture = here.settings, PictureLimits()
-    runtime = here.scorer_of(collection).runtime
     figures, listed = await here.reads.run(lambda: (_figures(here.collections, collection), summaries(here)))
+    # A collection that is damaged, or none, has no calibration of its own.
+    runtime = here.scorer_of(collection if figures else None).runtime
     return Info(
         version=version("diptych"),
         model=here.model,

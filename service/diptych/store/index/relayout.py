@@ -54,6 +54,6 @@ class Relayout:
 
 
 def _give_back_memory() -> None:
-    """Let glibc give back what the old index had, which it would keep for good: about a millisecond for 100 MB."""
+    """Let glibc give back the memory of the old index, which it would keep for good: a millisecond for 100 MB."""
     with suppress(OSError, AttributeError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)

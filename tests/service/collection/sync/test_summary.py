@@ -22,6 +22,7 @@ def test_every_list_says_what_became_of_which_picture():
         "copies": 2,
         "refused": [{"path": "/p/x", "reason": "/p/x is not a picture"}],
         "closed": [{"path": "/p/d", "reason": "/p/d cannot be listed"}],
+        "skipped": [],
         "objection": None,
         "total": 9,
     }

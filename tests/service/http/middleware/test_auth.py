@@ -106,12 +106,15 @@ def test_every_route_that_changes_something_asks_who_it_is(shelf, scorer):
         (method, path) for path, methods in create_app(shelf, scorer).openapi()["paths"].items() for method in methods
     }
     asking = {("post", path) for path in ("/score", "/rerank", "/v2/rerank")} | {
-        ("post", f"/v1/{name}") for name in ("score", "rerank", "search", "duplicates", "embeddings", "explain")
+        ("post", f"/v1/{name}")
+        for name in ("score", "rerank", "search", "duplicates", "embeddings", "explain", "pairs/next")
     }
     changing = {(method, path) for method, path in routes if method != "get"} - asking
     assert changing == {
         (method, f"/v1/{path}")
         for method, path in [
+            ("post", "pairs/labels"),
+            ("delete", "pairs/labels"),
             ("post", "images"),
             ("delete", "images/{id}"),
             ("post", "collections"),
