@@ -62,12 +62,7 @@ def serve(
     ] = None,
     sync_every: Annotated[
         float,
-        Option(
-            parser=seconds,
-            metavar="SECONDS",
-            help="how often --sync looks at its folders",
-            envvar="DIPTYCH_SYNC_EVERY",
-        ),
+        Option(parser=seconds, metavar="SECONDS", help="how often --sync looks", envvar="DIPTYCH_SYNC_EVERY"),
     ] = 60,
     model: Model = "photo",
     provider: Provider = "auto",
