@@ -110,15 +110,20 @@ def answers_of(
 
 
 def fit_verification(sets: Sequence[Pairs], above: float = ABOVE) -> Verification:
-    """Fit the weights by log-loss over all candidates, every kind and within all of them copies and others weighing the
-    same, and the thresholds that each rate allows among all candidates of a kind that are no copies, a mean over kinds.
+    """Fit the weights by log-loss, every kind and within all of them copies and others weighing the same: first over the
+    pairs that were looked at, to tell these apart, and then scale and offset over all candidates; and the thresholds
+    that each rate allows among all candidates of a kind that are no copies, a mean over kinds.
     """
     relevance, labels, looked = (
         np.concatenate(parts) for parts in zip(*((one.relevance, one.copies, one.looked) for one in sets), strict=True)
     )
     weight = _even([one.copies for one in sets])
     seen = [evidence for one in sets for evidence in one.evidence]
-    fitted = _logistic(features(relevance[looked], seen), labels[looked], weight[looked])
+    known = features(relevance[looked], seen)
+    apart_from_rest = _logistic(known, labels[looked], _even([one.copies[one.looked] for one in sets]))
+    line = np.stack([np.ones(len(known)), known @ apart_from_rest], 1)
+    offset, scale = _logistic(line, labels[looked], weight[looked])
+    fitted = scale * apart_from_rest + offset * (np.array(list(FEATURES)) == "bias")
     odds = log_odds(relevance[~looked])
     apart = _weights(UNSEEN, np.stack([np.ones(len(odds)), odds], 1), labels[~looked], weight[~looked])
     plain = Verification(above, dict(zip(FEATURES, fitted.tolist(), strict=True)), apart=apart)
@@ -138,10 +143,9 @@ def _even(labels: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _registered(verification: Verification, pairs: Pairs) -> np.ndarray:
-    """The probabilities after a closer look of the pairs that are no copies and could be laid over each other."""
-    looked, registered = pairs.looked, np.array([seen.registered for seen in pairs.evidence], bool)
-    shown = verification.relevance(pairs.relevance[looked], pairs.evidence)
-    return shown[registered & ~pairs.copies[looked]]
+    """The probabilities, as they are shown, of the pairs that are no copies and could be laid over each other."""
+    registered = np.array([seen is not None and seen.registered for seen in pairs.seen], bool)
+    return verification.judged(pairs.relevance, pairs.seen)[registered & ~pairs.copies]
 
 
 def fit_after_look(questions: Mapping[str, Question], sets: Sequence[Answers]) -> AfterLook:
