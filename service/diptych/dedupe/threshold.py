@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 FALSE_PAIRS = 1 / 200  # for each picture
 LOOK_ALIKES = 1 / 500  # for each picture, after a closer look
+ALARMS = 1 / 20  # for each picture, of random pairs as the model states them: of kinds most of which look alike
 _RANDOM = 1 / 1000  # how often a random pair passes, for once that a near look-alike does
 
 
@@ -35,7 +36,7 @@ def automatic_of(runtime: Runtime, pictures: int) -> float:
     many others there are. Where the model states thresholds for random pairs, theirs is held too.
     """
     found = automatic(stated_of(runtime), pictures, LOOK_ALIKES if runtime.verification else 1.0)
-    return max(found, threshold_at(runtime.asked.negatives.get("random", {}), _random_rate(pictures)) or 0.0)
+    return max(found, threshold_at(runtime.asked.negatives.get("random", {}), _random_rate(pictures, ALARMS)) or 0.0)
 
 
 def stated_of(runtime: Runtime) -> Mapping[str, float]:
@@ -51,7 +52,7 @@ def automatic(thresholds: Mapping[str, float], pictures: int, most: float = 1.0)
     It is never more lenient than the highest rate stated (see `threshold_at`), or than at a rate of `most`. Raises
     DedupeError for a model with fewer than two rates.
     """
-    found = threshold_at(thresholds, min(_random_rate(pictures) / _RANDOM, most))
+    found = threshold_at(thresholds, min(_random_rate(pictures, FALSE_PAIRS) / _RANDOM, most))
     if found is None:
         raise DedupeError(
             "the model has no calibrated thresholds for `--threshold auto`; give a number between 0 and 1"
@@ -59,9 +60,9 @@ def automatic(thresholds: Mapping[str, float], pictures: int, most: float = 1.0)
     return found
 
 
-def _random_rate(pictures: int) -> float:
+def _random_rate(pictures: int, false_pairs: float) -> float:
     """Which share of random pairs may pass: of n pictures each is in (n - 1) pairs, and a pair is one for two."""
-    return 2 * FALSE_PAIRS / max(pictures - 1, 1)
+    return 2 * false_pairs / max(pictures - 1, 1)
 
 
 def most_lenient(thresholds: Mapping[str, float]) -> float:
