@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 FALSE_PAIRS = 1 / 200  # for each picture
 LOOK_ALIKES = 1 / 500  # for each picture, after a closer look
-ALARMS = 1 / 20  # for each picture, of random pairs as the model states them: of kinds most of which look alike
+# For each picture, of random pairs as a model states them: of kinds most of which look alike.
+ALARMS = 1 / 20
 _RANDOM = 1 / 1000  # how often a random pair passes, for once that a near look-alike does
 
 
