@@ -110,9 +110,9 @@ def answers_of(
 
 
 def fit_verification(sets: Sequence[Pairs], above: float = ABOVE) -> Verification:
-    """Fit the weights by log-loss, every kind and within all of them copies and others weighing the same: first over the
-    pairs that were looked at, to tell these apart, and then scale and offset over all candidates; and the thresholds
-    that each rate allows among all candidates of a kind that are no copies, a mean over kinds.
+    """Fit the weights by log-loss, every kind and within all of them copies and others weighing the same: first over
+    the pairs that were looked at, to tell these apart, and then scale and offset over all candidates; and the
+    thresholds that each rate allows among all candidates of a kind that are no copies, a mean over kinds.
     """
     relevance, labels, looked = (
         np.concatenate(parts) for parts in zip(*((one.relevance, one.copies, one.looked) for one in sets), strict=True)
