@@ -16,7 +16,7 @@ def alone(monkeypatch) -> list[int]:
 @pytest.mark.slow
 def test_the_service_is_laid_beside_the_engine_at_every_number_of_clients(artifact, diptych, alone):
     result = diptych(
-        *("bench", "load", "--clients", 1, 3, "--seconds", 1, "--rounds", 2),
+        *("bench", "load", "--clients", "1,3", "--seconds", 1, "--rounds", 2),
         *("--model", artifact, "--threads", 1, "--json"),
     ).json
     for kind in ("rerank", "search"):
