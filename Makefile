@@ -60,7 +60,7 @@ test: ## everything that must hold before a change is taken: lint, types, tests;
 # In the order of the folders, the last of which have short files. The longest test takes 10 s of a processor: 20 beside
 # others and the types, and three times that on a machine that is busy.
 pytest: $(TOOLS)/installed ## the tests of `make test` alone, three at a time; ARGS="-k name" for some
-	@PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(TOOLS)/bin/pytest -m "not slow" --numprocesses 3 \
+	@PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(TOOLS)/bin/pytest -m "not slow" --numprocesses 2 \
 	--dist loadfile --no-loadscope-reorder --longest 60 --durations 15 --durations-min 1 $(ARGS)
 
 lint: $(TOOLS)/installed ## ruff, the arrows between packages and floors (import-linter), pyright

@@ -1,5 +1,6 @@
 """What tests of processes wait for."""
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,3 +19,8 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def answer(pipe, *args) -> None:
+    """Send the number of this process and what it was given: the work of a process that tests start."""
+    pipe.send((os.getpid(), args))

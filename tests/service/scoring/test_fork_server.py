@@ -1,10 +1,10 @@
-import os
 import sys
 import tempfile
 from multiprocessing import process, util
 from pathlib import Path
 
 import pytest
+from waiting import answer
 
 from diptych.scoring.fork_server import start_process
 
@@ -23,10 +23,6 @@ def placed(tmp_path, monkeypatch):
 
     monkeypatch.setitem(settings, "tempdir", None)
     return place
-
-
-def answer(pipe, *args):
-    pipe.send((os.getpid(), args))
 
 
 def test_a_process_gets_its_arguments_and_its_pipe():
