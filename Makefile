@@ -56,10 +56,9 @@ test: ## everything that must hold before a change is taken: lint, types, tests;
 	echo "make test: set-up $$((ready - begun)) s, checks and tests $$(($$(date +%s) - ready)) s"
 
 # Bytecode is kept whatever the environment says, or each of some hundred processes compiles all that it imports.
-# Three at a time, so that two processors have work while one waits: for a service that drains, a limit that passes.
 # In the order of the folders, the last of which have short files. The longest test takes 10 s of a processor: 20 beside
-# others and the types, and three times that on a machine that is busy.
-pytest: $(TOOLS)/installed ## the tests of `make test` alone, three at a time; ARGS="-k name" for some
+# another and the types, and three times that on a machine that is busy.
+pytest: $(TOOLS)/installed ## the tests of `make test` alone, two at a time; ARGS="-k name" for some
 	@PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(TOOLS)/bin/pytest -m "not slow" --numprocesses 2 \
 	--dist loadfile --no-loadscope-reorder --longest 60 --durations 15 --durations-min 1 $(ARGS)
 
