@@ -68,9 +68,11 @@ def _thing(
     return np.where(looked, after.relevance(own, found[COPY], registered), known)
 
 
-def deserving(questions: Mapping[str, Question], logits: np.ndarray, asked: str | None = None) -> np.ndarray:
+def deserving(
+    questions: Mapping[str, Question], logits: np.ndarray, asked: str | None = None, most: int | None = None
+) -> np.ndarray:
     """Which pairs with logits (P, Q) deserve a closer look, bool (P,), for the answer to the question that is `asked`,
-    or to all of them.
+    or to all of them; with `most` the likeliest so many of them by the question that is asked.
 
     For *copy* it is what the network takes for copies. For *thing* it is the same where the look says something of the
     thing (`Question.after_look`), else as much of it as the network alone does not call the same.
@@ -83,6 +85,9 @@ def deserving(questions: Mapping[str, Question], logits: np.ndarray, asked: str 
         if asked is not None and asked != name and questions[asked].after_look is None:
             above &= _open(questions, logits, asked)
         worth |= above
+    if most is not None:
+        likely = np.where(worth, logits[:, list(questions).index(asked)] if asked else logits.max(1), -np.inf)
+        worth[np.argsort(-likely, kind="stable")[most:]] = False
     return worth
 
 

@@ -34,6 +34,17 @@ def test_a_copy_is_never_surer_than_the_thing(questions, seen):
         assert (shown["thing"] > alone).any(), "where the network contradicts itself, the copy counts"
 
 
+@pytest.mark.parametrize("asked", ["copy", "thing", None])
+def test_of_many_pairs_the_likeliest_get_a_closer_look(asked):
+    logits = drawn(AFTER)
+    every, some = deserving(AFTER, logits, asked), deserving(AFTER, logits, asked, 20)
+    by = logits[:, [*AFTER].index(asked)] if asked else logits.max(1)
+    assert some.sum() == 20 < every.sum()
+    assert not (some & ~every).any()
+    assert by[some].min() >= by[every & ~some].max()
+    assert (deserving(AFTER, logits, asked, len(logits)) == every).all()
+
+
 @pytest.mark.parametrize("questions", ALL, ids=NAMES)
 def test_a_judgement_is_the_probability_and_its_verdict_and_leaves_raw_scores_alone(questions):
     logits, seen = drawn(questions), evidence()

@@ -14,6 +14,7 @@ from diptych_runtime.calibration.recalibration import AS_RELEASED, log_odds, rec
 from diptych_runtime.calibration.verdicts import least_of
 
 FEWEST = 8  # matches that one homography explains: four always are
+KEYPOINTS = 600  # of a picture at most, the strongest
 _DECIMALS = 7  # of a probability, as many as a float32 has below 1
 
 
@@ -59,7 +60,7 @@ class Evidence:
         return self.inliers >= FEWEST
 
 
-_IN_VAIN = Evidence(600)  # as many keypoints as are kept, and nothing laid over each other
+_IN_VAIN = Evidence(KEYPOINTS)  # there was much to be matched, and nothing was laid over each other
 
 
 def _above(value: float, bound: float, scale: float = 1.0) -> float:

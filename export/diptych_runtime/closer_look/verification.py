@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from diptych_runtime.closer_look.evidence import FEWEST, Evidence
+from diptych_runtime.closer_look.evidence import FEWEST, KEYPOINTS, Evidence
 from diptych_runtime.decoder import PictureLimits, PictureSource, open_picture
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 SIDE, FINE = 400, 800  # pixels of the longer side: where keypoints lie, and at most where detail is compared
-KEYPOINTS = 600  # at most, the strongest
 RATIO = 0.85  # of the distances to the best and to the second best match
 ERROR = 4.0  # pixels by which a match may miss
 ENOUGH = 25  # of them; with fewer, the mirror image is tried too

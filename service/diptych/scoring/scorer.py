@@ -312,11 +312,7 @@ class Scorer:
         """
         known = logits if held is None else held
         questions = self.runtime.manifest.questions
-        worth = deserving(questions, known, asked)
-        if most is not None:
-            likeliest = best_first(np.where(worth, known[:, self.runtime.column], -np.inf))
-            worth[likeliest[most:]] = False
-        seen = self.look_closer(pairs, worth, original)
+        seen = self.look_closer(pairs, deserving(questions, known, asked, most), original)
         return judge(questions, logits, seen, held=held)
 
     def look_closer(self, pairs: np.ndarray, worth: np.ndarray, original: Original) -> list[Evidence | None]:

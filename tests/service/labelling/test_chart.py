@@ -38,7 +38,9 @@ def test_every_bin_with_pairs_has_its_dots_and_says_its_numbers():
 
 
 def test_names_are_escaped():
-    ElementTree.fromstring(reliability_svg({'a<b>&"c': fit()}))
+    drawn = ElementTree.fromstring(reliability_svg({'a<b>&"c': fit()}))
+    assert drawn.get("aria-label", "").startswith('a<b>&"c: calibration error ')
+    assert next(text for text in drawn.itertext() if text.endswith(" labels")).startswith('a<b>&"c, ')
 
 
 @pytest.mark.parametrize(

@@ -119,5 +119,6 @@ class Scored:
     def _judge(self, runtime: Runtime, row: int) -> Judged:
         file_a, file_b = self.side_a.files[self.pairs[row, 0]], self.side_b.files[self.pairs[row, 1]]
         (caption_a,), (caption_b,) = captions([file_a], self.side_a.root), captions([file_b], self.side_b.root)
-        raw, relevance = self.logits[row], float(self.relevance(runtime)[row])
+        raw = self.logits[row]
+        relevance = float(runtime.relevance(raw) if self.shown is None else self.shown[row])
         return Judged(file_a, file_b, caption_a, caption_b, bool(self.labels[row]), relevance, float(raw))

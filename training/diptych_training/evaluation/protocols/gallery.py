@@ -106,18 +106,23 @@ Figures = Callable[[Found, Ranking], dict[str, Estimate]]
 
 @dataclass(frozen=True)
 class Searched:
-    """One model's search: the `first` stage, the candidates re-ranked by the network `alone`, and the probabilities of
-    these after a closer look, `judged` (Q, K), where the model takes any.
+    """One model's search: the `first` stage, and of its candidates the `logits` (Q, K) that the network alone gives
+    and, where the model takes closer looks, the probabilities after these, `judged` (Q, K).
     """
 
     first: Found
-    alone: Found
+    logits: np.ndarray
     judged: np.ndarray | None = None
+
+    @property
+    def alone(self) -> Found:
+        """The candidates re-ranked by the network alone."""
+        return self.first.permuted(self.logits)
 
     @property
     def reranked(self) -> Found:
         """The order of a search: after the closer look, and of what is equal then that of the network."""
-        return self.alone if self.judged is None else self.alone.permuted(self.judged, equals=self.alone.scores)
+        return self.alone if self.judged is None else self.first.permuted(self.judged, equals=self.logits)
 
 
 @dataclass(frozen=True)
@@ -158,11 +163,11 @@ def measure(entrants: Entrants, search: Search, figures: Figures) -> Measured:
 
     comparison, _ = compare(entrants, look, ask, judge)
     ours = searched[id(entrants.model)]
-    labels, matches = ours.alone.ranking(search).relevant, sum(len(right) for right in search.matches)
-    pairs, logits, judged = _pairs(ours.alone), ours.alone.scores.ravel(), ours.judged
-    known = None if judged is None else judged.ravel()
-    scored = Scored(search.queries, search.gallery, pairs, logits, labels.ravel(), matches, known)
-    return Measured(comparison, scored, None if judged is None else judge("network alone", ours.alone))
+    labels, matches = ours.first.ranking(search).relevant, sum(len(right) for right in search.matches)
+    shown = None if ours.judged is None else ours.judged.ravel()
+    pairs, logits = _pairs(ours.first), ours.logits.ravel()
+    scored = Scored(search.queries, search.gallery, pairs, logits, labels.ravel(), matches, shown)
+    return Measured(comparison, scored, None if shown is None else judge("network alone", ours.alone))
 
 
 def by_query(search: Search) -> Resampling:
@@ -190,11 +195,8 @@ def _searched(runtime: Runtime, search: Search, progress: Progress) -> Searched:
     seen = all_logits(runtime, looked.tokens, stored.tokens, pairs, progress)
     logits[rows, places] = np.maximum(logits[rows, places], seen)
     logits[..., runtime.column] = runtime.normalized(logits[..., runtime.column])
-    judged, alone = _judged(runtime, search, first, logits, progress), first.permuted(logits[..., runtime.column])
-    if judged is None:
-        return Searched(first, alone)
-    by_row, rank = np.argsort(first.order, 1), np.argsort(np.argsort(alone.order, 1), 1)
-    return Searched(first, alone, np.take_along_axis(np.take_along_axis(judged, by_row, 1), rank, 1))
+    judged = _judged(runtime, search, first, logits, progress)
+    return Searched(first, np.ascontiguousarray(logits[..., runtime.column]), judged)
 
 
 def _judged(
@@ -207,9 +209,7 @@ def _judged(
     if all(question.verification is None for question in questions.values()):
         return None
     flat = logits.reshape(-1, logits.shape[-1])
-    worth = deserving(questions, flat, runtime.question).reshape(found.order.shape)
-    likeliest = np.argsort(-np.where(worth, logits[..., runtime.column], -np.inf), axis=1, kind="stable")
-    np.put_along_axis(worth, likeliest[:, CLOSER_LOOKS:], values=False, axis=1)
+    worth = np.stack([deserving(questions, row, runtime.question, CLOSER_LOOKS) for row in logits])
     described = lru_cache(_VIEWS)(closer_look.describe)
     chosen = np.argwhere(worth).tolist()
 
