@@ -43,7 +43,8 @@ def test_a_candidate_costs_its_pair_and_its_share_of_the_reading(measured) -> No
     # Pair by pair a hundred pairs cost a hundred times one, and only the query's share of the reading falls.
     read, pair = times["vit-s16 read"], times["vit-s16 1"]
     assert costs["vit-s16"]["stored"]["100"] == pytest.approx(read / 100 + pair, abs=1e-3)
-    assert costs["vit-s16"]["files"]["1"] == pytest.approx(2 * read + pair, abs=1e-3)
+    # The times are rounded to a thousandth each, the cost is not.
+    assert costs["vit-s16"]["files"]["1"] == pytest.approx(2 * read + pair, abs=2e-3)
 
 
 def test_the_rate_of_a_pair_counts_the_operations_of_what_is_run(measured, scorer) -> None:
