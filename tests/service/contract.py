@@ -128,7 +128,7 @@ def contract(folder: Path, model: str, *, minutes: float, closed: bool, seed: in
             collections.create(name)
             with collections.borrow(name) as collection:
                 ids = [
-                    collection.add(drawn(colour), metadata={"colour": colour}, keep_bytes=True)[0].id
+                    collection.add(drawn(colour), metadata={"colour": colour}, keep_originals=True)[0].id
                     for colour in range(5)
                 ]
     secret, key = new_key("contract", "admin")

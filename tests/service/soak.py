@@ -68,7 +68,7 @@ class Truth:
     @classmethod
     def found(cls, scorer: Scorer, collection: Collection, paths: list[Path]) -> Truth:
         """Add the pictures and look at every pair of them."""
-        ids = [collection.add(path, keep_bytes=True)[0].id for path in paths]
+        ids = [collection.add(path, keep_originals=True)[0].id for path in paths]
         tokens = np.stack([collection.panel(id)[0] for id in ids])
         logits = np.stack([scorer.logits(tokens[k : k + 1], tokens) for k in range(len(ids))])
         return cls([path.read_bytes() for path in paths], ids, logits)

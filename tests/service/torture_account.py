@@ -223,7 +223,7 @@ class Torture:
             for _ in range(count + 10):
                 self.next += 1
                 data = draw(self.next)
-                collection.add(data, path=where(self.next), metadata={"number": self.next}, keep_bytes=True)
+                collection.add(data, path=where(self.next), metadata={"number": self.next}, keep_originals=True)
                 self.held.append(self.next)
             for number in self.held[5:15]:
                 collection.remove(id_of(number))

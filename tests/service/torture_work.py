@@ -131,7 +131,9 @@ class Worker:
 
     def add(self, number: int) -> None:
         """Add a picture, with all there can be beside it."""
-        (added,) = self.collection.add(draw(number), path=where(number), metadata={"number": number}, keep_bytes=True)
+        (added,) = self.collection.add(
+            draw(number), path=where(number), metadata={"number": number}, keep_originals=True
+        )
         if added.id != id_of(number) or not added.created:
             raise AssertionError(f"picture {number} was answered by {added}")
         self.held.append(number)

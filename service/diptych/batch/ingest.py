@@ -130,7 +130,7 @@ def add_with_workers(
     crew: WorkerPool | None,
     *,
     on_error: Callable[[Path, PictureError], object],
-    keep_bytes: bool = False,
+    keep_originals: bool = False,
     dry_run: bool = False,
 ) -> Iterator[Added]:
     """`add_in_batches` with a crew: what is yielded is on the disk, and running it again takes up the rest.
@@ -141,9 +141,9 @@ def add_with_workers(
     """
     shared = isinstance(collection.backend, SqliteBackend) and not dry_run
     if not shared or (crew is None and not SharedParts.of(collection, _NAME).jobs()):
-        yield from add_in_batches(collection, paths, on_error=on_error, keep_bytes=keep_bytes, dry_run=dry_run)
+        yield from add_in_batches(collection, paths, on_error=on_error, keep_originals=keep_originals, dry_run=dry_run)
         return
-    if keep_bytes:
+    if keep_originals:
         collection.backend.check_keeping()
     named: dict[str, list[Path]] = {}
     for path in paths:
@@ -153,7 +153,7 @@ def add_with_workers(
         arrivals: list[Incoming] = []
         held = 0
         for path, found in part.items():
-            if found is not None and keep_bytes:
+            if found is not None and keep_originals:
                 found, held = _with_bytes(path, found, collection.scorer), held + found.picture.bytes
             if found is None:
                 unread += named[path]
@@ -165,7 +165,7 @@ def add_with_workers(
         if arrivals:
             yield from collection.commit(arrivals)
     blind = 0
-    for added in add_in_batches(collection, unread, on_error=on_error, keep_bytes=keep_bytes):
+    for added in add_in_batches(collection, unread, on_error=on_error, keep_originals=keep_originals):
         blind += 1
         yield added
     if crew:

@@ -93,7 +93,7 @@ def text(result: dict[str, Any]) -> str:
         [
             result["processor"],
             f"{result['count']:,} pictures of {result['photos']:,} photos, model {result['model']}; "
-            f"{result['pairs']:,} pairs looked at",
+            f"{result['pairs']:,} pairs scored",
             f"all of them new {seconds['all new']:.1f} s, nothing new {seconds['nothing new']:.1f} s, "
             f"{result['more']:,} new {seconds['some new']:.1f} s",
             table(head, rows),

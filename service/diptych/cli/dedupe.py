@@ -334,7 +334,7 @@ def _found_text(found: Duplicates, seen: Scan, refused: Refused, written: Mappin
     data = table.summary(found, refused)
     lines = [
         f"{data['pictures']:,} pictures; {seen.new:,} new, {seen.changed:,} changed and {seen.gone:,} gone",
-        f"{data['pairs']:,} pairs looked at, {data['pairs_scored']:,} of them now; threshold {found.threshold:.5f}",
+        f"{data['pairs']:,} pairs scored, {data['pairs_scored']:,} of them now; threshold {found.threshold:.5f}",
         f"{data['groups']:,} groups; {data['could_go']:,} pictures can be removed ({data['exact']:,} exact copies), "
         f"{data['bytes'] / 1e6:,.1f} MB",
     ]

@@ -39,14 +39,15 @@ def search(
     store: Store,
     top: Annotated[int, Option(parser=number(1), metavar="N", help="how many")] = 10,
     candidates: Annotated[
-        int, Option(parser=number(0), metavar="N", help="how many the network looks at; 0 for embeddings alone")
+        int, Option(parser=number(0), metavar="N", help="how many are re-ranked; 0 for embeddings alone")
     ] = 100,
-    enough: Annotated[
+    early_stop: Annotated[
         float | None,
         Option(
+            "--early-stop",
             parser=probability,
             metavar="P",
-            help="look at no more once as many as --top have this score: faster, not exact",
+            help="re-rank no more once as many as --top have this score: faster, not exact",
         ),
     ] = None,
     filter: Filter = None,
@@ -70,7 +71,7 @@ def search(
     scorer = open_scorer(model, provider, threads, question=question, urls=urls)
     (picture,) = read_pictures([query], urls=urls)
     with Collection.open(store, scorer, read_only=True) as collection:
-        result = collection.search(picture, top=top, candidates=candidates, enough=enough, filter=filter)
+        result = collection.search(picture, top=top, candidates=candidates, early_stop=early_stop, filter=filter)
         total, scorer = len(collection), collection.scorer
     alarms = scorer.runtime.asked.alarm_rate(total)
     rows = [
@@ -90,7 +91,7 @@ def search(
         table(("rank", "moved", "score", "verdict", "cosine", "path"), rows) if rows else nothing,
     )
     times = ", ".join(f"{stage} {1000 * seconds:.0f} ms" for stage, seconds in result.timings.items())
-    console.remark(f"{total:,} pictures, {result.looked_at} of them looked at; {times}")
+    console.remark(f"{total:,} pictures, {result.reranked} of them re-ranked; {times}")
     if alarms is not None:
         least = least_of(scorer.runtime.stated)["same"]
         console.remark(

@@ -132,7 +132,7 @@ class Collection:
         *,
         path: str | None = None,
         metadata: dict[str, Any] | None = None,
-        keep_bytes: bool = False,
+        keep_originals: bool = False,
         dry_run: bool = False,
         on_error: Callable[[Any, PictureError], object] | None = None,
         show_progress_bar: bool = False,
@@ -144,8 +144,8 @@ class Collection:
         >>> collection.add(["cat.jpg", "more photos", image], metadata={"from": "2026"})
 
         Content that is there already changes nothing. `path` says where one picture can be found again (by default the
-        file or the web address it came from), `metadata` is kept with each, and with `keep_bytes` the files themselves
-        are. With `dry_run` all is checked alike and nothing is written. A picture that is named and cannot be read
+        file or the web address it came from), `metadata` is kept with each, and with `keep_originals` the files are
+        too. With `dry_run` all is checked alike and nothing is written. A picture that is named and cannot be read
         raises PictureError, and those of earlier batches of 64 stay; a file below a folder is logged and skipped. With
         `on_error` both go to it, with the error. Raises ValueError for metadata that is not JSON.
         """
@@ -179,19 +179,21 @@ class Collection:
             else:
                 sources.append(source)
         adding = add_in_batches(
-            self, sources, on_error=refuse, path=path, metadata=facts, keep_bytes=keep_bytes, dry_run=dry_run
+            self, sources, on_error=refuse, path=path, metadata=facts, keep_originals=keep_originals, dry_run=dry_run
         )
         return list(Console(quiet=not show_progress_bar).progress(adding, total=len(sources), unit="picture"))
 
-    def read_new(self, pictures: Sequence[tuple[PictureSource, str | None]], *, keep_bytes: bool = False) -> Received:
+    def read_new(
+        self, pictures: Sequence[tuple[PictureSource, str | None]], *, keep_originals: bool = False
+    ) -> Received:
         """Read and check pictures, (source, name for its error) each, and write nothing; `commit` adds them.
 
         Where one cannot be read, its error stands in its place. Raises NoOriginalsError if their bytes cannot be kept.
         """
-        if keep_bytes:
+        if keep_originals:
             self.backend.check_keeping()
         return map_pictures(
-            lambda picture: read_new(picture[0], self.backend, self.scorer, name=picture[1], keep=keep_bytes),
+            lambda picture: read_new(picture[0], self.backend, self.scorer, name=picture[1], keep=keep_originals),
             pictures,
             self.scorer.runtime.threads,
         )
@@ -202,16 +204,17 @@ class Collection:
         *,
         top: int = 10,
         candidates: int = 100,
-        enough: float | None = None,
+        early_stop: float | None = None,
         filter: dict[str, Any] | None = None,
         question: str | None = None,
     ) -> SearchResult:
         """The `top` best of the collection: `candidates` by embedding, then re-ranked by the pair graph.
 
-        With `enough` in (0, 1], an approximation: once `top` candidates, which are looked at in their first order, have
-        that relevance, the others are not looked at. `filter` is a condition on metadata (see `filters`): there is
-        nothing but the pictures that meet it. `question` is asked in place of the scorer's own. Raises PictureError for
-        the query, ValueError for numbers out of their range and for what is no condition, and what `asking` does.
+        With `early_stop` in (0, 1] re-ranking stops as soon as `top` candidates, in their first-stage order, reach that
+        relevance. This is an approximation: a later one might score higher. `filter` is a condition on metadata (see
+        `filters`): there is nothing but the pictures that meet it. `question` is asked in place of the scorer's own.
+        Raises PictureError for the query, ValueError for numbers out of their range and for what is no condition, and
+        what `asking` does.
         """
         return stages.search(
             self.backend,
@@ -219,7 +222,7 @@ class Collection:
             query,
             top=top,
             candidates=candidates,
-            enough=enough,
+            early_stop=early_stop,
             filter=filter,
         )
 

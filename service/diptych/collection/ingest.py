@@ -43,7 +43,7 @@ class TakesPictures(Protocol):
     """A collection, as far as pictures on their way in are concerned."""
 
     def read_new(
-        self, pictures: Sequence[tuple[PictureSource, str | None]], *, keep_bytes: bool = False
+        self, pictures: Sequence[tuple[PictureSource, str | None]], *, keep_originals: bool = False
     ) -> list[Content | AlreadyStored | PictureError]:
         """The pictures read and checked."""
         ...
@@ -133,7 +133,7 @@ def add_in_batches(
     on_error: Callable[[S, PictureError], object],
     path: str | None = None,
     metadata: dict[str, Any] | None = None,
-    keep_bytes: bool = False,
+    keep_originals: bool = False,
     dry_run: bool = False,
 ) -> Iterator[Added]:
     """Add pictures in batches, each of which is on the disk before its results are yielded. Memory stays bounded.
@@ -144,7 +144,9 @@ def add_in_batches(
     """
     met: set[str] = set()
     for batch in batches(sources):
-        received = collection.read_new([(source, path or name_of(source)) for source in batch], keep_bytes=keep_bytes)
+        received = collection.read_new(
+            [(source, path or name_of(source)) for source in batch], keep_originals=keep_originals
+        )
         arrivals = []
         for source, content in zip(batch, received, strict=True):
             if isinstance(content, PictureError):

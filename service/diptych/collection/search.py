@@ -51,13 +51,13 @@ class Match:
 @dataclass(frozen=True)
 class SearchResult:
     """`matches`: the best after re-ranking, by their probability; `candidates`: the best by the first stage alone;
-    `looked_at`: how many of these the network looked at; `closer_looks`: how many of both got a closer look, of which
+    `reranked`: how many of these the network scored; `closer_looks`: how many of both got a closer look, of which
     there are `CLOSER_LOOKS` at most; `timings` in seconds.
     """
 
     matches: list[Match]
     candidates: list[Match]
-    looked_at: int
+    reranked: int
     closer_looks: int
     timings: dict[str, float]
 
@@ -94,19 +94,19 @@ def search(
     *,
     top: int,
     candidates: int,
-    enough: float | None = None,
+    early_stop: float | None = None,
     filter: Filter | None = None,
 ) -> SearchResult:
     """Retrieve `max(top, candidates)` pictures, re-rank the first `candidates` and answer `top` of both orders.
 
-    With `enough` no more of them, in their order, are looked at once `top` have that relevance, and none twice or
-    against its rivals. That is an approximation: a later one might have had more. With a `filter` there is nothing but
-    the pictures that meet it.
+    With `early_stop` re-ranking stops as soon as `top` candidates, in their first-stage order, reach that relevance;
+    none is scored twice or against its rivals. This is an approximation: a later one might score higher. With a
+    `filter` there is nothing but the pictures that meet it.
     """
     if top < 1 or candidates < 0:
         raise ValueError(f"expected top >= 1 and candidates >= 0, got top={top} and candidates={candidates}")
-    if enough is not None and not 0 < enough <= 1:
-        raise ValueError(f"enough is a relevance above 0 and at most 1, got {enough}")
+    if early_stop is not None and not 0 < early_stop <= 1:
+        raise ValueError(f"early_stop is a relevance above 0 and at most 1, got {early_stop}")
     watch = Stopwatch({"decode": 0.0, "panel": 0.0, "retrieve": 0.0, "pair": 0.0})
     column = scorer.runtime.column
     with watch("decode"):
@@ -119,14 +119,14 @@ def search(
         found = [backend.nearest(embedding, max(top, candidates), filter) for embedding in asked]
         keys, cosines, view = nearest_of_all(found, max(top, candidates))
     look = _Look(backend, scorer, views.tokens, watch)
-    logits, gone = look.at(keys[:candidates]) if enough is None else look.until(keys[:candidates], enough, top)
+    logits, gone = look.at(keys[:candidates]) if early_stop is None else look.until(keys[:candidates], early_stop, top)
     if gone.any():  # removed by someone else since the index answered
         kept = np.concatenate([~gone, np.ones(len(keys) - len(gone), bool)])
         keys, cosines, view = keys[kept], cosines[kept], view[kept]
-    if enough is None:
+    if early_stop is None:
         logits = look.again(keys, logits, view)
     held = logits.copy()
-    if enough is None:
+    if early_stop is None:
         held[:, column] = scorer.runtime.normalized(logits[:, column])
     order = rerank_order(logits[:, column], len(keys))
     shown = np.union1d(order[:top], np.arange(len(keys))[:top])
@@ -190,12 +190,12 @@ class _Look:
             gone[rows] = lost
         return np.concatenate(parts), gone
 
-    def until(self, keys: np.ndarray, enough: float, wanted: int) -> tuple[np.ndarray, np.ndarray]:
-        """`at`, but only up to the key that is the `wanted`th to have the relevance `enough`."""
+    def until(self, keys: np.ndarray, early_stop: float, wanted: int) -> tuple[np.ndarray, np.ndarray]:
+        """`at`, but only up to the key that is the `wanted`th to have the relevance `early_stop`."""
         logits, gone = self._none(), np.zeros(len(keys), bool)
         for rows, more, lost in self._batches(keys, self.scorer.runtime.workers * self.scorer.runtime.pair_chunk):
             logits, gone[rows] = np.concatenate([logits, more]), lost
-            reached = np.flatnonzero(self.scorer.relevance(logits[:, self.scorer.runtime.column]) >= enough)
+            reached = np.flatnonzero(self.scorer.relevance(logits[:, self.scorer.runtime.column]) >= early_stop)
             if len(reached) >= wanted:
                 return logits[: reached[wanted - 1] + 1], gone
         return logits, gone

@@ -44,7 +44,7 @@ class Duplicates(Mapping[str, list[str]]):
     >>> found["photos/cat.jpg"], found.to_remove, found.groups[0].keeper.path
 
     `question` is the one that was asked. `order` has the places of the pictures, the ones to keep first. `pairs` are
-    (id, id, score) of all that were looked at and reach `bound`, which is at most the `threshold`; `looked_at` counts
+    (id, id, score) of all that were scored and reach `bound`, which is at most the `threshold`; `scored` counts
     all pairs, `computed` those not known. `verdicts` are the lowest scores of each. `alarm_rate` is how often a picture
     without a copy is taken for one of another (`diptych_runtime.calibration.thresholds`); None where the model does not
     say.
@@ -56,7 +56,7 @@ class Duplicates(Mapping[str, list[str]]):
     pairs: list[tuple[str, str, float]]
     threshold: float
     bound: float
-    looked_at: int
+    scored: int
     computed: int
     verdicts: dict[Verdict, float]
     question: str

@@ -95,7 +95,7 @@ def duplicates_among(
         pairs=[(ids[a], ids[b], known[a][b]) for a in sorted(known) for b in sorted(known[a]) if a < b],
         threshold=limit,
         bound=bound,
-        looked_at=scores.looked_at,
+        scored=scores.scored,
         computed=scores.computed,
         verdicts=least_of(thresholds),
         question=asked.question,

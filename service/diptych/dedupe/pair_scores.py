@@ -22,7 +22,7 @@ class PairScores:
     """Relevance scores of pairs of the pictures `ids` of a collection; pairs are places in `ids`, in either order.
 
     They answer the `question` that is asked of the collection's model; that of a *thing* is no lower than of a *copy*.
-    `looked_at` counts the pairs that were asked for, `computed` those of them that the ledger did not know.
+    `scored` counts the pairs that were asked for, `computed` those of them that the ledger did not know.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class PairScores:
         self._tokens: OrderedDict[int, np.ndarray] = OrderedDict()
 
     @property
-    def looked_at(self) -> int:
+    def scored(self) -> int:
         """The number of different pairs that were requested."""
         return len(self._asked)
 

@@ -136,7 +136,7 @@ def scan(
         if done := {path: one for path, one in part.items() if one is not None}:
             take(done)
     blind = 0
-    for results in _looked_at(unread, collection):
+    for results in _read_in_batches(unread, collection):
         refused = {path: one for path, one in results.items() if isinstance(one, PictureError)}
         for path, error in refused.items():
             refuse(path, str(error))
@@ -153,7 +153,7 @@ def scan(
     return Scan(pictures, new, changed, len(known.keys() - {file.path for file in files}))
 
 
-def _looked_at(paths: Sequence[str], collection: Collection) -> Iterator[dict[str, Found | PictureError]]:
+def _read_in_batches(paths: Sequence[str], collection: Collection) -> Iterator[dict[str, Found | PictureError]]:
     """The contents of files, batch by batch; each content is decoded once in a batch, unless it is broken."""
     limits, threads = collection.scorer.limits, collection.scorer.runtime.threads
     for batch in batches(map(Path, paths)):

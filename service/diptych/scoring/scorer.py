@@ -123,7 +123,7 @@ class Scorer:
         first picture that cannot be read, RemoteError for a web address that gives none, and what `asking` does.
         """
         asked = self.asking(question)
-        sources, sides, logits = asked._looked_at(pairs_of(inputs), batch_size, show_progress_bar)
+        sources, sides, logits = asked._logits_of(pairs_of(inputs), batch_size, show_progress_bar)
         if activation_fn is not None:
             return activated(activation_fn, logits[:, asked.runtime.column].copy())
         name = asked.runtime.question
@@ -156,7 +156,7 @@ class Scorer:
             raise ValueError(f"top_k must be at least 1, got {top_k}")
         asked, documents = self.asking(question), pictures_of(documents)
         pairs = [(query, document) for document in documents]
-        sources, sides, logits = asked._looked_at(pairs, batch_size, show_progress_bar)
+        sources, sides, logits = asked._logits_of(pairs, batch_size, show_progress_bar)
         if activation_fn is None:
             best = asked.ranked(logits, sides, sources.__getitem__, top_k)
             scores = [one.relevance_score for _, one in best]
@@ -184,7 +184,7 @@ class Scorer:
 
         Copies are looked at more closely where the model says so. Raises what `predict` does.
         """
-        sources, sides, logits = self._looked_at(pairs_of(inputs), ENCODE_BATCH, show_progress_bar=False)
+        sources, sides, logits = self._logits_of(pairs_of(inputs), ENCODE_BATCH, show_progress_bar=False)
         judged = self.judged(logits, sides, sources.__getitem__)
         return [dict(zip(judged, answers, strict=True)) for answers in zip(*judged.values(), strict=True)]
 
@@ -345,7 +345,7 @@ class Scorer:
         seen = map_pictures(look, pairs, self.runtime.threads)
         return [None if isinstance(evidence, PictureError) else evidence for evidence in seen]
 
-    def _looked_at(
+    def _logits_of(
         self, pairs: Sequence[Pair], batch_size: int, show_progress_bar: bool
     ) -> tuple[list[PictureSource], np.ndarray, np.ndarray]:
         """The distinct pictures of pairs, the pairs int64 (P, 2) of places among them, and `all_logits` (P, Q)."""

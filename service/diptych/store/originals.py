@@ -40,7 +40,7 @@ def original(store: Keeper, record: Record, limits: PictureLimits) -> bytes:
         return kept
     if record.path is None:
         raise UnknownPictureError(
-            f"the picture {record.id} was added without a file or its bytes; add it again with `keep_bytes`"
+            f"the picture {record.id} was added without a file or its bytes; add it again with `keep_originals`"
         )
     try:
         data = read_bytes(record.path, limits)

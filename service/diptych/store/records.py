@@ -19,7 +19,7 @@ class Record:
     metadata: dict[str, Any]
     width: int
     height: int
-    bytes_kept: bool
+    original_kept: bool
     added: str
     media_type: str
     sha256: str

@@ -65,7 +65,7 @@ def never(path, error):
 
 def everything(collection) -> dict:
     """What a collection holds, without the time."""
-    facts = ("path", "metadata", "width", "height", "media_type", "sha256", "revision", "bytes_kept")
+    facts = ("path", "metadata", "width", "height", "media_type", "sha256", "revision", "original_kept")
     records = {record.id: [getattr(record, fact) for fact in facts] for record in collection.list(100)}
     return {id: (facts, *(part.tobytes() for part in collection.panel(id))) for id, facts in records.items()}
 
@@ -185,7 +185,7 @@ def test_kept_bytes_are_those_the_worker_saw(gallery, crew, store, photo_bytes, 
 
     with store() as collection:
         monkeypatch.setattr(embedding, "write_part", changed)
-        added = list(add_with_workers(collection, files, crew, on_error=never, keep_bytes=True))
+        added = list(add_with_workers(collection, files, crew, on_error=never, keep_originals=True))
         assert [collection.content(one.id) for one in added] == [
             (path.read_bytes(), "image/jpeg") for path in (files[0], files[2], files[1])
         ]
@@ -286,9 +286,9 @@ def test_kept_bytes_are_written_a_little_at_a_time(gallery, crew, store, monkeyp
     commit = Collection.commit
     monkeypatch.setattr(Collection, "commit", lambda self, new: sizes.append(len(new)) or commit(self, new))
     with store() as collection:
-        assert len(list(add_with_workers(collection, files, crew, on_error=never, keep_bytes=True))) == 12
+        assert len(list(add_with_workers(collection, files, crew, on_error=never, keep_originals=True))) == 12
         assert max(sizes) <= 2
-        assert all(record.bytes_kept for record in collection.list(100))
+        assert all(record.original_kept for record in collection.list(100))
 
 
 def test_an_error_of_a_picture_is_one_line(crew, store, bad_pictures):

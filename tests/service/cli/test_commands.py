@@ -78,8 +78,8 @@ def test_search_shows_rank_movement_scores_and_path(diptych, store, gallery, mod
 
 def test_search_stops_where_it_is_told_that_it_is_enough(diptych, store, gallery, model):
     arguments = ("search", gallery / "01.jpg", "--store", store, "--top", 1, *model)
-    assert diptych(*arguments, "--enough", "1e-9", "--json").json["looked_at"] == 1
-    assert diptych(*arguments, "--enough", "0").code == 2
+    assert diptych(*arguments, "--early-stop", "1e-9", "--json").json["reranked"] == 1
+    assert diptych(*arguments, "--early-stop", "0").code == 2
 
 
 def test_search_finds_what_meets_the_filter_and_says_where_nothing_does(diptych, store, gallery, model):
@@ -94,7 +94,7 @@ def test_search_finds_what_meets_the_filter_and_says_where_nothing_does(diptych,
 def test_search_as_json_has_both_orders(diptych, store, gallery, model):
     arguments = ("search", gallery / "01.jpg", "--store", store, "--top", 4, "--candidates", 3, *model, "--json")
     found = diptych(*arguments).json
-    expected = {"query", "model", "question", "matches", "candidates", "looked_at", "closer_looks", "timings"}
+    expected = {"query", "model", "question", "matches", "candidates", "reranked", "closer_looks", "timings"}
     assert set(found) == expected | {"alarm_rate"}
     assert len(found["matches"]) == len(found["candidates"]) == 4
     assert SCORES | {"verdict", "closer_look", "id", "path", "metadata", "similarity", "rank", "first_rank"} == set(

@@ -71,7 +71,7 @@ def test_each_is_in_the_table_of_the_documents_as_the_code_has_it():
         ("DIPTYCH_CREATE", "0", "serve", "create", False),
         ("DIPTYCH_CREATE", "off", "serve", "create", False),
         ("DIPTYCH_CREATE", "Yes", "serve", "create", True),
-        ("DIPTYCH_KEEP_BYTES", "1", "index add photos", "keep_bytes", True),
+        ("DIPTYCH_KEEP_ORIGINALS", "1", "index add photos", "keep_originals", True),
         ("DIPTYCH_THREADS", "", "search a.jpg", "threads", None),
         ("DIPTYCH_MODEL", "photo-small", "search a.jpg", "model", "photo-small"),
         ("DIPTYCH_FILTER", '{"a": 1}', "index export", "filter", {"a": 1}),

@@ -26,12 +26,12 @@ def found(collection: Collection, query) -> list[str]:
 def test_a_picture_is_found_by_itself_and_its_record_says_what_it_is(tmp_path, scorer, photo_bytes):
     data = photo_bytes(1, (97, 61), "PNG")
     with Collection.open(tmp_path / "store", scorer, create=True) as collection:
-        (added,) = collection.add(data, path="one.png", metadata={"label": "a"}, keep_bytes=True)
+        (added,) = collection.add(data, path="one.png", metadata={"label": "a"}, keep_originals=True)
         assert added.created
         assert added.id == hashlib.sha256(data).hexdigest()[:32]
         record = collection.get(added.id)
         assert (record.path, record.width, record.height, record.metadata) == ("one.png", 97, 61, {"label": "a"})
-        assert record.bytes_kept
+        assert record.original_kept
         assert collection.content(added.id) == (data, "image/png")
         (match,) = collection.search(data).matches
         assert match.id == added.id
@@ -179,7 +179,7 @@ def test_another_model_is_refused_with_the_command_that_helps(collection, other_
 def test_rebuilding_embeds_from_files_and_kept_bytes_and_reports_what_is_missing(
     collection, gallery, other_artifact, photo_bytes
 ):
-    kept = collection.add(photo_bytes(60), keep_bytes=True)[0].id
+    kept = collection.add(photo_bytes(60), keep_originals=True)[0].id
     lost = collection.add(photo_bytes(61))[0].id
     (gallery / "01.jpg").unlink()
     (gallery / "02.jpg").write_bytes(photo_bytes(62))
@@ -203,7 +203,7 @@ def test_rebuilding_embeds_from_files_and_kept_bytes_and_reports_what_is_missing
 
 def test_bytes_that_were_kept_and_cannot_be_decoded_now_are_no_content_that_is_lost(collection, gallery, photo_bytes):
     large = photo_bytes(60, (400, 300))
-    kept = collection.add(large, keep_bytes=True)[0].id
+    kept = collection.add(large, keep_originals=True)[0].id
     (gallery / "01.jpg").unlink()
     collection.close()
     strict = copy.copy(collection.scorer)
@@ -234,7 +234,7 @@ def test_content_is_never_that_of_another_file(collection, gallery, photo_bytes)
 
 def test_bytes_that_come_later_are_kept_too(collection, gallery):
     path = gallery / "05.jpg"
-    (added,) = collection.add([path], keep_bytes=True)
+    (added,) = collection.add([path], keep_originals=True)
     data = path.read_bytes()
     path.unlink()
     assert collection.content(added.id) == (data, "image/jpeg")
@@ -246,7 +246,7 @@ def test_a_thumbnail_is_a_small_jpeg_of_the_upright_picture(tmp_path, scorer, ph
     buffer = BytesIO()
     photo(1, (300, 100)).save(buffer, "JPEG", exif=exif)
     with Collection.open(tmp_path / "store", scorer, create=True) as collection:
-        id = collection.add(buffer.getvalue(), keep_bytes=True)[0].id
+        id = collection.add(buffer.getvalue(), keep_originals=True)[0].id
         assert (collection.get(id).width, collection.get(id).height) == (100, 300)
         with Image.open(BytesIO(collection.thumbnail(id, 60))) as small:
             assert (small.format, small.size) == ("JPEG", (20, 60))
@@ -254,7 +254,7 @@ def test_a_thumbnail_is_a_small_jpeg_of_the_upright_picture(tmp_path, scorer, ph
 
 def test_pixels_in_memory_can_be_added(tmp_path, scorer, photo):
     with Collection.open(tmp_path / "store", scorer, create=True) as collection:
-        (first,) = collection.add(photo(1), keep_bytes=True)
+        (first,) = collection.add(photo(1), keep_originals=True)
         assert not collection.add(np.asarray(photo(1)))[0].created
         assert collection.content(first.id)[1] == "image/png"
 

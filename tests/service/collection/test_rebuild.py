@@ -27,7 +27,7 @@ def healthy(folder) -> bool:
 @pytest.fixture
 def whole(collection, photo_bytes):
     """The folder of a closed collection of 12 pictures, all in one file, a part of which nothing uses any more."""
-    removed = [collection.add(photo_bytes(seed), keep_bytes=True)[0].id for seed in range(50, 54)]
+    removed = [collection.add(photo_bytes(seed), keep_originals=True)[0].id for seed in range(50, 54)]
     for id in removed:
         collection.remove(id)
     collection.close()

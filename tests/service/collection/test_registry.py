@@ -39,7 +39,7 @@ def collections(root, scorer):
 def fill(collections: Collections, name: str, *contents: bytes) -> None:
     with collections.borrow(name) as collection:
         for data in contents:
-            collection.add(data, keep_bytes=True)
+            collection.add(data, keep_originals=True)
 
 
 def damage(root: Path, name: str) -> bytes:
@@ -171,7 +171,7 @@ def test_what_is_added_while_a_removal_waits_is_not_lost(collections, photo_byte
             removal = pool.submit(collections.remove, "shoes")
             while "shoes" in collections.open_ones():
                 time.sleep(0.005)
-            shoes.add(photo_bytes(1), keep_bytes=True)
+            shoes.add(photo_bytes(1), keep_originals=True)
         with pytest.raises(CollectionKeptError, match=": 1, and 0 were said to go"):
             removal.result(20)
     assert collections.summary("shoes").pictures == 1
@@ -278,7 +278,7 @@ def test_closing_waits_for_those_who_are_at_a_collection(root, scorer, photo_byt
             closing = pool.submit(collections.close)
             while collections.open_ones():
                 time.sleep(0.005)
-            shoes.add(photo_bytes(1), keep_bytes=True)
+            shoes.add(photo_bytes(1), keep_originals=True)
         closing.result(20)
     with Collections.open(root, scorer) as again:
         assert again.summary("shoes").pictures == 1
@@ -298,7 +298,7 @@ with Collections.open(sys.argv[2], Scorer.load(sys.argv[1], provider="cpu", thre
         collections.create(name)
         print("made", name, 0, flush=True)
         with collections.borrow(name) as collection:
-            collection.add(picture, keep_bytes=True)
+            collection.add(picture, keep_originals=True)
         print("made", name, 1, flush=True)
         if number % 3:
             print("leaves", name, 0, flush=True)

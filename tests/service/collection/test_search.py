@@ -83,23 +83,23 @@ def test_enough_stops_at_the_candidate_that_makes_as_many_as_asked_for_and_leave
 ):
     query = photo_bytes(20)
     exact = collection.search(query, top=12, candidates=10)
-    assert exact.looked_at == 10
+    assert exact.reranked == 10
     by_place = sorted((match for match in exact.matches if match.raw_score is not None), key=lambda m: m.first_rank)
     relevance = [match.relevance_score for match in by_place]
     for top in (1, 3):
-        for enough in (*relevance, 1.0):
-            reached = [place for place, score in enumerate(relevance) if score >= enough]
+        for early_stop in (*relevance, 1.0):
+            reached = [place for place, score in enumerate(relevance) if score >= early_stop]
             expected = reached[top - 1] + 1 if len(reached) >= top else 10
-            found = collection.search(query, top=top, candidates=10, enough=enough)
-            assert found.looked_at == expected
+            found = collection.search(query, top=top, candidates=10, early_stop=early_stop)
+            assert found.reranked == expected
             best = sorted(by_place[:expected], key=lambda match: -match.raw_score)
             assert [match.id for match in found.matches] == [match.id for match in best[:top]]
 
 
-@pytest.mark.parametrize("enough", [0, -0.1, 1.1, float("nan")])
-def test_what_is_enough_is_a_probability(enough, collection, photo_bytes):
-    with pytest.raises(ValueError, match="enough is a relevance above 0 and at most 1"):
-        collection.search(photo_bytes(1), enough=enough)
+@pytest.mark.parametrize("early_stop", [0, -0.1, 1.1, float("nan")])
+def test_the_score_of_an_early_stop_is_a_probability(early_stop, collection, photo_bytes):
+    with pytest.raises(ValueError, match="early_stop is a relevance above 0 and at most 1"):
+        collection.search(photo_bytes(1), early_stop=early_stop)
 
 
 def test_a_filter_leaves_nothing_but_what_meets_it_in_the_order_it_would_have(scorer, photo_bytes, tmp_path):
@@ -111,7 +111,7 @@ def test_a_filter_leaves_nothing_but_what_meets_it_in_the_order_it_would_have(sc
         assert len(even.matches) == 6
         expected = [match.id for match in everything.candidates if match.metadata["kind"] == "even"]
         assert [match.id for match in even.candidates] == expected
-        assert even.looked_at == 3
+        assert even.reranked == 3
         assert filtered.search(photo_bytes(20), filter={"seed": {"$gt": 99}}).matches == []
         assert [record.metadata["seed"] for record in filtered.list(2, filter={"seed": {"$gte": 7}})] == [7, 8]
         after = filtered.list(1, filter={"seed": 8})[0].id
@@ -124,7 +124,7 @@ def test_a_search_finds_candidates_by_what_is_asked(artifact_of_two, photo_bytes
     scorer = Scorer.load(str(artifact_of_two), provider="cpu", threads=1)
     with Collection.open(tmp_path / "store", scorer, create=True) as collection:
         for number in range(12):
-            collection.add(photo_bytes(number), keep_bytes=True)
+            collection.add(photo_bytes(number), keep_originals=True)
     for question in ("copy", "thing"):
         with Collection.open(tmp_path / "store", scorer.asking(question)) as asked:
             for match in asked.search(photo_bytes(20), top=12, candidates=0).matches:
@@ -186,14 +186,14 @@ def test_a_relevance_is_held_against_the_rivals_in_the_list_and_the_score_of_the
         query = photo_bytes(3)
         plain = search(many.backend, scorer, query, top=20, candidates=20).matches
         among = search(many.backend, held, query, top=20, candidates=20).matches
-        enough = search(many.backend, held, query, top=20, candidates=20, enough=1.0).matches
+        stopped = search(many.backend, held, query, top=20, candidates=20, early_stop=1.0).matches
     assert [(match.id, match.raw_score) for match in among] == [(match.id, match.raw_score) for match in plain]
     raw = np.array([match.raw_score for match in plain], np.float32)
     shift = np.clip(raw[5:15].mean() + 3.0, -3, 3)
     assert abs(shift) > 0.1
     relevance = [match.relevance_score for match in among]
     assert relevance == pytest.approx(scorer.relevance(raw - shift).tolist(), abs=1e-6)
-    assert [match.relevance_score for match in enough] == [match.relevance_score for match in plain]
+    assert [match.relevance_score for match in stopped] == [match.relevance_score for match in plain]
 
 
 def test_among_few_there_are_no_rivals(collection, photo_bytes):

@@ -59,10 +59,10 @@ def test_a_second_run_computes_nothing_and_one_on_more_pictures_only_what_is_new
     pictures = [of_record(record) for record in drawn.list(1000)]
     with PairCache(None, drawn.scorer.runtime.revision) as ledger:
         first = duplicates_among(drawn, pictures[:-5], threshold=0.9, ledger=ledger)
-        assert first.computed == first.looked_at > 300
+        assert first.computed == first.scored > 300
         assert duplicates_among(drawn, pictures[:-5], threshold=0.9, ledger=ledger).computed == 0
         grown = duplicates_among(drawn, pictures, threshold=0.9, ledger=ledger)
-    assert 0 < grown.computed < grown.looked_at / 2
+    assert 0 < grown.computed < grown.scored / 2
     assert plain(grown.groups) == plain(duplicates_among(drawn, pictures, threshold=0.9).groups)
 
 
@@ -119,7 +119,7 @@ def test_what_cannot_be_is_refused(collection, picture):
 def test_an_empty_collection_has_no_groups(tmp_path, scorer):
     with Collection.open(tmp_path / "empty", scorer, create=True) as empty:
         found = duplicates_among(empty)
-    assert json.dumps([found.groups, found.pairs, found.looked_at]) == "[[], [], 0]"
+    assert json.dumps([found.groups, found.pairs, found.scored]) == "[[], [], 0]"
 
 
 @pytest.fixture

@@ -31,12 +31,12 @@ def test_a_pair_is_computed_once_in_all_runs(collection, ids, ledger):
     first = PairScores(collection, ids, ledger, told.append)
     assert first.missing(np.array([(0, 1), (1, 0), (2, 3)])) == 2
     found = first.of(np.array([(0, 1), (1, 0), (2, 3)]))
-    assert (first.computed, first.looked_at, sum(told)) == (2, 2, 2)
+    assert (first.computed, first.scored, sum(told)) == (2, 2, 2)
     second = PairScores(collection, ids[::-1], ledger)
     last = len(ids) - 1
     again = second.of(np.array([(last, last - 1), (last - 2, last - 3), (0, 1)]))
     assert again[:2].tolist() == found[[0, 2]].tolist()
-    assert (second.computed, second.looked_at) == (1, 3)
+    assert (second.computed, second.scored) == (1, 3)
 
 
 def test_no_pair_has_no_score(collection, ids, ledger):

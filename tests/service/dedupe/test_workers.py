@@ -47,7 +47,7 @@ def test_workers_give_the_scores_that_one_process_gives(collection, ids, ledger,
     with PairCache(None, collection.scorer.runtime.revision) as other:
         found = pair_scores.PairScores(collection, ids, other, crew=crew)
         assert found.of(PAIRS).tolist() == expected.tolist()
-        assert found.computed == found.looked_at == len(PAIRS) == 45
+        assert found.computed == found.scored == len(PAIRS) == 45
         assert len(other.scores(ids, "match")[0]) == 45
     assert not (collection.directory / "pairs.parts").exists()
 

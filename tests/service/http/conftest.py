@@ -75,7 +75,7 @@ def scorer(artifact: Path) -> Scorer:
 def _five_pictures(directory: Path, scorer: Scorer, photo_bytes) -> Iterator[Collection]:
     with Collection.open(directory, scorer, create=True) as opened:
         for seed in range(5):
-            opened.add(photo_bytes(seed), metadata={"seed": seed, "filename": f"photo-{seed}.jpg"}, keep_bytes=True)
+            opened.add(photo_bytes(seed), metadata={"seed": seed, "filename": f"photo-{seed}.jpg"}, keep_originals=True)
         yield opened
 
 

@@ -46,7 +46,7 @@ def test_a_new_picture_is_201_and_the_same_again_is_200(client, collection, phot
     assert not again.json()["data"][0]["created"]
     assert item["id"] == again.json()["data"][0]["id"]
     assert item["metadata"] == {"filename": "file-0.jpg", "shelf": 3}
-    assert (item["width"], item["height"], item["bytes_kept"]) == (96, 64, True)
+    assert (item["width"], item["height"], item["original_kept"]) == (96, 64, True)
     assert collection.stats()["pictures"] == 6
 
 
@@ -193,8 +193,8 @@ def test_search_answers_both_orders_of_the_same_pictures(reader, shelf, photo_by
 
 
 def test_no_candidates_leave_the_first_stage_order_untouched(reader, photo_bytes):
-    few = reader.post("/v1/search", files={"image": photo_bytes(2)}, data={"top": "1", "enough": "1e-9"}).json()
-    assert (few["looked_at"], len(few["matches"])) == (1, 1)
+    few = reader.post("/v1/search", files={"image": photo_bytes(2)}, data={"top": "1", "early_stop": "1e-9"}).json()
+    assert (few["reranked"], len(few["matches"])) == (1, 1)
     answer = reader.post("/v1/search", files={"image": photo_bytes(2)}, data={"candidates": "0"}).json()
     assert answer["matches"] == answer["candidates"]
     assert {match["relevance_score"] for match in answer["matches"]} == {None}

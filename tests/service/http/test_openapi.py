@@ -87,5 +87,5 @@ def test_no_field_of_a_form_is_said_to_be_null(scorer):
         if "multipart/form-data" in operation.get("requestBody", {}).get("content", {})
     ]
     assert len(forms) == 9
-    assert "number" in [form["properties"].get("enough", {}).get("type") for form in forms]
+    assert "number" in [form["properties"].get("early_stop", {}).get("type") for form in forms]
     assert not any("'null'" in str(form) for form in forms)

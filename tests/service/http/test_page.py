@@ -77,7 +77,7 @@ def test_the_status_says_what_runs_and_keeps_up(visit, client, collection, photo
     for word in (info["model"], info["revision"][:12], info["attention_path"], info["collection"]["directory"]):
         assert word in shown
     assert "\n5\n" in shown
-    collection.add(photo_bytes(50), keep_bytes=True)
+    collection.add(photo_bytes(50), keep_originals=True)
     says(page, "#facts", "6 pictures")
 
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 
 def test_the_collection_is_browsed_page_by_page(visit, client, collection, photo_bytes, says):
     for seed in range(100, 146):
-        collection.add(photo_bytes(seed, (24, 16)), metadata={"filename": f"{seed}.jpg"}, keep_bytes=True)
+        collection.add(photo_bytes(seed, (24, 16)), metadata={"filename": f"{seed}.jpg"}, keep_originals=True)
     page = visit(client, "#/collection")
     says(page, "#shown", "48 of 51 pictures")
     page.click("#more")

@@ -76,7 +76,7 @@ def test_pictures_are_opened_when_asked_and_kept_ones_by_way_of_a_file(collectio
         collection.remove(record.id)
     kept = [photo_bytes(seed, format="PNG") for seed in (71, 72)]
     for data in kept:
-        collection.add(data, keep_bytes=True, metadata={"filename": "upload.png"})
+        collection.add(data, keep_originals=True, metadata={"filename": "upload.png"})
     terminal = Terminal("o")
     terminal.run(collection)
     files = [Path(path) for path in terminal.opened]

@@ -393,7 +393,7 @@ def test_whatever_a_scorer_and_a_collection_decode_they_decode_where_they_are_to
         scorer.pixels(pictures[0])
     assert elsewhere.predict([(pictures[0], picture) for picture in pictures]).tobytes() == expected.tobytes()
     with Collection.open(tmp_path / "store", elsewhere, create=True) as collection:
-        ids = [collection.add(data, keep_bytes=True)[0].id for data in pictures]
+        ids = [collection.add(data, keep_originals=True)[0].id for data in pictures]
         assert [collection.content(id)[0] for id in ids] == pictures
         assert collection.thumbnail(ids[1], 20).startswith(b"\xff\xd8\xff")
         assert {match.id for match in collection.search(pictures[2]).matches} == set(ids)

@@ -20,7 +20,7 @@ def ask(collection, record: Record) -> bytes:
 
 def test_kept_bytes_are_given_whatever_became_of_the_file(collection, record, gallery, photo_bytes):
     before = (gallery / "01.jpg").read_bytes()
-    collection.add(gallery / "01.jpg", keep_bytes=True)
+    collection.add(gallery / "01.jpg", keep_originals=True)
     (gallery / "01.jpg").write_bytes(photo_bytes(50))
     assert ask(collection, record) == before
     (gallery / "01.jpg").unlink()
@@ -28,7 +28,7 @@ def test_kept_bytes_are_given_whatever_became_of_the_file(collection, record, ga
 
 
 def test_kept_bytes_that_are_damaged_are_not_given(collection, record, gallery):
-    collection.add(gallery / "01.jpg", keep_bytes=True)
+    collection.add(gallery / "01.jpg", keep_originals=True)
     with collection.store._transaction() as connection:
         connection.execute("UPDATE pictures SET bytes=zeroblob(length(bytes)) WHERE id=?", (record.id,))
     with pytest.raises(UnknownPictureError, match=f"bytes kept of picture {record.id} are damaged; remove it and add"):
@@ -78,5 +78,5 @@ def test_a_link_to_the_same_bytes_is_as_good_as_the_file(collection, record, gal
 
 def test_a_picture_that_came_as_bytes_alone_says_how_it_should_have_been_added(collection, photo_bytes):
     record = collection.get(collection.add(photo_bytes(60))[0].id)
-    with pytest.raises(UnknownPictureError, match="without a file or its bytes; add it again with `keep_bytes`"):
+    with pytest.raises(UnknownPictureError, match="without a file or its bytes; add it again with `keep_originals`"):
         ask(collection, record)

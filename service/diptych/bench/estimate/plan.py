@@ -70,7 +70,7 @@ class Plan:
     token_bytes: dict[str, float]
     record_bytes: float
     lists: int
-    looked_at: float
+    compared: float
     core_seconds: dict[str, float]
     shards: int
     groups: int
@@ -97,7 +97,7 @@ def planned(figures: Figures, load: Load, machine: Machine) -> Plan:
     if held > _SHARDS:
         raise ValueError(f"{held:,} shards would be needed, and more than {_SHARDS:,} are none; name larger machines")
     shards, groups, p50, p99 = _fewest(figures, load, machine, held)
-    lists, looked_at = _looked_at(count / shards)
+    lists, compared = _vectors_compared(count / shards)
     stages = _stages(figures, load, shards)
     machines = shards * groups
     disk = token_bytes[load.tokens] + record_bytes + count * 4.0 * figures.embedding_dim
@@ -107,7 +107,7 @@ def planned(figures: Figures, load: Load, machine: Machine) -> Plan:
         token_bytes=token_bytes,
         record_bytes=record_bytes,
         lists=lists,
-        looked_at=looked_at,
+        compared=compared,
         core_seconds=stages,
         shards=shards,
         groups=groups,
@@ -126,7 +126,7 @@ def planned(figures: Figures, load: Load, machine: Machine) -> Plan:
     )
 
 
-def _looked_at(count: float) -> tuple[int, float]:
+def _vectors_compared(count: float) -> tuple[int, float]:
     """The lists of an index of so many vectors, and the vectors a search compares with, their centroids among them."""
     lists = lists_for(round(count), "auto")
     return lists, count if lists == 1 else lists + count * min(1.0, PROBES / lists)
@@ -136,7 +136,7 @@ def _stages(figures: Figures, load: Load, shards: int) -> dict[str, float]:
     """Core-seconds of one query by stage, over all shards."""
     return {
         "decoding and encoding": figures.picture_seconds,
-        "finding candidates": shards * _looked_at(load.pictures / shards)[1] * figures.vector_seconds,
+        "finding candidates": shards * _vectors_compared(load.pictures / shards)[1] * figures.vector_seconds,
         "reading tokens": load.candidates * figures.fetch_seconds,
         "scoring pairs": load.candidates * figures.pair_seconds,
     }
@@ -170,7 +170,7 @@ def simulated(
     random, queries = np.random.default_rng(seed), min(_SIMULATED, max(1000, _NUMBERS // shards))
     between = random.exponential(groups / load.queries, queries)
     share = random.multinomial(load.candidates, np.full(shards, 1 / shards), queries)
-    alone = np.full((queries, shards), _looked_at(load.pictures / shards)[1] * figures.vector_seconds)
+    alone = np.full((queries, shards), _vectors_compared(load.pictures / shards)[1] * figures.vector_seconds)
     alone[np.arange(queries), random.integers(shards, size=queries)] += figures.picture_seconds
     together = share * (figures.pair_seconds + figures.fetch_seconds) / machine.cores
     taken = alone / machine.cores + together

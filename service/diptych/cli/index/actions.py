@@ -45,8 +45,9 @@ _ID = re.compile(r"[0-9a-f]{32}")
 def add(
     paths: Annotated[list[Path], Argument(metavar="PATH", help="a picture, or a folder to search through")],
     store: Store,
-    keep_bytes: Annotated[
-        bool, Option("--keep-bytes", help="keep the files themselves in the collection", envvar="DIPTYCH_KEEP_BYTES")
+    keep_originals: Annotated[
+        bool,
+        Option("--keep-originals", help="keep the files themselves in the collection", envvar="DIPTYCH_KEEP_ORIGINALS"),
     ] = False,
     strict: Strict = False,
     dry_run: DryRun = False,
@@ -88,13 +89,13 @@ def add(
 
             try:
                 for added in add_with_workers(
-                    collection, files, crew, on_error=refuse, keep_bytes=keep_bytes, dry_run=dry_run
+                    collection, files, crew, on_error=refuse, keep_originals=keep_originals, dry_run=dry_run
                 ):
                     tally.note(added)
                     bar.update()
                 if Path("-") in paths:
                     # There is no file to come back to, so the bytes are kept.
-                    tally.note(*collection.add(read_bytes("-"), keep_bytes=True, dry_run=dry_run))
+                    tally.note(*collection.add(read_bytes("-"), keep_originals=True, dry_run=dry_run))
             except PictureError as error:
                 tally.refuse(Path("-"), error)
             except KeyboardInterrupt:

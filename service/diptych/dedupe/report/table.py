@@ -55,7 +55,7 @@ def summary(found: Duplicates, refused: Sequence[Mapping[str, str]]) -> dict[str
         "bytes": sum(member.picture.bytes for member in others),
         "threshold": found.threshold,
         "alarm_rate": found.alarm_rate,
-        "pairs": found.looked_at,
+        "pairs": found.scored,
         "pairs_scored": found.computed,
         "refused": list(refused),
     }

@@ -130,13 +130,13 @@ function show(seconds) {
 
 function judge() {
   if (!state.result) return;
-  const { matches, looked_at: looked } = state.result;
+  const { matches, reranked } = state.result;
   const count = service.info?.collection?.pictures ?? matches.length;
   const found = matches.filter(isMatch).length;
   const verdict = found
     ? `${plural(found, "match", "es")} among ${plural(count, "picture")}`
     : `No match among ${plural(count, "picture")}; these come closest`;
-  const together = `${verdict}. ${looked.toLocaleString("en")} re-ranked.`;
+  const together = `${verdict}. ${reranked.toLocaleString("en")} re-ranked.`;
   $("verdict").textContent = matches.length ? together : "The collection is empty.";
   highlight(state.result);
 }

@@ -116,8 +116,8 @@ def _answer(here: Context, collection: Collection, found: Found, facts: dict[str
     place = {id: number for number, id in enumerate(ordered)}
     return Duplicates(
         **facts,
-        scored=found.looked_at,
-        total=found.looked_at,
+        scored=found.scored,
+        total=found.scored,
         threshold=found.threshold,
         bound=pairs[-1][2] if left_out > 0 else found.bound,
         groups=groups,

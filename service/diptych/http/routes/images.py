@@ -86,7 +86,7 @@ async def add(request: Request, response: Response, here: Here) -> AddAnswer | D
         ]
         # Each is checked before any is added, so that a bad one leaves the collection as it was.
         with here.metrics.timed("decode"):
-            received = collection.read_new([(data, position) for position, data, _ in files], keep_bytes=True)
+            received = collection.read_new([(data, position) for position, data, _ in files], keep_originals=True)
         arrivals: list[Incoming | PictureError] = [
             content if isinstance(content, PictureError) else Incoming(content, None, metadata)
             for content, (*_, metadata) in zip(received, files, strict=True)
@@ -237,7 +237,7 @@ def described(here: Context, collection: Collection, record: Record) -> dict[str
         "metadata": record.metadata,
         "width": record.width,
         "height": record.height,
-        "bytes_kept": record.bytes_kept,
+        "original_kept": record.original_kept,
         "added": record.added,
         "content": here.link(collection, record.id, "content"),
         "thumbnail": here.link(collection, record.id, "thumbnail"),

@@ -43,7 +43,7 @@ async def search(request: Request, here: Here, request_id: RequestId) -> SearchA
                 query,
                 top=body.top,
                 candidates=body.candidates,
-                enough=body.enough,
+                early_stop=body.early_stop,
                 filter=body.filter,
                 question=body.question,
             )
@@ -55,14 +55,14 @@ async def search(request: Request, here: Here, request_id: RequestId) -> SearchA
         found = await here.work.run(work, request)
     here.metrics.stages(found.timings)
     here.metrics.done("pictures", 1)
-    here.metrics.done("pairs", found.looked_at)
+    here.metrics.done("pairs", found.reranked)
     return SearchAnswer(
         id=f"search-{request_id}",
         model=here.model,
         question=here.asking(body.question).runtime.question,
         matches=listed(found.matches),
         candidates=listed(found.candidates),
-        looked_at=found.looked_at,
+        reranked=found.reranked,
         closer_looks=found.closer_looks,
         timings=found.timings,
     )

@@ -284,11 +284,9 @@ class SearchOptions(Asking):
     """The options of a search."""
 
     top: Positive = Field(10, description="How many matches to answer.")
-    candidates: Count = Field(
-        100, description="How many of the first stage the network looks at together with the query; 0 for none."
-    )
-    enough: float | None = Field(
-        None, gt=0, le=1, description="Look at no more candidates once `top` have this relevance: faster, not exact."
+    candidates: Count = Field(100, description="How many of the first stage are re-ranked; 0 for none.")
+    early_stop: float | None = Field(
+        None, gt=0, le=1, description="Re-rank no more candidates once `top` have this relevance: faster, not exact."
     )
     filter: Filter | None = Field(
         None,

@@ -161,7 +161,7 @@ class SearchAnswer(BaseModel):
     question: str = Field(description=_QUESTION)
     matches: list[MatchItem]
     candidates: list[MatchItem]
-    looked_at: int = Field(description="The number of candidates that were re-ranked.")
+    reranked: int = Field(description="The number of candidates that were re-ranked.")
     closer_looks: int = Field(
         description=f"How many of the pictures answered got a closer look: the likeliest {CLOSER_LOOKS} at most."
     )
@@ -177,7 +177,7 @@ class ImageItem(BaseModel):
     metadata: dict[str, Any]
     width: int
     height: int
-    bytes_kept: bool = Field(description="Whether the collection keeps the file itself, not only its path.")
+    original_kept: bool = Field(description="Whether the collection keeps the file itself, not only its path.")
     added: str = Field(description="ISO 8601 time.")
     content: str = Field(description="Where the file is.")
     thumbnail: str = Field(description="Where a small JPEG of it is.")

@@ -125,7 +125,7 @@ class MilvusDatabase:
         lacking, files = [], {}
         for id, record in self.records(list(wanted)).items():
             path, data = wanted[id]
-            if data is not None and not record.bytes_kept:
+            if data is not None and not record.original_kept:
                 files[id] = data
             if (path is not None and record.path is None) or id in files:
                 lacking.append(id)

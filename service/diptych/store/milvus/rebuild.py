@@ -156,7 +156,7 @@ class _Work:
 
     def _row(self, target: MilvusDatabase, record: Record, embedding: bytes, tokens: bytes) -> dict[str, Any]:
         facts = {name: value for name, value in _facts(record).items() if name not in ("added", "kept")}
-        data = b"" if record.bytes_kept else None  # that there are some is all a row says of them
+        data = b"" if record.original_kept else None  # that there are some is all a row says of them
         revision = target.layout.revision
         picture = NewPicture(**facts, revision=revision, embedding=embedding, tokens=tokens, data=data)
         return target.layout.row(picture, record.added)
@@ -174,7 +174,7 @@ class _Work:
     def _refuse(self, store: MilvusDatabase, record: Record, error: Exception) -> None:
         self.failed += 1
         self.on_error(record, error)
-        if self.may_drop is None or (record.bytes_kept and kept_whole(store, record)):
+        if self.may_drop is None or (record.original_kept and kept_whole(store, record)):
             return
         if self.may_drop(record):
             store.remove([record.id])
@@ -184,4 +184,4 @@ class _Work:
 def _facts(record: Record) -> dict[str, Any]:
     """The fields of a row beside its features."""
     names = ("id", "sha256", "path", "media_type", "width", "height", "metadata", "added")
-    return {**{name: getattr(record, name) for name in names}, "kept": record.bytes_kept}
+    return {**{name: getattr(record, name) for name in names}, "kept": record.original_kept}

@@ -122,7 +122,7 @@ class Layout:
     def record(self, row: Mapping[str, Any]) -> Record:
         """The record in a row with `id` and `record`. Raises StoreError if it is not as it was written."""
         facts = self.facts(row)
-        facts["bytes_kept"] = facts["kept"]
+        facts["original_kept"] = facts["kept"]
         return Record(**{name: facts[name] for name in Record.__dataclass_fields__})
 
     def tokens(self, row: Mapping[str, Any]) -> bytes:

@@ -26,7 +26,7 @@ def verify(store: MilvusDatabase) -> VerifyReport:
             continue
         found = [*_record_faults(store, record), *store.layout.faults(row)]
         problems += [f"picture {row['id']}: {text}" for text in found]
-        missing += not record.bytes_kept and (record.path is None or not Path(record.path).is_file())
+        missing += not record.original_kept and (record.path is None or not Path(record.path).is_file())
     remarks = []
     if missing:
         remarks.append(f"{missing} pictures have neither kept bytes nor a file any more and cannot be embedded anew")
@@ -37,7 +37,7 @@ def verify(store: MilvusDatabase) -> VerifyReport:
 
 def _record_faults(store: MilvusDatabase, record: Record) -> list[str]:
     faults = [] if picture_id(record.sha256) == record.id else ["its id does not belong to its digest"]
-    if record.bytes_kept and store.originals is not None:
+    if record.original_kept and store.originals is not None:
         data = store.data(record.id)
         if data is None:
             faults.append("its kept file is gone; add it again from its file")

@@ -31,7 +31,7 @@ def record(row: sqlite3.Row) -> Record:
         metadata=json.loads(row["metadata"]),
         width=row["width"],
         height=row["height"],
-        bytes_kept=bool(row["kept"]),
+        original_kept=bool(row["kept"]),
         added=row["added"],
         media_type=row["media_type"],
         sha256=row["sha256"],

@@ -49,11 +49,11 @@ def test_bytes_and_dollars_are_those_of_the_figures():
 def test_a_query_costs_what_its_stages_cost():
     plan = planned(FIGURES, LOAD, MACHINE)
     assert plan.lists == 1024
-    assert plan.looked_at == pytest.approx(1024 + 1_000_000 * 100 / 1024)
+    assert plan.compared == pytest.approx(1024 + 1_000_000 * 100 / 1024)
     assert plan.core_seconds == pytest.approx(
         {
             "decoding and encoding": 4e-3,
-            "finding candidates": plan.looked_at * 2e-8,
+            "finding candidates": plan.compared * 2e-8,
             "reading tokens": 100 * 5e-6,
             "scoring pairs": 100 * 5e-4,
         }

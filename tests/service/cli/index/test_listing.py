@@ -6,7 +6,7 @@ import pytest
 @pytest.fixture
 def store(collection, photo_bytes):
     """The folder of a collection of 13 pictures, the last of which has no path."""
-    collection.add(photo_bytes(30, (50, 40)), metadata={"label": "shoe"}, keep_bytes=True)
+    collection.add(photo_bytes(30, (50, 40)), metadata={"label": "shoe"}, keep_originals=True)
     collection.close()
     return collection.directory
 

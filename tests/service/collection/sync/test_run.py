@@ -133,7 +133,7 @@ def test_pictures_that_were_added_otherwise_stay_as_they_are(sync, store, folder
 def test_what_was_sent_to_be_kept_outlives_the_file_it_was_found_in(sync, store, folder, scorer, photo_bytes):
     sync(folder)
     with Collection.open(store, scorer) as collection:
-        ids = [collection.add(photo_bytes(seed), keep_bytes=True)[0].id for seed in (1, 2)]
+        ids = [collection.add(photo_bytes(seed), keep_originals=True)[0].id for seed in (1, 2)]
     (folder / "1.jpg").unlink()
     put(folder / "2.jpg", photo_bytes(22))
     assert counts(sync(folder)) == {"new": 1, "unplaced": 2, "unchanged": 6}

@@ -56,7 +56,7 @@ def test_a_misspelt_key_is_answered_with_the_one_that_was_meant(model, key, mean
 
 def test_a_key_like_no_other_is_answered_with_all_that_are_known_also_under_their_other_names():
     assert refusal(SearchRequest, {"zzz": 1}) == (
-        'unknown key "zzz"; known are candidates, collection, enough, filter, image, model, question, top, user'
+        'unknown key "zzz"; known are candidates, collection, early_stop, filter, image, model, question, top, user'
     )
     long = refusal(AddRequest, {"x" * 1000: 1})
     assert len(long) < 150

@@ -74,7 +74,7 @@ def test_a_record_comes_back_as_it_was_given(collection, photo_bytes):
     id = collection.add(photo_bytes(0, (90, 70)), path='/ü "x"\\.jpg', metadata=metadata)[0].id
     record = collection.get(id)
     assert (record.id, record.metadata, record.path) == (id, metadata, '/ü "x"\\.jpg')
-    assert (record.width, record.height, record.media_type, record.bytes_kept) == (90, 70, "image/jpeg", False)
+    assert (record.width, record.height, record.media_type, record.original_kept) == (90, 70, "image/jpeg", False)
     assert record.revision == collection.scorer.runtime.revision
     assert record.sha256.startswith(id)
 
@@ -119,7 +119,7 @@ def test_a_search_is_what_comparing_with_every_picture_gives(filled, photo_bytes
     first = [match.id for match in found.candidates[:10]]
     logits = filled.scorer.logits(encoded.tokens, np.stack([panels[id][0] for id in first]))
     assert {match.id: match.raw_score for match in found.matches[:10]} == dict(zip(first, logits.tolist(), strict=True))
-    assert found.looked_at == 10
+    assert found.reranked == 10
 
 
 def test_another_handle_finds_at_once_what_one_added_and_no_more_what_it_removed(filled, place, scorer, photo_bytes):
@@ -164,13 +164,13 @@ def test_pictures_of_another_model_are_refused_with_the_command_that_embeds_them
 
 
 def test_files_are_kept_where_that_was_asked_for_and_go_with_their_picture(collection, photo_bytes, tmp_path):
-    id = collection.add(photo_bytes(0), keep_bytes=True)[0].id
+    id = collection.add(photo_bytes(0), keep_originals=True)[0].id
     assert collection.content(id) == (photo_bytes(0), "image/jpeg")
-    assert collection.get(id).bytes_kept
+    assert collection.get(id).original_kept
     bare = collection.add(photo_bytes(1))[0].id
     with pytest.raises(UnknownPictureError, match="without a file"):
         collection.content(bare)
-    collection.add(photo_bytes(1), keep_bytes=True)
+    collection.add(photo_bytes(1), keep_originals=True)
     assert collection.content(bare) == (photo_bytes(1), "image/jpeg")
     collection.remove(id)
     assert not list((tmp_path / "originals").rglob(id))
@@ -186,7 +186,7 @@ def test_export_stats_and_duplicates_say_what_there_is(filled, photo_bytes):
     assert stats["revisions"] == {filled.scorer.runtime.revision: COUNT + 1}
     assert stats["index"]["count"] == COUNT + 1
     found = find_duplicates(filled, threshold=0.9)
-    assert found.looked_at > COUNT
+    assert found.reranked > COUNT
     assert len(found.pictures) == COUNT + 1
     assert copy in {picture.id for picture in found.pictures}
 

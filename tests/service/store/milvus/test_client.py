@@ -167,7 +167,7 @@ def test_a_rebuild_touches_no_collection_that_only_has_a_name_of_its_own(
     found = parse_location(address)
     assert isinstance(found, Address)
     with Collection.open(address, scorer, create=True) as collection:
-        collection.add(photo_bytes(0), keep_bytes=True)
+        collection.add(photo_bytes(0), keep_originals=True)
     server, name = Server(found), f"{found.collection}{ending}"
     make(server, name, layout_of(server, found.collection))
     other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
@@ -190,16 +190,16 @@ def test_what_changes_while_all_is_embedded_anew_is_as_it_was_last(
     assert isinstance(found, Address)
     other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
     with Collection.open(address, scorer, create=True) as collection:
-        ids = [collection.add(photo_bytes(n), metadata={"n": n}, keep_bytes=True)[0].id for n in range(4)]
+        ids = [collection.add(photo_bytes(n), metadata={"n": n}, keep_originals=True)[0].id for n in range(4)]
         call, changed = Server.call, []
 
         def meanwhile(self: Server, method: str, *arguments: Any, **options: Any) -> Any:
             if method == "rename_collection" and not changed:
                 changed.append(arguments)
                 collection.remove(ids[0])
-                collection.add(photo_bytes(0), metadata={"n": 100}, keep_bytes=True)
+                collection.add(photo_bytes(0), metadata={"n": 100}, keep_originals=True)
                 collection.add(photo_bytes(1), path="/later.jpg")
-                collection.add(photo_bytes(9), metadata={"n": 9}, keep_bytes=True)
+                collection.add(photo_bytes(9), metadata={"n": 9}, keep_originals=True)
                 collection.remove(ids[2])
                 if ends_between:
                     raise UnreachableError("the line is cut", seconds=1)
@@ -256,7 +256,7 @@ def test_metadata_that_milvus_cannot_hold_are_refused_with_their_size(address, s
         with pytest.raises(PictureError, match="Milvus holds 65,535"):
             collection.add(photo_bytes(1), metadata={"text": "x" * 65_500})
         with pytest.raises(PictureError, match="Milvus holds 65,535"):
-            collection.add(photo_bytes(2), metadata={"text": "x" * 65_500}, keep_bytes=True)
+            collection.add(photo_bytes(2), metadata={"text": "x" * 65_500}, keep_originals=True)
         assert len(collection) == 1
         assert not [path for path in Path(tmp_path, "originals").rglob("*") if path.is_file()]
 
@@ -267,7 +267,7 @@ def test_a_file_stays_if_its_picture_is_added_again_while_it_is_removed(
 ):
     """One adds it just before the other looks at the files, or just before it drops them."""
     with Collection.open(address, scorer, create=True) as collection, Collection.open(address, scorer) as other:
-        id = collection.add(photo_bytes(0), keep_bytes=True)[0].id
+        id = collection.add(photo_bytes(0), keep_originals=True)[0].id
         store = collection.backend
         assert isinstance(store, MilvusBackend)
         assert store.originals is not None
@@ -277,7 +277,7 @@ def test_a_file_stays_if_its_picture_is_added_again_while_it_is_removed(
         def meanwhile(*arguments: Any) -> Any:
             seen.append(arguments)
             if len(seen) == 1 + late:  # the first time that is asked, the row has just been taken away
-                assert other.add(photo_bytes(0), keep_bytes=True)[0].created
+                assert other.add(photo_bytes(0), keep_originals=True)[0].created
             return step(*arguments)
 
         monkeypatch.setattr(owner, name, meanwhile)
@@ -292,7 +292,7 @@ def test_a_file_stays_if_its_picture_is_added_again_while_it_is_removed(
 
 def test_kept_files_that_are_gone_or_changed_are_said_by_verify(address, scorer, photo_bytes, tmp_path):
     with Collection.open(address, scorer, create=True) as collection:
-        ids = [collection.add(photo_bytes(seed), keep_bytes=True)[0].id for seed in range(3)]
+        ids = [collection.add(photo_bytes(seed), keep_originals=True)[0].id for seed in range(3)]
         kept = {path.name: path for path in Path(tmp_path, "originals").rglob("*") if path.is_file()}
         assert sorted(kept) == sorted(ids)
         kept[ids[0]].unlink()

@@ -105,7 +105,7 @@ def older(collection, photo_bytes):
     backup(collection.store, collection.directory.parent / "older")
     gone = collection.list(1)[0].id
     collection.remove(gone)
-    fresh = [collection.add(photo_bytes(seed), keep_bytes=True)[0].id for seed in (100, 101)]
+    fresh = [collection.add(photo_bytes(seed), keep_originals=True)[0].id for seed in (100, 101)]
     return SimpleNamespace(folder=collection.directory.parent / "older", gone=gone, fresh=fresh)
 
 

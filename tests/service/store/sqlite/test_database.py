@@ -40,9 +40,9 @@ def test_a_row_comes_back_as_it_was_written(store):
     assert store.insert([new(1), new(2, data=b"bytes", path=None)]) == [True, True]
     record = store.get(new(1).id)
     assert (record.path, record.width, record.height, record.metadata) == ("/pictures/1.jpg", 31, 17, {"number": 1})
-    assert (record.bytes_kept, record.media_type, record.revision) == (False, "image/jpeg", "r1")
+    assert (record.original_kept, record.media_type, record.revision) == (False, "image/jpeg", "r1")
     assert record.added.endswith("+00:00")
-    assert store.get(new(2).id).bytes_kept
+    assert store.get(new(2).id).original_kept
     assert store.data(new(2).id) == b"bytes"
     assert store.tokens([1, 2, 99]) == {1: new(1).tokens, 2: new(2).tokens}
     assert store.get("none") is None

@@ -94,7 +94,7 @@ def test_a_database_that_cannot_be_read_to_its_end_is_a_verdict_and_no_error(col
 
 
 def test_files_that_went_away_are_a_remark_unless_their_bytes_are_kept(collection, gallery):
-    collection.add([gallery / "01.jpg"], keep_bytes=True)
+    collection.add([gallery / "01.jpg"], keep_originals=True)
     for name in ("01.jpg", "02.jpg", "04.jpg"):
         (gallery / name).unlink()
     verdict = verify(collection.store)
@@ -137,7 +137,7 @@ def test_a_writer_who_adds_meanwhile_causes_no_false_alarm(collection, photo_byt
         def features(self, after: int, limit: int) -> list[sqlite3.Row]:
             rows = super().features(after, limit)
             if not rows and len(collection) == 12:
-                collection.add(photo_bytes(40), keep_bytes=True)
+                collection.add(photo_bytes(40), keep_originals=True)
                 collection.index.save(collection.directory)
             return rows
 
