@@ -26,6 +26,9 @@ def register(commands: Commands) -> None:
     commands.add("diptych.cli.search:explain", "Show where two pictures match")
     commands.add("diptych.cli.label:label", "Answer about the pairs of a collection that teach most")
     commands.add("diptych.cli.label:calibrate", "Fit probabilities and verdicts to your own labels")
+    models = commands.group("models", "See the models, and give a collection another one")
+    models.add("diptych.cli.models:list", "List the bundled models and your own")
+    models.add("diptych.cli.models:use", "Give a collection another model")
     commands.add("diptych.cli.dedupe:dedupe", "Find groups of pictures that show the same photo")
     commands.add(
         "diptych.cli.doctor:doctor", "Check this installation: versions, providers, models, speed and collections"

@@ -15,13 +15,14 @@ from typer import Argument, BadParameter, Option
 from diptych.cli.options import (
     ClusterAddress,
     Engine,
-    Model,
     Provider,
     Question,
+    StoredModel,
     Threads,
     check_engine,
     check_output,
     folder,
+    model_of,
     open_scorer,
     open_workers,
     probability,
@@ -119,7 +120,7 @@ def dedupe(
     question: Question = COPY,
     engine: Engine = "local",
     address: ClusterAddress = None,
-    model: Model = "photo",
+    model: StoredModel = None,
     provider: Provider = "auto",
     threads: Threads = None,
     move_to: _MoveTo = None,
@@ -156,6 +157,7 @@ def dedupe(
     refused: Refused = []
     files = listed(roots, _into(refused))
     _check_not_read([output, report], [*(file.path for file in files), selection])
+    model = model_of(model, store)
     scorer = open_scorer(model, provider, threads, question=question)
     try:
         with open_workers(console, engine, address, model, provider, threads) as crew:

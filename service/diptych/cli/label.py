@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import BadParameter, Option
 
-from diptych.cli.options import Model, Provider, Question, StoreFolder, Threads, check_output, folder, open_scorer
+from diptych.cli.options import (
+    Provider,
+    Question,
+    StoredModel,
+    StoreFolder,
+    Threads,
+    check_output,
+    folder,
+    model_of,
+    open_scorer,
+)
 from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console, open_text, visible
 from diptych_runtime.calibration.questions import COPY
@@ -32,7 +42,7 @@ def label(
     taken: Annotated[
         str | None, Option("--import", metavar="PAIRS.csv", help="take labels from a table, - from standard input")
     ] = None,
-    model: Model = "photo",
+    model: StoredModel = None,
     provider: Provider = "auto",
     threads: Threads = None,
     as_json: Json = False,
@@ -55,7 +65,7 @@ def label(
     from diptych.dedupe.pair_cache import LEDGER, PairCache
     from diptych.labelling.terminal import Dialogue
 
-    scorer = open_scorer(model, provider, threads, question=question)
+    scorer = open_scorer(model_of(model, store), provider, threads, question=question)
     with (
         Collection.open(store, scorer) as collection,
         PairCache(collection.directory / LEDGER, scorer.runtime.revision) as ledger,
@@ -82,7 +92,7 @@ def calibrate(
     ] = None,
     plot: Annotated[Path | None, Option(metavar="OUT.svg", help="a reliability plot")] = None,
     question: Question = COPY,
-    model: Model = "photo",
+    model: StoredModel = None,
     provider: Provider = "auto",
     threads: Threads = None,
     as_json: Json = False,
@@ -99,6 +109,7 @@ def calibrate(
 
     target = _target(labels, store, output, plot)
     console = Console(as_json, quiet)
+    model = model_of(model, store)
     scorer = open_scorer(model, provider, threads)
     fitted = _fitted(scorer, labels, store, question, _named(scorer, model))
     fitted.calibration.save(target)
@@ -146,11 +157,9 @@ def _fitted(scorer: Scorer, labels: str | None, store: Path | None, question: st
 
 def _named(scorer: Scorer, model: str) -> str:
     """The model as its calibration names it: a bundled one by name, an artifact by its absolute path."""
-    from diptych_runtime.models import bundled_models
+    from diptych_runtime.models import full_name
 
-    if scorer.runtime.own is not None:
-        return scorer.runtime.own.model
-    return model if model in bundled_models() else str(Path(model).absolute())
+    return full_name(model) if scorer.runtime.own is None else scorer.runtime.own.model
 
 
 def _export(console: Console, store: Path, target: str) -> int:

@@ -17,9 +17,11 @@ from diptych.cli.options import (
     QueryPicture,
     Question,
     Store,
+    StoredModel,
     Threads,
     Urls,
     check_output,
+    model_of,
     open_scorer,
     probability,
     read_pictures,
@@ -53,7 +55,7 @@ def search(
     filter: Filter = None,
     question: Question = THING,
     urls: Urls = False,
-    model: Model = "photo",
+    model: StoredModel = None,
     provider: Provider = "auto",
     threads: Threads = None,
     as_json: Json = False,
@@ -68,7 +70,7 @@ def search(
     from diptych_runtime.judgement import CLOSER_LOOKS
 
     console = Console(as_json, quiet)
-    scorer = open_scorer(model, provider, threads, question=question, urls=urls)
+    scorer = open_scorer(model_of(model, store), provider, threads, question=question, urls=urls)
     (picture,) = read_pictures([query], urls=urls)
     with Collection.open(store, scorer, read_only=True) as collection:
         result = collection.search(picture, top=top, candidates=candidates, early_stop=early_stop, filter=filter)

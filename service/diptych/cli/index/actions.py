@@ -16,13 +16,14 @@ from diptych.cli.options import (
     DryRun,
     Engine,
     Location,
-    Model,
     Provider,
     Store,
+    StoredModel,
     StoreFolder,
     Strict,
     Threads,
     check_engine,
+    model_of,
     open_scorer,
     open_workers,
     to_add_to,
@@ -53,7 +54,7 @@ def add(
     dry_run: DryRun = False,
     engine: Engine = "local",
     address: ClusterAddress = None,
-    model: Model = "photo",
+    model: StoredModel = None,
     provider: Provider = "auto",
     threads: Threads = None,
     as_json: Json = False,
@@ -71,6 +72,7 @@ def add(
     if engine == "ray":
         _check_cluster(store, dry_run=dry_run)
     console = Console(as_json, quiet)
+    model = model_of(model, store)
     scorer = open_scorer(model, provider, threads)
     skipped: dict[str, Skipped] = {}
     tally, interrupted = _Tally(dry_run), False
@@ -207,7 +209,7 @@ def stats(
     lines = [
         f"{found['directory']}",
         f"  pictures  {found['pictures']:,} ({found['kept']:,} with their bytes)",
-        f"  model     {revisions}",
+        f"  model     {revisions}" + (f", adopted: {found['model']}" if found.get("model") else ""),
         *([f"  changes   {found['sequence']:,}"] if "sequence" in found else []),
         f"  index     {laid_out(found['index'])}",
         *([f"  on disk   {found['disk_bytes'] / 1e6:,.1f} MB"] if "disk_bytes" in found else []),
@@ -313,7 +315,7 @@ def rebuild(
             envvar="DIPTYCH_INDEX",
         ),
     ] = None,
-    model: Model = "photo",
+    model: StoredModel = None,
     provider: Provider = "auto",
     threads: Threads = None,
     as_json: Json = False,
@@ -333,7 +335,7 @@ def rebuild(
     def fail(record: Record, error: Exception) -> None:
         failed.append({"id": record.id, "path": record.path, "reason": str(error)})
 
-    scorer = open_scorer(model, provider, threads)
+    scorer = open_scorer(model_of(model, store), provider, threads)
     with console.progress(unit="picture", desc="embedding") as bar:
         report = rebuilding.rebuild(
             store,
