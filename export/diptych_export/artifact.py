@@ -36,6 +36,8 @@ from diptych_runtime.manifest import (
 )
 from diptych_runtime.models import CHECKPOINT, find_artifact, find_checkpoint
 
+FEWER_PAIRS = 400  # compared where the panel graph is one that was
+
 
 def export_checkpoint(
     checkpoint: str | os.PathLike[str],
@@ -81,7 +83,8 @@ def export_checkpoint(
         weights=weights,
         precision=precision,
         pictures=pictures,
-        pairs=pairs,
+        # What differs from an artifact that all pairs were compared for are the numbers of the last maps.
+        pairs=min(pairs, FEWER_PAIRS) if kept else pairs,
         panel=kept,
     )
 
