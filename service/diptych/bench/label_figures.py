@@ -17,7 +17,7 @@ _BINS, _DRAWS = 10, 500
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs int64 (P, 2) of pictures by number with the probabilities `shown` (P,); `labels` (P,) are True of matches."""
+    """Pairs int64 (P, 2) of pictures by number, the probabilities `shown` (P,), and `labels` (P,), True of matches."""
 
     places: np.ndarray
     shown: np.ndarray

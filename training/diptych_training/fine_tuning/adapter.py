@@ -4,7 +4,8 @@ All before them stands still, so that what they are given is computed once a pai
 second. The penalty is on how far logits move, on labelled pairs and on others, so that few labels change little.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from diptych_model.network import PairNetwork, PairPart
 from diptych_runtime.calibration.questions import COPY, THING
-from diptych_runtime.calibration.recalibration import log_loss
+from diptych_runtime.calibration.recalibration import fit_line, log_loss
 from diptych_runtime.manifest import Question
 from diptych_training.errors import DataError
 
@@ -170,7 +171,11 @@ class Labelled:
 
 
 class Fitting:
-    """Fits of one question's column, by cross-validation; `weights` (F, Q) are those of all columns so far."""
+    """Fits of one question's column, by cross-validation; `weights` (F, Q) are those of all columns so far.
+
+    The link is laid over its labels first (`recalibration.fit_line`), so that weights move for what a calibration alone
+    cannot say.
+    """
 
     def __init__(self, adapter: Adapter, weights: np.ndarray, link: Link, background: np.ndarray, folds: int) -> None:
         self.adapter, self.weights, self.link, self.background, self.folds = adapter, weights, link, background, folds
@@ -179,6 +184,12 @@ class Fitting:
         """The column of a question."""
         return list(self.adapter.questions).index(question)
 
+    def linked(self, labelled: Labelled) -> Link:
+        """The link after a calibration by these labels. Raises ValueError where they contradict the logits."""
+        logits = self.logits(labelled, self.weights)[:, self.column(labelled.question)]
+        line = fit_line(self.link.scale * logits + self.link.offset, labelled.same)
+        return Link(line.scale * self.link.scale, line.scale * self.link.offset + line.offset)
+
     def fitted(self, labelled: Labelled, strength: float | None) -> np.ndarray:
         """Weights (F, Q) with the question's column fitted; None leaves it."""
         if strength is None:
@@ -186,8 +197,8 @@ class Fitting:
         column, found = self.column(labelled.question), self.weights.copy()
         two = labelled.question == THING and COPY in self.adapter.questions
         fixed = labelled.features @ self.weights[:, self.column(COPY)] if two else None
-        begin = self.weights[:, column]
-        found[:, column] = fit(labelled.features, labelled.same, begin, self.link, strength, self.background, fixed)
+        begin, link = self.weights[:, column], self.linked(labelled)
+        found[:, column] = fit(labelled.features, labelled.same, begin, link, strength, self.background, fixed)
         return found
 
     def logits(self, labelled: Labelled, weights: np.ndarray) -> np.ndarray:
@@ -197,23 +208,24 @@ class Fitting:
     def held_out(self, labelled: Labelled, strength: float | None) -> np.ndarray:
         """Logits float64 (P, Q) of each pair by a fit that saw none of its group."""
         found = self.logits(labelled, self.weights)
-        for fold in range(self.folds if strength is not None else 0):
-            out = labelled.groups % self.folds == fold
-            if out.any() and not out.all():
-                found[out] = self.logits(labelled.where(out), self.fitted(labelled.where(~out), strength))
+        for out in self._folds(labelled) if strength is not None else ():
+            found[out] = self.logits(labelled.where(out), self.fitted(labelled.where(~out), strength))
         return found
 
     def chosen(self, labelled: Labelled, strengths: tuple[float, ...]) -> float | None:
-        """The strength with the lowest log-loss of pairs held out; None where no fit is better than what it begins
-        with.
+        """The strength with the lowest log-loss of pairs held out; None where no fit is better than what it begins with
+        by more than the gain's standard error.
         """
-        column = self.column(labelled.question)
+        column, link = self.column(labelled.question), self.linked(labelled)
 
-        def loss(strength: float | None) -> float:
-            held = self.held_out(labelled, strength)[:, column]
-            return float(log_loss(self.link.relevance(held), labelled.same).mean())
+        def losses(strength: float | None) -> np.ndarray:
+            return log_loss(link.relevance(self.held_out(labelled, strength)[:, column]), labelled.same)
 
-        return min((None, *sorted(strengths, reverse=True)), key=loss)
+        tried = {strength: losses(strength) for strength in sorted(strengths, reverse=True)}
+        best = min(tried, key=lambda strength: float(tried[strength].mean()))
+        gain = losses(None) - tried[best]
+        error = math.sqrt(float(np.square(np.bincount(labelled.groups, gain - gain.mean())).sum())) / len(gain)
+        return best if gain.mean() > error else None
 
     def nested(self, labelled: Labelled, strengths: tuple[float, ...], tick: Callable[[], object]) -> np.ndarray:
         """Logits float64 (P, Q) of each pair by a fit that saw none of its group, nor did the choice of its strength.
@@ -221,11 +233,17 @@ class Fitting:
         `tick` is called after every fold.
         """
         found = self.logits(labelled, self.weights)
-        for fold in range(self.folds):
-            out = labelled.groups % self.folds == fold
-            if out.any() and not out.all():
-                others = labelled.where(~out)
-                weights = self.fitted(others, self.chosen(others.regrouped(), strengths))
-                found[out] = self.logits(labelled.where(out), weights)
+        for out in self._folds(labelled):
+            others = labelled.where(~out).regrouped()
+            weights = self.fitted(others, self.chosen(others, strengths))
+            found[out] = self.logits(labelled.where(out), weights)
             tick()
         return found
+
+    def _folds(self, labelled: Labelled) -> Iterator[np.ndarray]:
+        """Which pairs are held out in each fold, bool (P,): none where those left are all the same, or none is."""
+        for fold in range(self.folds):
+            out = labelled.groups % self.folds == fold
+            if not out.any() or not 0 < labelled.same[~out].mean() < 1:
+                continue
+            yield out

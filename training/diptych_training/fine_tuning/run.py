@@ -95,6 +95,8 @@ def fine_tune(recipe: FineTuning, directory: Path, *, resume: bool = False, quie
     (directory / RECIPE).write_text(text)
     try:
         found = _tuned(run)
+    except ValueError as error:
+        raise DataError(f"{recipe.labels.table}: {error}") from None
     except KeyboardInterrupt:
         console.remark(f"stopped; what was read is kept in {directory}, and --resume goes on from there")
         raise
