@@ -48,6 +48,10 @@ def register(commands: Commands) -> None:
         "diptych_training.evaluation.cli:calibration",
         "The calibration of probabilities on kinds of pictures that they were not fitted to",
     )
+    evaluate.add(
+        "diptych_training.evaluation.cli:duplicates",
+        "Duplicates proposed where nothing was planted, and where copies were",
+    )
     commands.add("diptych_training.cli:train", "Train a pair network from a recipe")
     commands.add("diptych_training.cli:edit", "Make edited copies of photos, with the truth, to measure with")
     commands.add("diptych_training.cli:unpack", "Write the photos of a training archive into a folder, with its splits")

@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from diptych.cli.options import Location, Model, Provider, Question, Threads, location, open_scorer
 from diptych.command_tree import Json, Quiet, number, one_of
-from diptych.console import Console
+from diptych.console import Console, open_text
 from diptych.errors import BenchError
 from diptych_runtime.calibration.questions import COPY
 
@@ -162,7 +162,7 @@ def labels(
     from diptych_runtime.session import thread_count
 
     console = Console(as_json, quiet)
-    with classes.open(newline="", encoding="utf-8-sig") as stream:
+    with open_text(str(classes), newline="") as stream:
         rows = list(csv.DictReader(stream))
     if not rows or not {"path", "class"} <= rows[0].keys():
         raise BenchError(f"{classes} needs the columns path and class, and rows")
