@@ -94,6 +94,9 @@ def text(result: Mapping[str, Any]) -> str:
             f"{what} {value:+.3f} ({low:+.3f} to {high:+.3f})" for what, (value, low, high) in gained.items()
         )
         lines.append(f"{name} over released, 95 %: {told}")
-    spent = ", ".join(f"{name} {value:.0f} s" for name, value in result["seconds"].items())
-    lines.append(f"{spent}; {result['threads']} threads, {result['embedded_anew']:,} pictures embedded anew")
+    spent = ", ".join(
+        f"{name} {one['processor']:.0f} s ({one['elapsed']:.0f})" for name, one in result["seconds"].items()
+    )
+    lines.append(f"processor time (elapsed), {result['threads']} threads: {spent}")
+    lines.append(f"{result['embedded_anew']:,} pictures embedded anew")
     return "\n".join(lines)

@@ -52,13 +52,13 @@ def measure(folder: Path, setting: Setting, say: Callable[[str], object] = lambd
     """The figures for `text`, measured in `folder`. Raises BenchError if a command fails or a half has no matches."""
     labelled, held_out = halves(setting.classes)
     scorer = Scorer.load(setting.model, setting.question, threads=setting.threads)
-    seconds: dict[str, float] = {}
+    seconds: dict[str, dict[str, float]] = {}
 
     def timed(name: str, act: Callable[[], Any]) -> Any:
         say(f"{name} ...")
-        began = perf_counter()
+        began, before = perf_counter(), _processor_seconds()
         done = act()
-        seconds[name] = perf_counter() - began
+        seconds[name] = {"elapsed": perf_counter() - began, "processor": _processor_seconds() - before}
         return done
 
     store, other = folder / "labelled", folder / "held-out"
@@ -87,7 +87,7 @@ def measure(folder: Path, setting: Setting, say: Callable[[str], object] = lambd
         "pictures": {"labelled": len(labelled), "held_out": len(held_out)},
         "labels": counts,
         "embedded_anew": (adopted["rebuilt"] or {}).get("embedded", 0),
-        "strength": trained["questions"][setting.question]["strength"],
+        "strength": trained["questions"][scorer.runtime.question]["strength"],
         "pairs": len(released.labels),
         "matches": int(released.labels.sum()),
         "ways": {name: figures(way, tuned.runtime.stated) for name, way in ways.items()},
@@ -96,6 +96,12 @@ def measure(folder: Path, setting: Setting, say: Callable[[str], object] = lambd
         },
         "seconds": seconds,
     }
+
+
+def _processor_seconds() -> float:
+    """The seconds that the processor has spent on this process and those that it has waited for."""
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
 
 
 def halves(classes: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
