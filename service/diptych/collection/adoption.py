@@ -11,6 +11,7 @@ from pathlib import Path
 from diptych.collection.rebuild import rebuild
 from diptych.scoring.scorer import Scorer
 from diptych.store.embedder import OnFailure, OnProgress
+from diptych.store.index.candidates import CandidateIndex
 from diptych.store.reports import RebuildReport
 from diptych.store.sqlite.adopted import AdoptedModel
 from diptych.store.sqlite.database import Store
@@ -50,9 +51,15 @@ def adopt(
     adopted = AdoptedModel(model, released.revision, released.digests[PANEL_GRAPH])
     with Store.open(folder) as store:
         known = panels(store.adopted())
-        same = {revision for revision in store.revisions() if known.get(revision) == adopted.panel}
-        kept = store.adopt(adopted, same | {adopted.revision})
+        before = list(store.revisions())
+        same = {revision for revision in before if known.get(revision) == adopted.panel} | {adopted.revision}
+        whole = len(before) == 1 and before[0] in same
+        index = CandidateIndex.open(store, released.embedding_dim, before[0]) if whole else None
+        kept = store.adopt(adopted, same)
         others = store.count() - kept
+        if index is not None:
+            index.revision = adopted.revision
+            index.save(store.directory)
     rebuilt = rebuild(folder, scorer, on_error=on_error, on_progress=on_progress) if others else None
     return Adoption(kept, rebuilt, _without_calibration(folder, released))
 

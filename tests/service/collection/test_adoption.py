@@ -43,7 +43,7 @@ def stranger(other_artifact, tmp_path) -> Scorer:
     return Scorer.load(str(directory), provider="cpu", threads=1)
 
 
-def test_with_the_same_panel_graph_nothing_is_embedded_and_everything_else_stays(store, other, scorer):
+def test_with_the_same_panel_graph_nothing_is_embedded_and_everything_else_stays(store, other, scorer, caplog):
     before = features_of(store)
     with Collection.open(store, scorer) as collection:
         ids = [record.id for record in collection.list(2)]
@@ -51,7 +51,9 @@ def test_with_the_same_panel_graph_nothing_is_embedded_and_everything_else_stays
     done = adopt(store, other, "better")
     assert (done.kept, done.rebuilt, done.calibration) == (12, None, False)
     assert features_of(store) == before
+    caplog.clear()
     with Collection.open(store, other) as collection:
+        assert not caplog.records, "the index is the one that was there"
         assert collection.store.adopted() == AdoptedModel(
             "better", other.runtime.revision, other.runtime.released.digests["panel.onnx"]
         )

@@ -209,7 +209,7 @@ def stats(
     lines = [
         f"{found['directory']}",
         f"  pictures  {found['pictures']:,} ({found['kept']:,} with their bytes)",
-        f"  model     {revisions}" + (f", adopted: {found['model']}" if found.get("model") else ""),
+        f"  model     {revisions}" + (f", adopted: {found['adopted']}" if found.get("adopted") else ""),
         *([f"  changes   {found['sequence']:,}"] if "sequence" in found else []),
         f"  index     {laid_out(found['index'])}",
         *([f"  on disk   {found['disk_bytes'] / 1e6:,.1f} MB"] if "disk_bytes" in found else []),

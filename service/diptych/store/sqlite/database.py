@@ -348,7 +348,7 @@ class Store(Adopted):
             "pictures": self.count(),
             "kept": kept,
             "revisions": self.revisions(),
-            "model": known.model if (known := self.adopted()) else None,
+            "adopted": known.model if (known := self.adopted()) else None,
             "sequence": self.sequence(),
             "disk_bytes": disk_bytes(self.directory),
         }
