@@ -107,7 +107,7 @@ def test_the_command_reads_a_recipe_with_labels_and_names_the_next_step(start, t
     words = ["train", str(run), "-o", str(tmp_path / "run"), "--set", f"labels.table={table}"]
     assert main([*words, "--set", "strengths=[3.0]"]) == 0
     assert f"next: diptych models use {tmp_path / 'run'} --store STORE" in capsys.readouterr().out
-    assert main([*words[:-2]]) == 1
+    assert main(["train", str(run), "-o", str(tmp_path / "other")]) == 1
     assert "nowhere.csv, which is no file" in capsys.readouterr().err
 
 
