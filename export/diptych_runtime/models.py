@@ -72,7 +72,9 @@ def find_artifact(model: str | os.PathLike[str]) -> Path:
 
 
 def full_name(model: str) -> str:
-    """A model's name that means the same in every folder: of one that has a name that, and else an absolute path."""
+    """The name of a bundled model or of one's own, and the absolute path of any other: the same from every working
+    directory.
+    """
     return model if named_model(model) is not None else str(Path(model).absolute())
 
 

@@ -157,8 +157,7 @@ def dedupe(
     refused: Refused = []
     files = listed(roots, _into(refused))
     _check_not_read([output, report], [*(file.path for file in files), selection])
-    model = model_of(model, store)
-    scorer = open_scorer(model, provider, threads, question=question)
+    scorer = open_scorer(model := model_of(model, store), provider, threads, question=question)
     try:
         with open_workers(console, engine, address, model, provider, threads) as crew:
             find = partial(

@@ -113,6 +113,10 @@ def calibrate(
     scorer = open_scorer(model, provider, threads)
     fitted = _fitted(scorer, labels, store, question, _named(scorer, model))
     fitted.calibration.save(target)
+    if "labels" in scorer.runtime.released.metrics:
+        console.remark(
+            "this model was fine-tuned on labels: where they are among these, the calibration looks better than it is"
+        )
     if plot is not None:
         write_atomic(plot, reliability_svg(fitted.questions).encode())
     lines = [calibration_text(fitted), f"written: {target}", *([f"drawn: {plot}"] if plot else [])]
