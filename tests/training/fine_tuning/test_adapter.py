@@ -94,12 +94,12 @@ def test_cross_validation_takes_a_fit_where_there_is_something_to_learn_and_none
 
 
 def test_a_pair_is_judged_by_a_fit_that_saw_none_of_its_group() -> None:
-    given, begin = labelled(60, 0.3)
+    given, begin = labelled(61, 0.3)
     made = fitting(begin)
-    twins = Labelled("match", np.tile(given.features, (2, 1)), np.tile(given.same, 2), np.tile(np.arange(60), 2))
+    twins = Labelled("match", np.tile(given.features, (2, 1)), np.tile(given.same, 2), np.tile(np.arange(61), 2))
     held = made.held_out(twins, 1.0)
-    np.testing.assert_allclose(held[:60], held[60:], atol=1e-9)
-    alone = made.held_out(Labelled("match", twins.features, twins.same, np.arange(120)), 1.0)
+    np.testing.assert_allclose(held[:61], held[61:], atol=1e-9)
+    alone = made.held_out(Labelled("match", twins.features, twins.same, np.arange(122)), 1.0)
     assert np.abs(alone - held).max() > 1e-3
 
 
