@@ -212,7 +212,7 @@ class Fitting:
 
     def chosen(self, labelled: Labelled, strengths: tuple[float, ...]) -> float | None:
         """The strength with the lowest log-loss of pairs held out; None where no fit is better than what it begins with
-        by more than the gain's standard error.
+        by more than twice the gain's standard error.
         """
         column, link = self.column(labelled.question), self.linked(labelled)
 
@@ -223,7 +223,7 @@ class Fitting:
         best = min(tried, key=lambda strength: float(tried[strength].mean()))
         gain = losses(None) - tried[best]
         error = math.sqrt(float(np.square(np.bincount(labelled.groups, gain - gain.mean())).sum())) / len(gain)
-        return best if gain.mean() > error else None
+        return best if gain.mean() > 2 * error else None
 
     def nested(self, labelled: Labelled, strengths: tuple[float, ...], tick: Callable[[], object]) -> np.ndarray:
         """Logits float64 (P, Q) of each pair by a fit that saw none of its group, nor did the choice of its strength.
