@@ -6,7 +6,6 @@ import shutil
 import pytest
 
 from diptych import Collection
-from diptych.cli import models as module
 from diptych.store.sqlite.database import Store
 from diptych_runtime.models import bundled_models, find_artifact, own_models, own_models_folder
 
@@ -97,7 +96,7 @@ def test_a_run_is_exported_among_ones_own_models_and_another_of_its_name_gets_a_
         shutil.copytree(made["from"], line[line.index("-o") + 1])
         return Done
 
-    monkeypatch.setattr(module.subprocess, "run", run)
+    monkeypatch.setattr("diptych.cli.models.subprocess.run", run)
     (tmp_path / "better" / "best").mkdir(parents=True)
     (tmp_path / "better/best/config.json").write_text("{}")
     used = diptych("models", "use", tmp_path / "better", "--store", store, *WAY, "--json")

@@ -46,8 +46,8 @@ def stranger(other_artifact, tmp_path) -> Scorer:
 def test_with_the_same_panel_graph_nothing_is_embedded_and_everything_else_stays(store, other, scorer, caplog):
     before = features_of(store)
     with Collection.open(store, scorer) as collection:
-        ids = [record.id for record in collection.list(2)]
-        collection.label(*ids, "same")
+        a, b = (record.id for record in collection.list(2))
+        collection.label(a, b, "same")
     done = adopt(store, other, "better")
     assert (done.kept, done.rebuilt, done.calibration) == (12, None, False)
     assert features_of(store) == before
@@ -58,7 +58,7 @@ def test_with_the_same_panel_graph_nothing_is_embedded_and_everything_else_stays
             "better", other.runtime.revision, other.runtime.released.digests["panel.onnx"]
         )
         assert len(collection.labels()) == 1
-        assert len(collection.search(collection.list(1)[0].path).matches) == 10
+        assert len(collection.search(str(collection.list(1)[0].path)).matches) == 10
         assert verify(collection.store).healthy, "checksums are of the new revision too"
     with pytest.raises(StoreError, match="embedded by another model"):
         Collection.open(store, scorer)

@@ -11,6 +11,7 @@ import torch
 
 from diptych.cli.main import main
 from diptych_model import load_checkpoint, save_checkpoint
+from diptych_runtime.decoder import panel_pixels
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import Manifest
 from diptych_training.errors import DataError
@@ -64,7 +65,7 @@ def test_a_run_leaves_a_checkpoint_with_the_same_panel_part_and_says_what_it_is_
 
 def test_after_ctrl_c_the_pictures_that_were_read_are_not_read_again(start, table, tmp_path, monkeypatch, capsys):
     read, limit = [], [17]
-    real = observed.panel_pixels
+    real = panel_pixels
 
     def counted(path, size):
         if len(read) == limit[0]:
