@@ -264,6 +264,39 @@ def table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     )
 
 
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """A count with its noun in the singular or plural.
+
+    >>> counted(1, "picture"), counted(1200, "picture"), counted(2, "copy", "copies")
+    ('1 picture', '1,200 pictures', '2 copies')
+    """
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def byte_size(count: float) -> str:
+    """A number of bytes with the unit that leaves it one to three digits before the point.
+
+    >>> byte_size(1), byte_size(730), byte_size(42_100), byte_size(1.5e9)
+    ('1 byte', '730 bytes', '42.1 kB', '1.5 GB')
+    """
+    if count < 1000:
+        return counted(round(count), "byte")
+    for unit in ("kB", "MB", "GB"):
+        count /= 1000
+        if round(count, 1) < 1000:
+            return f"{count:.1f} {unit}"
+    return f"{count / 1000:,.1f} TB"
+
+
+def percent(share: float) -> str:
+    """A share in percent with two significant digits.
+
+    >>> percent(0.0011), percent(0.01), percent(0.25)
+    ('0.11%', '1%', '25%')
+    """
+    return f"{100 * share:.2g}%" if share < 0.995 else "100%"
+
+
 def shortened(lines: list[str]) -> list[str]:
     """The first twenty, and how many more there are."""
     lines, more = list(map(one_line, lines)), len(lines) - _SHOWN

@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 from diptych.cli.options import Location, Model, Provider, Threads, location, open_scorer
 from diptych.command_tree import Json, Quiet, number, one_of
-from diptych.console import Console
+from diptych.console import Console, counted
 from diptych.errors import BenchError
 
 _Folder = Annotated[Path | None, Option("--folder", metavar="DIR", help="where to put them meanwhile: 12 KB a picture")]
@@ -188,7 +188,7 @@ def demo(
     console.remark(f"Next: diptych index add {places['photos']} --store {folder / 'store'}")
     console.emit(
         {"count": len(photos), **places},
-        f"{len(photos)} pictures in {places['photos']}, to find with {places['queries']}",
+        f"{counted(len(photos), 'picture')} in {places['photos']}, to find with {places['queries']}",
     )
     return 0
 

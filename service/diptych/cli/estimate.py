@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from diptych.cli.options import Model, Provider, Threads, open_scorer
 from diptych.command_tree import Json, Quiet, amount, number
-from diptych.console import Console, table
+from diptych.console import Console, byte_size, table
 from diptych.errors import EstimateError
 
 if TYPE_CHECKING:
@@ -71,10 +71,10 @@ def text(figures: Figures, machine: Machine, loads: list[Load], plans: list[Plan
     ]
     first = loads[0]
     rows: list[tuple[str, list[str]]] = [
-        ("vectors, in memory", [_size(plan.vector_bytes) for plan in plans]),
-        ("tokens in float16", [_size(plan.token_bytes["float16"]) for plan in plans]),
-        ("tokens in int8", [_size(plan.token_bytes["int8"]) for plan in plans]),
-        ("records", [_size(plan.record_bytes) for plan in plans]),
+        ("vectors, in memory", [byte_size(plan.vector_bytes) for plan in plans]),
+        ("tokens in float16", [byte_size(plan.token_bytes["float16"]) for plan in plans]),
+        ("tokens in int8", [byte_size(plan.token_bytes["int8"]) for plan in plans]),
+        ("records", [byte_size(plan.record_bytes) for plan in plans]),
         ("lists a shard", [f"{plan.lists:,}" for plan in plans]),
         *(
             (f"a query: {stage}", [f"{plan.core_seconds[stage] * 1e3:.1f} core-ms" for plan in plans])
@@ -103,11 +103,3 @@ def text(figures: Figures, machine: Machine, loads: list[Load], plans: list[Plan
             table(("pictures", *(f"{one.pictures:,}" for one in loads)), [(name, *values) for name, values in rows]),
         ]
     )
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:,.3g} TB"

@@ -20,12 +20,13 @@ from diptych.cli.options import (
     Threads,
     Urls,
     check_output,
+    check_store,
     open_scorer,
     probability,
     read_pictures,
 )
 from diptych.command_tree import Json, Quiet, number
-from diptych.console import Console, table
+from diptych.console import Console, counted, percent, table
 from diptych_runtime.calibration.questions import THING
 
 if TYPE_CHECKING:
@@ -68,15 +69,16 @@ def search(
     from diptych_runtime.judgement import CLOSER_LOOKS
 
     console = Console(as_json, quiet)
-    scorer = open_scorer(model, provider, threads, question=question, urls=urls)
+    check_store(store)
     (picture,) = read_pictures([query], urls=urls)
+    scorer = open_scorer(model, provider, threads, question=question, urls=urls)
     with Collection.open(store, scorer, read_only=True) as collection:
         result = collection.search(picture, top=top, candidates=candidates, early_stop=early_stop, filter=filter)
         total, scorer = len(collection), collection.scorer
     alarms = scorer.runtime.asked.alarm_rate(total)
     rows = [
         (
-            match.rank + 1,
+            match.rank,
             _moved(match),
             "-" if match.relevance_score is None else f"{match.relevance_score:.4f}",
             match.verdict or "-",
@@ -91,11 +93,14 @@ def search(
         table(("rank", "moved", "score", "verdict", "cosine", "path"), rows) if rows else nothing,
     )
     times = ", ".join(f"{stage} {1000 * seconds:.0f} ms" for stage, seconds in result.timings.items())
-    console.remark(f"{total:,} pictures, {result.reranked} of them re-ranked; {times}")
+    console.remark(f"{counted(total, 'picture')} searched, {result.reranked:,} re-ranked; {times}")
+    if result.reranked and result.matches:
+        console.remark("moved: places gained (+) or lost (-) by re-ranking")
     if alarms is not None:
         least = least_of(scorer.runtime.stated)["same"]
         console.remark(
-            f"same from {least:.5f} on, as {alarms:.2g} of searches without a match among so many say by chance"
+            f"same: a score of {least:.5f} or more; expect a false one in {percent(alarms)} of the searches for a "
+            "picture that has no match here"
         )
     _remark_looks(console, [match.closer_look for match in result.matches], spent=result.closer_looks >= CLOSER_LOOKS)
     return 0
@@ -115,8 +120,8 @@ def rerank(
 ) -> int:
     """Order pictures by their likeness to one."""
     console = Console(as_json, quiet)
-    scorer = open_scorer(model, provider, threads, question=question, urls=urls)
     first, *others = read_pictures([query, *candidates], urls=urls)
+    scorer = open_scorer(model, provider, threads, question=question, urls=urls)
     ranking = scorer.rank(first, others, top)
     results = [
         {
@@ -162,8 +167,8 @@ def explain(
 
     if output:
         check_output(output, (a, b))
-    scorer = open_scorer(model, provider, threads, question=question, urls=urls)
     sides = read_pictures([a, b], urls=urls)
+    scorer = open_scorer(model, provider, threads, question=question, urls=urls)
     tokens = scorer.panels(sides).tokens
     found = explanation.explain(scorer, *tokens, links=links, original=sides.__getitem__)
     if output:

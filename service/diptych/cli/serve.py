@@ -25,7 +25,7 @@ from diptych.cli.options import (
     seconds,
 )
 from diptych.command_tree import Json, Quiet, number
-from diptych.console import Console
+from diptych.console import Console, counted
 from diptych.errors import SettingsError, StoreError
 from diptych.store.location import Address
 from diptych.store.sqlite.schema import DATABASE, is_collection, missing
@@ -149,10 +149,10 @@ def _introduce(
     from diptych.collection.registry import Collections
 
     for name, one in Collections.of(stored).open_ones().items():
-        say(f"{name}: {len(one):,} pictures in {one.name}")
+        say(f"{name}: {counted(len(one), 'picture')} in {one.name}")
     if stored is None:
         say("no collection; `diptych index add PICTURES` makes one")
-    say(f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {runtime.threads} threads")
+    say(f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {counted(runtime.threads, 'thread')}")
     say(f"attention by {runtime.attention_path}")
     who = ", ".join(f"{key.name} ({key.role})" for key in keys)
     say(f"keys: {who}" if who else "no keys: whoever reaches the port may use it")

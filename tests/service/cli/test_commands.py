@@ -37,7 +37,7 @@ def test_add_takes_folders_and_files_and_says_what_became_of_each(diptych, galle
     assert first.code == 1
     assert "12 added, 0 already there, 6 refused" in first.out
     assert all(path.name in first.out for path in bad_pictures.values())
-    assert f"1 file with endings that no picture has, skipped:\n  1 .txt, {gallery / 'notes.txt'}\n" in first.out
+    assert f"1 file skipped because of its ending:\n  1 .txt, {gallery / 'notes.txt'}\n" in first.out
     second = diptych(*arguments, "--json")
     assert second.code == 1
     assert (second.json["added"], second.json["already"], second.json["total"]) == (0, 12, 12)

@@ -72,7 +72,7 @@ def test_labels_go_out_and_come_in(diptych, labelled, tmp_path, types):
     again = diptych("label", "--store", labelled, "--import", tmp_path / "pairs.csv", "--json")
     assert again.json == {"new": 0, "known": 66}
     types("image_a,image_b,answer", f"{rows[0]['image_a']},{rows[0]['image_b']},?")
-    assert diptych("label", "--store", labelled, "--import", "-").out == "1 label taken, 0 known already\n"
+    assert diptych("label", "--store", labelled, "--import", "-").out == "1 label imported, 0 already known\n"
     both = diptych("label", "--store", labelled, "--import", "-", "--export", "-")
     assert (both.code, both.out) == (2, "")
     refused = diptych("label", "--store", labelled, "--export", labelled / "collection.sqlite")
@@ -122,8 +122,16 @@ def test_a_calibration_of_a_table_needs_no_collection(diptych, labelled, options
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        ((), 2, "name labels: a table with --labels"),
-        (("--labels", "pairs.csv"), 2, "name the calibration with -o"),
+        (
+            (),
+            1,
+            "data-home/diptych holds no collection; name one with --store, or name a table of labels with --labels",
+        ),
+        (
+            ("--labels", "pairs.csv"),
+            1,
+            "holds no collection; name one with --store, or name a file for the calibration",
+        ),
         (("--labels", "pairs.csv", "-o", "own.txt"), 2, "must end in .json"),
         (("--store", "nowhere"), 1, "holds no collection"),
         (("--labels", "pairs.csv", "-o", "own.json"), 1, "pairs.csv"),

@@ -29,7 +29,7 @@ def test_the_table_and_the_json_of_a_search_say_the_same(search):
     for row, match in zip(cells(search().out), matches, strict=True):
         moved = match["first_rank"] - match["rank"]
         numbers = (f"{match['relevance_score']:.4f}", match["verdict"], f"{match['similarity']:.4f}")
-        assert row == [str(match["rank"] + 1), f"{moved:+d}" if moved else "0", *numbers, match["path"]]
+        assert row == [str(match["rank"]), f"{moved:+d}" if moved else "0", *numbers, match["path"]]
 
 
 def test_the_moves_of_a_whole_collection_cancel_out_and_some_picture_moved(search):
@@ -45,7 +45,7 @@ def test_what_the_network_did_not_look_at_has_a_dash_for_its_score_and_did_not_m
     assert [row[2] == "-" for row in rows] == [False] * 5 + [True] * 7
     assert all(row[1] == "0" for row in rows[5:])
     assert [row[2] for row in rows[:5]] == sorted((row[2] for row in rows[:5]), reverse=True)
-    assert result.err.startswith("12 pictures, 5 of them looked at; decode ")
+    assert result.err.startswith("12 pictures searched, 5 re-ranked; decode ")
 
 
 def test_embeddings_alone_are_ordered_by_their_cosine(search):

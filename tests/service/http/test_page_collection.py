@@ -34,7 +34,9 @@ def test_of_a_batch_with_a_bad_picture_the_good_ones_join_and_the_bad_one_is_nam
     files = [("new.jpg", photo_bytes(9)), ("list.jpg", b"this is a shopping list"), ("old.jpg", photo_bytes(0))]
     drop(page, "#view-collection", *files)
     says(page, "#add-progress", "1 picture added, 1 there already, 1 refused.")
-    assert re.match(r"list\.jpg is not a picture.* Request \w{32}", page.inner_text("#add-errors li"))
+    assert re.match(
+        r"list\.jpg is not in a format that can be read.* Request \w{32}", page.inner_text("#add-errors li")
+    )
     says(page, "#facts", "6 pictures")
     page.wait_for_selector(".tile >> nth=5")
     assert collection.list(10)[-1].metadata == {"filename": "new.jpg"}

@@ -13,7 +13,7 @@ from typer import Option
 
 from diptych.cli.options import Filter, Store, check_output
 from diptych.command_tree import Json, Quiet, number
-from diptych.console import Console, table
+from diptych.console import Console, counted, table
 
 _PAGE = 1000
 
@@ -45,7 +45,7 @@ def list(
         {"pictures": [asdict(record) for record in records], "total": total},
         table(("id", "pixels", "added", "path"), rows) if rows else "",
     )
-    console.remark(f"{len(rows):,} of {total:,} pictures in {store}")
+    console.remark(f"{len(rows):,} of {counted(total, 'picture')} in {store}")
     return 0
 
 
@@ -90,5 +90,5 @@ def export(
             for line in text:
                 file.write(line.encode())
                 count += 1
-    console.emit({"output": output, "pictures": count}, f"{count:,} pictures in {output}")
+    console.emit({"output": output, "pictures": count}, f"{counted(count, 'picture')} in {output}")
     return 0

@@ -67,12 +67,18 @@ def test_one_unreadable_file_among_others_is_counted_and_is_an_error_only_if_tha
     first = diptych(*arguments)
     assert first.code == 0
     assert "12 added, 0 already there, 1 refused\n" in first.out
-    assert "broken.jpg is not a picture" in first.out
+    assert "broken.jpg is not in a format that can be read" in first.out
     assert diptych(*arguments).code == 0
     assert diptych(*arguments, "--strict").code == 1
     assert diptych("index", "add", gallery / "broken.jpg", "--store", tmp_path / "store", *model).code == 1
     absent = diptych("index", "add", gallery, gallery / "typo.jpg", "--store", tmp_path / "store", *model)
     assert (absent.code, "typo.jpg does not exist" in absent.out) == (1, True)
+
+
+def test_where_nothing_that_is_named_exists_no_model_is_loaded_and_no_collection_made(diptych, tmp_path):
+    absent = diptych("index", "add", tmp_path / "typo", "--store", tmp_path / "store", "--model", tmp_path / "none")
+    assert (absent.code, absent.err) == (1, f"diptych: error: {tmp_path / 'typo'} does not exist\n")
+    assert not (tmp_path / "store").exists()
 
 
 def test_camera_raw_and_other_skipped_files_are_named_and_counted(diptych, model, gallery, tmp_path):
@@ -81,7 +87,7 @@ def test_camera_raw_and_other_skipped_files_are_named_and_counted(diptych, model
     arguments = ("index", "add", gallery, "--store", tmp_path / "store", *model)
     result = diptych(*arguments)
     assert result.code == 0
-    assert "4 files with endings that no picture has, skipped:\n" in result.out
+    assert "4 files skipped because of their endings:\n" in result.out
     raw = f"  2 .cr2 (camera RAW, which is not read: export JPEG or TIFF), the first is {gallery / 'a.CR2'}\n"
     assert raw in result.out
     assert f"  1 .mp4, {gallery / 'more/film.mp4'}\n" in result.out
@@ -161,7 +167,7 @@ def test_of_many_refusals_twenty_are_shown_and_json_has_all(diptych, store, mode
     arguments = ("index", "add", folder, "--store", store, *model)
     text = diptych(*arguments)
     assert text.code == 1
-    assert text.out.count("is not a picture") == 20
+    assert text.out.count("is not in a format that can be read") == 20
     assert "  and 3 more (--json lists all)\n" in text.out
     assert len(diptych(*arguments, "--json").json["refused"]) == 23
 
