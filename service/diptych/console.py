@@ -274,18 +274,18 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 
 
 def byte_size(count: float) -> str:
-    """A number of bytes with the unit that leaves it one to three digits before the point.
+    """A number of bytes to three digits, in the unit that has them before and after the point.
 
-    >>> byte_size(1), byte_size(730), byte_size(42_100), byte_size(1.5e9)
+    >>> byte_size(1), byte_size(730), byte_size(42_130), byte_size(1.5e9)
     ('1 byte', '730 bytes', '42.1 kB', '1.5 GB')
     """
-    if count < 1000:
+    if count < 999.5:
         return counted(round(count), "byte")
     for unit in ("kB", "MB", "GB"):
         count /= 1000
-        if round(count, 1) < 1000:
-            return f"{count:.1f} {unit}"
-    return f"{count / 1000:,.1f} TB"
+        if count < 999.5:
+            return f"{count:.3g} {unit}"
+    return f"{count / 1000:,.0f} TB" if count >= 99_950 else f"{count / 1000:.3g} TB"
 
 
 def percent(share: float) -> str:

@@ -241,7 +241,7 @@ def _find(
             seen = scan(roots, files, collection, ledger, refuse=_into(refused), tick=bar.update, crew=crew)
         resolved(roots)  # one that is gone by now would look as if it had become empty
         if not seen.pictures:
-            raise DedupeError(f"none of the {len(files):,} pictures could be read: {refused[0]['reason']}")
+            raise DedupeError(f"{counted(len(files), 'picture')} found, and none could be read: {refused[0]['reason']}")
         if store is None:
             forget_others(collection, {picture.id for picture in seen.pictures})
         with console.progress(total=0, unit="pair", desc="comparing") as bar:

@@ -72,7 +72,6 @@ class Dialogue:
                 queue = [*self._undo(), *queue]
                 continue
             self._keep(queue.pop(0), _ANSWERS[words])
-        self.say(self.counts())
         return len(self.given)
 
     def counts(self) -> str:

@@ -132,7 +132,7 @@ def test_resuming_what_was_never_begun_begins(run, pairs, tmp_path):
 
 def test_a_disk_that_is_too_small_is_refused_before_anything_is_computed(run, pairs, tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 10**9 - 50_000, 50_000))  # pyright: ignore[reportAttributeAccessIssue]
-    with pytest.raises(BatchError, match=r"needs about 0\.\d MB of disk .* of 15 pictures .* 1,000 pairs, and 0\.1 MB"):
+    with pytest.raises(BatchError, match=r"needs about \d+ kB of disk .* of 15 pictures .* 1,000 pairs, and 50 kB"):
         run(pairs, tmp_path / "out.csv")
     assert not list((tmp_path / "out.csv.parts").glob("*.part"))
     monkeypatch.undo()

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import sys
 from io import StringIO
 from xml.etree import ElementTree
@@ -11,6 +12,11 @@ import pytest
 
 from diptych import Collection
 from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
 @pytest.fixture
@@ -51,6 +57,7 @@ def test_answers_are_kept_and_a_later_run_goes_on(diptych, store, scorer, option
         {"given": 3, "question": "copy", "same": 1, "different": 1, "cannot_tell": 1},
     )
     assert first.err.count("s/d/?/u/o/q: ") == 4, "the prompts are no part of the result"
+    assert first.err.startswith("Is one a copy of the other")
     types("s", "u", "d", "q")
     second = diptych("label", "--store", store, *options)
     assert second.out == "4 labels: 1 same, 2 not the same, 1 cannot tell\n"
@@ -61,6 +68,21 @@ def test_answers_are_kept_and_a_later_run_goes_on(diptych, store, scorer, option
     with Collection.open(store, scorer, read_only=True) as collection:
         assert len(collection.labels("copy")) == 4
         assert len(collection.labels("thing")) == 2
+
+
+def test_pairs_are_chosen_under_a_bar_before_the_question(diptych, store, options, types, monkeypatch):
+    stderr = Terminal()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    types("q")
+    assert diptych("label", "--store", store, *options).code == 0
+    shown = stderr.getvalue()
+    assert 0 <= shown.index("choosing pairs") < shown.index("Is one a copy of the other")
+
+
+def test_without_a_store_calibrate_reads_the_labels_of_the_default_one(diptych, labelled, options, data_home):
+    shutil.copytree(labelled, data_home / "diptych")
+    made = diptych("calibrate", *options, "--json")
+    assert (made.code, made.json["calibration"]) == (0, str(data_home / "diptych" / CALIBRATION))
 
 
 def test_labels_go_out_and_come_in(diptych, labelled, tmp_path, types):

@@ -39,6 +39,14 @@ def test_serve_answers_over_a_collection_it_is_to_make_and_ends_when_told(artifa
     assert diptych("index", "verify", "--store", store).code == 0
 
 
+def test_ctrl_c_ends_a_service_quietly(artifact, port, spawn):
+    process = spawn("serve", "--port", port, "--model", artifact, "--threads", 1, "--quiet")
+    until_ready(f"http://127.0.0.1:{port}", process)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=30) == ("", "")
+    assert process.returncode == 0
+
+
 @pytest.fixture
 def served(monkeypatch) -> list[Collections]:
     """What `serve` would serve, once it would."""

@@ -189,13 +189,13 @@ def test_a_file_name_that_is_not_utf_8_is_refused_and_the_others_are_added(
 def test_what_is_named_twice_is_removed_once_and_was_there(diptych, store, gallery):
     twice = ("index", "remove", gallery / "more", gallery / "more" / "00.jpg", gallery / "more", gallery / "01.jpg")
     result = diptych(*twice, "--store", store)
-    assert (result.code, result.out, result.err) == (0, "5 removed, 7 remain\n", "")
+    assert (result.code, result.out, result.err) == (0, "5 removed, 7 pictures left\n", "")
 
 
 def test_what_is_unknown_is_named_and_the_rest_is_removed_all_the_same(diptych, store, gallery):
     names = ("0" * 32, gallery / "01.jpg", gallery / "none")
     result = diptych("index", "remove", *names, "--store", store)
-    assert (result.code, result.out) == (1, "1 removed, 11 remain\n")
+    assert (result.code, result.out) == (1, "1 removed, 11 pictures left\n")
     assert result.err.endswith(f"has nothing under {'0' * 32}, {gallery / 'none'}\n")
     again = diptych("index", "remove", *names, "--store", store, "--json")
     assert (again.code, again.json["removed"], again.json["total"]) == (1, 0, 11)
@@ -210,7 +210,7 @@ def test_a_name_that_is_not_utf_8_is_unknown_like_any_other(diptych, store):
 
 def test_a_relative_path_names_what_was_added_under_an_absolute_one(diptych, store, gallery, monkeypatch):
     monkeypatch.chdir(gallery)
-    assert diptych("index", "remove", "01.jpg", "./more", "--store", store).out == "5 removed, 7 remain\n"
+    assert diptych("index", "remove", "01.jpg", "./more", "--store", store).out == "5 removed, 7 pictures left\n"
 
 
 def test_a_verified_cache_of_another_state_is_noted_and_the_collection_is_healthy(diptych, store, scorer, gallery):
@@ -220,7 +220,7 @@ def test_a_verified_cache_of_another_state_is_noted_and_the_collection_is_health
     for name, data in cache.items():
         (store / name).write_bytes(data)
     assert diptych("index", "verify", "--store", store).out == (
-        "all 11 pictures are whole\n  note: index cache: 1 changes behind; they are replayed\n"
+        "11 pictures checked, no problem found\n  note: index cache: 1 change behind, replayed when it is opened\n"
     )
     manifest = json.loads(cache["candidates.json"]) | {"generation": 99}
     manifest["sha256"] = digest(store, manifest)
