@@ -64,9 +64,8 @@ def verify(store: Store) -> VerifyReport:
     elif others:
         problems.append(f"index cache: {foreign(others)}; the next search or writer makes it again")
     elif manifest["generation"] < now:
-        remarks.append(
-            f"index cache: {counted(now - manifest['generation'], 'change')} behind, replayed when it is opened"
-        )
+        behind = counted(now - manifest["generation"], "change")
+        remarks.append(f"index cache: {behind} behind, replayed when it is opened")
     elif recall is not None and recall < _LOW:
         remarks.append(f"index: finds {recall:.1%} of the exact candidates; `diptych index rebuild` lays it out anew")
     return VerifyReport(pictures, problems, remarks, recall)

@@ -99,7 +99,7 @@ def test_files_that_went_away_are_a_remark_unless_their_bytes_are_kept(collectio
         (gallery / name).unlink()
     verdict = verify(collection.store)
     assert verdict.healthy
-    assert verdict.remarks[0].startswith("2 pictures have neither kept bytes nor a file")
+    assert verdict.remarks[0].endswith("neither kept bytes nor a file, which cannot be embedded again: 2")
 
 
 def test_a_cache_that_is_behind_or_of_another_state_or_damaged_is_a_remark(store):
