@@ -24,7 +24,7 @@ def register(commands: Commands) -> None:
     commands.add("diptych.cli.score:score", "Score one pair, or all pairs of a table")
     commands.add("diptych.cli.search:rerank", "Order pictures by their likeness to one")
     commands.add("diptych.cli.search:explain", "Show where two pictures match")
-    commands.add("diptych.cli.label:label", "Answer about the pairs of a collection that teach most")
+    commands.add("diptych.cli.label:label", "Label the pairs of a collection that teach most")
     commands.add("diptych.cli.label:calibrate", "Fit probabilities and verdicts to your own labels")
     commands.add("diptych.cli.dedupe:dedupe", "Find groups of pictures that show the same photo")
     commands.add(

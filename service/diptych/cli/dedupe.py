@@ -45,7 +45,7 @@ _SHOWN = 20
 Refused = list[dict[str, str]]
 
 
-_ACTS = "acts; nothing is moved or deleted without one of these"
+_ACTS = "actions (without one of these nothing is moved or deleted)"
 
 
 def _threshold(text: str) -> float | None:
@@ -85,7 +85,7 @@ _MoveTo = Annotated[
 ]
 _Delete = Annotated[
     bool,
-    Option("--delete", help="put them into a trash folder, to be emptied later", rich_help_panel=_ACTS),
+    Option("--delete", help="move them to a trash folder, which --empty deletes", rich_help_panel=_ACTS),
 ]
 _Undo = Annotated[
     Path | None,
@@ -99,12 +99,12 @@ _Selection = Annotated[
     str | None,
     Option(
         metavar="LIST",
-        help="a file with the paths that go, as the report saves it",
+        help="a file that lists the paths to remove, as the report saves it",
         rich_help_panel=_ACTS,
     ),
 ]
 _DryRun = Annotated[
-    bool, Option("--dry-run", help="say what would be moved where, and move nothing", rich_help_panel=_ACTS)
+    bool, Option("--dry-run", help="list what would be moved where, and move nothing", rich_help_panel=_ACTS)
 ]
 
 

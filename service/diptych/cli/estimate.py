@@ -20,18 +20,28 @@ _MACHINE = "a machine, with cores like those here; the prices are assumed, name 
 
 
 def estimate(
-    pictures: Annotated[list[int], Argument(parser=number(1, 10**12), metavar="N", help="pictures, a column each")],
-    queries: Annotated[float, Option(parser=amount, metavar="Q", help="a second")] = 10.0,
-    candidates: Annotated[int, Option(parser=number(0, 10_000), metavar="N", help="of a query")] = 100,
-    seconds: Annotated[float, Option(parser=amount, metavar="S", help="99 of 100 answers within these")] = 1.0,
+    pictures: Annotated[
+        list[int], Argument(parser=number(1, 10**12), metavar="N", help="numbers of pictures, a column each")
+    ],
+    queries: Annotated[float, Option(parser=amount, metavar="Q", help="queries a second")] = 10.0,
+    candidates: Annotated[int, Option(parser=number(0, 10_000), metavar="N", help="candidates of a query")] = 100,
+    seconds: Annotated[
+        float, Option(parser=amount, metavar="S", help="time within which 99 of 100 answers come")
+    ] = 1.0,
     tokens: Annotated[Literal["float16", "int8"], Option(help="how tokens are stored")] = "float16",
-    cores: Annotated[int, Option(parser=number(1), metavar="N", help="that it has", rich_help_panel=_MACHINE)] = 16,
-    memory: Annotated[float, Option(parser=amount, metavar="GIB", help="that it has", rich_help_panel=_MACHINE)] = 64.0,
-    price: Annotated[float, Option(parser=amount, metavar="USD", help="a month", rich_help_panel=_MACHINE)] = 590.0,
-    disk_price: Annotated[float, Option(parser=amount, metavar="USD", help="a GiB", rich_help_panel=_MACHINE)] = 0.08,
-    free_reads: Annotated[int, Option(parser=number(0), metavar="N", help="a second", rich_help_panel=_MACHINE)] = 3000,
+    cores: Annotated[int, Option(parser=number(1), metavar="N", help="processor cores", rich_help_panel=_MACHINE)] = 16,
+    memory: Annotated[float, Option(parser=amount, metavar="GIB", help="memory", rich_help_panel=_MACHINE)] = 64.0,
+    price: Annotated[
+        float, Option(parser=amount, metavar="USD", help="price a month", rich_help_panel=_MACHINE)
+    ] = 590.0,
+    disk_price: Annotated[
+        float, Option(parser=amount, metavar="USD", help="price of a GiB of disk", rich_help_panel=_MACHINE)
+    ] = 0.08,
+    free_reads: Annotated[
+        int, Option(parser=number(0), metavar="N", help="free disk reads a second", rich_help_panel=_MACHINE)
+    ] = 3000,
     read_price: Annotated[
-        float, Option(parser=amount, metavar="USD", help="of one more read a second", rich_help_panel=_MACHINE)
+        float, Option(parser=amount, metavar="USD", help="price of one more read a second", rich_help_panel=_MACHINE)
     ] = 0.005,
     model: Model = "photo",
     provider: Provider = "auto",

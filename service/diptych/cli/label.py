@@ -29,14 +29,15 @@ def label(
     store: StoreFolder,
     question: Question = COPY,
     count: Annotated[
-        int | None, Option(parser=number(1), metavar="N", help="how many answers", show_default="until you quit")
+        int | None,
+        Option(parser=number(1), metavar="N", help="stop after this many answers", show_default="until you quit"),
     ] = None,
     export: Annotated[
         str | None,
         Option("--export", metavar="PAIRS.csv", help="write the labels, - to standard output"),
     ] = None,
     taken: Annotated[
-        str | None, Option("--import", metavar="PAIRS.csv", help="take labels from a table, - from standard input")
+        str | None, Option("--import", metavar="PAIRS.csv", help="import labels from a table, - from standard input")
     ] = None,
     model: Model = "photo",
     provider: Provider = "auto",
@@ -44,9 +45,9 @@ def label(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Answer about the pairs of a collection that teach most.
+    """Label the pairs of a collection that teach most.
 
-    Every answer is kept at once, so that the same command goes on later. Nothing is opened unless you say o.
+    Every answer is saved at once; the same command continues later. Pictures are opened only when you type o.
     """
     if export is not None and taken is not None:
         raise BadParameter("--export writes labels and --import takes some; leave one of them out")

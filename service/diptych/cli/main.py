@@ -66,7 +66,7 @@ def build_commands() -> Commands:
 
 def diptych(
     version: Annotated[
-        bool, Option("--version", is_eager=True, callback=lambda value: _version(value), help="print it")
+        bool, Option("--version", is_eager=True, callback=lambda value: _version(value), help="print the version")
     ] = False,
 ) -> None:
     """Scores how alike two pictures are by looking at both at once."""

@@ -108,7 +108,7 @@ Collections = Annotated[
         "--collections",
         parser=folder,
         metavar="ROOT",
-        help="a folder with the folders of several",
+        help="a folder that holds the folders of several collections",
         envvar="DIPTYCH_COLLECTIONS",
     ),
 ]
@@ -121,14 +121,17 @@ Model = Annotated[
         envvar="DIPTYCH_MODEL",
     ),
 ]
-Provider = Annotated[ProviderName, Option("--provider", help="what the model runs on", envvar="DIPTYCH_PROVIDER")]
+Provider = Annotated[
+    ProviderName, Option("--provider", help="hardware that the model runs on", envvar="DIPTYCH_PROVIDER")
+]
 Threads = Annotated[
     int | None,
     Option(
         "--threads",
         parser=number(1),
         metavar="N",
-        help="by default what this process may use",
+        help="processor threads",
+        show_default="all that this process may use",
         envvar="DIPTYCH_THREADS",
     ),
 ]
@@ -142,18 +145,20 @@ Filter = Annotated[
         "--filter",
         parser=condition,
         metavar="JSON",
-        help="""only these: '{"label": "shoe", "price": {"$lt": 50}}'""",
+        help="""only pictures with this metadata: '{"label": "shoe", "price": {"$lt": 50}}'""",
         envvar="DIPTYCH_FILTER",
     ),
 ]
-Engine = Annotated[Literal["local", "ray"], Option("--engine", help="who computes", envvar="DIPTYCH_ENGINE")]
+Engine = Annotated[
+    Literal["local", "ray"], Option("--engine", help="where the computation runs", envvar="DIPTYCH_ENGINE")
+]
 ClusterAddress = Annotated[
     str | None,
     Option(
         "--address",
         metavar="HOST:PORT",
-        help="the Ray cluster",
-        show_default="one of this machine alone",
+        help="address of the Ray cluster",
+        show_default="a cluster on this machine",
         envvar="DIPTYCH_ADDRESS",
     ),
 ]

@@ -66,7 +66,7 @@ _Output = Annotated[
     ),
 ]
 _Columns = Annotated[
-    tuple[str, str], Option(metavar="A B", help="that name the pictures", show_default="image_a image_b")
+    tuple[str, str], Option(metavar="A B", help="columns that name the pictures", show_default="image_a image_b")
 ]
 _Workers = Annotated[
     int | None,
@@ -82,10 +82,10 @@ _Workers = Annotated[
 def score(
     inputs: _Inputs,
     output: _Output = None,
-    format: Annotated[Format | None, Option(help="by default the ending of OUT, or csv")] = None,
+    format: Annotated[Format | None, Option(help="format of OUT", show_default="by its ending, or csv")] = None,
     columns: _Columns = ("image_a", "image_b"),
-    resume: Annotated[bool, Option("--resume", help="go on where a run that was stopped left off")] = False,
-    force: Annotated[bool, Option("--force", help="begin anew and replace what is there")] = False,
+    resume: Annotated[bool, Option("--resume", help="continue a run that was stopped")] = False,
+    force: Annotated[bool, Option("--force", help="start again and replace the output")] = False,
     workers: _Workers = None,
     engine: Engine = "local",
     address: ClusterAddress = None,

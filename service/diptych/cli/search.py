@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 def search(
     query: QueryPicture,
     store: Store,
-    top: Annotated[int, Option(parser=number(1), metavar="N", help="how many")] = 10,
+    top: Annotated[int, Option(parser=number(1), metavar="N", help="number of matches")] = 10,
     candidates: Annotated[
-        int, Option(parser=number(0), metavar="N", help="how many are re-ranked; 0 for embeddings alone")
+        int, Option(parser=number(0), metavar="N", help="candidates to re-rank; 0 ranks by embeddings alone")
     ] = 100,
     early_stop: Annotated[
         float | None,
@@ -48,7 +48,7 @@ def search(
             "--early-stop",
             parser=probability,
             metavar="P",
-            help="re-rank no more once as many as --top have this score: faster, not exact",
+            help="stop re-ranking once --top candidates have this score: faster, approximate",
         ),
     ] = None,
     filter: Filter = None,
@@ -62,7 +62,7 @@ def search(
 ) -> int:
     """Find a picture in a collection.
 
-    Works beside a running writer.
+    Works while another process writes to the collection.
     """
     from diptych.collection.collection import Collection
     from diptych_runtime.calibration.verdicts import least_of
@@ -109,7 +109,9 @@ def search(
 def rerank(
     query: QueryPicture,
     candidates: Annotated[list[str], Argument(metavar="CANDIDATE", help="picture files")],
-    top: Annotated[int | None, Option(parser=number(1), metavar="N", help="how many", show_default="all")] = None,
+    top: Annotated[
+        int | None, Option(parser=number(1), metavar="N", help="number of results", show_default="all")
+    ] = None,
     question: Question = THING,
     urls: Urls = False,
     model: Model = "photo",
@@ -146,12 +148,12 @@ def rerank(
 
 def explain(
     a: Annotated[str, Argument(metavar="A", help="a picture file, a web address, or - for standard input")],
-    b: Annotated[str, Argument(metavar="B", help="another")],
+    b: Annotated[str, Argument(metavar="B", help="another picture")],
     output: Annotated[
         str | None,
         Option("-o", "--output", metavar="OUT.png", help="both pictures with the links drawn over them"),
     ] = None,
-    links: Annotated[int, Option(parser=number(0), metavar="N", help="how many of the strongest")] = 24,
+    links: Annotated[int, Option(parser=number(0), metavar="N", help="number of the strongest links")] = 24,
     question: Question = THING,
     urls: Urls = False,
     model: Model = "photo",

@@ -62,7 +62,7 @@ def add(
 ) -> int:
     """Add picture files and folders.
 
-    Files that cannot be read are counted, with the reasons. Exits with 1 if a path that is named is not there, a folder
+    Files that cannot be read are counted, with the reasons. Exits with 1 if a path does not exist, a folder
     cannot be listed or nothing could be read, and with --strict if any file was refused.
     """
     from diptych.batch.ingest import add_with_workers
@@ -204,7 +204,7 @@ def stats(
 ) -> int:
     """Show the pictures, model, index and size of a collection.
 
-    Works beside a running writer and needs no model.
+    Works while another process writes to the collection, and needs no model.
     """
     from diptych.store.open import open_store
 
@@ -288,7 +288,9 @@ def backup(
 def restore(
     copy: Annotated[Path, Argument(metavar="COPY", help="the folder that `diptych index backup` made")],
     store: StoreFolder,
-    replace: Annotated[bool, Option("--replace", help="also where pictures are lost that the backup has not")] = False,
+    replace: Annotated[
+        bool, Option("--replace", help="even if pictures are lost that the backup does not have")
+    ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -309,18 +311,18 @@ def restore(
 def rebuild(
     store: Store,
     everything: Annotated[
-        bool, Option("--all", help="embed every picture, also those of this model", envvar="DIPTYCH_ALL")
+        bool, Option("--all", help="embed every picture again, even those of this model", envvar="DIPTYCH_ALL")
     ] = False,
     drop_missing: Annotated[bool, Option("--drop-missing", help="remove pictures whose content is lost")] = False,
     allow_removal: Annotated[
         bool,
-        Option("--allow-removal", help="of these also where the whole folder is gone, or cannot be read"),
+        Option("--allow-removal", help="with --drop-missing, even where a whole folder is gone or cannot be read"),
     ] = False,
     kind: Annotated[
         Kind | None,
         Option(
             "--index",
-            help="its kind from now on: exact, approximate (ivf), or by its size (auto)",
+            help="kind of the index from now on: exact, approximate (ivf), or by its size (auto)",
             envvar="DIPTYCH_INDEX",
         ),
     ] = None,

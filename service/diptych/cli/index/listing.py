@@ -22,7 +22,14 @@ def list(
     store: Store,
     limit: Annotated[
         int | None,
-        Option("--limit", parser=number(1), metavar="N", help="how many", show_default="all", envvar="DIPTYCH_LIMIT"),
+        Option(
+            "--limit",
+            parser=number(1),
+            metavar="N",
+            help="list at most this many",
+            show_default="all",
+            envvar="DIPTYCH_LIMIT",
+        ),
     ] = None,
     filter: Filter = None,
     as_json: Json = False,
@@ -30,7 +37,8 @@ def list(
 ) -> int:
     """List the pictures of a collection.
 
-    They stand in the order in which they were added. Works beside a running writer and needs no model.
+    They are in the order in which they were added. Works while another process writes to the collection, and needs no
+    model.
     """
     from diptych.store.open import open_store
 
@@ -57,13 +65,13 @@ def export(
             "-o",
             "--output",
             metavar="OUT.jsonl",
-            help="where to",
+            help="output file",
             show_default="standard output",
             envvar="DIPTYCH_OUTPUT",
         ),
     ] = "-",
     embeddings: Annotated[
-        bool, Option("--embeddings", help="with its embedding, float32 in base64", envvar="DIPTYCH_EMBEDDINGS")
+        bool, Option("--embeddings", help="include the embeddings, float32 in base64", envvar="DIPTYCH_EMBEDDINGS")
     ] = False,
     filter: Filter = None,
     as_json: Json = False,
