@@ -151,6 +151,7 @@ function count() {
     ? `${plural(groups, "group")}, ${plural(pictures, "picture")} selected`
     : "No two pictures reach this probability.";
   $("remove-selected").textContent = `Remove ${plural(pictures, "picture")} from the collection`;
+  $("chosen-buttons").hidden = groups === 0;
   $("remove-selected").disabled = pictures === 0 || state.removing;
 }
 
