@@ -156,7 +156,7 @@ def test_a_calibration_of_a_table_needs_no_collection(diptych, labelled, options
         ),
         (("--labels", "pairs.csv", "-o", "own.txt"), 2, "must end in .json"),
         (("--store", "nowhere"), 1, "holds no collection"),
-        (("--labels", "pairs.csv", "-o", "own.json"), 1, "pairs.csv"),
+        (("--labels", "pairs.csv", "-o", "own.json"), 1, "error: pairs.csv: No such file or directory"),
     ],
 )
 def test_what_is_missing_is_named(diptych, options, tmp_path, monkeypatch, words, code, text):
