@@ -147,7 +147,7 @@ def test_serve_keeps_several_collections_in_the_folders_of_one(artifact, port, s
     with urlopen(f"{address}/v1/collections") as answer:
         assert {one["name"]: one["pictures"] for one in json.load(answer)["data"]} == {"bags": 0, "shoes": 1}
     again.send_signal(signal.SIGTERM)
-    assert "shoes: 1 pictures in" in again.communicate(timeout=30)[1]
+    assert "shoes: 1 picture in" in again.communicate(timeout=30)[1]
 
 
 def ask_for_ever(url: str) -> None:
