@@ -217,7 +217,7 @@ def _status(path: Path, label: str) -> os.stat_result:
 
 @contextmanager
 def _explained(label: str) -> Iterator[None]:
-    """Raise a PictureError for what the system says of a file."""
+    """Raise a PictureError for an error of the system about a file."""
     try:
         yield
     except FileNotFoundError:
