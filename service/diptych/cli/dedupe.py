@@ -135,8 +135,7 @@ def dedupe(
 ) -> int:
     """Find groups of pictures that show the same photo.
 
-    Files that cannot be read are counted, with the reasons. Exits with 1 if a folder could not be listed or a file not
-    be moved or put back, and with --strict if any file could not be read.
+    Exits with 1 if a folder cannot be listed or a file cannot be moved or put back, and with --strict if one is unread.
     """
     from diptych.dedupe.actions.plan import planned
     from diptych.dedupe.find import duplicates_among
@@ -173,8 +172,7 @@ def dedupe(
             found, seen = _find(console, find, store, roots, files, scorer, crew, refused)
         if output:
             table.write(output, found, refused, spreadsheet=spreadsheet)
-        if report:
-            _write_report(console, report, found, roots, scorer, refused)
+        _write_report(console, report, found, roots, scorer, refused)
     except KeyboardInterrupt:
         console.remark("interrupted; what was done is kept, and the same command goes on from here")
         return 130
@@ -260,9 +258,12 @@ def _check_not_read(outputs: Iterable[Path | None], inputs: Iterable[str | Path 
 
 
 def _write_report(
-    console: Console, report: Path, found: Duplicates, roots: Sequence[Path], scorer: Scorer, refused: Refused
+    console: Console, report: Path | None, found: Duplicates, roots: Sequence[Path], scorer: Scorer, refused: Refused
 ) -> None:
     from diptych.dedupe.report import page
+
+    if report is None:
+        return
 
     total = len(page.page_data(found, roots)[1])
     with console.progress(total=total, unit="picture", desc="report") as bar:
