@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from diptych.cli.options import Provider, StoreFolder, Threads, open_scorer
+from diptych.cli.options import Provider, StoreFolder, Threads, check_store, open_scorer
 from diptych.command_tree import Json, Quiet
 from diptych.console import Console, shortened, table
 from diptych_runtime.atomic import disk_bytes
@@ -63,11 +63,9 @@ def use(
     meanwhile. Exits with 1 if pictures could not be read.
     """
     from diptych.collection.adoption import adopt
-    from diptych.store.sqlite.schema import is_collection, missing
 
     console = Console(as_json, quiet)
-    if not is_collection(store):
-        raise missing(store)
+    check_store(store)
     checkpoint = _checkpoint(model)
     opened = full_name(model) if checkpoint is None else _exported(console, checkpoint, name)
     scorer = open_scorer(opened, provider, threads).calibrated(None)
