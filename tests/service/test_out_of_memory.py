@@ -125,13 +125,13 @@ def test_what_a_service_acknowledged_is_there_after_it_was_killed_for_memory(
         assert status == 201
         acknowledged.append(answer["data"][0]["id"])
 
-    for seed in range(30):
+    for seed in range(10):
         add(seed)
-    group.put(process.pid, 1)
+    group.put(process.pid, 0.25)
     with pytest.raises((ConnectionError, URLError)):
-        list(map(add, range(30, 2000)))
+        list(map(add, range(10, 2000)))
     assert process.wait(10) == -signal.SIGKILL
-    assert len(acknowledged) >= 30
+    assert len(acknowledged) >= 10
     again = spawn(*command)
     until_ready(address, again)
     again.send_signal(signal.SIGTERM)
