@@ -17,7 +17,7 @@ from diptych.errors import DedupeError, UnknownPictureError
 def drawn(tmp_path_factory):
     """A collection of drawn scenes and edited copies of some of them."""
     folder = tmp_path_factory.mktemp("drawn")
-    photos = drawn_collection(folder, 24)
+    photos = drawn_collection(folder, 40)
     queries = sorted((folder / "queries").glob("*-edited.jpg"))
     with Collection.open(folder / "store", Scorer.load("photo-small", threads=2), create=True) as collection:
         collection.add([*photos, *queries])
@@ -59,7 +59,7 @@ def test_a_second_run_computes_nothing_and_one_on_more_pictures_only_what_is_new
     pictures = [of_record(record) for record in drawn.list(1000)]
     with PairCache(None, drawn.scorer.runtime.revision) as ledger:
         first = duplicates_among(drawn, pictures[:-5], threshold=0.9, ledger=ledger)
-        assert first.computed == first.scored > 150
+        assert first.computed == first.scored > 300
         assert duplicates_among(drawn, pictures[:-5], threshold=0.9, ledger=ledger).computed == 0
         grown = duplicates_among(drawn, pictures, threshold=0.9, ledger=ledger)
     assert 0 < grown.computed < grown.scored / 2
