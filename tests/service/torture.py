@@ -76,7 +76,7 @@ def kill_restores(torture: Torture) -> None:
     theirs.close()
     if torture.random.random() < 0.9:
         words.recv()  # it has begun
-    time.sleep(torture.random.uniform(0, 0.06))
+    time.sleep(torture.random.uniform(0, 0.06) * torture.slower)
     process.kill()
     done = False
     with contextlib.suppress(EOFError):
@@ -326,14 +326,14 @@ FAULTS: dict[str, tuple[str, Callable[[Torture], None]]] = {
 }
 
 
-def torture(fault: str, model: str, cycles: int, seed: int, index: Kind) -> Tally:
+def torture(fault: str, model: str, cycles: int, seed: int, index: Kind, slower: float = 1.0) -> Tally:
     """Put a fresh collection through a fault so many times."""
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="torture-")))
         place.chmod(0o755)
         if fault == "full-disk":
             stack.enter_context(small_disk(place))
-        victim = Torture(place / "store", model, fault, seed, index)
+        victim = Torture(place / "store", model, fault, seed, index, slower)
         for _ in range(cycles):
             FAULTS[fault][1](victim)
             if not victim.tally.survived:
@@ -361,10 +361,14 @@ def main() -> int:
     )
     parser.add_argument("--index", choices=KINDS, default="auto", help="kind of the index (default: auto, so exact)")
 
+    parser.add_argument(
+        "--slower", type=float, default=1.0, help="kill so many times as late, on a busy machine (default: 1)"
+    )
+
     def run(fault: str, args: argparse.Namespace) -> tuple[list[int], list[str]]:
         os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
         os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # or else the fork server does not find what to preload
-        tally = torture(fault, args.model, args.cycles, args.seed, args.index)
+        tally = torture(fault, args.model, args.cycles, args.seed, args.index, args.slower)
         counts = [tally.cycles, tally.acknowledged, tally.noticed, len(tally.lost), len(tally.false)]
         return counts, [*tally.lost, *tally.false, *tally.wrong]
 

@@ -66,8 +66,8 @@ class Warnings(logging.Handler):
 class Torture:
     """A collection in a folder, its account, and the cycles that one fault puts it through."""
 
-    def __init__(self, directory: Path, model: str, fault: str, seed: int, index: Kind) -> None:
-        self.directory, self.model, self.index = directory, model, index
+    def __init__(self, directory: Path, model: str, fault: str, seed: int, index: Kind, slower: float = 1.0) -> None:
+        self.directory, self.model, self.index, self.slower = directory, model, index, slower
         with Store.open(directory, create=True) as store:
             store.set_index_kind(index)
         self.scorer = Scorer.load(model, provider="cpu", threads=1)
@@ -301,8 +301,8 @@ class Child:
         return True
 
     def hear_for(self, seconds: float) -> None:
-        """Take messages for a while."""
-        end = monotonic() + seconds
+        """Take messages for a while, which is longer on a machine that was said to be slower."""
+        end = monotonic() + seconds * self.torture.slower
         while (left := end - monotonic()) > 0:
             if not self.hear(left):
                 return
