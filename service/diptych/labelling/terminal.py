@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from diptych.collection.collection import Collection
+from diptych.console import one_line
 from diptych.dedupe.pair_cache import PairCache
 from diptych.errors import UnknownPictureError
 from diptych.labelling.calibrate import Fitted, FittedQuestion
@@ -158,7 +159,8 @@ def calibration_json(fitted: Fitted) -> dict[str, Any]:
 
 
 def _where(record: Record) -> str:
-    return record.path or f"{record.metadata.get('filename', 'a picture without a path')} ({record.id})"
+    name = record.path or f"{record.metadata.get('filename', 'a picture without a path')} ({record.id})"
+    return one_line(name)
 
 
 def _question_text(name: str, fit: FittedQuestion) -> str:
