@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from io import StringIO
 from typing import TextIO
 
 from diptych.errors import LabellingError
@@ -47,19 +48,25 @@ class LabelledRow:
     added: str | None
 
 
-def write_labels(labels: Iterable[Label], stream: TextIO) -> int:
-    """Write labels as CSV with `COLUMNS`; return how many.
+def csv_texts(pages: Iterable[Iterable[Label]]) -> Iterator[str]:
+    """CSV with `COLUMNS`: the header, and a text with a line for each label of every page.
 
     A text that a spreadsheet would take for a formula begins with an apostrophe, which `read_labels` takes off.
     """
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    count = 0
-    for one in labels:
-        cells = one.path_a or "", one.path_b or "", one.question, one.answer, one.added, one.a, one.b
-        writer.writerow(f"'{cell}" if cell.startswith(_FORMULA) else cell for cell in cells)
-        count += 1
-    return count
+    yield ",".join(COLUMNS) + "\n"
+    for page in pages:
+        stream = StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        for one in page:
+            cells = one.path_a or "", one.path_b or "", one.question, one.answer, one.added, one.a, one.b
+            writer.writerow(f"'{cell}" if cell.startswith(_FORMULA) else cell for cell in cells)
+        yield stream.getvalue()
+
+
+def write_labels(labels: Iterable[Label], stream: TextIO) -> None:
+    """Write labels as `csv_texts` has them."""
+    for text in csv_texts([labels]):
+        stream.write(text)
 
 
 def read_labels(stream: Iterable[str], name: str, question: str = COPY) -> Iterator[LabelledRow]:
