@@ -307,6 +307,7 @@ def flip(torture: Torture, path: Path, start: int = 0, stop: int | None = None) 
 FAULTS: dict[str, tuple[str, Callable[[Torture], None]]] = {
     "kill-adds": ("kill -9 while adding", kill({"add": 1})),
     "kill-removes": ("kill -9 while adding and removing", kill({"add": 3, "remove": 2, "search": 1})),
+    "kill-labels": ("kill -9 while labelling", kill({"label": 6, "add": 1, "remove": 1})),
     "kill-saves": ("kill -9 while saving the index", kill({"add": 1, "remove": 1, "save": 4})),
     "kill-rebuilds": ("kill -9 while rebuilding", kill({"add": 2, "remove": 1, "rebuild": 2}, 0.5)),
     "kill-backups": ("kill -9 while backing up", kill_backups),

@@ -128,7 +128,10 @@ def _target(labels: str | None, store: Path | None, output: Path | None, plot: P
         raise missing(store)
     for path in filter(None, (output, plot)):
         check_output(path, [labels] if labels else [])
-    return output or Path(store or ".") / CALIBRATION
+    target = output or Path(store or ".") / CALIBRATION
+    if plot is not None and plot.resolve() == target.resolve():
+        raise BadParameter(f"--plot and the calibration are both {target}; give them names of their own")
+    return target
 
 
 def _fitted(scorer: Scorer, labels: str | None, store: Path | None, question: str, model: str) -> Fitted:

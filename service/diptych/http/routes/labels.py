@@ -118,7 +118,7 @@ async def labels(
             data=[_item(one) for one in found],
             has_more=following is not None,
             next=following,
-            counts=_counts(collection, question),
+            counts=None if after else _counts(collection, question),
         )
 
     return await here.reads.run(work)

@@ -67,7 +67,7 @@ class LabelList(BaseModel):
     data: list[LabelItem]
     has_more: bool
     next: int | None = Field(description="The `after` of the next page.")
-    counts: LabelCounts = Field(description="Of all labels, not only of this page.")
+    counts: LabelCounts | None = Field(description="Of all labels, on the first page; null on those behind it.")
 
 
 class LabelTakenBack(BaseModel):
