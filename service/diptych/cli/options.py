@@ -243,8 +243,6 @@ def check_output(output: str | Path, inputs: Iterable[str | Path] = (), *, pictu
         raise OutputError(f"{path} belongs to the collection {path.absolute().parent}; name another file")
     if not path.exists():
         return
-    if not picture and {path.suffix.lower(), path.resolve().suffix.lower()} & set(SUFFIXES):
-        raise OutputError(f"{path} is a picture; name another file, nothing was written")
     for one in map(Path, inputs):
         try:
             same = path.samefile(one)
@@ -252,6 +250,8 @@ def check_output(output: str | Path, inputs: Iterable[str | Path] = (), *, pictu
             continue
         if same:
             raise OutputError(f"{path} is {one}, which is read here; name another file, nothing was written")
+    if not picture and {path.suffix.lower(), path.resolve().suffix.lower()} & set(SUFFIXES):
+        raise OutputError(f"{path} is a picture; name another file, nothing was written")
 
 
 @contextmanager
