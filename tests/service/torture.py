@@ -215,7 +215,7 @@ def file_limit(torture: Torture) -> None:
 
 def check_recovery(torture: Torture, child: Child) -> None:
     """The same process goes on working when it is allowed to."""
-    if not child.hear_until("done", 20):
+    if not child.hear_until("done", 20 * torture.slower):
         torture.tally.wrong.append(f"no step was acknowledged after the fault was gone; last {child.said[-3:]}")
 
 
