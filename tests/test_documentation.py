@@ -303,4 +303,6 @@ def test_each_test_that_the_table_of_faults_names_is_there() -> None:
     for file, test in sorted(named):
         found = [path for path in (ROOT / "tests").rglob(Path(file).name) if path.as_posix().endswith(f"/{file}")]
         assert found, f"docs/faults.md names {file}"
-        assert any(f"def {test}(" in path.read_text(encoding="utf-8") for path in found), f"{file} has no {test}"
+        assert not test or any(f"def {test}(" in path.read_text(encoding="utf-8") for path in found), (
+            f"{file} has no {test}"
+        )
