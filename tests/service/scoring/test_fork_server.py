@@ -1,3 +1,4 @@
+import os
 import sys
 import tempfile
 from itertools import count
@@ -36,17 +37,17 @@ def test_a_process_gets_its_arguments_and_its_pipe():
 
 def test_a_server_that_works_is_waited_for_and_one_that_does_nothing_is_killed(monkeypatch):
     start_process(answer, (), name="test")[0].join(10)
-    server, killed, times = forkserver._forkserver._forkserver_pid, [], count()
+    server, killed, times = vars(forkserver._forkserver)["_forkserver_pid"], [], count()
     assert fork_server.processor_time(server) > fork_server.processor_time(None) == 0
     monkeypatch.setattr(fork_server, "START", 0.01)
-    monkeypatch.setattr(fork_server.os, "kill", lambda process, _: killed.append(process))
+    monkeypatch.setattr(os, "kill", lambda process, _: killed.append(process))
     monkeypatch.setattr(fork_server, "processor_time", lambda _: next(times))
     with fork_server._bounded_start():
         until(lambda: next(times) > 5)
     assert killed == []
     monkeypatch.setattr(fork_server, "processor_time", lambda _: 7)
     with fork_server._bounded_start():
-        until(lambda: killed)
+        until(lambda: bool(killed))
     assert killed == [server]
 
 

@@ -57,11 +57,11 @@ def test_page_by_page_there_is_the_same_as_at_once_whatever_is_answered_meanwhil
         assert [one for page in pages for one in page] == at_once
         assert store.label_counts(question) == Counter(one.answer for one in at_once)
         assert store.labelled_pairs("copy") == [one.pair for one in store.labels("copy")]
-    assert {store.label_of(*reversed(one.pair), one.question) for one in at_once} == set(at_once)
+    assert {store.label_of(one.b, one.a, one.question) for one in at_once} == set(at_once)
     assert store.label_of(A, B, "copy") is None
     pages = store.label_pages(7)
     first = next(pages)
-    store.add_labels([NewLabel(*one.pair, one.question, "cannot tell") for one in first])
+    store.add_labels([NewLabel(one.a, one.b, one.question, "cannot tell") for one in first])
     assert [*first, *(one for page in pages for one in page)] == at_once
 
 
