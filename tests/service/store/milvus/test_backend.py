@@ -186,7 +186,7 @@ def test_export_stats_and_duplicates_say_what_there_is(filled, photo_bytes):
     assert stats["revisions"] == {filled.scorer.runtime.revision: COUNT + 1}
     assert stats["index"]["count"] == COUNT + 1
     found = find_duplicates(filled, threshold=0.9)
-    assert found.reranked > COUNT
+    assert found.scored > COUNT
     assert len(found.pictures) == COUNT + 1
     assert copy in {picture.id for picture in found.pictures}
 
