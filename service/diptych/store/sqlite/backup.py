@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from diptych.console import counted
 from diptych.errors import StoreError
 from diptych.store.backend import Backend
 from diptych.store.filters import Filter
@@ -95,7 +96,7 @@ def restore(
     with SqliteBackend.open(target, create=True) as store:
         if not replace and (lost := _lost(store, copy)):
             raise StoreError(
-                f"{target} holds {lost} that the backup {copy.directory} has not; nothing was changed. Make "
+                f"{target} holds {lost} that the backup {copy.directory} does not have; nothing was changed. Make "
                 "a backup of them with `diptych index backup`, and then use --replace"
             )
         try:
@@ -120,8 +121,8 @@ def _lost(store: SqliteBackend, copy: SqliteBackend) -> str | None:
     would take the place of; None if nothing.
     """
     here, there = ({(*one.pair, one.question, one.answer) for one in each.labels()} for each in (store, copy))
-    numbers = {"pictures": len(set(store.ids()).difference(copy.ids())), "labels": len(here - there)}
-    lost = [f"{number:,} {kind}" for kind, number in numbers.items() if number]
+    numbers = {"picture": len(set(store.ids()).difference(copy.ids())), "label": len(here - there)}
+    lost = [counted(number, kind) for kind, number in numbers.items() if number]
     own, others = _calibration(store.directory), _calibration(copy.directory)
     if None not in (own, others) and own != others:
         lost.append("a calibration")

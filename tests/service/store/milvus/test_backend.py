@@ -226,4 +226,4 @@ def test_a_picture_file_that_is_taken_away_is_said_by_verify_and_is_no_damage(co
     path.unlink()
     verdict = collection.verify()
     assert verdict.healthy
-    assert any("1 pictures have neither kept bytes nor a file" in remark for remark in verdict.remarks)
+    assert any("nor a file, which cannot be embedded again: 1" in remark for remark in verdict.remarks)
