@@ -359,3 +359,14 @@ def test_each_file_that_the_threat_model_names_as_its_proof_is_there() -> None:
     there = [path.as_posix() for top in ("tests", "service", "export", "model") for path in (ROOT / top).rglob("*.py")]
     assert len(named) > 15
     assert not [name for name in named if not any(path.endswith(f"/{name}") for path in there)]
+
+
+def test_each_test_that_the_table_of_faults_names_is_there() -> None:
+    named = set(re.findall(r"`([\w/]+\.py)(?:::(test_\w+))?`", (ROOT / "docs/faults.md").read_text(encoding="utf-8")))
+    assert sum(bool(test) for _, test in named) > 60
+    for file, test in sorted(named):
+        found = [path for path in (ROOT / "tests").rglob(Path(file).name) if path.as_posix().endswith(f"/{file}")]
+        assert found, f"docs/faults.md names {file}"
+        assert not test or any(f"def {test}(" in path.read_text(encoding="utf-8") for path in found), (
+            f"{file} has no {test}"
+        )

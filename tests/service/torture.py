@@ -76,7 +76,7 @@ def kill_restores(torture: Torture) -> None:
     theirs.close()
     if torture.random.random() < 0.9:
         words.recv()  # it has begun
-    time.sleep(torture.random.uniform(0, 0.06))
+    time.sleep(torture.random.uniform(0, 0.06) * torture.slower)
     process.kill()
     done = False
     with contextlib.suppress(EOFError):
@@ -215,7 +215,7 @@ def file_limit(torture: Torture) -> None:
 
 def check_recovery(torture: Torture, child: Child) -> None:
     """The same process goes on working when it is allowed to."""
-    if not child.hear_until("done", 20):
+    if not child.hear_until("done", 20 * torture.slower):
         torture.tally.wrong.append(f"no step was acknowledged after the fault was gone; last {child.said[-3:]}")
 
 
@@ -307,6 +307,7 @@ def flip(torture: Torture, path: Path, start: int = 0, stop: int | None = None) 
 FAULTS: dict[str, tuple[str, Callable[[Torture], None]]] = {
     "kill-adds": ("kill -9 while adding", kill({"add": 1})),
     "kill-removes": ("kill -9 while adding and removing", kill({"add": 3, "remove": 2, "search": 1})),
+    "kill-labels": ("kill -9 while labelling", kill({"label": 6, "add": 1, "remove": 1})),
     "kill-saves": ("kill -9 while saving the index", kill({"add": 1, "remove": 1, "save": 4})),
     "kill-rebuilds": ("kill -9 while rebuilding", kill({"add": 2, "remove": 1, "rebuild": 2}, 0.5)),
     "kill-backups": ("kill -9 while backing up", kill_backups),
@@ -326,14 +327,14 @@ FAULTS: dict[str, tuple[str, Callable[[Torture], None]]] = {
 }
 
 
-def torture(fault: str, model: str, cycles: int, seed: int, index: Kind) -> Tally:
+def torture(fault: str, model: str, cycles: int, seed: int, index: Kind, slower: float = 1.0) -> Tally:
     """Put a fresh collection through a fault so many times."""
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="torture-")))
         place.chmod(0o755)
         if fault == "full-disk":
             stack.enter_context(small_disk(place))
-        victim = Torture(place / "store", model, fault, seed, index)
+        victim = Torture(place / "store", model, fault, seed, index, slower)
         for _ in range(cycles):
             FAULTS[fault][1](victim)
             if not victim.tally.survived:
@@ -361,10 +362,14 @@ def main() -> int:
     )
     parser.add_argument("--index", choices=KINDS, default="auto", help="kind of the index (default: auto, so exact)")
 
+    parser.add_argument(
+        "--slower", type=float, default=1.0, help="kill so many times as late, on a busy machine (default: 1)"
+    )
+
     def run(fault: str, args: argparse.Namespace) -> tuple[list[int], list[str]]:
         os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
         os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # or else the fork server does not find what to preload
-        tally = torture(fault, args.model, args.cycles, args.seed, args.index)
+        tally = torture(fault, args.model, args.cycles, args.seed, args.index, args.slower)
         counts = [tally.cycles, tally.acknowledged, tally.noticed, len(tally.lost), len(tally.false)]
         return counts, [*tally.lost, *tally.false, *tally.wrong]
 

@@ -14,7 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from torture_work import EVERYTHING, Job, draw, id_of, where, work
+from torture_work import EVERYTHING, Job, answers, draw, id_of, where, work
 
 from diptych import Collection, Scorer
 from diptych.errors import UnknownPictureError
@@ -66,8 +66,8 @@ class Warnings(logging.Handler):
 class Torture:
     """A collection in a folder, its account, and the cycles that one fault puts it through."""
 
-    def __init__(self, directory: Path, model: str, fault: str, seed: int, index: Kind) -> None:
-        self.directory, self.model, self.index = directory, model, index
+    def __init__(self, directory: Path, model: str, fault: str, seed: int, index: Kind, slower: float = 1.0) -> None:
+        self.directory, self.model, self.index, self.slower = directory, model, index, slower
         with Store.open(directory, create=True) as store:
             store.set_index_kind(index)
         self.scorer = Scorer.load(model, provider="cpu", threads=1)
@@ -78,6 +78,8 @@ class Torture:
         self.held: list[int] = []  # acknowledged, in that order
         self.doubtful: set[int] = set()  # begun and not acknowledged: may have happened or not
         self.begun: dict[str, int] = {}  # all that were ever begun to be added, by their ids
+        self.labels: dict[tuple[str, str], str] = {}  # acknowledged answers about pairs
+        self.labelling: int | None = None  # the number of those that were begun and not acknowledged
         self.warnings = Warnings(logging.WARNING)
         logging.getLogger("diptych").addHandler(self.warnings)
         self.truth: dict[int, tuple[bytes, bytes]] = {}  # (embedding, tokens)
@@ -112,6 +114,12 @@ class Torture:
                 self.tally.acknowledged += 1
                 self.doubtful.difference_update(numbers)
                 self.held = [number for number in self.held if number not in numbers]
+            case ("begin", "label", (number,)):
+                self.labelling = number
+            case ("done", "label", (number,)):
+                self.tally.acknowledged += 1
+                self.labels |= answers(number)
+                self.labelling = None
             case ("failed" | "refused", _):
                 self.tally.noticed += 1
             case ("served", ids):
@@ -150,6 +158,7 @@ class Torture:
                 self.settle(listed)
                 for number in self.held:
                     self.inspect(collection, number)
+                self.compare_labels(collection)
                 self.compare_index(collection)
                 collection.store.renewal.close()  # or else it may save while the cache is looked at
                 if self.index == "ivf" and len(self.held) > 1 and collection.index.lists == 1:
@@ -197,6 +206,15 @@ class Torture:
         (row,) = [row for row, record in collection.store.records(rows.tolist()).items() if record.id == id] or [None]
         if row is None or cosines[rows == row][0] < cosines[0] - 1e-6:
             self.tally.lost.append(f"picture {id} is not found by its own embedding")
+
+    def compare_labels(self, collection: Collection) -> None:
+        """Every answer that was acknowledged is there, and of those that were begun together all or none."""
+        found = {one.pair: one.answer for one in collection.labels()}
+        begun = {} if self.labelling is None else answers(self.labelling)
+        if found not in (self.labels, self.labels | begun):
+            self.tally.lost += [f"the label of {pair} is gone" for pair in self.labels.keys() - found.keys()]
+            self.tally.false.append("labels say what nobody answered, or a part of what was answered at once")
+        self.labels, self.labelling = dict(found), None
 
     def compare_index(self, collection: Collection) -> None:
         """The index holds every row of the database with its bits, and answers like one made from nothing."""
@@ -301,8 +319,8 @@ class Child:
         return True
 
     def hear_for(self, seconds: float) -> None:
-        """Take messages for a while."""
-        end = monotonic() + seconds
+        """Take messages for a while, which is longer on a machine that was said to be slower."""
+        end = monotonic() + seconds * self.torture.slower
         while (left := end - monotonic()) > 0:
             if not self.hear(left):
                 return

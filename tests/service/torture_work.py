@@ -25,6 +25,7 @@ import diptych.store.sqlite.database
 from diptych import Collection, Scorer
 from diptych.errors import StoreError
 from diptych.pictures.content import picture_id
+from diptych.store.records import ANSWERS, Answer, NewLabel
 from diptych.store.sqlite.backup import backup, restore
 from diptych_runtime.errors import DiptychError
 
@@ -46,6 +47,14 @@ def draw(number: int) -> bytes:
 def id_of(number: int) -> str:
     """The id that a collection gives the picture of a number."""
     return picture_id(hashlib.sha256(draw(number)).hexdigest())
+
+
+@cache
+def answers(number: int) -> dict[tuple[str, str], Answer]:
+    """The answers about a few pairs that a number stands for; other numbers answer otherwise about some of them."""
+    numbers = random.Random(number)
+    pairs = [tuple(sorted(f"{place:032x}" for place in numbers.sample(range(12), 2))) for _ in range(20)]
+    return {(a, b): numbers.choice(ANSWERS) for a, b in pairs}
 
 
 @dataclass(frozen=True)
@@ -121,6 +130,9 @@ class Worker:
             numbers, self.next = [self.next], self.next + 1
         elif step == "remove":
             numbers = [self.random.choice(self.held)]
+        elif step == "label":
+            self.next += 1
+            numbers = [self.next]
         self.out.send(("begin", step, numbers))
         try:
             getattr(self, step)(*numbers)
@@ -142,6 +154,10 @@ class Worker:
         """Remove a picture, which must be there."""
         self.held.remove(number)
         self.collection.remove(id_of(number))
+
+    def label(self, number: int) -> None:
+        """Label some pairs at once, as a table does."""
+        self.collection.store.add_labels([NewLabel(*pair, "copy", answer) for pair, answer in answers(number).items()])
 
     def save(self) -> None:
         """Write the index cache."""

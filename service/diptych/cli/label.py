@@ -148,7 +148,10 @@ def _target(labels: str | None, store: Path, output: Path | None, plot: Path | N
         raise StoreError(f"{store} holds no collection; name one with --store, or {way}")
     for path in filter(None, (output, plot)):
         check_output(path, [labels] if labels else [])
-    return output or store / CALIBRATION
+    target = output or store / CALIBRATION
+    if plot is not None and plot.resolve() == target.resolve():
+        raise BadParameter(f"--plot and the calibration are both {target}; give them names of their own")
+    return target
 
 
 def _rows(labels: str, question: str) -> list[LabelledRow]:

@@ -261,9 +261,9 @@ def check_engine(engine: str, address: str | None, workers: int | None = None) -
         raise BadParameter("--workers are processes here; a Ray cluster says itself what it has")
 
 
-def check_output(output: str | Path, inputs: Iterable[str | Path] = ()) -> None:
-    """Refuse an output that is one of the inputs, under whatever name, part of a collection or among files that
-    `dedupe` put aside, with OutputError.
+def check_output(output: str | Path, inputs: Iterable[str | Path] = (), *, picture: bool = False) -> None:
+    """Refuse an output that is one of the inputs, under whatever name, part of a collection, among files that
+    `dedupe` put aside, or, unless a `picture` is written, a picture that is there, with OutputError.
 
     Inputs that are not files, such as web addresses or -, are none that could be written over.
     """
@@ -271,6 +271,7 @@ def check_output(output: str | Path, inputs: Iterable[str | Path] = ()) -> None:
     from diptych.errors import OutputError
     from diptych.pictures.walk import TRASH
     from diptych.store.sqlite.schema import DATABASE
+    from diptych_runtime.decoder import SUFFIXES
 
     path = Path(output)
     if path.is_dir():
@@ -288,6 +289,8 @@ def check_output(output: str | Path, inputs: Iterable[str | Path] = ()) -> None:
             continue
         if same:
             raise OutputError(f"{path} is {one}, which is read here; name another file, nothing was written")
+    if not picture and {path.suffix.lower(), path.resolve().suffix.lower()} & set(SUFFIXES):
+        raise OutputError(f"{path} is a picture; name another file, nothing was written")
 
 
 @contextmanager

@@ -170,7 +170,7 @@ def explain(
     from diptych_runtime.decoder import open_picture
 
     if output:
-        check_output(output, (a, b))
+        check_output(output, (a, b), picture=True)
     sides = read_pictures([a, b], urls=urls)
     scorer = open_scorer(model, provider, threads, question=question, urls=urls)
     tokens = scorer.panels(sides).tokens

@@ -14,7 +14,7 @@ from diptych.dedupe.candidates import candidate_pairs
 from diptych.dedupe.closer import CloserLook
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.pair_scores import PairScores
-from diptych.store.records import Label, Record
+from diptych.store.records import Record
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.calibration.recalibration import log_odds
 from diptych_runtime.calibration.verdicts import Verdict, least_of
@@ -26,7 +26,6 @@ NEIGHBOURS = 5  # of each picture
 POOL = 500  # pairs that are scored, of those not yet labelled
 _SPREAD = 4  # one in so many is chosen for a probability that few of the others have
 _BINS = 10
-_STEP = 500  # records read at once
 
 
 @dataclass(frozen=True)
@@ -55,27 +54,28 @@ def pairs_to_label(
     """The `count` pairs of a collection that teach most and have no label yet, the best first, or all there are.
 
     The same collection and labels give the same pairs. The `ledger` keeps scores for the next time; `on_pairs` is as in
-    `duplicates_among`. Raises ValueError, StoreError, and ArtifactError for a question that the model does not answer.
+    `duplicates_among`. Raises ValueError, StoreError, UnknownPictureError where a picture is removed meanwhile, and
+    ArtifactError for a question that the model does not answer.
     """
     if count < 1:
         raise ValueError(f"count must be at least 1, got {count}")
     asked = collection.scorer.asking(question).runtime
-    records = {record.id: record for page in collection.backend.pages(_STEP) for record in page}
-    ids = sorted(records)[:PICTURES]
-    labels = collection.labels(question)
-    pairs, cosines = _pool(collection, ids, labels, question)
+    ids = collection.store.ids(PICTURES)
+    labelled = collection.store.labelled_pairs(question)
+    pairs, cosines = _pool(collection, ids, labelled, question)
     if not len(pairs):
         return []
+    records = {ids[place]: collection.get(ids[place]) for place in np.unique(pairs).tolist()}
     ledger = ledger or PairCache(None, asked.revision)
     scores = PairScores(collection, ids, ledger, question=question)
     missing = scores.missing(pairs)
     scores.tick = on_pairs(missing, len(pairs) - missing)
     alone = scores.of(pairs)
-    paths = {id: path for id in ids if (path := records[id].path) is not None}
+    paths = {id: record.path for id, record in records.items() if record.path is not None}
     shown = CloserLook(collection, ids, paths, ledger, question, scores.tick).scores(pairs, alone)
     near = _nearness(shown, least_of(asked.stated)["likely"])
     apart = np.maximum(_disagreement(shown, cosines), _disagreement_of_looks(shown, alone))
-    used = Counter(id for label in labels for id in label.pair)
+    used = Counter(id for pair in labelled for id in pair)
     chosen = _chosen(near + apart, shown, [(ids[a], ids[b]) for a, b in pairs.tolist()], used, count)
     return [
         PairToLabel(
@@ -91,24 +91,17 @@ def pairs_to_label(
 
 
 def _pool(
-    collection: Collection, ids: Sequence[str], labels: Sequence[Label], question: str
+    collection: Collection, ids: Sequence[str], labelled: Sequence[tuple[str, str]], question: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Pairs int64 (P, 2) of places in `ids` without a label, and their cosines float32 (P,): half the most alike, half
     drawn evenly from the rest.
     """
     asked = collection.scorer.asking(question).runtime
-    vectors = [
-        np.frombuffer(found[id], "<f4")
-        for start in range(0, len(ids), _STEP)
-        for part in [ids[start : start + _STEP]]
-        for found in [collection.backend.embeddings_of(part)]
-        for id in part
-    ]
-    embeddings = np.stack(vectors) if vectors else np.empty((0, asked.embedding_dim), np.float32)
+    _, embeddings = collection.embeddings(ids)
     queries = asked.queries(embeddings)
     pairs = candidate_pairs(embeddings, NEIGHBOURS, asked.threads, queries=queries)
     place = {id: number for number, id in enumerate(ids)}
-    known = {tuple(sorted(place[id] for id in label.pair)) for label in labels if {*label.pair} <= place.keys()}
+    known = {tuple(sorted(place[id] for id in pair)) for pair in labelled if {*pair} <= place.keys()}
     pairs = pairs[[pair not in known for pair in map(tuple, pairs.tolist())]] if len(pairs) else pairs
     cosines = np.einsum("pe,pe->p", queries[pairs[:, 0]], embeddings[pairs[:, 1]])
     order = np.argsort(-cosines, kind="stable")

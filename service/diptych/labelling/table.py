@@ -8,15 +8,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
+from io import StringIO
 from typing import TextIO
 
 from diptych.errors import LabellingError
-from diptych.pictures.content import picture_id
+from diptych.pictures.content import picture_id, read_bytes
 from diptych.pictures.walk import full_path
 from diptych.store.records import ANSWERS, Answer, Label, NewLabel
 from diptych.store.sqlite.backend import SqliteBackend
 from diptych_runtime.calibration.questions import ASKED, COPY, MATCH
+from diptych_runtime.decoder import PictureLimits
+from diptych_runtime.errors import PictureError
 
 COLUMNS = ("image_a", "image_b", "question", "answer", "added", "id_a", "id_b")
 
@@ -28,6 +30,7 @@ _ANSWERS: Mapping[str, Answer] = {
     **dict.fromkeys(("cannot tell", "?"), "cannot tell"),
 }
 _ID = re.compile("[0-9a-f]{32}")
+_SHOWN = 64  # characters of a wrong cell
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")  # with which a cell begins that a spreadsheet computes, or hides
 
 
@@ -45,19 +48,25 @@ class LabelledRow:
     added: str | None
 
 
-def write_labels(labels: Iterable[Label], stream: TextIO) -> int:
-    """Write labels as CSV with `COLUMNS`; return how many.
+def csv_texts(pages: Iterable[Iterable[Label]]) -> Iterator[str]:
+    """CSV with `COLUMNS`: the header, and a text with a line for each label of every page.
 
     A text that a spreadsheet would take for a formula begins with an apostrophe, which `read_labels` takes off.
     """
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    count = 0
-    for one in labels:
-        cells = one.path_a or "", one.path_b or "", one.question, one.answer, one.added, one.a, one.b
-        writer.writerow(f"'{cell}" if cell.startswith(_FORMULA) else cell for cell in cells)
-        count += 1
-    return count
+    yield ",".join(COLUMNS) + "\n"
+    for page in pages:
+        stream = StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        for one in page:
+            cells = one.path_a or "", one.path_b or "", one.question, one.answer, one.added, one.a, one.b
+            writer.writerow(f"'{cell}" if cell.startswith(_FORMULA) else cell for cell in cells)
+        yield stream.getvalue()
+
+
+def write_labels(labels: Iterable[Label], stream: TextIO) -> None:
+    """Write labels as `csv_texts` has them."""
+    for text in csv_texts([labels]):
+        stream.write(text)
 
 
 def read_labels(stream: Iterable[str], name: str, question: str = COPY) -> Iterator[LabelledRow]:
@@ -66,28 +75,29 @@ def read_labels(stream: Iterable[str], name: str, question: str = COPY) -> Itera
 
     Rows without an answer are left out. Raises LabellingError, which names the table and the row.
     """
-    rows = csv.DictReader(stream)
-    there = [column or "" for column in rows.fieldnames or ()]
-    found = {column: column if column in there else _OTHER_NAMES.get(column, "") for column in COLUMNS}
-    by_path = {found["image_a"], found["image_b"]} <= set(there)
-    if found["answer"] not in there or not (by_path or {"id_a", "id_b"} <= set(there)):
-        raise LabellingError(
-            f"{name} needs the columns image_a, image_b and answer; it has {', '.join(there) or 'none'}"
-        )
     try:
+        rows = csv.DictReader(stream)
+        there = [column or "" for column in rows.fieldnames or ()]
+        found = {column: column if column in there else _OTHER_NAMES.get(column, "") for column in COLUMNS}
+        by_path = {found["image_a"], found["image_b"]} <= set(there)
+        if found["answer"] not in there or not (by_path or {"id_a", "id_b"} <= set(there)):
+            raise LabellingError(
+                f"{name} needs the columns image_a, image_b and answer; it has {', '.join(there) or 'none'}"
+            )
         for number, row in enumerate(rows, 1):
             cells = {column: _text(row.get(source)) for column, source in found.items()}
             if cells["answer"]:
                 yield _read(number, cells, name, question)
-    except csv.Error as error:
-        raise LabellingError(f"{name} cannot be read as CSV: {error}") from None
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise LabellingError(f"{name} cannot be read as CSV in UTF-8: {error}") from None
 
 
 def import_labels(store: SqliteBackend, rows: Iterable[LabelledRow]) -> tuple[int, int]:
     """Add the answers of a table to a collection, in one transaction; return how many were new and how many known.
 
-    A picture is the one with the row's id, or else the stored one or the file at its path; it need not be in the
-    collection (yet). Raises LabellingError for a row whose pictures cannot be known; then nothing is written.
+    A picture is the one with the row's id, or else the stored one at its path or, if there is none or there are
+    several, the file there; it need not be in the collection (yet). Raises LabellingError for a row whose pictures
+    cannot be known; then nothing is written.
     """
     known = {(*one.pair, one.question): one.answer for one in store.labels()}
     new: list[NewLabel] = []
@@ -109,16 +119,21 @@ def _read(number: int, cells: Mapping[str, str], name: str, question: str) -> La
     answer = _ANSWERS.get(cells["answer"].strip().lower())
     if answer is None:
         raise LabellingError(
-            f"row {number} of {name}: expected an answer of {', '.join(ANSWERS)}, or 1 or 0, got {cells['answer']!r}"
+            f"row {number} of {name}: expected an answer of {', '.join(ANSWERS)}, or 1 or 0, got "
+            f"{cells['answer'][:_SHOWN]!r}"
         )
     if not all(cells[f"image_{side}"] or cells[f"id_{side}"] for side in "ab"):
         raise LabellingError(f"row {number} of {name} does not name two pictures")
     asked = cells["question"] or question
     if asked not in (*ASKED, MATCH):
-        raise LabellingError(f"row {number} of {name}: expected a question of {', '.join(ASKED)}, got {asked!r}")
+        raise LabellingError(
+            f"row {number} of {name}: expected a question of {', '.join(ASKED)}, got {asked[:_SHOWN]!r}"
+        )
     for id in (cells["id_a"], cells["id_b"]):
         if id and not _ID.fullmatch(id):
-            raise LabellingError(f"row {number} of {name}: expected an id of 32 hexadecimal digits, got {id[:64]!r}")
+            raise LabellingError(
+                f"row {number} of {name}: expected an id of 32 hexadecimal digits, got {id[:_SHOWN]!r}"
+            )
     if cells["added"] and not _is_time(cells["added"]):
         raise LabellingError(f"row {number} of {name}: expected a time as 2026-01-31T12:00:00+00:00 in 'added'")
     paths, ids = (cells["image_a"], cells["image_b"]), (cells["id_a"], cells["id_b"])
@@ -130,14 +145,14 @@ def _id(store: SqliteBackend, row: LabelledRow, id: str, path: str) -> str:
         return id
     whole = full_path(path)
     stored = [id for id, place in store.under(whole).items() if place == whole]
-    if stored:
+    if len(stored) == 1:
         return stored[0]
     try:
-        return picture_id(hashlib.sha256(Path(path).read_bytes()).hexdigest())
-    except OSError as error:
+        return picture_id(hashlib.sha256(read_bytes(path, PictureLimits())).hexdigest())
+    except PictureError as error:
+        there = f"the path of {len(stored)} pictures of the collection" if stored else "not in the collection"
         raise LabellingError(
-            f"row {row.number}: {path} is neither in the collection nor a file ({error.strerror}); paths are relative "
-            "to the current folder"
+            f"row {row.number}: {path} is {there}, and as a file: {error}. Paths are relative to the current folder"
         ) from None
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from diptych.collection.collection import Collection
-from diptych.console import counted
+from diptych.console import counted, one_line
 from diptych.dedupe.find import OnPairs
 from diptych.dedupe.pair_cache import PairCache
 from diptych.errors import UnknownPictureError
@@ -172,7 +172,8 @@ def _untold(missing: int, known: int) -> Callable[[int], object]:
 
 
 def _where(record: Record) -> str:
-    return record.path or f"{record.metadata.get('filename', 'a picture without a path')} ({record.id})"
+    name = record.path or f"{record.metadata.get('filename', 'a picture without a path')} ({record.id})"
+    return one_line(name)
 
 
 def _question_text(name: str, fit: FittedQuestion) -> str:

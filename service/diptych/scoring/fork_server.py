@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import forkserver, resource_tracker, util
 from pathlib import Path
-from threading import Lock, Timer
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _PRELOAD = ["diptych.scoring.decode_pool", "diptych.pictures.content"]
 # What `multiprocessing` remembers of its children is not made for several threads.
 CHILDREN = Lock()
-# Seconds that a process has to start; then the server that it is forked from is taken for stopped.
+# Seconds that a process has to start; then a server that did nothing meanwhile is taken for stopped.
 START = 30.0
 # The exit status of a process whose own was lost with the server.
 LOST = 255
@@ -79,21 +79,38 @@ def _check_socket_folder() -> None:
 
 @contextmanager
 def _bounded_start() -> Iterator[None]:
-    """A process starts inside in time, or the server that it is forked from is killed; the next start makes another."""
+    """A process starts inside in time, or the server that it is forked from is killed; the next start makes another.
 
-    def kill() -> None:
-        server: int | None = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
-        if server is not None:
-            logger.error("process %d, which decoding processes are forked from, is stopped; killed", server)
-            os.kill(server, signal.SIGKILL)
+    A server that works meanwhile, on a machine that is busy, is waited for.
+    """
+    started = Event()
 
-    timer = Timer(START, kill)
-    timer.daemon = True
-    timer.start()
+    def watch() -> None:
+        before: tuple[int | None, int] | None = None
+        while before is None or not started.wait(START):
+            server: int | None = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+            now = server, processor_time(server)
+            if server is not None and now == before:
+                logger.error("process %d, which decoding processes are forked from, is stopped; killed", server)
+                os.kill(server, signal.SIGKILL)
+                return
+            before = now
+
+    watching = Thread(target=watch, name="diptych-start", daemon=True)
+    watching.start()
     try:
         yield
     finally:
-        timer.cancel()
+        started.set()
+
+
+def processor_time(process: int | None) -> int:
+    """The processor time that a process took, in ticks; 0 where that is unknown."""
+    try:
+        user, system = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
+    except (OSError, ValueError):
+        return 0
+    return int(user) + int(system)
 
 
 @contextmanager

@@ -70,6 +70,13 @@ def test_answers_are_kept_and_a_later_run_goes_on(diptych, store, scorer, option
         assert len(collection.labels("thing")) == 2
 
 
+def test_a_plot_never_takes_the_place_of_its_calibration(diptych, store, tmp_path, options):
+    for output, plot in ((["-o", tmp_path / "own.json"], tmp_path / "." / "own.json"), ([], store / CALIBRATION)):
+        refused = diptych("calibrate", "--store", store, *output, "--plot", plot, *options)
+        assert refused.code == 2 - (not output)
+        assert not plot.exists()
+
+
 def test_pairs_are_chosen_under_a_bar_before_the_question(diptych, store, options, types, monkeypatch):
     stderr = Terminal()
     monkeypatch.setattr(sys, "stderr", stderr)

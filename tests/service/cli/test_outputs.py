@@ -44,7 +44,18 @@ def test_an_output_is_never_among_what_dedupe_put_aside(tmp_path):
 
 def test_what_was_written_before_may_be_written_anew(tmp_path):
     (tmp_path / "out.png").write_bytes(b"the last one")
-    check_output(tmp_path / "out.png", [tmp_path / "a.jpg"])
+    (tmp_path / "out.csv").write_bytes(b"the last one")
+    check_output(tmp_path / "out.png", [tmp_path / "a.jpg"], picture=True)
+    check_output(tmp_path / "out.csv", [tmp_path / "a.jpg"])
+
+
+def test_what_is_no_picture_is_never_written_over_one(tmp_path):
+    (tmp_path / "a.JPG").write_bytes(b"mine")
+    (tmp_path / "labels.csv").symlink_to(tmp_path / "a.JPG")
+    for name in ("a.JPG", "labels.csv"):
+        with pytest.raises(OutputError, match="is a picture; name another file"):
+            check_output(tmp_path / name)
+    check_output(tmp_path / "new.jpg")
 
 
 def test_every_command_that_writes_a_file_refuses_to_write_over_what_it_reads(diptych, gallery, artifact, tmp_path):
@@ -53,12 +64,15 @@ def test_every_command_that_writes_a_file_refuses_to_write_over_what_it_reads(di
     assert diptych("index", "add", gallery, "--store", store, *model).code == 0
     table = gallery / "pairs.csv"
     table.write_text("image_a,image_b\n01.jpg,02.jpg\n")
-    before = {path: path.read_bytes() for path in (first, table, store / DATABASE)}
+    before = {path: path.read_bytes() for path in (first, second, table, store / DATABASE)}
     os.link(first, gallery / "report.html")
     for command in (
         ("explain", first, second, "-o", first, *model),
         ("dedupe", gallery, "--store", store, "--report", gallery / "report.html", *model),
         ("index", "export", "--store", store, "-o", store / DATABASE),
+        ("index", "export", "--store", store, "-o", second),
+        ("label", "--store", store, "--export", first),
+        ("calibrate", "--labels", table, "-o", gallery / "own.json", "--plot", second, *model),
         ("score", table, "-o", table, "--force", *model),
         ("dedupe", gallery, "--selection", table, "--delete", "-o", table, "--store", store, *model),
     ):

@@ -76,6 +76,35 @@ def test_an_answer_is_kept_in_place_of_an_earlier_one_and_taken_back(client, col
         assert client.delete(LABELS, params={"a": a, "b": b}).json()["taken_back"] is expected
 
 
+def test_labels_come_page_by_page_and_a_label_costs_no_reading_of_the_others(client, collection, monkeypatch):
+    monkeypatch.setattr(type(collection.store), "labels", None)
+    ids = [record.id for record in collection.list(4)]
+    given = [label(client, ids[0], other, "same") for other in ids[1:]]
+    assert label(client, ids[0], ids[1], "different")["answer"] == "different"
+    first = client.get(LABELS, params={"limit": 2}).json()
+    rest = client.get(LABELS, params={"limit": 2, "after": first["next"]}).json()
+    assert [one["answer"] for one in (*first["data"], *rest["data"])] == ["same", "same", "different"]
+    assert {(one["a"], one["b"]) for one in (*first["data"], *rest["data"])} == {(one["a"], one["b"]) for one in given}
+    assert (first["has_more"], rest["has_more"], rest["next"]) == (True, False, None)
+    assert (first["counts"], rest["counts"]) == ({"same": 2, "different": 1, "cannot_tell": 0}, None)
+    assert ask(client)["labels"] == first["counts"]
+    assert len(client.get(f"{LABELS}/export").text.splitlines()) == 4
+    assert client.get(LABELS, params={"limit": 1001}).status_code == 422
+
+
+def test_a_picture_that_is_removed_while_pairs_are_chosen_is_said(client, collection, monkeypatch):
+    ids = collection.store.ids
+
+    def removed(most: int | None = None) -> list[str]:
+        found = ids(most)
+        collection.remove(found[0])
+        return found
+
+    monkeypatch.setattr(collection.store, "ids", removed)
+    answer = client.post(NEXT, json={})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "collection_changed")
+
+
 def test_the_labels_come_as_a_table(client, collection):
     a, b = (record.id for record in collection.list(2))
     label(client, a, b, "same")

@@ -6,6 +6,7 @@ from io import StringIO
 import pytest
 
 from diptych import Collection
+from diptych.console import open_text
 from diptych.errors import LabellingError
 from diptych.labelling.table import COLUMNS, import_labels, read_labels, write_labels
 from diptych.store.records import Label
@@ -15,7 +16,7 @@ A, B = "a" * 32, "b" * 32
 
 def text(labels) -> str:
     stream = StringIO()
-    assert write_labels(labels, stream) == len(labels)
+    write_labels(labels, stream)
     return stream.getvalue()
 
 
@@ -73,6 +74,29 @@ def test_a_table_made_by_hand_names_files_and_answers_in_the_usual_ways(
     assert added in collection.labels()[-1].pair
 
 
+def test_of_several_stored_pictures_of_a_path_the_file_there_is_meant(collection, gallery, photo_bytes):
+    path, other = sorted(gallery.glob("*.jpg"))[:2]
+    before = collection.list(100)
+    path.write_bytes(photo_bytes(78))
+    (now,) = [one.id for one in collection.add(path)]
+    assert [one.path for one in (*before, collection.get(now))].count(str(path)) == 2
+    table = ("image_a,image_b,answer", f"{path},{other},1")
+    assert import_labels(collection.store, rows(*table)) == (1, 0)
+    assert now in collection.labels()[0].pair
+    path.unlink()
+    with pytest.raises(LabellingError, match=r"the path of 2 pictures .*not exist"):
+        import_labels(collection.store, rows(*table))
+
+
+def test_a_table_in_another_encoding_is_refused(tmp_path):
+    (tmp_path / "t.csv").write_bytes(b"image_a,image_b,answer\n/caf\xe9.jpg,/b.jpg,same\n")
+    with (
+        open_text(str(tmp_path / "t.csv"), newline="") as stream,
+        pytest.raises(LabellingError, match=r"in UTF-8.*0xe9"),
+    ):
+        list(read_labels(stream, "t.csv"))
+
+
 def test_a_changed_answer_is_new(labelled):
     one = labelled.labels()[0]
     changed = text([Label(one.a, one.b, one.question, "different", one.added)])
@@ -117,7 +141,10 @@ def test_a_table_that_cannot_be_understood_is_refused_with_its_row(lines, words)
 def test_of_a_table_with_a_wrong_row_nothing_is_taken(collection, gallery):
     one, two = sorted(gallery.glob("*.jpg"))[:2]
     for bad, words in (
-        (gallery / "none.jpg", "neither in the collection nor a file"),
+        (gallery / "none.jpg", "not in the collection, and as a file: .*none.jpg does not exist"),
+        (gallery, "a folder; expected a picture file"),
+        ("a\0b.jpg", "cannot be read: embedded null byte"),
+        ("/dev/zero", "not a regular file"),
         (one, "both pictures are the same file"),
     ):
         made = rows("image_a,image_b,answer", f"{one},{two},1", f"{one},{bad},1")

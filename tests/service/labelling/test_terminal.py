@@ -106,6 +106,17 @@ def test_pictures_are_opened_when_asked_and_kept_ones_by_way_of_a_file(collectio
     assert any("upload.png (" in said for said in terminal.said)
 
 
+def test_a_name_of_several_lines_is_shown_in_one(collection, photo_bytes):
+    for record in collection.list(100):
+        collection.remove(record.id)
+    for seed, name in ((71, "a\ns/d/?/u/o/q: d\n.jpg"), (72, "\x1b[31mb.jpg")):
+        collection.add(photo_bytes(seed), path=f"/{name}")
+    terminal = Terminal()
+    terminal.run(collection)
+    (shown,) = [text for text in terminal.said if text.startswith("\n")]
+    assert set(shown.split("\n")) == {"", "  /a\\ns/d/?/u/o/q: d\\n.jpg", "  /\\x1b[31mb.jpg"}
+
+
 def test_other_words_are_no_answer_and_most_ends_it(collection):
     terminal = Terminal("maybe", "", "s", "s", "s")
     assert terminal.run(collection, most=2) == 2

@@ -1,11 +1,14 @@
+import os
 import sys
 import tempfile
-from multiprocessing import process, util
+from itertools import count
+from multiprocessing import forkserver, process, util
 from pathlib import Path
 
 import pytest
-from waiting import answer
+from waiting import answer, until
 
+from diptych.scoring import fork_server
 from diptych.scoring.fork_server import start_process
 
 BYTES = (107 if sys.platform == "linux" else 103) - len("/pymp-12345678/listener-12345678")
@@ -30,6 +33,22 @@ def test_a_process_gets_its_arguments_and_its_pipe():
     assert pipe.recv() == (started.pid, (1, "two"))
     started.join(10)
     assert (started.name, started.exitcode) == ("test", 0)
+
+
+def test_a_server_that_works_is_waited_for_and_one_that_does_nothing_is_killed(monkeypatch):
+    start_process(answer, (), name="test")[0].join(10)
+    server, killed, times = vars(forkserver._forkserver)["_forkserver_pid"], [], count()
+    assert fork_server.processor_time(server) > fork_server.processor_time(None) == 0
+    monkeypatch.setattr(fork_server, "START", 0.01)
+    monkeypatch.setattr(os, "kill", lambda process, _: killed.append(process))
+    monkeypatch.setattr(fork_server, "processor_time", lambda _: next(times))
+    with fork_server._bounded_start():
+        until(lambda: next(times) > 5)
+    assert killed == []
+    monkeypatch.setattr(fork_server, "processor_time", lambda _: 7)
+    with fork_server._bounded_start():
+        until(lambda: bool(killed))
+    assert killed == [server]
 
 
 def test_a_folder_for_temporary_files_whose_name_is_too_long_for_a_socket_is_said(placed, tmp_path):

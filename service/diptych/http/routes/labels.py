@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from io import StringIO
+from itertools import chain, islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import StreamingResponse
 
 from diptych.collection.collection import Collection
 from diptych.errors import UnknownPictureError
@@ -29,10 +29,12 @@ from diptych.http.schemas.requests import LabelRequest, PairsRequest
 from diptych.http.schemas.responses import ImageItem
 from diptych.http.stint import Stint, TimeIsUp
 from diptych.labelling.choose import pairs_to_label
-from diptych.labelling.table import write_labels
+from diptych.labelling.table import csv_texts
 from diptych.store.records import Label
 from diptych.store.sqlite.backend import SqliteBackend
 from diptych_runtime.calibration.questions import COPY
+
+PAGE = 1000  # labels in one answer
 
 router = APIRouter(
     prefix="/v1/pairs", tags=["collection"], responses=documented(401, 404, 422, 429, 500, 501, 503, 504)
@@ -88,7 +90,7 @@ async def following(request: Request, here: Here, request_id: RequestId) -> Pair
             )
             for pair in found
         ]
-        counts = _counts(collection.labels(question))
+        counts = _counts(collection, question)
         return PairsToLabel(**facts, scored=stint.total, total=stint.total, data=data, labels=counts)
 
     with here.borrow(body.collection) as collection:
@@ -97,11 +99,29 @@ async def following(request: Request, here: Here, request_id: RequestId) -> Pair
 
 
 @router.get("/labels", summary="The labels of the collection")
-async def labels(here: Here, collection: Stored, question: QuestionText = None) -> LabelList:
-    """The answers that people gave, in the order they were given; the latest of a pair and question counts."""
+async def labels(
+    here: Here,
+    collection: Stored,
+    question: QuestionText = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE, description="How many at most.")] = PAGE,
+    after: Annotated[int, Query(ge=0, lt=2**63, description="`next` of the page before.")] = 0,
+) -> LabelList:
+    """The answers that people gave, page by page, in the order they were given; the latest of a pair and question
+    counts.
+    """
     _check_place(collection)
-    found = await here.reads.run(lambda: collection.labels(_checked(here, question)))
-    return LabelList(data=[_item(one) for one in found], counts=_counts(found))
+    _check_question(here, question)
+
+    def work() -> LabelList:
+        found, following = collection.store.label_page(limit, after, question)
+        return LabelList(
+            data=[_item(one) for one in found],
+            has_more=following is not None,
+            next=following,
+            counts=None if after else _counts(collection, question),
+        )
+
+    return await here.reads.run(work)
 
 
 @router.get(
@@ -110,13 +130,16 @@ async def labels(here: Here, collection: Stored, question: QuestionText = None) 
     response_class=Response,
     responses={200: {"content": {"text/csv": {}}, "description": "A line for each label"}},
 )
-async def export(here: Here, collection: Stored, question: QuestionText = None) -> Response:
+async def export(here: Here, collection: Stored, question: QuestionText = None) -> StreamingResponse:
     """The labels as a table, as `diptych calibrate --labels` reads it."""
     _check_place(collection)
-    table = StringIO()
-    write_labels(await here.reads.run(lambda: collection.labels(_checked(here, question))), table)
+    _check_question(here, question)
+    pages = collection.store.label_pages(PAGE, question)
+    # The first is read before the answer begins: after that nothing can be refused any more.
+    first = await here.reads.run(lambda: list(islice(pages, 1)))
+    texts = (text.encode("utf-8", "backslashreplace") for text in csv_texts(chain(first, pages)))
     headers = {"Content-Disposition": 'attachment; filename="labels.csv"'}
-    return Response(table.getvalue().encode("utf-8", "backslashreplace"), media_type="text/csv", headers=headers)
+    return StreamingResponse(texts, media_type="text/csv", headers=headers)
 
 
 @router.post(
@@ -124,7 +147,7 @@ async def export(here: Here, collection: Stored, question: QuestionText = None) 
     summary="Label a pair",
     openapi_extra=json_schema(LabelRequest),
     dependencies=[MayChange, Depends(require_json)],
-    responses=_BODY_ERRORS,
+    responses={**_BODY_ERRORS, **documented(409)},
 )
 async def label(request: Request, here: Here) -> LabelItem:
     """Keep a person's answer about two stored pictures. It stands in place of an earlier answer."""
@@ -137,8 +160,10 @@ async def label(request: Request, here: Here) -> LabelItem:
     def work() -> LabelItem:
         _check_place(collection)
         collection.label(body.a, body.b, body.answer, question=question)
-        pair = tuple(sorted((body.a, body.b)))
-        return next(_item(one) for one in reversed(collection.labels(question)) if one.pair == pair)
+        kept = collection.store.label_of(body.a, body.b, question)
+        if kept is None:
+            raise RequestError(409, "collection_changed", "The label was taken back meanwhile; look at it again.")
+        return _item(kept)
 
     with here.borrow(body.collection) as collection:
         return await here.work.run(work, request)
@@ -154,14 +179,14 @@ async def take_back(
 ) -> LabelTakenBack:
     """Forget the latest answer about a pair; an earlier one stands again."""
     _check_place(collection)
-    asked = _checked(here, question) or COPY
-    gone = await here.reads.run(lambda: collection.take_back_label(a, b, question=asked))
-    return LabelTakenBack(a=a, b=b, question=asked, taken_back=gone)
+    _check_question(here, question)
+    gone = await here.reads.run(lambda: collection.take_back_label(a, b, question=question))
+    return LabelTakenBack(a=a, b=b, question=question, taken_back=gone)
 
 
-def _checked(here: Here, question: str | None) -> str | None:
+def _check_question(here: Here, question: str | None) -> None:
+    """Refuse a question that the model does not answer; 422."""
     here.asking(question)
-    return question
 
 
 def _check_place(collection: Collection) -> None:
@@ -182,6 +207,6 @@ def _item(one: Label) -> LabelItem:
     )
 
 
-def _counts(found: list[Label]) -> LabelCounts:
-    counted = Counter(one.answer for one in found)
+def _counts(collection: Collection, question: str | None) -> LabelCounts:
+    counted = collection.store.label_counts(question)
     return LabelCounts(same=counted["same"], different=counted["different"], cannot_tell=counted["cannot tell"])

@@ -61,11 +61,13 @@ class LabelItem(BaseModel):
 
 
 class LabelList(BaseModel):
-    """The labels of a collection."""
+    """A page of the labels of a collection."""
 
     object: Literal["list"] = "list"
     data: list[LabelItem]
-    counts: LabelCounts
+    has_more: bool
+    next: int | None = Field(description="The `after` of the next page.")
+    counts: LabelCounts | None = Field(description="Of all labels, on the first page; null on those behind it.")
 
 
 class LabelTakenBack(BaseModel):

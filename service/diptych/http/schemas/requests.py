@@ -38,7 +38,7 @@ def _whole(value: Any) -> Any:
 
 def _flag(value: Any) -> Any:
     """A form has true and false as text."""
-    return {"true": True, "false": False}.get(value, value)
+    return {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
 
 
 def _files(value: Any) -> Any:

@@ -120,9 +120,11 @@ class SqliteBackend(Store):
         with self._followed():
             super().relocate(places)
 
-    def ids(self) -> list[str]:
-        """The ids of all pictures; no record is looked at."""
-        return [row[0] for row in self._all("SELECT id FROM pictures")]
+    def ids(self, most: int | None = None) -> list[str]:
+        """The ids of all pictures, or of the `most` lowest, in order; no record is looked at."""
+        return [
+            row[0] for row in self._all("SELECT id FROM pictures ORDER BY id LIMIT ?", (-1 if most is None else most,))
+        ]
 
     def embeddings_of(self, ids: Sequence[str]) -> dict[str, bytes]:
         """Embeddings float32, little-endian, by id; pictures that are not there are left out.

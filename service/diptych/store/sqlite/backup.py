@@ -19,7 +19,8 @@ from diptych.store.index import cache
 from diptych.store.sqlite.backend import SqliteBackend
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE, prepare
-from diptych_runtime.atomic import sync_folder
+from diptych_runtime.atomic import sync_folder, write_atomic
+from diptych_runtime.own_calibration import CALIBRATION
 
 _STEP = 500
 _PAGES = 256  # of the database, copied before others get a turn
@@ -42,7 +43,8 @@ def lines(store: Backend, where: Filter | None = None, *, embeddings: bool = Fal
 
 
 def backup(store: Store, target: Path, progress: Callable[[int, int], None] = lambda done, total: None) -> int:
-    """Copy the database, as it is at one moment, into a new folder; return how many bytes that are.
+    """Copy the database, as it is at one moment, and the collection's own calibration into a new folder; return how
+    many bytes the database has.
 
     The index is no part of it: who opens the copy makes it anew. The copy appears as a whole or not at all. Raises
     StoreError for a target that has a collection, and where it cannot be written.
@@ -60,6 +62,8 @@ def backup(store: Store, target: Path, progress: Callable[[int, int], None] = la
         with store.reading() as source, closing(sqlite3.connect(growing)) as copy:
             copy.execute("PRAGMA synchronous=FULL")
             _copy(source, copy, progress)
+        if (own := _calibration(store.directory)) is not None:
+            write_atomic(target / CALIBRATION, own)
         growing.replace(final)
         sync_folder(target)
     except (OSError, sqlite3.Error) as error:
@@ -78,11 +82,12 @@ def restore(
     replace: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
-    """Give the collection in a folder, or a new one there, the state of a backup; return how many pictures that has.
+    """Give the collection in a folder, or a new one there, the state of a backup and its calibration, if it has one of
+    its own; return how many pictures that has.
 
     Until all is written the old state stays, also for readers, who then see the new one. Raises StoreError for a
-    damaged backup, where another process writes to the folder, and if pictures or labels would be lost that the backup
-    has not, unless `replace` is set.
+    damaged backup, where another process writes to the folder, and if pictures, labels or a calibration would be lost
+    that the backup has not, unless `replace` is set.
     """
     if (target / DATABASE).exists() and (target / DATABASE).samefile(copy.path):
         raise StoreError(f"{target} is the backup itself; name the folder of the collection with --store")
@@ -104,16 +109,32 @@ def restore(
                     connection.execute("UPDATE facts SET value=? WHERE key='identity'", (uuid.uuid4().hex,))
             for name in (cache.MANIFEST, cache.CACHE):
                 (target / name).unlink(missing_ok=True)
+            if (own := _calibration(copy.directory)) is not None:
+                write_atomic(target / CALIBRATION, own)
         except OSError as error:
             raise StoreError(f"{target} cannot be written: {error.strerror}; restore it again") from None
         return store.count()
 
 
 def _lost(store: SqliteBackend, copy: SqliteBackend) -> str | None:
-    """The pictures and labels, in numbers, that a store has and its backup has not; None if there are none."""
+    """What a store has and its backup has not: pictures and labels, in numbers, and the calibration that the backup's
+    would take the place of; None if nothing.
+    """
     here, there = ({(*one.pair, one.question, one.answer) for one in each.labels()} for each in (store, copy))
-    lost = {"picture": len(set(store.ids()).difference(copy.ids())), "label": len(here - there)}
-    return " and ".join(counted(number, kind) for kind, number in lost.items() if number) or None
+    numbers = {"picture": len(set(store.ids()).difference(copy.ids())), "label": len(here - there)}
+    lost = [counted(number, kind) for kind, number in numbers.items() if number]
+    own, others = _calibration(store.directory), _calibration(copy.directory)
+    if None not in (own, others) and own != others:
+        lost.append("a calibration")
+    return " and ".join(lost) or None
+
+
+def _calibration(folder: Path) -> bytes | None:
+    """The collection's own calibration as it is written; None if it has none."""
+    try:
+        return (folder / CALIBRATION).read_bytes()
+    except FileNotFoundError:
+        return None
 
 
 def _copy(source: sqlite3.Connection, target: sqlite3.Connection, progress: Callable[[int, int], None]) -> None:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from diptych.store.records import ANSWERS, Label, NewLabel
+from diptych.store.records import ANSWERS, Answer, Label, NewLabel
 from diptych.store.sqlite.connection import Connections
 from diptych.store.sqlite.schema import checksum
 
-_LATEST = "(SELECT max(sequence) FROM labels GROUP BY question, a, b)"
+_ALL = (
+    "SELECT sequence, a, b, question, answer, l.added, digest, p.path, q.path FROM labels l"
+    " LEFT JOIN pictures p ON p.id=a LEFT JOIN pictures q ON q.id=b"
+)
+_LATEST = "sequence IN (SELECT max(sequence) FROM labels WHERE ? IS NULL OR question=? GROUP BY question, a, b)"
+_IS_WHOLE = "crc32(a, b, question, answer, added)=digest"
+_LAST = 2**63 - 1
 
 logger = logging.getLogger(__name__)
 
@@ -49,13 +57,50 @@ class Labels(Connections):
 
         Damaged ones are left out, with a warning.
         """
-        query = (
-            "SELECT sequence, a, b, question, answer, l.added, digest, p.path, q.path FROM labels l"
-            " LEFT JOIN pictures p ON p.id=a LEFT JOIN pictures q ON q.id=b"
-            f" WHERE sequence IN {_LATEST} AND (? IS NULL OR question=?) ORDER BY sequence"
+        return self._whole(self._all(f"{_ALL} WHERE {_LATEST} ORDER BY sequence", (question, question)))
+
+    def label_pages(self, size: int, question: str | None = None) -> Iterator[list[Label]]:
+        """What `labels` returns, so many at a time; answers that are given meanwhile are not among them."""
+        ((last,),) = self._all("SELECT coalesce(max(sequence), 0) FROM labels")
+        after: int | None = 0
+        while after is not None:
+            page, after = self.label_page(size, after, question, last)
+            yield page
+
+    def label_page(
+        self, limit: int, after: int = 0, question: str | None = None, last: int = _LAST
+    ) -> tuple[list[Label], int | None]:
+        """Up to `limit` of what `labels` returns, beginning behind the number `after`, as it was at the number `last`;
+        and the `after` of the next page, None if there is none.
+        """
+        # Of each row by itself whether it is the latest: a page takes as long as it has rows.
+        newer = "SELECT 1 FROM labels n WHERE n.question=l.question AND n.a=l.a AND n.b=l.b"
+        found = self._all(
+            f"{_ALL} WHERE sequence>? AND sequence<=? AND (? IS NULL OR question=?)"
+            f" AND NOT EXISTS ({newer} AND n.sequence>l.sequence AND n.sequence<=?) ORDER BY sequence LIMIT ?",
+            (after, last, question, question, last, limit + 1),
         )
+        more, found = len(found) > limit, found[:limit]
+        return self._whole(found), found[-1]["sequence"] if more else None
+
+    def label_of(self, a: str, b: str, question: str) -> Label | None:
+        """The latest answer about a pair to a question; None if there is none, or it is damaged."""
+        query = f"{_ALL} WHERE question=? AND a=? AND b=? ORDER BY sequence DESC LIMIT 1"
+        return next(iter(self._whole(self._all(query, (question, *sorted((a, b)))))), None)
+
+    def label_counts(self, question: str | None = None) -> Counter[Answer]:
+        """How many of `labels` have each answer."""
+        query = f"SELECT answer, count(*) FROM labels WHERE {_LATEST} AND {_IS_WHOLE} GROUP BY answer"
+        return Counter(dict(map(tuple, self._all(query, (question, question)))))
+
+    def labelled_pairs(self, question: str) -> list[tuple[str, str]]:
+        """The ids of the pairs that `labels` are about, the lower first."""
+        query = f"SELECT a, b FROM labels WHERE {_LATEST} AND {_IS_WHOLE} ORDER BY sequence"
+        return [(a, b) for a, b in self._all(query, (question, question))]
+
+    def _whole(self, rows: Iterable[sqlite3.Row]) -> list[Label]:
         whole = []
-        for sequence, *row, digest, path_a, path_b in self._all(query, (question, question)):
+        for sequence, *row, digest, path_a, path_b in rows:
             if checksum(*row) == digest:
                 whole.append(Label(*row, path_a=path_a, path_b=path_b))
             else:

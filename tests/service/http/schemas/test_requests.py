@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from pydantic import ValidationError
 
 from diptych.http.schemas import requests
-from diptych.http.schemas.base import Strict
+from diptych.http.schemas.base import Strict, names_of
 from diptych.http.schemas.images import Upload
 from diptych.http.schemas.requests import (
     AddForm,
@@ -36,6 +38,16 @@ def test_no_model_takes_a_key_it_does_not_know():
     for model in MODELS:
         assert 'unknown key "zzz"; known are ' in refusal(model, {"zzz": 1}) or model is Strict
         assert model.model_config.get("extra") == "forbid"
+
+
+def test_a_value_of_any_type_under_any_key_is_taken_or_refused_and_nothing_else():
+    values = (None, True, 0, -1.5, 1e300, float("inf"), "", "true", "\0", [], [[]], [None], [{}], {}, {"content": {}})
+    for model in MODELS:
+        keys = {key for name, field in model.model_fields.items() for key in names_of(name, field)}
+        for key in keys | {"zzz"}:
+            for value in values:
+                with contextlib.suppress(ValidationError):
+                    model.model_validate({key: value})
 
 
 @pytest.mark.parametrize(

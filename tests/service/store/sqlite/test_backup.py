@@ -24,6 +24,7 @@ from diptych.store.sqlite.backend import SqliteBackend
 from diptych.store.sqlite.backup import backup, lines, restore
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE
+from diptych_runtime.own_calibration import CALIBRATION
 
 
 def test_lines_are_the_records_in_their_order_with_their_embeddings_if_asked(collection):
@@ -84,6 +85,26 @@ def test_a_backup_goes_into_a_new_folder_or_nowhere(collection, tmp_path, monkey
     with pytest.raises(KeyboardInterrupt):
         backup(collection.store, tmp_path / "other", interrupt)
     assert list((tmp_path / "other").iterdir()) == []
+
+
+def test_a_calibration_of_its_own_is_part_of_a_backup_and_comes_back_with_it(collection, tmp_path):
+    own, copied, new = (folder / CALIBRATION for folder in (collection.directory, tmp_path / "copy", tmp_path / "new"))
+    own.write_text("as it was")
+    backup(collection.store, copied.parent)
+    assert copied.read_text() == "as it was"
+    collection.close()
+    with SqliteBackend.open(copied.parent, read_only=True) as copy:
+        restore(copy, new.parent)
+        assert new.read_text() == "as it was"
+        own.write_text("made anew")
+        with pytest.raises(StoreError, match="holds a calibration that the backup"):
+            restore(copy, own.parent)
+        assert own.read_text() == "made anew"
+        restore(copy, own.parent, replace=True)
+        assert own.read_text() == "as it was"
+        copied.unlink()
+        restore(copy, own.parent)
+    assert own.read_text() == "as it was", "a backup without one takes none away"
 
 
 def test_the_commands_write_lines_and_a_copy(diptych, collection, tmp_path):

@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+from collections import Counter
 from contextlib import closing
 
 import pytest
@@ -40,6 +41,28 @@ def test_the_latest_answer_to_a_question_about_a_pair_counts_in_either_order_and
     assert store.take_back_label(A, B, "copy")
     assert not store.take_back_label(A, B, "copy")
     assert answers(store) == [(A, B, "thing", "same"), (A, C, "copy", "different")]
+
+
+def test_page_by_page_there_is_the_same_as_at_once_whatever_is_answered_meanwhile(store):
+    ids = [f"{number:032x}" for number in range(30)]
+    for answer in ("same", "different"):
+        store.add_labels([NewLabel(A, id, "copy", answer) for id in ids[::2]])
+        store.add_labels([NewLabel(B, id, "thing", answer) for id in ids[::3]])
+    store.add_labels([NewLabel(C, id, "copy", "cannot tell") for id in ids])
+    for question in ("copy", "thing", None):
+        at_once = store.labels(question)
+        assert len(at_once) == {"copy": 45, "thing": 10, None: 55}[question]
+        pages = list(store.label_pages(7, question))
+        assert [len(page) for page in pages[:-1]] == [7] * (len(pages) - 1)
+        assert [one for page in pages for one in page] == at_once
+        assert store.label_counts(question) == Counter(one.answer for one in at_once)
+        assert store.labelled_pairs("copy") == [one.pair for one in store.labels("copy")]
+    assert {store.label_of(one.b, one.a, one.question) for one in at_once} == set(at_once)
+    assert store.label_of(A, B, "copy") is None
+    pages = store.label_pages(7)
+    first = next(pages)
+    store.add_labels([NewLabel(one.a, one.b, one.question, "cannot tell") for one in first])
+    assert [*first, *(one for page in pages for one in page)] == at_once
 
 
 def test_a_label_has_its_time_and_the_paths_of_its_pictures(store):
