@@ -11,11 +11,12 @@ from diptych.cli.main import main
 from diptych_training.benchmarks import resnets
 from diptych_training.benchmarks.operators import bench_operators
 from diptych_training.benchmarks.resnets import Count
-from diptych_training.studies import pairs, xcit
-from diptych_training.studies.scales import study_language
+from diptych_training.studies import pairs
+from diptych_training.studies.papers import xcit
+from diptych_training.studies.papers.scales import study_language
 from diptych_training.studies.shapes import study_shapes
-from diptych_training.studies.translation import study_translation
-from diptych_training.studies.xcit import study_xcit
+from diptych_training.studies.papers.translation import study_translation
+from diptych_training.studies.papers.xcit import study_xcit
 
 
 @pytest.mark.parametrize(
