@@ -14,9 +14,9 @@ from diptych_training.benchmarks.resnets import Count
 from diptych_training.studies import pairs
 from diptych_training.studies.papers import xcit
 from diptych_training.studies.papers.scales import study_language
-from diptych_training.studies.shapes import study_shapes
 from diptych_training.studies.papers.translation import study_translation
 from diptych_training.studies.papers.xcit import study_xcit
+from diptych_training.studies.shapes import study_shapes
 
 
 @pytest.mark.parametrize(

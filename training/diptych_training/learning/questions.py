@@ -24,9 +24,9 @@ class QuestionBudget:
     the `examples` that are drawn; `held_out` others measure it.
     """
 
-    steps: int = 1500
-    batch: int = 64
-    rate: float = 3e-3
+    steps: int = 4000
+    batch: int = 32
+    rate: float = 2e-3
     warmup: int = 100
     examples: int = 20_000
     held_out: int = 2000

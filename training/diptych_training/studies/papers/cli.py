@@ -106,8 +106,8 @@ def translation(
 
 
 def questions(
-    steps: Steps = 1500,
-    rate: Annotated[float, Option(metavar="R", help="learning rate")] = 3e-3,
+    steps: Steps = 4000,
+    rate: Annotated[float, Option(metavar="R", help="learning rate")] = 2e-3,
     plot: Annotated[
         Path | None,
         Option(metavar="FILE", help="draw what each word looks at, as .png, .svg or .pdf"),
