@@ -23,7 +23,7 @@ class SaganConfig:
     """The shape of both networks: pictures of `pixels` a side, 4 times a power of two, made of `latent` normal numbers.
 
     `width` are the channels at full size, doubled at every halving. `attend` is the side of the grid that attends to
-    itself, one of those between; 0 for networks without attention.
+    itself, one of those between the smallest and the picture; 0 for networks without attention.
     """
 
     pixels: int = 32
@@ -37,9 +37,9 @@ class SaganConfig:
             raise ValueError(f"latent, width and reduction must be positive, got {self}")
         if self.pixels <= START or self.pixels != START << self.halvings:
             raise ValueError(f"pixels must be {START} times a power of two, from {2 * START}, got {self.pixels}")
-        if self.attend and self.attend not in self.sides[:-1]:
+        if self.attend and self.attend not in self.sides[1:-1]:
             raise ValueError(
-                f"attend must be one of {', '.join(map(str, self.sides[:-1]))}, or 0 for none, got {self.attend}"
+                f"attend must be one of {', '.join(map(str, self.sides[1:-1]))} or 0, for none, got {self.attend}"
             )
 
     @property

@@ -55,7 +55,8 @@ def train_questions(
     `by_kind`, the same for each kind of question; `shown`, one question of each kind with what the network looks at.
     """
     budget = budget or QuestionBudget()
-    pixels, tokens, answers, _ = draw_examples(budget.examples, config.pixels, seed)
+    examples = min(budget.examples, budget.steps * budget.batch)
+    pixels, tokens, answers, _ = draw_examples(examples, config.pixels, seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = QuestionNetwork(config)
