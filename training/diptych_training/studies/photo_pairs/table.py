@@ -12,7 +12,7 @@ from diptych_training.studies.photo_pairs.run import FIGURES
 
 NAMES = ("study", "variant", "rate", "seed", "steps")
 MEASURED = ("parameters", "mflop", "seconds", *FIGURES)
-COLUMNS = (*NAMES, "settings", *MEASURED, "curve")
+COLUMNS: tuple[str, ...] = (*NAMES, "settings", *MEASURED, "curve")
 
 Row = dict[str, Any]
 
