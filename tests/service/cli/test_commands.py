@@ -73,7 +73,7 @@ def test_search_shows_rank_movement_scores_and_path(diptych, store, gallery, mod
     assert len(rows) == 5
     assert [row.split()[0] for row in rows] == ["1", "2", "3", "4", "5"]
     assert all(row.endswith(".jpg") for row in rows)
-    assert "12 pictures, 12 of them looked at" in result.err
+    assert "12 pictures, 12 of them re-ranked" in result.err
 
 
 def test_search_stops_where_it_is_told_that_it_is_enough(diptych, store, gallery, model):

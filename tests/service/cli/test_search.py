@@ -45,7 +45,7 @@ def test_what_the_network_did_not_look_at_has_a_dash_for_its_score_and_did_not_m
     assert [row[2] == "-" for row in rows] == [False] * 5 + [True] * 7
     assert all(row[1] == "0" for row in rows[5:])
     assert [row[2] for row in rows[:5]] == sorted((row[2] for row in rows[:5]), reverse=True)
-    assert result.err.startswith("12 pictures, 5 of them looked at; decode ")
+    assert result.err.startswith("12 pictures, 5 of them re-ranked; decode ")
 
 
 def test_embeddings_alone_are_ordered_by_their_cosine(search):
