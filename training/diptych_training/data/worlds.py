@@ -121,14 +121,14 @@ def draw_pictures(count: int, size: int, seed: int) -> np.ndarray:
 def _presence(world: Sequence[Thing], rng: np.random.Generator) -> Question:
     """Is there a COLOUR SHAPE? Half the answers are yes; of the rest both words mostly name something that is there."""
     if rng.random() < 0.5:
-        thing = world[rng.integers(len(world))]
+        thing = world[int(rng.integers(len(world)))]
         colour, shape = thing.colour, thing.shape
     else:
         there = {(thing.colour, thing.shape) for thing in world}
         near = [(a.colour, b.shape) for a in world for b in world if (a.colour, b.shape) not in there]
         absent = [(colour, shape) for colour in COLOURS for shape in SHAPES if (colour, shape) not in there]
         choices = near or absent
-        colour, shape = choices[rng.integers(len(choices))]
+        colour, shape = choices[int(rng.integers(len(choices)))]
     answer = "yes" if any((thing.colour, thing.shape) == (colour, shape) for thing in world) else "no"
     return Question(("is", "there", "a", colour, shape, "?"), answer, "presence")
 
@@ -160,7 +160,7 @@ def _relation(world: Sequence[Thing], rng: np.random.Generator) -> Question | No
     pairs = [(a, b) for a in single for b in single if a is not b and (a.col != b.col if across else a.row != b.row)]
     if not pairs:
         return None
-    a, b = pairs[rng.integers(len(pairs))]
+    a, b = pairs[int(rng.integers(len(pairs)))]
     before = a.col < b.col if across else a.row < b.row
     where = ("left", "of") if across else ("above",)
     words = ("is", "the", a.colour, a.shape, *where, "the", b.colour, b.shape, "?")
@@ -180,4 +180,4 @@ def _only(world: Sequence[Thing], rng: np.random.Generator, name: Callable[[Thin
     """A thing whose name no other has."""
     names = [name(thing) for thing in world]
     single = [thing for thing in world if names.count(name(thing)) == 1]
-    return single[rng.integers(len(single))] if single else None
+    return single[int(rng.integers(len(single)))] if single else None

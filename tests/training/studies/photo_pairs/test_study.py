@@ -13,6 +13,7 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from diptych_model import MIXERS, PairConfig
+from diptych_model.mixers import Transformer
 from diptych_model.network import PairPart
 from diptych_training.errors import DataError
 from diptych_training.studies import variants
@@ -64,7 +65,7 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> Tokens:
 
 
 def small_variants() -> dict[str, variants.Variant]:
-    found = {"msac": SMALL, "transformer": replace(SMALL, mixer=MIXERS["transformer"](heads=2))}
+    found = {"msac": SMALL, "transformer": replace(SMALL, mixer=Transformer(heads=2))}
     return {name: variants.Variant(replace(config, segment="added"), "msac") for name, config in found.items()}
 
 

@@ -108,7 +108,7 @@ def draw_sagan(result: Mapping[str, Any], directory: Path, path: Path) -> None:
     first = [row for row in rows if row["seed"] == rows[0]["seed"]]
     figure = Figure((10, 4 + 1.1 * (1 + len(first))), layout="constrained")
     FigureCanvasAgg(figure)
-    above, below = figure.subfigures(2, 1, height_ratios=(4, 1.1 * (1 + len(first))))
+    above, below = np.ravel(figure.subfigures(2, 1, height_ratios=(4, 1.1 * (1 + len(first)))))
     distances, gammas = above.subplots(1, 2)
     for row in rows:
         steps = np.linspace(0, row["at"][-1], len(row["gamma"]) + 1)[1:]
