@@ -108,8 +108,8 @@ def draw_sagan(result: Mapping[str, Any], directory: Path, path: Path) -> None:
     first = [row for row in rows if row["seed"] == rows[0]["seed"]]
     figure = Figure((10, 4 + 1.1 * (1 + len(first))), layout="constrained")
     FigureCanvasAgg(figure)
-    above, below = np.ravel(figure.subfigures(2, 1, height_ratios=(4, 1.1 * (1 + len(first)))))
-    distances, gammas = above.subplots(1, 2)
+    grid = figure.add_gridspec(2 + len(first), 2, height_ratios=[4, *[1.1] * (1 + len(first))])
+    distances, gammas = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[0, 1])
     for row in rows:
         steps = np.linspace(0, row["at"][-1], len(row["gamma"]) + 1)[1:]
         colour = "#0072b2" if row["attention"] == ATTENTION else "#d55e00"
@@ -128,7 +128,8 @@ def draw_sagan(result: Mapping[str, Any], directory: Path, path: Path) -> None:
         axes.legend(fontsize=8)
     sheets = {"drawn": draw_pictures(SHOWN, first[0]["config"]["pixels"], OTHERS)}
     sheets |= {row["attention"]: make_pictures(_generator(row, directory), SHOWN) for row in first}
-    for axes, (name, pictures) in zip(np.ravel(below.subplots(len(sheets), 1)), sheets.items(), strict=True):
+    for place, (name, pictures) in enumerate(sheets.items(), 1):
+        axes = figure.add_subplot(grid[place, :])
         axes.imshow(np.concatenate(list(pictures), 1), interpolation="nearest")
         axes.set_title(name, fontsize=9, loc="left")
         axes.set_axis_off()
