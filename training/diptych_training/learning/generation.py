@@ -38,7 +38,7 @@ class SaganBudget:
 
     steps: int = 600
     batch: int = 16
-    generator_rate: float = 5e-4
+    generator_rate: float = 2e-4
     discriminator_rate: float = 1e-3
     pictures: int = 4000
     measured: int = 500
