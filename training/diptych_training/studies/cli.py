@@ -160,9 +160,7 @@ def _study_pairs(
     note = lambda name: console.remark(f"finished {name}")  # noqa: E731
     if on == "omniglot":
         if runs or finished or plot:
-            raise DataError(
-                "--runs, --finished and --plot are for --on photos; the rows on Omniglot are in a JSON file"
-            )
+            raise DataError("--runs, --finished and --plot are for --on photos; add that, or leave them out")
         result = study(subject, out, data_folder(), episodes=episodes, finished=note, **shared)
         console.emit(result, study_text(result))
         return 0
