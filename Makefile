@@ -36,16 +36,16 @@ run: ## index pictures and serve them with the web page; without PHOTOS=folder a
 	else \
 	  [ -d "$$PHOTOS" ] || { echo "make run: PHOTOS names no folder: $$PHOTOS" >&2; exit 1; }; \
 	  folder=$$(cd "$$PHOTOS" && pwd); \
-	  STORE=$${STORE:-store/$$(basename "$$folder")-$$(printf %s "$$folder" | cksum | cut -d ' ' -f 1)}; \
 	  example=$$(find "$$folder" -type f -iname '*.jp*g' | sort | head -n 1); example=$${example:-picture.jpg}; \
 	fi && \
-	echo "Indexing $$folder into $$STORE." && \
-	{ $(VENV)/bin/diptych index add "$$folder" --store "$$STORE" || \
-	  { [ $$? -eq 1 ] && $(VENV)/bin/diptych index stats --store "$$STORE" >/dev/null 2>&1; }; } && \
+	set -- $${STORE:+--store "$$STORE"} && \
+	echo "Indexing $$folder into $${STORE:-your default collection}." && \
+	{ $(VENV)/bin/diptych index add "$$folder" "$$@" || \
+	  { [ $$? -eq 1 ] && $(VENV)/bin/diptych index stats "$$@" >/dev/null 2>&1; }; } && \
 	printf '\nSet up and indexed in %s s. Open http://%s:%s/ or try, in another terminal:\n\n' "$$(($$(date +%s) - begun))" "$$HOST" "$$PORT" && \
 	printf '  curl -F "image=@%s" -F top=5 http://%s:%s/v1/search\n' "$$example" "$$HOST" "$$PORT" && \
-	printf '  $(VENV)/bin/diptych search "%s" --store "%s" --top 5\n\nCtrl-C ends it.\n\n' "$$example" "$$STORE" && \
-	{ trap : INT; $(VENV)/bin/diptych serve --store "$$STORE" --host "$$HOST" --port "$$PORT" || [ $$? -eq 130 ]; }
+	printf '  source $(VENV)/bin/activate\n  diptych search "%s"%s --top 5\n\nCtrl-C ends it.\n\n' "$$example" "$${STORE:+ --store \"$$STORE\"}" && \
+	{ trap : INT; $(VENV)/bin/diptych serve "$$@" --host "$$HOST" --port "$$PORT" || [ $$? -eq 130 ]; }
 
 demo: $(VENV)/installed ## draw the demonstration collection into demo/ (photos, queries, truth.csv)
 	@$(VENV)/bin/diptych demo demo

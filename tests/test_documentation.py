@@ -12,10 +12,12 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from exported import drawn_collection
 from typed import command_names, parsed
 from typer import Exit, TyperException
 
+from diptych.cli.main import main
 from diptych.command_tree import explained
 
 ROOT = Path(__file__).parents[1]
@@ -208,6 +211,67 @@ def test_every_line_of_curl_runs(pictures: Path, service: str, tmp_path: Path) -
     done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr.decode()[-2000:] + done.stdout.decode(errors="replace")[-2000:]
     assert (tmp_path / "same.jpg").read_bytes() == (tmp_path / "a.jpg").read_bytes()
+
+
+RUN_ELSEWHERE = {
+    "serve": "service/cli/test_serve.py",
+    "train": "service/adversity.py",
+    "evaluate": "service/adversity.py",
+}
+
+
+def test_the_commands_of_the_comparison_run(
+    pictures: Path,
+    artifact: Path,
+    service: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Each row of the table ends in a command that works, or in no."""
+    shutil.copytree(pictures, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    for name, value in {"MODEL": artifact, "THREADS": 1, "STORE": tmp_path / "store"}.items():
+        monkeypatch.setenv(f"DIPTYCH_{name}", str(value))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "stdin", StringIO())  # who labels has nothing to say
+    shutil.copy("a.jpg", "photos/a again.jpg")
+    write_judged(Path("judged.csv"), artifact)
+    rows = [
+        line.strip("| ").split(" | ") for line in (ROOT / "docs/comparison.md").read_text().splitlines() if "|" in line
+    ]
+    cells = [row[-1] for row in rows[2:]]
+    assert len(cells) > 15
+    for cell in cells:
+        commands = [shlex.split(text) for text in re.findall(r"`((?:diptych|curl) [^`]+)`", cell)]
+        assert commands or cell.startswith("no"), cell
+        for program, *words in commands:
+            if program == "curl":
+                words = ["--fail-with-body", "--silent", *(word.replace(SERVICE, service) for word in words)]
+                assert subprocess.run(["curl", *words], capture_output=True, timeout=60).returncode == 0, cell
+            elif words[0] in RUN_ELSEWHERE:
+                assert words[0] in (ROOT / "tests" / RUN_ELSEWHERE[words[0]]).read_text()
+                parsed(*words)
+            else:
+                words = [
+                    str(next(Path("photos").rglob("journal.jsonl"))) if word == "JOURNAL" else word for word in words
+                ]
+                assert main(words) == 0, f"{cell}: {capfd.readouterr()}"
+    assert len(list(Path("photos").iterdir())) == 13 + 1, "what was put aside is back, beside its empty trash"
+    assert Path("own.json").is_file()
+    assert Path("why.png").is_file()
+
+
+def write_judged(table: Path, artifact: Path) -> None:
+    """Write a table of pairs of photos/, those the same that the artifact thinks more alike than most, but for some."""
+    from diptych import Scorer
+
+    photos = sorted(Path("photos").iterdir())
+    pairs = [(str(a), str(b)) for place, a in enumerate(photos) for b in photos[:place]]
+    scores = Scorer.load(str(artifact), threads=1).predict(pairs)
+    same = [bool(score > sorted(scores)[len(pairs) // 2]) != (place % 5 == 0) for place, score in enumerate(scores)]
+    rows = [f"{a},{b},{'same' if one else 'different'}" for (a, b), one in zip(pairs, same, strict=True)]
+    table.write_text("\n".join(["image_a,image_b,answer", *rows]) + "\n")
 
 
 def test_every_route_has_a_line_of_curl(interface: dict[str, set[str]]) -> None:

@@ -102,11 +102,13 @@ def test_make_run_in_a_fresh_checkout_answers_its_own_two_commands_and_ends_quie
             assert time.monotonic() - begun < 1800, log.read_text()
             time.sleep(0.5)
         print(f"make run answered /readyz after {time.monotonic() - begun:.0f} s")
-        curl, search = re.findall(r"^  (curl .+|\.venv/bin/diptych search .+)$", log.read_text(), re.MULTILINE)
+        said = log.read_text()
+        curl, activate, search = re.findall(r"^  (curl .+|source .+|diptych search .+)$", said, re.MULTILINE)
         if shutil.which("curl"):
             found = subprocess.run(curl, shell=True, cwd=checkout, capture_output=True, text=True, check=True)
             assert len(json.loads(found.stdout)["matches"]) == 5
-        found = subprocess.run(f"{search} --json", shell=True, cwd=checkout, capture_output=True, text=True, check=True)
+        typed = ["bash", "-c", f"{activate} && {search} --json"]
+        found = subprocess.run(typed, cwd=checkout, capture_output=True, text=True, check=True)
         assert len(json.loads(found.stdout)["matches"]) == 5
         photo = checkout / "IMG_0001.heic"
         photo.write_bytes(photo_bytes(1, (64, 48), "HEIF"))

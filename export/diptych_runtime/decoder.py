@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -49,6 +51,7 @@ if features.check("avif"):  # Pillow can be built without
 if HeifImageFile is not None:
     _READERS["HEIF"] = HeifImageFile
 FORMATS = tuple(_READERS)
+_ANY = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
 
 _SIGNATURES = (
     (b"\xff\xd8\xff", "JPEG"),
@@ -159,7 +162,7 @@ def _decode(source: PictureSource, limits: PictureLimits, name: str | None, leas
         return _loaded(picture, label)
     data = bytes(source) if isinstance(source, bytes | bytearray | memoryview) else _read(Path(source), limits, label)
     if not data:
-        raise PictureError(f"{label} is empty (0 bytes); expected a picture ({', '.join(FORMATS)})")
+        raise PictureError(f"{label} is empty (0 bytes); expected a picture ({_ANY})")
     if len(data) > limits.bytes:
         raise PictureError(f"{label} has {len(data):,} bytes, more than the {limits.bytes:,} that are allowed")
     with read_header(data, label) as picture:
@@ -181,16 +184,42 @@ def _label(source: PictureSource) -> str:
     raise PictureError(f"expected bytes, a path, a Pillow image or a NumPy array, got {type(source).__name__}")
 
 
+def check_file(path: str | os.PathLike[str]) -> None:
+    """Raise PictureError for a path that is no file, or not in a format that can be read, by its first bytes alone.
+
+    For errors that need not wait until a model is loaded.
+    """
+    label = os.fspath(path) or "''"
+    with _explained(label):
+        _status(Path(path), label)
+        with Path(path).open("rb") as file:
+            data = file.read(_MOST_BRANDS)
+    if data:  # of an empty file `open_picture` says more
+        _readable_format(data, label)
+
+
 def _read(path: Path, limits: PictureLimits, label: str) -> bytes:
-    try:
-        status = path.stat()
-        if stat.S_ISDIR(status.st_mode):
-            raise PictureError(f"{label} is a folder; expected a picture file")
-        if not stat.S_ISREG(status.st_mode):
-            raise PictureError(f"{label} is not a regular file; expected a picture file")
-        if status.st_size > limits.bytes:
-            raise PictureError(f"{label} has {status.st_size:,} bytes, more than the {limits.bytes:,} that are allowed")
+    with _explained(label):
+        size = _status(path, label).st_size
+        if size > limits.bytes:
+            raise PictureError(f"{label} has {size:,} bytes, more than the {limits.bytes:,} that are allowed")
         return path.read_bytes()
+
+
+def _status(path: Path, label: str) -> os.stat_result:
+    status = path.stat()
+    if stat.S_ISDIR(status.st_mode):
+        raise PictureError(f"{label} is a folder; expected a picture file")
+    if not stat.S_ISREG(status.st_mode):
+        raise PictureError(f"{label} is not a regular file; expected a picture file")
+    return status
+
+
+@contextmanager
+def _explained(label: str) -> Iterator[None]:
+    """Raise a PictureError for an error of the system about a file."""
+    try:
+        yield
     except FileNotFoundError:
         hint = "; a web address must be downloaded first" if "://" in str(label) else ""
         raise PictureError(f"{label} does not exist{hint}") from None
@@ -207,18 +236,24 @@ def read_header(data: bytes, label: str) -> ImageFile:
     The readers are called by class and not through `Image.open`: that one knows further formats, and meets a
     decompression bomb with a process-wide warning filter, which threads cannot change safely.
     """
-    kind = _format(data)
-    if kind is None:
-        raise PictureError(f"{label} is not a picture of a known format; expected {', '.join(FORMATS)}")
-    if kind not in _READERS:
-        way = "`pip install 'diptych[heif]'`" if kind == "HEIF" else "a Pillow that was built with libavif"
-        raise PictureError(f"{label} is {kind}, which cannot be read here: that needs {way}; or save it as JPEG")
+    kind = _readable_format(data, label)
     try:
         return _READERS[kind](BytesIO(data), label)
     except MemoryError:
         raise
     except Exception as error:  # what a decoder raises on damaged bytes is not an enumerable set
         raise PictureError(f"{label} is damaged: its {kind} header cannot be read ({_reason(error)})") from None
+
+
+def _readable_format(data: bytes, label: str) -> str:
+    """The format by a file's first bytes. Raises PictureError for one that cannot be read here."""
+    kind = _format(data)
+    if kind is None:
+        raise PictureError(f"{label} is not in a format that can be read; expected {_ANY}")
+    if kind not in _READERS:
+        way = "`pip install 'diptych[heif]'`" if kind == "HEIF" else "a Pillow that was built with libavif"
+        raise PictureError(f"{label} is {kind}, which cannot be read here: that needs {way}; or save it as JPEG")
+    return kind
 
 
 def _format(data: bytes) -> str | None:

@@ -264,6 +264,39 @@ def table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     )
 
 
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """A count with its noun in the singular or plural.
+
+    >>> counted(1, "picture"), counted(1200, "picture"), counted(2, "copy", "copies")
+    ('1 picture', '1,200 pictures', '2 copies')
+    """
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def byte_size(count: float) -> str:
+    """A number of bytes to three digits, in the unit that has them before and after the point.
+
+    >>> byte_size(1), byte_size(730), byte_size(42_130), byte_size(1.5e9)
+    ('1 byte', '730 bytes', '42.1 kB', '1.5 GB')
+    """
+    if count < 999.5:
+        return counted(round(count), "byte")
+    for unit in ("kB", "MB", "GB"):
+        count /= 1000
+        if count < 999.5:
+            return f"{count:.3g} {unit}"
+    return f"{count / 1000:,.0f} TB" if count >= 99_950 else f"{count / 1000:.3g} TB"
+
+
+def percent(share: float) -> str:
+    """A share in percent with two significant digits.
+
+    >>> percent(0.0011), percent(0.01), percent(0.25)
+    ('0.11%', '1%', '25%')
+    """
+    return f"{100 * share:.2g}%" if share < 0.995 else "100%"
+
+
 def shortened(lines: list[str]) -> list[str]:
     """The first twenty, and how many more there are."""
     lines, more = list(map(one_line, lines)), len(lines) - _SHOWN

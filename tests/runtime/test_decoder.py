@@ -37,10 +37,10 @@ BAD = {
     "an empty file": (lambda photo: b"", r"bad\.jpg is empty \(0 bytes\)"),
     "a text file": (
         lambda photo: b"not a picture at all\n" * 9,
-        r"bad\.jpg is not a picture of a known format; expected JPEG",
+        r"bad\.jpg is not in a format that can be read; expected JPEG",
     ),
-    "a PDF": (lambda photo: b"%PDF-1.7 ...", "not a picture of a known format"),
-    "an ICO, which Pillow would open": (lambda photo: encoded(photo, "ICO"), "not a picture of a known format"),
+    "a PDF": (lambda photo: b"%PDF-1.7 ...", "not in a format that can be read"),
+    "an ICO, which Pillow would open": (lambda photo: encoded(photo, "ICO"), "not in a format that can be read"),
     "a truncated JPEG": (lambda photo: encoded(photo, "JPEG")[:-300], "damaged or cut short"),
     "a JPEG cut in its header": (lambda photo: encoded(photo, "JPEG")[:12], "damaged: its JPEG header"),
     "a truncated PNG": (lambda photo: encoded(photo, "PNG")[:-300], "damaged or cut short"),
@@ -48,7 +48,7 @@ BAD = {
     "a truncated AVIF": (lambda photo: encoded(photo, "AVIF")[:-300], "damaged"),
     "a truncated HEIF": (lambda photo: encoded(photo, "HEIF")[:-300], "damaged"),
     "a HEIF cut in its header": (lambda photo: encoded(photo, "HEIF")[:40], "damaged: its HEIF header"),
-    "another ISO medium": (lambda photo: b"\0\0\0\x18ftypisom\0\0\0\0isommp42", "not a picture of a known format"),
+    "another ISO medium": (lambda photo: b"\0\0\0\x18ftypisom\0\0\0\0isommp42", "not in a format that can be read"),
     "a GIF without a frame": (lambda photo: b"GIF89a" + bytes(30), "damaged"),
     "a TIFF of nothing": (lambda photo: b"II*\0" + bytes(9), "damaged"),
     "a decompression bomb": (lambda photo: png_of_megapixels(), r"12000x12000, 144\.0 megapixels; at most 64\.0"),
@@ -207,7 +207,7 @@ def test_a_file_of_the_common_container_is_told_by_any_of_its_brands(format, bra
     head, rest = data[:40].replace(brand, b"....").replace(b"mif1", brand), data[40:]
     with read_header(head.replace(b"....", b"mif1") + rest, "picture") as header:
         assert header.format == format
-    with pytest.raises(PictureError, match="not a picture of a known format"):
+    with pytest.raises(PictureError, match="not in a format that can be read"):
         read_header(head.replace(brand, b"isom").replace(b"....", b"isom") + rest, "picture")
 
 

@@ -8,9 +8,12 @@ import pytest
 
 from diptych.console import (
     Console,
+    byte_size,
     close_bars,
+    counted,
     one_line,
     open_text,
+    percent,
     read_bytes,
     table,
     visible,
@@ -29,6 +32,20 @@ def test_remarks_go_to_standard_error_and_not_at_all_when_quiet(capsys):
     for console, said in ((Console(), "hello\n"), (Console(quiet=True), ""), (Console(json=True), "")):
         console.remark("hello")
         assert capsys.readouterr() == ("", said)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (999_400, "999 kB"), (999_999, "1 MB"), (2.5e15, "2,500 TB")],
+)
+def test_bytes_have_the_unit_that_fits(count, text):
+    assert byte_size(count) == text
+
+
+def test_counts_and_shares_are_as_people_write_them():
+    assert [counted(count, "group") for count in (0, 1, 2000)] == ["0 groups", "1 group", "2,000 groups"]
+    assert counted(1, "copy", "copies") == "1 copy"
+    assert [percent(share) for share in (0.00055, 0.01, 0.1234, 0.999, 1.0)] == ["0.055%", "1%", "12%", "100%", "100%"]
 
 
 class Terminal(io.StringIO):

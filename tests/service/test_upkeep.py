@@ -53,7 +53,7 @@ def test_a_backup_is_checked_and_gives_back_what_was_lost_since(diptych, store, 
     assert diptych("index", "add", tmp_path / "new.jpg").code == 0
     first, second, *rest = commands()["Restore"]
     refused = diptych(*first)
-    assert (refused.code, "holds 1 pictures that the backup" in refused.err) == (1, True)
+    assert (refused.code, "holds 1 picture that the backup" in refused.err) == (1, True)
     for words in (second, *rest):
         assert diptych(*words).code == 0, words
     assert paths(store) == paths(tmp_path / "elsewhere") == before

@@ -11,7 +11,7 @@ from time import perf_counter
 import numpy as np
 
 from diptych.batch.parts.assemble import Outcome, assemble, assembled
-from diptych.batch.parts.disk import check_room, explained, size
+from diptych.batch.parts.disk import check_room, explained
 from diptych.batch.parts.folder import Bar, JobSpec, folder_of, opened, remove
 from diptych.batch.parts.manifest import NAMES, Manifest, Step
 from diptych.batch.parts.picture_names import describe
@@ -19,6 +19,7 @@ from diptych.batch.tables.read import SIDES, schema_of
 from diptych.batch.workers.executor import Executor
 from diptych.batch.workers.retries import RetryQueue, Say
 from diptych.batch.workers.tasks import PartWork, WorkerConfig, encode, score
+from diptych.console import byte_size
 from diptych.errors import BatchError
 from diptych_runtime.calibration.questions import THING
 
@@ -112,4 +113,6 @@ class Job:
         what = f"the tokens of {pictures:,} pictures and the scores of {pairs:,} pairs"
         check_room(folder, needed, what, "make room and go on with --resume, or name an output on another disk")
         if needed >= _TOLD:
-            self.say(f"{manifest.rows:,} pairs of {manifest.pictures:,} pictures take about {size(needed)} of disk")
+            self.say(
+                f"{manifest.rows:,} pairs of {manifest.pictures:,} pictures take about {byte_size(needed)} of disk"
+            )

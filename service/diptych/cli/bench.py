@@ -12,10 +12,12 @@ from typer import Argument, Option
 
 from diptych.cli.options import Location, Model, Provider, Threads, location, open_scorer
 from diptych.command_tree import Json, Quiet, number, one_of
-from diptych.console import Console
+from diptych.console import Console, counted
 from diptych.errors import BenchError
 
-_Folder = Annotated[Path | None, Option("--folder", metavar="DIR", help="where to put them meanwhile: 12 KB a picture")]
+_Folder = Annotated[
+    Path | None, Option("--folder", metavar="DIR", help="a folder for temporary files, 12 KB a picture")
+]
 
 
 def bench(
@@ -28,7 +30,7 @@ def bench(
             show_default="all",
         ),
     ] = None,
-    rounds: Annotated[int, Option(parser=number(3), metavar="N", help="rounds in turns")] = 15,
+    rounds: Annotated[int, Option(parser=number(3), metavar="N", help="rounds, the peers in turns")] = 15,
     memory: Annotated[bool, Option("--memory", help="also the peak memory of small and large requests")] = False,
     model: Model = "photo",
     provider: Provider = "auto",
@@ -57,10 +59,10 @@ def bench(
 
 def load(
     clients: Annotated[
-        Sequence[int], Option(parser=number(1, 1000), metavar="N,N", show_default="1,8,64", help="at a time")
+        Sequence[int], Option(parser=number(1, 1000), metavar="N,N", show_default="1,8,64", help="concurrent clients")
     ] = (1, 8, 64),
-    seconds: Annotated[int, Option(parser=number(1), metavar="S", help="a round")] = 10,
-    rounds: Annotated[int, Option(parser=number(1), metavar="N", help="of each number of clients")] = 3,
+    seconds: Annotated[int, Option(parser=number(1), metavar="S", help="length of a round")] = 10,
+    rounds: Annotated[int, Option(parser=number(1), metavar="N", help="rounds for each number of clients")] = 3,
     model: Model = "photo",
     provider: Provider = "auto",
     threads: Threads = None,
@@ -138,13 +140,13 @@ def dedupe(
 
 
 def score(
-    pairs: Annotated[int, Option(parser=number(1000), metavar="N", help="in the table")] = 1_000_000,
-    pictures: Annotated[int, Option(parser=number(2), metavar="N", help="to draw")] = 5000,
+    pairs: Annotated[int, Option(parser=number(1000), metavar="N", help="pairs in the table")] = 1_000_000,
+    pictures: Annotated[int, Option(parser=number(2), metavar="N", help="pictures to draw")] = 5000,
     workers: Annotated[
         Sequence[int], Option(parser=number(1), metavar="N,N", show_default="2", help="processes, a run each")
     ] = (2,),
     nodes: Annotated[
-        Sequence[int], Option(parser=number(1), metavar="N,N", show_default="none", help="of Ray, a run each")
+        Sequence[int], Option(parser=number(1), metavar="N,N", show_default="none", help="Ray nodes, a run each")
     ] = (),
     folder: _Folder = None,
     model: Model = "photo",
@@ -171,11 +173,11 @@ def demo(
         Path,
         Argument(
             metavar="DIR",
-            help="where to draw it: a new or empty folder, or one it was drawn in before",
+            help="a new or empty folder, or one with an earlier demonstration",
         ),
     ],
     count: Annotated[int, Option(metavar="N", help="pictures in the collection")] = 240,
-    seed: Annotated[int, Option(metavar="N", help="another seed, other pictures")] = 0,
+    seed: Annotated[int, Option(metavar="N", help="random seed")] = 0,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -188,7 +190,7 @@ def demo(
     console.remark(f"Next: diptych index add {places['photos']} --store {folder / 'store'}")
     console.emit(
         {"count": len(photos), **places},
-        f"{len(photos)} pictures in {places['photos']}, to find with {places['queries']}",
+        f"{counted(len(photos), 'picture')} in {places['photos']}, to find with {places['queries']}",
     )
     return 0
 

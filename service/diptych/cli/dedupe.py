@@ -18,6 +18,7 @@ from diptych.cli.options import (
     Model,
     Provider,
     Question,
+    Strict,
     Threads,
     check_engine,
     check_output,
@@ -27,7 +28,7 @@ from diptych.cli.options import (
     probability,
 )
 from diptych.command_tree import Json, Quiet, number
-from diptych.console import Console, one_line, open_text
+from diptych.console import Console, byte_size, counted, one_line, open_text, percent
 from diptych.errors import DedupeError
 from diptych_runtime.calibration.questions import COPY
 
@@ -44,7 +45,7 @@ _SHOWN = 20
 Refused = list[dict[str, str]]
 
 
-_ACTS = "acts; nothing is moved or deleted without one of these"
+_ACTS = "actions (without one of these nothing is moved or deleted)"
 
 
 def _threshold(text: str) -> float | None:
@@ -84,7 +85,7 @@ _MoveTo = Annotated[
 ]
 _Delete = Annotated[
     bool,
-    Option("--delete", help="put them into a trash folder, to be emptied later", rich_help_panel=_ACTS),
+    Option("--delete", help="move them to a trash folder, which --empty deletes", rich_help_panel=_ACTS),
 ]
 _Undo = Annotated[
     Path | None,
@@ -98,12 +99,12 @@ _Selection = Annotated[
     str | None,
     Option(
         metavar="LIST",
-        help="a file with the paths that go, as the report saves it",
+        help="a file that lists the paths to remove, as the report saves it",
         rich_help_panel=_ACTS,
     ),
 ]
 _DryRun = Annotated[
-    bool, Option("--dry-run", help="say what would be moved where, and move nothing", rich_help_panel=_ACTS)
+    bool, Option("--dry-run", help="list what would be moved where, and move nothing", rich_help_panel=_ACTS)
 ]
 
 
@@ -128,12 +129,13 @@ def dedupe(
     empty: _Empty = None,
     selection: _Selection = None,
     dry_run: _DryRun = False,
+    strict: Strict = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
     """Find groups of pictures that show the same photo.
 
-    Exits with 1 if a file could not be read, moved or put back.
+    Exits with 1 if a folder cannot be listed or a file cannot be moved or put back, and with --strict if one is unread.
     """
     from diptych.dedupe.actions.plan import planned
     from diptych.dedupe.find import duplicates_among
@@ -170,14 +172,13 @@ def dedupe(
             found, seen = _find(console, find, store, roots, files, scorer, crew, refused)
         if output:
             table.write(output, found, refused, spreadsheet=spreadsheet)
-        if report:
-            _write_report(console, report, found, roots, scorer, refused)
+        _write_report(console, report, found, roots, scorer, refused)
     except KeyboardInterrupt:
         console.remark("interrupted; what was done is kept, and the same command goes on from here")
         return 130
     data = table.summary(found, refused) | {"new": seen.new, "changed": seen.changed, "gone": seen.gone}
     lines = _found_text(found, seen, refused, {"groups": output, "report": report})
-    code = 1 if refused else 0
+    code = 1 if _failed(refused, strict=strict) else 0
     if acting:
         plan = planned(found.groups, roots, to=move_to, chosen=_selection(selection))
         outcome = _act(console, plan, lines, dry_run=dry_run)
@@ -187,6 +188,11 @@ def dedupe(
         lines.append("nothing was moved or deleted; --move-to DIR or --delete does, and can be undone")
     console.emit(data, "\n".join(lines))
     return code
+
+
+def _failed(refused: Refused, *, strict: bool) -> bool:
+    """True where pictures may have been missed without a word of each: a folder could not be listed."""
+    return bool(refused) and (strict or any(Path(entry["path"]).is_dir() for entry in refused))
 
 
 def _check_one_of(acts: Mapping[str, object]) -> None:
@@ -233,7 +239,7 @@ def _find(
             seen = scan(roots, files, collection, ledger, refuse=_into(refused), tick=bar.update, crew=crew)
         resolved(roots)  # one that is gone by now would look as if it had become empty
         if not seen.pictures:
-            raise DedupeError(f"none of the {len(files):,} pictures could be read: {refused[0]['reason']}")
+            raise DedupeError(f"{counted(len(files), 'picture')} found, and none could be read: {refused[0]['reason']}")
         if store is None:
             forget_others(collection, {picture.id for picture in seen.pictures})
         with console.progress(total=0, unit="pair", desc="comparing") as bar:
@@ -252,9 +258,12 @@ def _check_not_read(outputs: Iterable[Path | None], inputs: Iterable[str | Path 
 
 
 def _write_report(
-    console: Console, report: Path, found: Duplicates, roots: Sequence[Path], scorer: Scorer, refused: Refused
+    console: Console, report: Path | None, found: Duplicates, roots: Sequence[Path], scorer: Scorer, refused: Refused
 ) -> None:
     from diptych.dedupe.report import page
+
+    if report is None:
+        return
 
     total = len(page.page_data(found, roots)[1])
     with console.progress(total=total, unit="picture", desc="report") as bar:
@@ -269,7 +278,7 @@ def _act(console: Console, plan: Plan, lines: list[str], *, dry_run: bool) -> Ou
     verb = "moved" if plan.act == "move" else "put aside"
     size = sum(step.picture.bytes for step in plan.steps)
     preview = [
-        f"{len(plan.steps):,} pictures, {size / 1e6:,.1f} MB, {'would be' if dry_run else 'are to be'} {verb}:",
+        f"{counted(len(plan.steps), 'picture')} ({byte_size(size)}) {'would be' if dry_run else 'to be'} {verb}:",
         *_some([f"  {step.picture.path} -> {step.target} (kept: {step.keeper.path})" for step in plan.steps]),
     ]
     if dry_run:
@@ -285,7 +294,7 @@ def _act(console: Console, plan: Plan, lines: list[str], *, dry_run: bool) -> Ou
         except KeyboardInterrupt:
             console.remark(f"interrupted; `diptych dedupe --undo {plan.journal}` puts back what was moved")
             raise
-    lines += [f"{outcome.done:,} pictures {verb}", *_left(outcome)]
+    lines += [f"{counted(outcome.done, 'picture')} {verb}", *_left(outcome)]
     lines.append(f"undo: diptych dedupe --undo {plan.journal}")
     if plan.act == "delete":
         lines.append(f"delete for good: diptych dedupe --empty {plan.journal}")
@@ -303,8 +312,8 @@ def _revisit(console: Console, folders: Sequence[Path] | None, undo: Path | None
     past = undo_log.read(path)
     with console.progress(total=len(past.entries), unit="picture") as bar:
         outcome = (undo_log.undo if undo else undo_log.empty)(past, bar.update)
-    done, already = ("put back", "were in place already") if undo else ("deleted for good", "were gone already")
-    lines = [f"{outcome.done:,} pictures {done}, {outcome.already:,} {already}", *_left(outcome)]
+    done, already = ("put back", "already in place") if undo else ("deleted for good", "already gone")
+    lines = [f"{counted(outcome.done, 'picture')} {done}, {outcome.already:,} {already}", *_left(outcome)]
     console.emit({"journal": str(path), **asdict(outcome)}, "\n".join(lines))
     return 1 if outcome.left else 0
 
@@ -333,21 +342,23 @@ def _found_text(found: Duplicates, seen: Scan, refused: Refused, written: Mappin
 
     data = table.summary(found, refused)
     lines = [
-        f"{data['pictures']:,} pictures; {seen.new:,} new, {seen.changed:,} changed and {seen.gone:,} gone",
-        f"{data['pairs']:,} pairs scored, {data['pairs_scored']:,} of them now; threshold {found.threshold:.5f}",
-        f"{data['groups']:,} groups; {data['could_go']:,} pictures can be removed ({data['exact']:,} exact copies), "
-        f"{data['bytes'] / 1e6:,.1f} MB",
+        f"{counted(data['pictures'], 'picture')}: {seen.new:,} new, {seen.changed:,} changed, {seen.gone:,} gone",
+        f"{counted(data['pairs'], 'pair')} scored, {data['pairs_scored']:,} of them now; copies have a score of "
+        f"{found.threshold:.5f} or more",
+        f"{counted(data['groups'], 'group')}; {counted(data['could_go'], 'picture')} can be removed "
+        f"({counted(data['exact'], 'exact copy', 'exact copies')}), {byte_size(data['bytes'])}",
     ]
     if found.alarm_rate is not None:
-        lines.insert(2, f"of pictures without a copy {found.alarm_rate:.2g} are taken for one by chance")
+        lines.insert(2, f"expect a false match for {percent(found.alarm_rate)} of the pictures that have no copy")
     if refused:
-        lines += [f"{len(refused):,} could not be read:", *_some([f"  {entry['reason']}" for entry in refused])]
+        lines.append(f"{counted(len(refused), 'file or folder', 'files or folders')} could not be read:")
+        lines += _some([f"  {entry['reason']}" for entry in refused])
     return [*lines, *(f"{name}: {path}" for name, path in written.items() if path)]
 
 
 def _left(outcome: Outcome) -> list[str]:
     reasons = [f"  {entry['path']}: {entry['reason']}" for entry in outcome.left]
-    return [f"{len(reasons):,} were left alone:", *_some(reasons)] if reasons else []
+    return [f"{counted(len(reasons), 'file')} left alone:", *_some(reasons)] if reasons else []
 
 
 def _into(refused: Refused) -> Callable[[str, str], object]:

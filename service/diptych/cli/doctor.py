@@ -23,7 +23,7 @@ from diptych.cli.options import (
     open_scorer,
 )
 from diptych.command_tree import Json, Quiet
-from diptych.console import Console
+from diptych.console import Console, counted
 from diptych.store.location import Location
 from diptych_runtime.errors import ArtifactError, DiptychError
 
@@ -208,13 +208,13 @@ def _thresholds(question: dict[str, Any]) -> list[str]:
 
 
 def _text(report: dict[str, Any]) -> str:
-    limits, counted, runtime = report["limits"], report["threads"], report["runtime"]
+    limits, threads, runtime = report["limits"], report["threads"], report["runtime"]
     lines = [
         "versions   " + ", ".join(f"{name} {found or 'not installed'}" for name, found in report["versions"].items())
     ]
     lines.append(
-        f"threads    {counted['used']}: {counted['reason']} (host {counted['host_cores']}, allowed "
-        f"{counted['allowed_cores']}, quota {counted['quota'] or 'none'})"
+        f"threads    {threads['used']}: {threads['reason']} (host {threads['host_cores']}, allowed "
+        f"{threads['allowed_cores']}, quota {threads['quota'] or 'none'})"
     )
     lines.append(
         f"limits     {limits['bytes'] / 2**20:.0f} MiB, {limits['pixels'] / 1e6:.0f} megapixels, sides from "
@@ -233,7 +233,7 @@ def _text(report: dict[str, Any]) -> str:
         )
     for store in filter(None, [report["store"], *(report["collections"] or {}).values()]):
         index = laid_out(store["index"])
-        lines.append(f"store      {store['directory']}: {store['pictures']:,} pictures; index {index}")
+        lines.append(f"store      {store['directory']}: {counted(store['pictures'], 'picture')}; index {index}")
         lines += [f"           {text}" for text in store["remarks"]]
     lines += [f"problem    {text}" for text in report["problems"]] or ["all is well"]
     return "\n".join(lines)

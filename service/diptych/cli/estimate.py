@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from diptych.cli.options import Model, Provider, Threads, open_scorer
 from diptych.command_tree import Json, Quiet, amount, number
-from diptych.console import Console, table
+from diptych.console import Console, byte_size, table
 from diptych.errors import EstimateError
 
 if TYPE_CHECKING:
@@ -20,18 +20,28 @@ _MACHINE = "a machine, with cores like those here; the prices are assumed, name 
 
 
 def estimate(
-    pictures: Annotated[list[int], Argument(parser=number(1, 10**12), metavar="N", help="pictures, a column each")],
-    queries: Annotated[float, Option(parser=amount, metavar="Q", help="a second")] = 10.0,
-    candidates: Annotated[int, Option(parser=number(0, 10_000), metavar="N", help="of a query")] = 100,
-    seconds: Annotated[float, Option(parser=amount, metavar="S", help="99 of 100 answers within these")] = 1.0,
+    pictures: Annotated[
+        list[int], Argument(parser=number(1, 10**12), metavar="N", help="numbers of pictures, a column each")
+    ],
+    queries: Annotated[float, Option(parser=amount, metavar="Q", help="queries a second")] = 10.0,
+    candidates: Annotated[int, Option(parser=number(0, 10_000), metavar="N", help="candidates of a query")] = 100,
+    seconds: Annotated[
+        float, Option(parser=amount, metavar="S", help="time within which 99 of 100 answers come")
+    ] = 1.0,
     tokens: Annotated[Literal["float16", "int8"], Option(help="how tokens are stored")] = "float16",
-    cores: Annotated[int, Option(parser=number(1), metavar="N", help="that it has", rich_help_panel=_MACHINE)] = 16,
-    memory: Annotated[float, Option(parser=amount, metavar="GIB", help="that it has", rich_help_panel=_MACHINE)] = 64.0,
-    price: Annotated[float, Option(parser=amount, metavar="USD", help="a month", rich_help_panel=_MACHINE)] = 590.0,
-    disk_price: Annotated[float, Option(parser=amount, metavar="USD", help="a GiB", rich_help_panel=_MACHINE)] = 0.08,
-    free_reads: Annotated[int, Option(parser=number(0), metavar="N", help="a second", rich_help_panel=_MACHINE)] = 3000,
+    cores: Annotated[int, Option(parser=number(1), metavar="N", help="processor cores", rich_help_panel=_MACHINE)] = 16,
+    memory: Annotated[float, Option(parser=amount, metavar="GIB", help="memory", rich_help_panel=_MACHINE)] = 64.0,
+    price: Annotated[
+        float, Option(parser=amount, metavar="USD", help="price a month", rich_help_panel=_MACHINE)
+    ] = 590.0,
+    disk_price: Annotated[
+        float, Option(parser=amount, metavar="USD", help="price of a GiB of disk", rich_help_panel=_MACHINE)
+    ] = 0.08,
+    free_reads: Annotated[
+        int, Option(parser=number(0), metavar="N", help="free disk reads a second", rich_help_panel=_MACHINE)
+    ] = 3000,
     read_price: Annotated[
-        float, Option(parser=amount, metavar="USD", help="of one more read a second", rich_help_panel=_MACHINE)
+        float, Option(parser=amount, metavar="USD", help="price of one more read a second", rich_help_panel=_MACHINE)
     ] = 0.005,
     model: Model = "photo",
     provider: Provider = "auto",
@@ -71,10 +81,10 @@ def text(figures: Figures, machine: Machine, loads: list[Load], plans: list[Plan
     ]
     first = loads[0]
     rows: list[tuple[str, list[str]]] = [
-        ("vectors, in memory", [_size(plan.vector_bytes) for plan in plans]),
-        ("tokens in float16", [_size(plan.token_bytes["float16"]) for plan in plans]),
-        ("tokens in int8", [_size(plan.token_bytes["int8"]) for plan in plans]),
-        ("records", [_size(plan.record_bytes) for plan in plans]),
+        ("vectors, in memory", [byte_size(plan.vector_bytes) for plan in plans]),
+        ("tokens in float16", [byte_size(plan.token_bytes["float16"]) for plan in plans]),
+        ("tokens in int8", [byte_size(plan.token_bytes["int8"]) for plan in plans]),
+        ("records", [byte_size(plan.record_bytes) for plan in plans]),
         ("lists a shard", [f"{plan.lists:,}" for plan in plans]),
         *(
             (f"a query: {stage}", [f"{plan.core_seconds[stage] * 1e3:.1f} core-ms" for plan in plans])
@@ -103,11 +113,3 @@ def text(figures: Figures, machine: Machine, loads: list[Load], plans: list[Plan
             table(("pictures", *(f"{one.pictures:,}" for one in loads)), [(name, *values) for name, values in rows]),
         ]
     )
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:,.3g} TB"

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import BadParameter, Option
 
-from diptych.cli.options import Model, Provider, Question, StoreFolder, Threads, check_output, folder, open_scorer
+from diptych.cli.options import Model, Provider, Question, StoreFolder, Threads, check_output, check_store, open_scorer
 from diptych.command_tree import Json, Quiet, number
-from diptych.console import Console, open_text, visible
+from diptych.console import Console, counted, open_text, visible
+from diptych.errors import StoreError
+from diptych.store.sqlite.schema import is_collection
 from diptych_runtime.calibration.questions import COPY
 
 if TYPE_CHECKING:
+    from diptych.dedupe.find import OnPairs
     from diptych.labelling.calibrate import Fitted
+    from diptych.labelling.table import LabelledRow
     from diptych.scoring.scorer import Scorer
 
 
@@ -23,14 +29,15 @@ def label(
     store: StoreFolder,
     question: Question = COPY,
     count: Annotated[
-        int | None, Option(parser=number(1), metavar="N", help="how many answers", show_default="until you quit")
+        int | None,
+        Option(parser=number(1), metavar="N", help="stop after this many answers", show_default="until you quit"),
     ] = None,
     export: Annotated[
         str | None,
         Option("--export", metavar="PAIRS.csv", help="write the labels, - to standard output"),
     ] = None,
     taken: Annotated[
-        str | None, Option("--import", metavar="PAIRS.csv", help="take labels from a table, - from standard input")
+        str | None, Option("--import", metavar="PAIRS.csv", help="import labels from a table, - from standard input")
     ] = None,
     model: Model = "photo",
     provider: Provider = "auto",
@@ -38,9 +45,9 @@ def label(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Answer about the pairs of a collection that teach most.
+    """Label the pairs of a collection that teach most.
 
-    Every answer is kept at once, so that the same command goes on later. Nothing is opened unless you say o.
+    Every answer is saved at once; the same command continues later. Pictures are opened only when you type o.
     """
     if export is not None and taken is not None:
         raise BadParameter("--export writes labels and --import takes some; leave one of them out")
@@ -55,12 +62,15 @@ def label(
     from diptych.dedupe.pair_cache import LEDGER, PairCache
     from diptych.labelling.terminal import Dialogue
 
+    check_store(store)
     scorer = open_scorer(model, provider, threads, question=question)
     with (
         Collection.open(store, scorer) as collection,
         PairCache(collection.directory / LEDGER, scorer.runtime.revision) as ledger,
     ):
-        dialogue = Dialogue(collection, question, ask=_ask, say=_say, show=launch, ledger=ledger)
+        dialogue = Dialogue(
+            collection, question, ask=_ask, say=_say, show=launch, ledger=ledger, choosing=partial(_choosing, console)
+        )
         given, counts = dialogue.run(count), dialogue.counts()
         answers = [one.answer for one in collection.labels(question)]
     console.emit({"given": given, "question": question, **_counted(answers)}, counts)
@@ -68,17 +78,14 @@ def label(
 
 
 def calibrate(
+    store: StoreFolder,
     labels: Annotated[
         str | None,
         Option(metavar="PAIRS.csv", help="a table of labelled pairs", show_default="the labels of the collection"),
     ] = None,
-    store: Annotated[
-        Path | None,
-        Option(parser=folder, metavar="DIR", help="the folder of the collection, which the calibration is for"),
-    ] = None,
     output: Annotated[
         Path | None,
-        Option("-o", "--output", metavar="OWN.json", help="the calibration", show_default="beside the collection"),
+        Option("-o", "--output", metavar="OWN.json", help="the calibration", show_default="in the collection, for it"),
     ] = None,
     plot: Annotated[Path | None, Option(metavar="OUT.svg", help="a reliability plot")] = None,
     question: Question = COPY,
@@ -95,51 +102,53 @@ def calibrate(
     from diptych.labelling.chart import reliability_svg
     from diptych.labelling.terminal import calibration_json, calibration_text
     from diptych_runtime.atomic import write_atomic
-    from diptych_runtime.own_calibration import CALIBRATION
 
     target = _target(labels, store, output, plot)
     console = Console(as_json, quiet)
+    rows = None if labels is None else _rows(labels, question)
     scorer = open_scorer(model, provider, threads)
-    fitted = _fitted(scorer, labels, store, question, _named(scorer, model))
+    fitted = _fitted(scorer, rows, store, _named(scorer, model))
     fitted.calibration.save(target)
     if plot is not None:
         write_atomic(plot, reliability_svg(fitted.questions).encode())
     lines = [calibration_text(fitted), f"written: {target}", *([f"drawn: {plot}"] if plot else [])]
     console.emit({"calibration": str(target), "plot": plot and str(plot), **calibration_json(fitted)}, "\n".join(lines))
-    if target.name == CALIBRATION and store is not None:
+    if output is None:
         console.remark("commands use it from now on, and a running service once it starts again")
     else:
         console.remark(f"use it wherever a model is named: --model {target}")
     return 0
 
 
-def _target(labels: str | None, store: Path | None, output: Path | None, plot: Path | None) -> Path:
-    """The file of the calibration; ends with a usage error where none, or nothing to fit it to, is named."""
-    from diptych.store.sqlite.schema import DATABASE, missing
+def _target(labels: str | None, store: Path, output: Path | None, plot: Path | None) -> Path:
+    """The file of the calibration. Raises StoreError where it, or its labels, would be those of a collection that is
+    not there.
+    """
     from diptych_runtime.own_calibration import CALIBRATION
 
-    if labels is None and store is None:
-        raise BadParameter("name labels: a table with --labels, or the collection that has them with --store")
-    if output is None and store is None:
-        raise BadParameter("name the calibration with -o, or the collection that it is for with --store")
     if output is not None and output.suffix != ".json":
         raise BadParameter(f"-o must end in .json, so that it can be named as a model; got {output}")
-    if store is not None and not (store / DATABASE).is_file():
-        raise missing(store)
+    if (labels is None or output is None) and not is_collection(store):
+        way = "name a file for the calibration with -o" if labels else "name a table of labels with --labels"
+        raise StoreError(f"{store} holds no collection; name one with --store, or {way}")
     for path in filter(None, (output, plot)):
         check_output(path, [labels] if labels else [])
-    return output or Path(store or ".") / CALIBRATION
+    return output or store / CALIBRATION
 
 
-def _fitted(scorer: Scorer, labels: str | None, store: Path | None, question: str, model: str) -> Fitted:
-    from diptych.collection.collection import Collection
-    from diptych.labelling.calibrate import calibrate_collection, calibrate_files
+def _rows(labels: str, question: str) -> list[LabelledRow]:
     from diptych.labelling.table import read_labels
 
-    if labels is not None:
-        with open_text(labels, newline="") as stream:
-            return calibrate_files(scorer, read_labels(stream, labels, question), model=model)
-    assert store is not None
+    with open_text(labels, newline="") as stream:
+        return list(read_labels(stream, labels, question))
+
+
+def _fitted(scorer: Scorer, rows: list[LabelledRow] | None, store: Path, model: str) -> Fitted:
+    from diptych.collection.collection import Collection
+    from diptych.labelling.calibrate import calibrate_collection, calibrate_files
+
+    if rows is not None:
+        return calibrate_files(scorer, rows, model=model)
     with Collection.open(store, scorer.calibrated(None), read_only=True) as collection:
         return calibrate_collection(collection, model=model)
 
@@ -167,7 +176,7 @@ def _export(console: Console, store: Path, target: str) -> int:
         return 0
     with replacing_file(Path(target)) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as stream:
         write_labels(found, stream)
-    console.emit({"labels": len(found), "table": target}, f"{target}: {_plural(len(found))}")
+    console.emit({"labels": len(found), "table": target}, f"{target}: {counted(len(found), 'label')}")
     return 0
 
 
@@ -177,8 +186,21 @@ def _import(console: Console, store: Path, table: str, question: str) -> int:
 
     with SqliteBackend.open(store) as backend, open_text(table, newline="") as stream:
         new, known = import_labels(backend, read_labels(stream, table, question))
-    console.emit({"new": new, "known": known}, f"{_plural(new)} taken, {known:,} known already")
+    console.emit({"new": new, "known": known}, f"{counted(new, 'label')} imported, {known:,} already known")
     return 0
+
+
+@contextmanager
+def _choosing(console: Console) -> Iterator[OnPairs]:
+    """A bar while pairs are chosen, gone before the question about the first of them."""
+    with console.progress(unit="pair", desc="choosing pairs") as bar:
+        bar.leave = False
+
+        def begin(missing: int, known: int) -> Callable[[int], object]:
+            bar.total = missing
+            return bar.update
+
+        yield begin
 
 
 def _ask(prompt: str) -> str:
@@ -196,7 +218,3 @@ def _say(text: str) -> None:
 
 def _counted(answers: Sequence[str]) -> dict[str, int]:
     return {answer.replace(" ", "_"): answers.count(answer) for answer in ("same", "different", "cannot tell")}
-
-
-def _plural(count: int) -> str:
-    return f"{count:,} label{'' if count == 1 else 's'}"

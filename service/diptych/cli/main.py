@@ -66,7 +66,7 @@ def build_commands() -> Commands:
 
 def diptych(
     version: Annotated[
-        bool, Option("--version", is_eager=True, callback=lambda value: _version(value), help="print it")
+        bool, Option("--version", is_eager=True, callback=lambda value: _version(value), help="print the version")
     ] = False,
 ) -> None:
     """Scores how alike two pictures are by looking at both at once."""
@@ -99,6 +99,8 @@ def _refuse(error: TyperException) -> NoReturn:
 
 def _report(error: DiptychError | OSError | MemoryError, *, json: bool) -> None:
     text, code = str(error), error.code if isinstance(error, DiptychError) else "io"
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        text = f"{os.fsdecode(error.filename)}: {error.strerror}"
     if isinstance(error, MemoryError):
         text = "memory ran out; allow more (`ulimit -v`, the limit of a container), or end other programs"
         code = "no_memory"

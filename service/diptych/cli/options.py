@@ -16,7 +16,7 @@ from diptych.command_tree import number, positive
 from diptych.console import Console, read_bytes
 from diptych.store.filters import to_sql
 from diptych.store.location import Address, parse_location
-from diptych.store.sqlite.schema import is_collection
+from diptych.store.sqlite.schema import is_collection, missing
 from diptych_runtime.calibration.questions import Asked
 from diptych_runtime.session import Provider as ProviderName
 
@@ -108,7 +108,7 @@ Collections = Annotated[
         "--collections",
         parser=folder,
         metavar="ROOT",
-        help="a folder with the folders of several",
+        help="a folder that holds the folders of several collections",
         envvar="DIPTYCH_COLLECTIONS",
     ),
 ]
@@ -121,14 +121,17 @@ Model = Annotated[
         envvar="DIPTYCH_MODEL",
     ),
 ]
-Provider = Annotated[ProviderName, Option("--provider", help="what the model runs on", envvar="DIPTYCH_PROVIDER")]
+Provider = Annotated[
+    ProviderName, Option("--provider", help="hardware that the model runs on", envvar="DIPTYCH_PROVIDER")
+]
 Threads = Annotated[
     int | None,
     Option(
         "--threads",
         parser=number(1),
         metavar="N",
-        help="by default what this process may use",
+        help="processor threads",
+        show_default="all that this process may use",
         envvar="DIPTYCH_THREADS",
     ),
 ]
@@ -142,18 +145,20 @@ Filter = Annotated[
         "--filter",
         parser=condition,
         metavar="JSON",
-        help="""only these: '{"label": "shoe", "price": {"$lt": 50}}'""",
+        help="""only pictures with this metadata: '{"label": "shoe", "price": {"$lt": 50}}'""",
         envvar="DIPTYCH_FILTER",
     ),
 ]
-Engine = Annotated[Literal["local", "ray"], Option("--engine", help="who computes", envvar="DIPTYCH_ENGINE")]
+Engine = Annotated[
+    Literal["local", "ray"], Option("--engine", help="where the computation runs", envvar="DIPTYCH_ENGINE")
+]
 ClusterAddress = Annotated[
     str | None,
     Option(
         "--address",
         metavar="HOST:PORT",
-        help="the Ray cluster",
-        show_default="one of this machine alone",
+        help="address of the Ray cluster",
+        show_default="a cluster on this machine",
         envvar="DIPTYCH_ADDRESS",
     ),
 ]
@@ -206,12 +211,23 @@ def to_add_to(store: Location, scorer: Scorer, *, dry_run: bool) -> Iterator[Col
 def read_pictures(names: Sequence[str], *, urls: bool) -> list[str | bytes]:
     """Pictures as the command line names them: a path as it is, or the bytes of what else it names.
 
-    Raises RemoteError for a web address that gives none.
+    Called before a model is loaded, so that nobody waits for an error. Raises PictureError for a path that is no
+    picture file, and RemoteError for a web address that gives none.
     """
     from diptych.pictures.sources import is_url, make_fetcher
+    from diptych_runtime.decoder import check_file
 
+    for name in names:
+        if name != "-" and not is_url(name):
+            check_file(name)
     fetch = make_fetcher(urls)
     return [read_bytes("-") if name == "-" else fetch(name) if is_url(name) else name for name in names]
+
+
+def check_store(store: Location) -> None:
+    """Raise StoreError for a folder without a collection, before a model is loaded."""
+    if isinstance(store, Path) and not is_collection(store):
+        raise missing(store)
 
 
 def check_engine(engine: str, address: str | None, workers: int | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -27,7 +27,7 @@ from diptych.cli.options import (
     read_pictures,
 )
 from diptych.command_tree import Json, Quiet, number
-from diptych.console import Console
+from diptych.console import Console, counted
 from diptych.errors import BatchError
 from diptych_runtime.calibration.questions import THING
 
@@ -66,7 +66,7 @@ _Output = Annotated[
     ),
 ]
 _Columns = Annotated[
-    tuple[str, str], Option(metavar="A B", help="that name the pictures", show_default="image_a image_b")
+    tuple[str, str], Option(metavar="A B", help="columns that name the pictures", show_default="image_a image_b")
 ]
 _Workers = Annotated[
     int | None,
@@ -82,10 +82,10 @@ _Workers = Annotated[
 def score(
     inputs: _Inputs,
     output: _Output = None,
-    format: Annotated[Format | None, Option(help="by default the ending of OUT, or csv")] = None,
+    format: Annotated[Format | None, Option(help="format of OUT", show_default="by its ending, or csv")] = None,
     columns: _Columns = ("image_a", "image_b"),
-    resume: Annotated[bool, Option("--resume", help="go on where a run that was stopped left off")] = False,
-    force: Annotated[bool, Option("--force", help="begin anew and replace what is there")] = False,
+    resume: Annotated[bool, Option("--resume", help="continue a run that was stopped")] = False,
+    force: Annotated[bool, Option("--force", help="start again and replace the output")] = False,
     workers: _Workers = None,
     engine: Engine = "local",
     address: ClusterAddress = None,
@@ -112,9 +112,9 @@ def score(
                 "--output, --format, --resume, --force and who computes belong to a table of pairs, "
                 "and here are two pictures"
             )
-        a, b = inputs
+        pictures = read_pictures(inputs, urls=urls)
         scorer = open_scorer(model, provider, threads, question=question, urls=urls)
-        _score_pair(console, scorer, a, b, urls=urls, every=question is None)
+        _score_pair(console, scorer, inputs, pictures, every=question is None)
         return 0
     (table,) = inputs
     if output not in (None, "-"):
@@ -155,7 +155,7 @@ def _print_table(console: Console, data: dict[str, Any], output: str, seconds: f
     """Print the counts and the rate of a table of pairs; 1 if some could not be scored."""
     data |= {"seconds": round(seconds, 3), "pairs_per_second": round(data["scored"] / seconds, 1)}
     rate = f"{data['scored']:,} scored now at {data['pairs_per_second']:,} pairs/s"
-    text = f"{data['pairs']:,} pairs in {output}, {rate}"
+    text = f"{counted(data['pairs'], 'pair')} in {output}, {rate}"
     if data["errors"]:
         text += f"; {data['errors']:,} could not be scored, the column error says why"
     if output == "-":
@@ -165,9 +165,11 @@ def _print_table(console: Console, data: dict[str, Any], output: str, seconds: f
     return 1 if data["errors"] else 0
 
 
-def _score_pair(console: Console, scorer: Scorer, a: str, b: str, *, urls: bool, every: bool) -> None:
+def _score_pair(
+    console: Console, scorer: Scorer, names: Sequence[str], pictures: Sequence[str | bytes], *, every: bool
+) -> None:
     """Score two pictures, by `every` question or by the one that the scorer asks."""
-    first, second = read_pictures([a, b], urls=urls)
+    (a, b), (first, second) = names, pictures
     (judged,) = scorer.judge([(first, second)])
     asked = scorer.runtime.question
     answers = {question: _answer(judged[question]) for question in (scorer.runtime.questions if every else (asked,))}
@@ -184,6 +186,8 @@ def _score_pair(console: Console, scorer: Scorer, a: str, b: str, *, urls: bool,
         f"{question:5}  {one['relevance_score']:.6f}  {one['verdict']:9}  (raw score {one['raw_score']:.6f})"
         for question, one in answers.items()
     ]
+    if len(answers) == 2 and len({one["relevance_score"] for one in answers.values()}) == 1:
+        lines.append("thing is at least as probable as copy, because a copy shows the same thing")
     console.emit(data, "\n".join(lines))
 
 

@@ -25,7 +25,7 @@ from diptych.cli.options import (
     seconds,
 )
 from diptych.command_tree import Json, Quiet, number
-from diptych.console import Console
+from diptych.console import Console, counted
 from diptych.errors import SettingsError, StoreError
 from diptych.store.location import Address
 from diptych.store.sqlite.schema import DATABASE, is_collection, missing
@@ -42,7 +42,7 @@ def serve(
     store: AnyStore = None,
     collections: Collections = None,
     create: Annotated[
-        bool, Option("--create", help="make the collection, or ROOT, if there is none", envvar="DIPTYCH_CREATE")
+        bool, Option("--create", help="create the collection, or ROOT, if it does not exist", envvar="DIPTYCH_CREATE")
     ] = False,
     host: Annotated[str, Option(metavar="ADDRESS", help="address to listen on", envvar="DIPTYCH_HOST")] = "127.0.0.1",
     port: Annotated[
@@ -50,19 +50,19 @@ def serve(
     ] = 8000,
     config: Annotated[
         Path | None,
-        Option(metavar="FILE", help="settings as TOML; DIPTYCH_* variables win over it", envvar="DIPTYCH_CONFIG"),
+        Option(metavar="FILE", help="settings as TOML; DIPTYCH_* variables override them", envvar="DIPTYCH_CONFIG"),
     ] = None,
     sync: Annotated[
         list[Path] | None,
         Option(
             metavar="FOLDER",
-            help="keep the collection in step with this folder, and make it if there is none (repeatable)",
+            help="keep the collection in step with this folder, and create it if it does not exist (repeatable)",
             envvar="DIPTYCH_SYNC",
         ),
     ] = None,
     sync_every: Annotated[
         float,
-        Option(parser=seconds, metavar="SECONDS", help="how often --sync looks", envvar="DIPTYCH_SYNC_EVERY"),
+        Option(parser=seconds, metavar="SECONDS", help="time between two runs of --sync", envvar="DIPTYCH_SYNC_EVERY"),
     ] = 60,
     model: Model = "photo",
     provider: Provider = "auto",
@@ -149,10 +149,10 @@ def _introduce(
     from diptych.collection.registry import Collections
 
     for name, one in Collections.of(stored).open_ones().items():
-        say(f"{name}: {len(one):,} pictures in {one.name}")
+        say(f"{name}: {counted(len(one), 'picture')} in {one.name}")
     if stored is None:
         say("no collection; `diptych index add PICTURES` makes one")
-    say(f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {runtime.threads} threads")
+    say(f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {counted(runtime.threads, 'thread')}")
     say(f"attention by {runtime.attention_path}")
     who = ", ".join(f"{key.name} ({key.role})" for key in keys)
     say(f"keys: {who}" if who else "no keys: whoever reaches the port may use it")
@@ -173,14 +173,14 @@ def _writable(store: Path) -> bool:
 
 
 def key(
-    name: Annotated[str, Argument(metavar="NAME", help="whose it is, for the log")],
-    read_only: Annotated[bool, Option("--read-only", help="may not add or remove anything")] = False,
+    name: Annotated[str, Argument(metavar="NAME", help="name of its holder, for the log")],
+    read_only: Annotated[bool, Option("--read-only", help="the key may not add or remove anything")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
     """Make a key for the HTTP service.
 
-    Prints a new secret, and the line that lets it in.
+    Prints a new secret, and the setting that admits it.
     """
     from diptych.http.middleware.auth import key_line, new_key
 

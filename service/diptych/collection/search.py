@@ -28,7 +28,7 @@ PAIR_BATCH = 64
 
 @dataclass(frozen=True)
 class Match:
-    """A picture found. `rank` and `first_rank` count from 0.
+    """A picture found. `rank` and `first_rank` count from 1.
 
     `similarity` is the cosine of the embeddings, as the question weighs their parts, of the query or of the crop of it
     that is nearest. `raw_score` is the pair's logit, of the better look where there were two, and `relevance_score` in
@@ -257,8 +257,8 @@ class _Candidates:
                     relevance_score=None if said is None else said.relevance_score,
                     raw_score=None if said is None else said.raw_score,
                     similarity=float(self.cosines[place]),
-                    rank=int(self.ranks[place]),
-                    first_rank=place,
+                    rank=int(self.ranks[place]) + 1,
+                    first_rank=place + 1,
                     verdict=None if said is None else said.verdict,
                     closer_look=None if said is None else said.closer_look,
                 )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from diptych.collection.collection import Collection
-from diptych.console import Console
+from diptych.console import Console, counted
 from diptych.dedupe.candidates import CANDIDATES
 from diptych.dedupe.duplicates import Duplicates
 from diptych.dedupe.find import duplicates_among
@@ -96,7 +96,7 @@ def find_duplicates(
         with console.progress(total=len(files), unit="picture", desc="reading") as bar:
             pictures = scan(roots, files, collection, ledger, refuse=refuse, tick=bar.update).pictures
         if not pictures:
-            raise DedupeError(f"none of the {len(files):,} pictures could be read: {refused[0]}")
+            raise DedupeError(f"{counted(len(files), 'picture')} found, and none could be read: {refused[0]}")
         if store is None:
             forget_others(collection, {picture.id for picture in pictures})
         return grouped(collection, pictures, ledger)

@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 import time
+from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -80,7 +81,10 @@ def bound(host: str, port: int) -> list[socket.socket]:
 
 
 def run(app: FastAPI, sockets: list[socket.socket], settings: Settings) -> None:
-    """Serve until SIGINT, or a signal like SIGTERM (`end_orderly`); requests in progress are still answered."""
+    """Serve until SIGINT (Ctrl-C), or a signal like SIGTERM (`end_orderly`); requests in progress are still answered.
+
+    Either is how a service ends, and no error.
+    """
     import uvicorn
 
     from diptych.http.connections import Connections, Failures, allowed
@@ -114,7 +118,8 @@ def run(app: FastAPI, sockets: list[socket.socket], settings: Settings) -> None:
     config.timeout_graceful_shutdown = round(settings.seconds)
     watch = threading.Thread(target=_end_when_stuck, args=(app, settings.stuck_seconds), daemon=True)
     watch.start()
-    Server(config).run(sockets)
+    with suppress(KeyboardInterrupt):  # which uvicorn raises at the end, after Ctrl-C
+        Server(config).run(sockets)
 
 
 def _end_when_stuck(app: FastAPI, seconds: float) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from diptych.collection.collection import Collection
+from diptych.console import counted
+from diptych.dedupe.find import OnPairs
 from diptych.dedupe.pair_cache import PairCache
 from diptych.errors import UnknownPictureError
 from diptych.labelling.calibrate import Fitted, FittedQuestion
@@ -43,18 +46,22 @@ class Dialogue:
         say: Callable[[str], object],
         show: Callable[[str], object],
         ledger: PairCache | None = None,
+        choosing: Callable[[], AbstractContextManager[OnPairs]] = lambda: nullcontext(_untold),
     ) -> None:
-        """`ask` reads a line after a prompt, and raises EOFError at the end; `say` writes one; `show` opens a file."""
-        self.collection, self.question, self.ledger = collection, question, ledger
+        """`ask` reads a line after a prompt, and raises EOFError at the end; `say` writes one; `show` opens a file;
+        `choosing` is open while pairs are chosen, which may take a minute, and is told how many are scored.
+        """
+        self.collection, self.question, self.ledger, self.choosing = collection, question, ledger, choosing
         self.ask, self.say, self.show = ask, say, show
         self.given: list[tuple[PairToLabel, Answer]] = []
 
     def run(self, most: int | None = None) -> int:
         """Ask about pairs until there are none left, the person has had enough or `most` answers; return how many."""
-        queue: list[PairToLabel] = []
-        self.say(f"{_ASK.get(self.question, _ASK['copy'])} ({KEYS})")
+        queue = self._choose()
+        if queue:
+            self.say(f"{_ASK.get(self.question, _ASK['copy'])} ({KEYS})")
         while most is None or len(self.given) < most:
-            queue = queue or pairs_to_label(self.collection, _BATCH, question=self.question, ledger=self.ledger)
+            queue = queue or self._choose()
             if not queue:
                 self.say("Every pair worth asking about has its label.")
                 break
@@ -65,14 +72,17 @@ class Dialogue:
                 queue = [*self._undo(), *queue]
                 continue
             self._keep(queue.pop(0), _ANSWERS[words])
-        self.say(self.counts())
         return len(self.given)
 
     def counts(self) -> str:
         """The labels of the collection to the question, in words."""
         answers = [label.answer for label in self.collection.labels(self.question)]
         each = ", ".join(f"{answers.count(answer)} {name}" for answer, name in _NAMES.items())
-        return f"{len(answers)} {'label' if len(answers) == 1 else 'labels'}: {each}"
+        return f"{counted(len(answers), 'label')}: {each}"
+
+    def _choose(self) -> list[PairToLabel]:
+        with self.choosing() as begin:
+            return pairs_to_label(self.collection, _BATCH, question=self.question, ledger=self.ledger, on_pairs=begin)
 
     def _words(self, pair: PairToLabel) -> str:
         """Show a pair and return the answer, or q or u."""
@@ -125,7 +135,7 @@ def calibration_text(fitted: Fitted) -> str:
     parts = [_question_text(name, fit) for name, fit in fitted.questions.items()]
     parts += [f"{name}: as released, for it {reason}" for name, reason in fitted.left_out.items()]
     if fitted.cannot_tell:
-        parts.append(f"{fitted.cannot_tell} labels say that one cannot tell, and were left out")
+        parts.append(f"left out: {counted(fitted.cannot_tell, 'label')} with the answer cannot tell")
     return "\n".join(parts)
 
 
@@ -155,6 +165,10 @@ def calibration_json(fitted: Fitted) -> dict[str, Any]:
         "left_out": fitted.left_out,
         "cannot_tell": fitted.cannot_tell,
     }
+
+
+def _untold(missing: int, known: int) -> Callable[[int], object]:
+    return lambda done: None
 
 
 def _where(record: Record) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from diptych.console import counted
 from diptych_runtime.decoder import SUFFIXES
 from diptych_runtime.errors import PictureError
 
@@ -137,7 +138,7 @@ def skipped_lines(counts: Mapping[str, Skipped]) -> list[str]:
     if not counts:
         return []
     total = sum(skipped.files for skipped in counts.values())
-    lines = [f"{total:,} file{'s' * (total != 1)} with endings that no picture has, skipped:"]
+    lines = [f"{counted(total, 'file')} skipped because of {'its ending' if total == 1 else 'their endings'}:"]
     for ending, (files, first) in sorted(counts.items(), key=lambda entry: (-entry[1].files, entry[0])):
         kind = " (camera RAW, which is not read: export JPEG or TIFF)" if ending in _RAW else ""
         lines.append(f"  {files:,} {ending or 'without an ending'}{kind}, {'the first is ' * (files > 1)}{first}")

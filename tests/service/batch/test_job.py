@@ -132,7 +132,7 @@ def test_resuming_what_was_never_begun_begins(run, pairs, tmp_path):
 
 def test_a_disk_that_is_too_small_is_refused_before_anything_is_computed(run, pairs, tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 10**9 - 50_000, 50_000))  # pyright: ignore[reportAttributeAccessIssue]
-    with pytest.raises(BatchError, match=r"needs about 0\.\d MB of disk .* of 15 pictures .* 1,000 pairs, and 0\.1 MB"):
+    with pytest.raises(BatchError, match=r"needs about [\d.]+ kB of disk .* of 15 pictures .* 1,000 pairs, and 50 kB"):
         run(pairs, tmp_path / "out.csv")
     assert not list((tmp_path / "out.csv.parts").glob("*.part"))
     monkeypatch.undo()
@@ -145,7 +145,8 @@ def test_what_it_takes_of_the_disk_is_said_where_that_is_much(run, pairs, tmp_pa
     assert said == []
     monkeypatch.setattr("diptych.batch.job._TOLD", 1000)
     run(pairs, tmp_path / "out.csv", say=said.append)
-    assert said[0].startswith("1,000 pairs of 15 pictures take about 0.")
+    assert said[0].startswith("1,000 pairs of 15 pictures take about ")
+    assert said[0].endswith(" kB of disk")
 
 
 def test_a_full_disk_leaves_what_is_done_and_nothing_under_the_name_of_the_output(run, pairs, tmp_path):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import sys
 from io import StringIO
 from xml.etree import ElementTree
@@ -11,6 +12,11 @@ import pytest
 
 from diptych import Collection
 from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
 @pytest.fixture
@@ -51,6 +57,7 @@ def test_answers_are_kept_and_a_later_run_goes_on(diptych, store, scorer, option
         {"given": 3, "question": "copy", "same": 1, "different": 1, "cannot_tell": 1},
     )
     assert first.err.count("s/d/?/u/o/q: ") == 4, "the prompts are no part of the result"
+    assert first.err.startswith("Is one a copy of the other")
     types("s", "u", "d", "q")
     second = diptych("label", "--store", store, *options)
     assert second.out == "4 labels: 1 same, 2 not the same, 1 cannot tell\n"
@@ -63,6 +70,21 @@ def test_answers_are_kept_and_a_later_run_goes_on(diptych, store, scorer, option
         assert len(collection.labels("thing")) == 2
 
 
+def test_pairs_are_chosen_under_a_bar_before_the_question(diptych, store, options, types, monkeypatch):
+    stderr = Terminal()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    types("q")
+    assert diptych("label", "--store", store, *options).code == 0
+    shown = stderr.getvalue()
+    assert 0 <= shown.index("choosing pairs") < shown.index("Is one a copy of the other")
+
+
+def test_without_a_store_calibrate_reads_the_labels_of_the_default_one(diptych, labelled, options, data_home):
+    shutil.copytree(labelled, data_home / "diptych")
+    made = diptych("calibrate", *options, "--json")
+    assert (made.code, made.json["calibration"]) == (0, str(data_home / "diptych" / CALIBRATION))
+
+
 def test_labels_go_out_and_come_in(diptych, labelled, tmp_path, types):
     written = diptych("label", "--store", labelled, "--export", tmp_path / "pairs.csv", "--json")
     assert written.json == {"labels": 66, "table": str(tmp_path / "pairs.csv")}
@@ -72,7 +94,7 @@ def test_labels_go_out_and_come_in(diptych, labelled, tmp_path, types):
     again = diptych("label", "--store", labelled, "--import", tmp_path / "pairs.csv", "--json")
     assert again.json == {"new": 0, "known": 66}
     types("image_a,image_b,answer", f"{rows[0]['image_a']},{rows[0]['image_b']},?")
-    assert diptych("label", "--store", labelled, "--import", "-").out == "1 label taken, 0 known already\n"
+    assert diptych("label", "--store", labelled, "--import", "-").out == "1 label imported, 0 already known\n"
     both = diptych("label", "--store", labelled, "--import", "-", "--export", "-")
     assert (both.code, both.out) == (2, "")
     refused = diptych("label", "--store", labelled, "--export", labelled / "collection.sqlite")
@@ -122,11 +144,19 @@ def test_a_calibration_of_a_table_needs_no_collection(diptych, labelled, options
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        ((), 2, "name labels: a table with --labels"),
-        (("--labels", "pairs.csv"), 2, "name the calibration with -o"),
+        (
+            (),
+            1,
+            "data-home/diptych holds no collection; name one with --store, or name a table of labels with --labels",
+        ),
+        (
+            ("--labels", "pairs.csv"),
+            1,
+            "holds no collection; name one with --store, or name a file for the calibration",
+        ),
         (("--labels", "pairs.csv", "-o", "own.txt"), 2, "must end in .json"),
         (("--store", "nowhere"), 1, "holds no collection"),
-        (("--labels", "pairs.csv", "-o", "own.json"), 1, "pairs.csv"),
+        (("--labels", "pairs.csv", "-o", "own.json"), 1, "error: pairs.csv: No such file or directory"),
     ],
 )
 def test_what_is_missing_is_named(diptych, options, tmp_path, monkeypatch, words, code, text):

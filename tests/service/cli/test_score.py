@@ -4,9 +4,11 @@ import csv
 import io
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 
+from diptych import Scorer
 from diptych.console import Console
 
 PAIRS = b"image_a,image_b\n01.jpg,02.jpg\n04.jpg,05.jpg\n"
@@ -141,6 +143,22 @@ def test_the_printed_score_of_a_pair_is_that_of_its_json_and_of_its_table(score,
     assert text == f"match  {score_of}  {verdict}  (raw score {found['raw_score']:.6f})\n"
     rows = list(csv.DictReader(io.StringIO(score("pairs.csv", "-o", "-").out)))
     assert json.loads(rows[0]["raw_score"]) == found["raw_score"]
+
+
+def test_one_probability_for_both_questions_is_explained(diptych, artifact_of_two, gallery, monkeypatch):
+    words = ("score", gallery / "01.jpg", gallery / "02.jpg", "--model", artifact_of_two, "--threads", 1)
+    reason = "thing is at least as probable as copy, because a copy shows the same thing\n"
+    apart = diptych(*words)
+    assert len({answer["relevance_score"] for answer in diptych(*words, "--json").json["answers"].values()}) == 2
+    assert reason not in apart.out
+    judge = Scorer.judge
+
+    def lifted(self, *args, **options):
+        (said,) = judge(self, *args, **options)
+        return [said | {"thing": replace(said["thing"], relevance_score=said["copy"].relevance_score)}]
+
+    monkeypatch.setattr(Scorer, "judge", lifted)
+    assert diptych(*words).out.endswith(reason)
 
 
 def test_an_interrupted_table_is_130_and_goes_on_where_the_line_on_the_screen_says(score, gallery, monkeypatch):

@@ -29,7 +29,28 @@ def test_the_table_and_the_json_of_a_search_say_the_same(search):
     for row, match in zip(cells(search().out), matches, strict=True):
         moved = match["first_rank"] - match["rank"]
         numbers = (f"{match['relevance_score']:.4f}", match["verdict"], f"{match['similarity']:.4f}")
-        assert row == [str(match["rank"] + 1), f"{moved:+d}" if moved else "0", *numbers, match["path"]]
+        assert row == [str(match["rank"]), f"{moved:+d}" if moved else "0", *numbers, match["path"]]
+
+
+@pytest.mark.parametrize("command", [("search",), ("rerank", "{good}"), ("explain", "{good}"), ("score", "{good}")])
+@pytest.mark.parametrize(("bad", "said"), [("typo.jpg", "does not exist"), ("notes.jpg", "is not in a format")])
+def test_a_wrong_file_is_said_before_a_model_is_loaded(diptych, collection, gallery, tmp_path, command, bad, said):
+    (tmp_path / "notes.jpg").write_text("notes")
+    words = [word.format(good=gallery / "01.jpg") for word in command]
+    store = ("--store", collection.directory) if command == ("search",) else ()
+    refused = diptych(*words, tmp_path / bad, *store, "--model", tmp_path / "no model")
+    assert (refused.code, refused.err.startswith(f"diptych: error: {tmp_path / bad} {said}")) == (1, True)
+
+
+def test_a_missing_collection_is_said_before_a_model_is_loaded(diptych, gallery, tmp_path):
+    refused = diptych("search", gallery / "01.jpg", "--store", tmp_path / "typo", "--model", tmp_path / "no model")
+    assert (refused.code, f"{tmp_path / 'typo'} holds no collection" in refused.err) == (1, True)
+
+
+def test_what_the_columns_and_the_verdict_mean_is_said(search):
+    told = search().err.splitlines()
+    assert "moved: places gained (+) or lost (-) by re-ranking" in told
+    assert "moved" not in search("--candidates", 0).err
 
 
 def test_the_moves_of_a_whole_collection_cancel_out_and_some_picture_moved(search):
@@ -45,7 +66,7 @@ def test_what_the_network_did_not_look_at_has_a_dash_for_its_score_and_did_not_m
     assert [row[2] == "-" for row in rows] == [False] * 5 + [True] * 7
     assert all(row[1] == "0" for row in rows[5:])
     assert [row[2] for row in rows[:5]] == sorted((row[2] for row in rows[:5]), reverse=True)
-    assert result.err.startswith("12 pictures, 5 of them re-ranked; decode ")
+    assert result.err.startswith("12 pictures searched, 5 re-ranked; decode ")
 
 
 def test_embeddings_alone_are_ordered_by_their_cosine(search):
@@ -143,9 +164,9 @@ def test_how_often_chance_alone_is_called_the_same_is_said_where_it_was_measured
     diptych, collection, artifact_with_negatives, photo_bytes, tmp_path, search
 ):
     assert search("--json").json["alarm_rate"] is None
-    assert "by chance" not in search().err
+    assert "expect a false one" not in search().err
     words = ("search", tmp_path / "query.jpg", "--store", collection.directory, "--model", artifact_with_negatives)
     found = diptych(*words, "--threads", 1, "--json").json
     assert found["alarm_rate"] == pytest.approx(12 * 0.001, rel=0.01)
     said = diptych(*words, "--threads", 1).err
-    assert "same from 0.99000 on, as 0.012 of searches without a match among so many say by chance" in said
+    assert "same: a score of 0.99000 or more; expect a false one in 1.2% of the searches" in said

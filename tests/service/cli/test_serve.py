@@ -39,6 +39,14 @@ def test_serve_answers_over_a_collection_it_is_to_make_and_ends_when_told(artifa
     assert diptych("index", "verify", "--store", store).code == 0
 
 
+def test_ctrl_c_ends_a_service_quietly(artifact, port, spawn):
+    process = spawn("serve", "--port", port, "--model", artifact, "--threads", 1, "--quiet")
+    until_ready(f"http://127.0.0.1:{port}", process)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=30) == ("", "")
+    assert process.returncode == 0
+
+
 @pytest.fixture
 def served(monkeypatch) -> list[Collections]:
     """What `serve` would serve, once it would."""
@@ -139,7 +147,7 @@ def test_serve_keeps_several_collections_in_the_folders_of_one(artifact, port, s
     with urlopen(f"{address}/v1/collections") as answer:
         assert {one["name"]: one["pictures"] for one in json.load(answer)["data"]} == {"bags": 0, "shoes": 1}
     again.send_signal(signal.SIGTERM)
-    assert "shoes: 1 pictures in" in again.communicate(timeout=30)[1]
+    assert "shoes: 1 picture in" in again.communicate(timeout=30)[1]
 
 
 def ask_for_ever(url: str) -> None:

@@ -40,8 +40,8 @@ def test_a_search_reranks_k_candidates_and_leaves_the_rest_in_first_stage_order(
     raw = [match.raw_score for match in second.matches[:5]]
     assert raw == sorted(raw, reverse=True)
     assert all(match.raw_score is None for match in second.matches[5:])
-    assert [match.rank for match in second.matches] == list(range(12))
-    assert [match.first_rank for match in second.candidates] == list(range(12))
+    assert [match.rank for match in second.matches] == list(range(1, 13))
+    assert [match.first_rank for match in second.candidates] == list(range(1, 13))
     assert {match.id: match.rank for match in second.matches} == {match.id: match.rank for match in second.candidates}
 
 

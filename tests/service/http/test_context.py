@@ -52,7 +52,7 @@ def test_sent_and_stored_pictures_may_be_mixed_and_come_back_in_their_order(here
 
 def test_of_several_bad_pictures_the_first_is_named(here, photo_bytes, data_uri, refused):
     good, text, cut = data_uri(photo_bytes(1)), data_uri(refused["text"][0]), data_uri(refused["truncated"][0])
-    with pytest.raises(RequestError, match="is not a picture") as caught:
+    with pytest.raises(RequestError, match="is not in a format that can be read") as caught:
         here.panels([("input[0]", good), ("input[1]", text), ("input[2]", cut)], None)
     assert (caught.value.status, caught.value.code, caught.value.param) == (422, "invalid_picture", "input[1]")
     assert str(caught.value).startswith("input[1] ")

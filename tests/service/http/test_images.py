@@ -186,8 +186,8 @@ def test_search_answers_both_orders_of_the_same_pictures(reader, shelf, photo_by
         assert [match["id"] for match in body["matches"]] == [match.id for match in expected.matches]
         assert [match["id"] for match in body["candidates"]] == [match.id for match in expected.candidates]
         assert [match["raw_score"] for match in body["matches"]] == [match.raw_score for match in expected.matches]
-        assert [match["rank"] for match in body["matches"]] == [0, 1, 2]
-        assert [match["first_rank"] for match in body["candidates"]] == [0, 1, 2]
+        assert [match["rank"] for match in body["matches"]] == [1, 2, 3]
+        assert [match["first_rank"] for match in body["candidates"]] == [1, 2, 3]
         assert body["candidates"][0]["similarity"] == pytest.approx(1, abs=1e-3)
         assert set(body["timings"]) == set(expected.timings)
 

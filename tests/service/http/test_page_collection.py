@@ -33,8 +33,10 @@ def test_of_a_batch_with_a_bad_picture_the_good_ones_join_and_the_bad_one_is_nam
     page.wait_for_selector(".tile >> nth=4")
     files = [("new.jpg", photo_bytes(9)), ("list.jpg", b"this is a shopping list"), ("old.jpg", photo_bytes(0))]
     drop(page, "#view-collection", *files)
-    says(page, "#add-progress", "1 picture added, 1 there already, 1 refused.")
-    assert re.match(r"list\.jpg is not a picture.* Request \w{32}", page.inner_text("#add-errors li"))
+    says(page, "#add-progress", "1 picture added, 1 already there, 1 refused.")
+    assert re.match(
+        r"list\.jpg is not in a format that can be read.* Request \w{32}", page.inner_text("#add-errors li")
+    )
     says(page, "#facts", "6 pictures")
     page.wait_for_selector(".tile >> nth=5")
     assert collection.list(10)[-1].metadata == {"filename": "new.jpg"}
@@ -78,7 +80,7 @@ def test_a_folder_is_added_with_what_is_below_it_and_without_what_is_no_picture(
         data = {"items": [], "files": [str(folder)], "dragOperationsMask": 1}
         for kind in ("dragEnter", "dragOver", "drop"):
             devtools.send("Input.dispatchDragEvent", {"type": kind, "x": 200, "y": 200, "data": data})
-    says(page, "#add-progress", "2 pictures added, 1 refused. 1 file left out: no pictures.")
+    says(page, "#add-progress", "2 pictures added, 1 refused. 1 file skipped: not pictures.")
     assert page.inner_text("#add-errors li").startswith("photos/below/bad.jpg ")
     assert {record.metadata.get("filename") for record in collection.list(10)} >= {"a.jpg", "b.jpg"}
 
@@ -125,7 +127,7 @@ def test_a_read_only_key_is_told_kindly_that_it_changes_nothing(visit, serve, co
         page = visit(client, "#/collection", refusals=True, **login)
         page.wait_for_selector(".tile >> nth=4")
         page.set_input_files("#add-file", upload("new.jpg", photo_bytes(40)))
-        says(page, "#collection-alert", "may look but not change")
+        says(page, "#collection-alert", "can look but not change")
         assert page.is_hidden("#add")
         assert page.is_hidden(".tile .remove >> nth=0")
         page.context.close()

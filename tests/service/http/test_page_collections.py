@@ -207,7 +207,7 @@ def test_who_may_only_look_is_told_so_and_not_asked_again(visit, several, says):
         page = visit(client, "#/collection", refusals=True, http_credentials={"username": "any", "password": secret})
         page.fill("#shelf-name", "hats")
         page.keyboard.press("Enter")
-        says(page, "#collection-alert", "Your key may look but not change")
+        says(page, "#collection-alert", "Your key can look but not change")
         page.wait_for_selector("#shelf", state="hidden")
         page.context.close()
 

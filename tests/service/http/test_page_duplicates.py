@@ -182,10 +182,10 @@ def test_leaving_the_view_stops_asking_and_coming_back_goes_on(visit, running, s
         assert len(asked) == before
         left.set()
         page.click("#to-duplicates")
-        says(page, "#look", "Go on")
+        says(page, "#look", "Continue")
         page.click("#look")
         page.wait_for_selector("#groups .group")
-        assert page.inner_text("#look") == "Look again"
+        assert page.inner_text("#look") == "Search again"
         assert sorted(groups(page)) == ids(scenes, "auto")
         page.context.close()
 
@@ -202,7 +202,7 @@ def test_who_may_only_look_finds_groups_and_is_told_kindly_that_none_goes(visit,
         page.wait_for_selector("#groups .group")
         page.click("#remove-selected")
         page.click("#confirm-yes")
-        says(page, "#duplicates-alert", "Your key may look but not change")
+        says(page, "#duplicates-alert", "Your key can look but not change")
         assert page.is_hidden("#remove-selected")
         assert page.locator("#groups input:visible").count() == 0
         page.context.close()
@@ -217,11 +217,11 @@ def test_the_view_follows_the_chosen_collection(visit, several, photo_bytes, say
                 sent = {"image": (f"{seed}.jpg", photo_bytes(seed), "image/jpeg")}
                 assert client.post("/v1/images", files=sent, data={"collection": name}).status_code == 201
         page = visit(client, "?collection=bags#/duplicates")
-        says(page, "#look", "Look through 2 pictures")
+        says(page, "#look", "Find duplicates among 2 pictures")
         page.click("#look")
         page.wait_for_selector("#look-found:not([hidden])")
         page.select_option("#which-name", "shoes")
-        says(page, "#look", "Look through 1 picture")
+        says(page, "#look", "Find duplicates among 1 picture")
         assert page.is_hidden("#look-found")
         page.context.close()
 

@@ -47,6 +47,35 @@ def test_every_pair_is_labelled_by_the_keyboard_alone(view, collection, says):
     says(view, "#label-status", "10 labels: 4 same, 4 not the same, 2 cannot tell.")
 
 
+def tab_to(page, wanted: str) -> None:
+    """Press Tab until the element of this selector has the focus, and see that it shows it."""
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if page.evaluate("wanted => document.activeElement.matches(wanted)", wanted):
+            break
+    else:
+        pytest.fail(f"Tab does not come to {wanted}")
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", wanted
+
+
+def test_from_the_address_bar_on_no_mouse_is_needed(visit, client, collection, says):
+    page = visit(client)
+    page.wait_for_selector("#examples:not([hidden])")
+    tab_to(page, "#to-label")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#label-pictures img")
+    page.keyboard.press("s")
+    says(page, "#label-status", "1 label: 1 same")
+    tab_to(page, "#label-answers button[value='different']")
+    page.keyboard.press("Enter")
+    says(page, "#label-status", "2 labels: 1 same, 1 not the same")
+    tab_to(page, "#label-undo")
+    page.keyboard.press("Space")
+    says(page, "#label-status", "Taken back: not the same. 1 label")
+    tab_to(page, "#label-export")
+    assert list(labelled(collection).values()) == ["same"]
+
+
 def test_an_answer_is_taken_back_and_its_pair_comes_again(view, collection, says):
     first = shown(view)
     view.click("#label-answers button[value='same']")

@@ -54,7 +54,7 @@ def test_a_dropped_file_and_an_example_are_searched_and_a_bad_file_is_explained(
     assert page.inner_text("#query-name") == "dropped.jpg"
     drop(page, "body", ("list.jpg", b"this is a shopping list"))
     page.wait_for_selector("#search-alert:not([hidden])")
-    assert page.inner_text("#search-alert span").startswith("list.jpg is not a picture")
+    assert page.inner_text("#search-alert span").startswith("list.jpg is not in a format that can be read")
     assert re.search(r"Request \w{32}", page.inner_text("#search-alert small"))
     assert page.locator("#search-alert button").count() == 0
     assert page.is_hidden("#answer")
@@ -222,7 +222,7 @@ def test_a_file_that_cannot_be_compared_is_named_and_can_be_taken_away(visit, re
     page = visit(reader, "#/compare", refusals=True)
     page.set_input_files("#file-a", upload("good.jpg", photo_bytes(1)))
     page.set_input_files("#file-b", upload("list.jpg", b"this is a shopping list"))
-    says(page, "#compare-why .alert", "list.jpg is not a picture")
+    says(page, "#compare-why .alert", "list.jpg is not in a format that can be read")
     assert page.inner_text("#compare-verdict") == ""
     page.click("#clear-b")
     assert page.is_hidden("#compare-answer")

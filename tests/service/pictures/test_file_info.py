@@ -42,7 +42,7 @@ def test_a_broken_exif_block_does_not_spoil_the_picture():
 
 
 def test_what_has_no_header_is_refused_by_name():
-    with pytest.raises(PictureError, match=r"notes\.jpg is not a picture"):
+    with pytest.raises(PictureError, match=r"notes\.jpg is not in a format that can be read"):
         read_facts(b"shopping list", "notes.jpg")
 
 

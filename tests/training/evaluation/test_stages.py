@@ -35,7 +35,7 @@ def test_files_are_encoded_in_their_order_by_the_runtime_that_serves(runtime: Ru
 def test_a_picture_that_cannot_be_decoded_is_named(runtime: Runtime, photos: Path, tmp_path: Path, colour) -> None:
     bad = tmp_path / "bad.jpg"
     bad.write_bytes(b"no picture")
-    with pytest.raises(DataError, match=r"bad\.jpg is not a picture of a known format.*mend it or leave it out"):
+    with pytest.raises(DataError, match=r"bad\.jpg is not in a format that can be read.*mend it or leave it out"):
         encode(runtime, [photos / "00.jpg", bad], silent, "photos")
     with pytest.raises(DataError, match=r"bad\.jpg .*mend it or leave it out"):
         describe(colour(), [bad], silent, "photos")

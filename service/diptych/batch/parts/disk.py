@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from diptych.console import byte_size
 from diptych.errors import BatchError
 
 
@@ -14,7 +15,9 @@ def check_room(folder: Path, needed: int, what: str, remedy: str) -> None:
     """Raise BatchError if the disk of a folder has fewer than so many bytes free for `what`."""
     free = shutil.disk_usage(folder).free
     if needed > free:
-        raise BatchError(f"{folder} needs about {size(needed)} of disk for {what}, and {size(free)} are free; {remedy}")
+        raise BatchError(
+            f"{folder} needs about {byte_size(needed)} of disk for {what}, and {byte_size(free)} are free; {remedy}"
+        )
 
 
 @contextmanager
@@ -26,8 +29,3 @@ def explained(folder: Path, again: str) -> Iterator[None]:
         raise BatchError(
             f"{error.filename or folder}: {error.strerror or error}; what is done is kept, so mend that and {again}"
         ) from None
-
-
-def size(count: float) -> str:
-    """Bytes for people: "1.5 GB"."""
-    return f"{count / 1e9:,.1f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diptych.console import Console
+from diptych.console import Console, counted
 from diptych_runtime.errors import DiptychError
 
 if TYPE_CHECKING:
@@ -114,8 +114,8 @@ def _check(folder: Path, planned: set[Path]) -> None:
     )
     if foreign:
         raise DemonstrationError(
-            f"{folder} holds {len(foreign)} files that the demonstration collection does not have, {foreign[0].name} "
-            "among them; name a new or empty folder (nothing was written)"
+            f"{folder} holds {counted(len(foreign), 'file')} that the demonstration collection does not have, such as "
+            f"{foreign[0].name}; name a new or empty folder (nothing was written)"
         )
 
 

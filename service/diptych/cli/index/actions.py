@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,17 +19,17 @@ from diptych.cli.options import (
     Model,
     Provider,
     Store,
-    StoreFolder,
     Strict,
     Threads,
     check_engine,
+    check_store,
     open_scorer,
     open_workers,
     to_add_to,
 )
 from diptych.command_tree import Json, Quiet
-from diptych.console import Console, read_bytes, shortened
-from diptych.errors import StoreError, UnknownPictureError
+from diptych.console import Console, byte_size, counted, read_bytes, shortened
+from diptych.errors import UnknownPictureError
 from diptych.store.index.layout import Kind
 from diptych.store.location import Address
 from diptych_runtime.errors import PictureError
@@ -61,7 +61,7 @@ def add(
 ) -> int:
     """Add picture files and folders.
 
-    Files that cannot be read are counted, with the reasons. Exits with 1 if a path that is named is not there, a folder
+    Files that cannot be read are counted, with the reasons. Exits with 1 if a path does not exist, a folder
     cannot be listed or nothing could be read, and with --strict if any file was refused.
     """
     from diptych.batch.ingest import add_with_workers
@@ -71,6 +71,8 @@ def add(
     if engine == "ray":
         _check_cluster(store, dry_run=dry_run)
     console = Console(as_json, quiet)
+    if len(missing := _missing(paths)) == len(paths):
+        raise PictureError("; ".join(f"{path} does not exist" for path in missing))
     scorer = open_scorer(model, provider, threads)
     skipped: dict[str, Skipped] = {}
     tally, interrupted = _Tally(dry_run), False
@@ -111,14 +113,17 @@ def add(
             "total": total,
             **({"dry_run": [{"id": id, "new": new} for id, new in tally.foreseen.items()]} if dry_run else {}),
         },
-        "\n".join([*lines, *skipped_lines(skipped), f"{total:,} pictures in {store}"]),
+        "\n".join([*lines, *skipped_lines(skipped), f"{counted(total, 'picture')} in {store}"]),
     )
     if interrupted:
         console.remark("interrupted; what was added is kept, and the same command takes up the rest")
         return 130
-    missing = any(str(path) != "-" and not os.path.lexists(path) for path in paths)
-    failed = tally.failed or (tally.refused and (strict or missing or not any(tally.counts.values())))
+    failed = tally.failed or (tally.refused and (strict or _missing(paths) or not any(tally.counts.values())))
     return 1 if failed else 0
+
+
+def _missing(paths: Iterable[Path]) -> list[Path]:
+    return [path for path in paths if str(path) != "-" and not os.path.lexists(path)]
 
 
 @dataclass
@@ -183,7 +188,8 @@ def remove(
         unknown = [name for name, ids in named.items() if not ids]
         total = backend.count()
     Console(as_json, quiet).emit(
-        {"removed": removed, "unknown": unknown, "total": total}, f"{removed} removed, {total} remain"
+        {"removed": removed, "unknown": unknown, "total": total},
+        f"{removed:,} removed, {counted(total, 'picture')} left",
     )
     if unknown and not as_json:
         raise UnknownPictureError(f"the collection {store} has nothing under {', '.join(unknown)}")
@@ -197,7 +203,7 @@ def stats(
 ) -> int:
     """Show the pictures, model, index and size of a collection.
 
-    Works beside a running writer and needs no model.
+    Works while another process writes to the collection, and needs no model.
     """
     from diptych.store.open import open_store
 
@@ -210,7 +216,7 @@ def stats(
         f"  model     {revisions}",
         *([f"  changes   {found['sequence']:,}"] if "sequence" in found else []),
         f"  index     {laid_out(found['index'])}",
-        *([f"  on disk   {found['disk_bytes'] / 1e6:,.1f} MB"] if "disk_bytes" in found else []),
+        *([f"  on disk   {byte_size(found['disk_bytes'])}"] if "disk_bytes" in found else []),
         *([f"  server    {found['server']}"] if "server" in found else []),
         *([f"  originals {found['originals'] or 'not kept'}"] if "originals" in found else []),
     ]
@@ -242,9 +248,13 @@ def verify(
 
     with open_store(store, read_only=True) as backend:
         verdict = backend.verify()
-    lines = [f"{len(verdict.problems)} problems in {verdict.pictures:,} pictures"] if verdict.problems else []
+    lines = (
+        [f"{counted(len(verdict.problems), 'problem')} in {counted(verdict.pictures, 'picture')}"]
+        if verdict.problems
+        else []
+    )
     lines += shortened([f"  {text}" for text in verdict.problems])
-    lines += [] if verdict.problems else [f"all {verdict.pictures:,} pictures are whole"]
+    lines += [] if verdict.problems else [f"{counted(verdict.pictures, 'picture')} checked, no problem found"]
     lines += [f"  note: {text}" for text in verdict.remarks]
     if verdict.problems:
         lines.append(f"`diptych index rebuild --store {store}` mends what the files still allow")
@@ -254,62 +264,21 @@ def verify(
     return 0 if verdict.healthy else 1
 
 
-def backup(
-    store: Store,
-    target: Annotated[Path, Argument(metavar="DIR", help="a new folder")],
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> int:
-    """Copy a collection while it is in use."""
-    from diptych.store.sqlite import backup as archive
-    from diptych.store.sqlite.database import Store as Database
-
-    console = Console(as_json, quiet)
-    if isinstance(store, Address):
-        raise StoreError(f"{store} is backed up by Milvus's own tool; `diptych index export` writes the records")
-    with Database.open(store, read_only=True) as database, console.progress(unit="page", desc="copying") as bar:
-        size = archive.backup(database, target, _told(bar))
-    text = f"{target}: {size / 1e6:,.1f} MB; open it like any collection"
-    console.emit({"target": str(target), "bytes": size}, text)
-    return 0
-
-
-def restore(
-    copy: Annotated[Path, Argument(metavar="COPY", help="the folder that `diptych index backup` made")],
-    store: StoreFolder,
-    replace: Annotated[bool, Option("--replace", help="also where pictures are lost that the backup has not")] = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> int:
-    """Give a collection the state of a backup.
-
-    No other process may write to the collection meanwhile.
-    """
-    from diptych.store.sqlite import backup as archive
-    from diptych.store.sqlite.backend import SqliteBackend
-
-    console = Console(as_json, quiet)
-    with SqliteBackend.open(copy, read_only=True) as old, console.progress(unit="page", desc="copying") as bar:
-        pictures = archive.restore(old, store, replace=replace, progress=_told(bar))
-    console.emit({"store": str(store), "pictures": pictures}, f"{store}: {pictures:,} pictures, as in {copy}")
-    return 0
-
-
 def rebuild(
     store: Store,
     everything: Annotated[
-        bool, Option("--all", help="embed every picture, also those of this model", envvar="DIPTYCH_ALL")
+        bool, Option("--all", help="embed every picture again, even those of this model", envvar="DIPTYCH_ALL")
     ] = False,
     drop_missing: Annotated[bool, Option("--drop-missing", help="remove pictures whose content is lost")] = False,
     allow_removal: Annotated[
         bool,
-        Option("--allow-removal", help="of these also where the whole folder is gone, or cannot be read"),
+        Option("--allow-removal", help="with --drop-missing, even where a whole folder is gone or cannot be read"),
     ] = False,
     kind: Annotated[
         Kind | None,
         Option(
             "--index",
-            help="its kind from now on: exact, approximate (ivf), or by its size (auto)",
+            help="kind of the index from now on: exact, approximate (ivf), or by its size (auto)",
             envvar="DIPTYCH_INDEX",
         ),
     ] = None,
@@ -333,6 +302,7 @@ def rebuild(
     def fail(record: Record, error: Exception) -> None:
         failed.append({"id": record.id, "path": record.path, "reason": str(error)})
 
+    check_store(store)
     scorer = open_scorer(model, provider, threads)
     with console.progress(unit="picture", desc="embedding") as bar:
         report = rebuilding.rebuild(
@@ -345,8 +315,8 @@ def rebuild(
             on_error=fail,
             on_progress=bar.update,
         )
-    lines = [f"{report.embedded:,} embedded anew, {report.pictures:,} in the index"]
-    lines += ["the database was damaged and is whole again"] if report.mended else []
+    lines = [f"{counted(report.embedded, 'picture')} embedded again, {report.pictures:,} in the index"]
+    lines += ["the database was damaged and has been repaired"] if report.mended else []
     if failed:
         fate = "left as they were; put them back, or use --drop-missing"
         if drop_missing:
@@ -360,20 +330,13 @@ def rebuild(
             *shortened([f"  {entry['reason']}" for entry in failed]),
         ]
     if report.spared:
-        lines += ["kept:", *shortened([f"  {sign}: {count:,} pictures" for sign, count in report.spared.items()])]
+        lines += [
+            "kept:",
+            *shortened([f"  {sign}: {counted(count, 'picture')}" for sign, count in report.spared.items()]),
+        ]
         lines.append("mount the disk and run this again, or say that they are to go with --allow-removal")
     console.emit({**asdict(report), "failures": failed, "dropped": drop_missing}, "\n".join(lines))
     return 1 if report.failed > report.removed else 0
-
-
-def _told(bar: Any) -> Callable[[int, int], None]:
-    """A progress bar's way to be told (done, total)."""
-
-    def tell(done: int, total: int) -> None:
-        bar.total = total
-        bar.update(done - bar.n)
-
-    return tell
 
 
 def _named(store: Backend, name: str) -> list[str]:

@@ -13,7 +13,7 @@ from typer import Option
 
 from diptych.cli.options import Filter, Store, check_output
 from diptych.command_tree import Json, Quiet, number
-from diptych.console import Console, table
+from diptych.console import Console, counted, table
 
 _PAGE = 1000
 
@@ -22,7 +22,14 @@ def list(
     store: Store,
     limit: Annotated[
         int | None,
-        Option("--limit", parser=number(1), metavar="N", help="how many", show_default="all", envvar="DIPTYCH_LIMIT"),
+        Option(
+            "--limit",
+            parser=number(1),
+            metavar="N",
+            help="list at most this many",
+            show_default="all",
+            envvar="DIPTYCH_LIMIT",
+        ),
     ] = None,
     filter: Filter = None,
     as_json: Json = False,
@@ -30,7 +37,8 @@ def list(
 ) -> int:
     """List the pictures of a collection.
 
-    They stand in the order in which they were added. Works beside a running writer and needs no model.
+    They are in the order in which they were added. Works while another process writes to the collection, and needs no
+    model.
     """
     from diptych.store.open import open_store
 
@@ -45,7 +53,7 @@ def list(
         {"pictures": [asdict(record) for record in records], "total": total},
         table(("id", "pixels", "added", "path"), rows) if rows else "",
     )
-    console.remark(f"{len(rows):,} of {total:,} pictures in {store}")
+    console.remark(f"{len(rows):,} of {counted(total, 'picture')} in {store}")
     return 0
 
 
@@ -57,13 +65,13 @@ def export(
             "-o",
             "--output",
             metavar="OUT.jsonl",
-            help="where to",
+            help="output file",
             show_default="standard output",
             envvar="DIPTYCH_OUTPUT",
         ),
     ] = "-",
     embeddings: Annotated[
-        bool, Option("--embeddings", help="with its embedding, float32 in base64", envvar="DIPTYCH_EMBEDDINGS")
+        bool, Option("--embeddings", help="include the embeddings, float32 in base64", envvar="DIPTYCH_EMBEDDINGS")
     ] = False,
     filter: Filter = None,
     as_json: Json = False,
@@ -90,5 +98,5 @@ def export(
             for line in text:
                 file.write(line.encode())
                 count += 1
-    console.emit({"output": output, "pictures": count}, f"{count:,} pictures in {output}")
+    console.emit({"output": output, "pictures": count}, f"{counted(count, 'picture')} in {output}")
     return 0

@@ -26,18 +26,26 @@ if TYPE_CHECKING:
 
 
 def sync(
-    folders: Annotated[list[Path], Argument(metavar="FOLDER", help="whose pictures the collection is to have")],
+    folders: Annotated[list[Path], Argument(metavar="FOLDER", help="a folder of pictures")],
     store: StoreFolder,
     every: Annotated[
         float | None,
-        Option(parser=seconds, metavar="SECONDS", help="go on following until Ctrl-C", envvar="DIPTYCH_EVERY"),
+        Option(
+            parser=seconds,
+            metavar="SECONDS",
+            help="time between two runs; repeats until Ctrl-C",
+            envvar="DIPTYCH_EVERY",
+        ),
     ] = None,
     checksum: Annotated[
         bool,
-        Option("--checksum", help="read all files, whatever their size and time say", envvar="DIPTYCH_CHECKSUM"),
+        Option(
+            "--checksum", help="read every file, even if its size and time are unchanged", envvar="DIPTYCH_CHECKSUM"
+        ),
     ] = False,
     allow_removal: Annotated[
-        bool, Option("--allow-removal", help="remove however many are gone: more than half, or all of a folder")
+        bool,
+        Option("--allow-removal", help="allow the removal of more than half of the pictures, or of a whole folder"),
     ] = False,
     strict: Strict = False,
     dry_run: DryRun = False,
@@ -49,7 +57,7 @@ def sync(
 ) -> int:
     """Keep a collection in step with folders.
 
-    Files that are no pictures are counted, with the reasons. Exits with 1 if a file or folder could not be looked at,
+    Files that are not pictures are counted, with the reasons. Exits with 1 if a file or folder could not be looked at,
     and with --strict if any file was refused.
     """
     from diptych.collection.sync.run import Run, checked

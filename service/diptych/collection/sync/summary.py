@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from diptych.collection.sync.run import Outcome
-from diptych.console import shortened
+from diptych.console import counted, shortened
 from diptych.pictures.walk import skipped_entries, skipped_lines
 
 _NAMES = ("new", "changed", "moved", "removed")
@@ -55,10 +55,10 @@ def line(outcome: Outcome, total: int, *, would: bool = False) -> str:
     found = lists(outcome)
     counts = ", ".join(f"{len(found[name]):,} {name}" for name in _NAMES)
     unplaced = f"{len(found['unplaced']):,} without a file, " if found["unplaced"] else ""
-    copies = f" (and {outcome.copies:,} more files of theirs)" if outcome.copies else ""
+    copies = f" (and {counted(outcome.copies, 'more file', 'more files')} of theirs)" if outcome.copies else ""
     return (
         f"{'would be: ' if would else ''}{counts}, {unplaced}{outcome.plan.unchanged:,} unchanged{copies}, "
-        f"{len(outcome.refused):,} refused; {total:,} pictures in all"
+        f"{len(outcome.refused):,} refused; {counted(total, 'picture')} in all"
     )
 
 

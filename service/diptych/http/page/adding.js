@@ -68,7 +68,7 @@ export async function addAll(items, limits, { collection, signal, onProgress }) 
 function tooLarge(item, limits) {
   const most = Math.min(limits.picture_bytes, limits.body_bytes - PART_BYTES);
   if (item.file.size <= most) return [];
-  return [{ item, error: new Fault(`has ${bytes(item.file.size)}; at most ${bytes(most)} are taken`) }];
+  return [{ item, error: new Fault(`has ${bytes(item.file.size)}; at most ${bytes(most)} are accepted`) }];
 }
 
 async function send(batch, collection, signal) {

@@ -7,7 +7,7 @@ import { $, confirmed, el, nameOf, plural, showFault, thumbnail } from "./dom.js
 import { onChoice, onFiles } from "./intake.js";
 
 const PAGE = 48;
-const READ_ONLY = "Your key may look but not change: adding and removing pictures takes the key of an admin.";
+const READ_ONLY = "Your key can look but not change: adding and removing pictures needs an admin's key.";
 // Pictures go on into the collection that was chosen when they were brought, whichever is looked at meanwhile.
 const state = { next: null, more: false, loaded: false, loading: null, adding: null, retry: [], into: null };
 
@@ -55,7 +55,7 @@ function tile(item) {
   const name = nameOf(item);
   const title = `${item.path ?? name}, ${item.width} × ${item.height}`;
   const link = el("a", { className: "pick", href: `#/search?q=${item.id}`, title }, thumbnail(item.thumbnail));
-  link.setAttribute("aria-label", `Look for ${name}`);
+  link.setAttribute("aria-label", `Search for ${name}`);
   const button = el("button", { type: "button", className: "remove", textContent: "✕", title: `Remove ${name}` });
   button.setAttribute("aria-label", `Remove ${name}`);
   const node = el("li", { className: "tile" }, link, el("span", { className: "name", textContent: name }), button);
@@ -106,7 +106,7 @@ $("more").addEventListener("click", browse);
 
 async function add(items, skipped = 0, into = collection()) {
   if (state.adding || $("add").hidden || !service.info?.collection) return;
-  const left = skipped ? ` ${plural(skipped, "file")} left out: no pictures.` : "";
+  const left = skipped ? ` ${plural(skipped, "file")} skipped: not pictures.` : "";
   if (!items.length) {
     $("add-progress").textContent = `Nothing to add.${left}`;
     return;
@@ -144,7 +144,7 @@ async function add(items, skipped = 0, into = collection()) {
   $("add-again").hidden = !state.retry.length || $("add").hidden;
   $("add-again").textContent = `Try ${plural(state.retry.length, "picture")} again`;
   $("add-progress").textContent = `${plural(report.created, "picture")} added` +
-    (report.known ? `, ${report.known.toLocaleString("en")} there already` : "") +
+    (report.known ? `, ${report.known.toLocaleString("en")} already there` : "") +
     (report.failed.length ? `, ${report.failed.length.toLocaleString("en")} refused` : "") + `${into === collection() ? "" : ` in ${into}`}.${ending}${left}`;
   if (report.created) await loadInfo().catch(() => null);
   if (report.created && state.loaded && !state.more) await browse();

@@ -59,7 +59,7 @@ const say = (text) => ($("look-status").textContent = text);
 function paint() {
   const info = service.info;
   const count = info?.collection?.pictures ?? 0;
-  $("look").textContent = state.found ? "Look again" : state.begun ? "Go on" : `Look through ${plural(count, "picture")}`;
+  $("look").textContent = state.found ? "Search again" : state.begun ? "Continue" : `Find duplicates among ${plural(count, "picture")}`;
   $("look").disabled = count === 0;
   $("look").hidden = state.asking !== null;
   $("look-stop").hidden = $("look-bar").hidden = state.asking === null;
@@ -76,7 +76,7 @@ function show(answer) {
   at.start = Math.round((STEPS * (odds(at.threshold) - at.low)) / (at.high - at.low));
   $("threshold").value = at.start;
   $("left-out").hidden = !answer.left_out;
-  $("left-out").textContent = `${plural(answer.left_out, "less sure pair")} more: too many to show at once. Remove some and look again.`;
+  $("left-out").textContent = `${plural(answer.left_out, "less certain pair")} more, too many to show at once. Remove some and search again.`;
   index();
   regroup();
   $("look-found").hidden = false;
@@ -149,8 +149,9 @@ function count() {
   const groups = at.groups.length;
   $("groups-summary").textContent = groups
     ? `${plural(groups, "group")}, ${plural(pictures, "picture")} selected`
-    : "No two pictures are as surely the same as that.";
+    : "No two pictures reach this probability.";
   $("remove-selected").textContent = `Remove ${plural(pictures, "picture")} from the collection`;
+  $("chosen-buttons").hidden = groups === 0;
   $("remove-selected").disabled = pictures === 0 || state.removing;
 }
 

@@ -107,7 +107,7 @@ export function pairStage(root, pictures) {
   function ofAll(cells) {
     const [rows, columns] = answer.grid;
     const most = answer.links[0]?.share ?? 1;
-    const hint = "The strongest links of all. Point at a part of either picture to see what it looks at.";
+    const hint = "The strongest links. Point at a part of either picture to see what it looks at.";
     say(answer.links.length ? hint : "");
     const colour = ([row, column]) => {
       // By the place in the first picture, so that what stays together keeps its colours, and lines of one row differ.

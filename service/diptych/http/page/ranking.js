@@ -27,10 +27,10 @@ export function showColumns({ candidates, matches }, queryId, onWhy) {
 
 function row(match, reranked, queryId, onWhy) {
   const name = nameOf(match);
-  const place = (reranked ? match.rank : match.first_rank) + 1;
+  const place = reranked ? match.rank : match.first_rank;
   const value = reranked ? match.relevance_score : match.similarity;
   const number = value === null ? "–" : value.toFixed(3);
-  const [sign, words, kind] = reranked ? moved(match.first_rank - match.rank) : went(match.rank + 1);
+  const [sign, words, kind] = reranked ? moved(match.first_rank - match.rank) : went(match.rank);
   const image = thumbnail(match.thumbnail);
   const why = el("button", { type: "button", className: "pick", title: `Why ${name}?` }, image);
   why.onclick = () => onWhy(match);

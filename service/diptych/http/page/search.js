@@ -123,7 +123,7 @@ function showQuery() {
 function show(seconds) {
   const { timings, matches } = state.result;
   const stages = Object.entries(timings).map(([stage, value]) => fact(STAGES[stage] ?? stage, milliseconds(value)));
-  $("timings").replaceChildren(...stages, fact("in all", milliseconds(seconds), "total"));
+  $("timings").replaceChildren(...stages, fact("total", milliseconds(seconds), "total"));
   showColumns(state.result, state.query.id, openWhy);
   judge();
 }
@@ -168,7 +168,7 @@ onInfo((info) => {
   if (!info.collection) {
     say(...noneBecause(info), "#/compare", "Compare two pictures");
   } else if (!count) {
-    say("The collection is empty", "Add a few pictures, then bring the one to look for.", "#/collection", "Add pictures");
+    say("The collection is empty", "Add a few pictures, then choose one to search for.", "#/collection", "Add pictures");
   } else {
     say();
     $("intro").hidden = state.asked !== null;
@@ -196,7 +196,7 @@ async function loadExamples(count) {
   const chosen = data.filter((_, index) => begins(index)).slice(0, EXAMPLES);
   $("example-list").replaceChildren(...chosen.map((item) => {
     const link = el("a", { className: "pick", href: address(item.id), title: nameOf(item) }, thumbnail(item.thumbnail));
-    link.setAttribute("aria-label", `Look for ${nameOf(item)}`);
+    link.setAttribute("aria-label", `Search for ${nameOf(item)}`);
     return el("li", {}, link);
   }));
   $("examples").hidden = chosen.length === 0;

@@ -35,7 +35,7 @@ async function refresh() {
     $("status-cards").classList.remove("stale");
     light(ready);
     $("status-cards").replaceChildren(...cards(info, ready));
-    $("status-time").textContent = `as of ${new Date().toLocaleTimeString("en-GB")}, every ${EVERY / 1000} seconds`;
+    $("status-time").textContent = `Checked at ${new Date().toLocaleTimeString("en-GB")}, and again every ${EVERY / 1000} seconds`;
   } catch (error) {
     if (error.name === "AbortError" || mine.signal.aborted) return;
     if (!(error instanceof Fault)) console.error(error);
@@ -52,7 +52,7 @@ function light(ready) {
   if (ready instanceof Fault) say(ready.message, "bad");
   else {
     const damaged = ready.damaged.length ? ` Damaged: ${ready.damaged.join(", ")}.` : "";
-    say(`Ready: a pair was scored as it should be, and nothing hangs.${damaged}`, "good");
+    say(`Ready: a test pair has its right score, and no request hangs.${damaged}`, "good");
   }
 }
 
@@ -71,7 +71,7 @@ function cards(info, ready) {
   const { limits, collection } = info;
   const warm = ready instanceof Fault ? [] : [
     fact("warm-up", `${ready.warm_up_seconds.toFixed(2)} s`),
-    fact("score of a picture with itself", ready.same.toFixed(2)),
+    fact("raw score of a picture with itself", ready.same.toFixed(2)),
     fact("with another one", ready.other.toFixed(2)),
   ];
   const stated = rates().map(({ threshold, words }) => fact(`threshold, ${words}`, probability(threshold)));
@@ -84,20 +84,20 @@ function cards(info, ready) {
       fact("threads", number(info.threads)), fact("diptych", info.version), ...warm),
     collection
       ? card(info.collections.length > 1 ? `Collection ${current(info)?.name}` : "Collection",
-        fact("pictures", number(collection.pictures)), fact("kept with their file", number(collection.kept)),
+        fact("pictures", number(collection.pictures)), fact("with their originals", number(collection.kept)),
         fact("in the index", number(collection.index.count)),
         ...(collection.server
           ? [fact("server", collection.server), fact("address", collection.directory, "wide")]
-          : [fact("on the disk", bytes(collection.disk_bytes)), fact("changes so far", number(collection.sequence)),
+          : [fact("on disk", bytes(collection.disk_bytes)), fact("changes so far", number(collection.sequence)),
             fact("folder", collection.directory, "wide")]))
       : card("Collection", fact("none", noneBecause(info)[0])),
     card("Limits",
-      fact("a request", `${plural(limits.pictures, "picture")}, ${bytes(limits.body_bytes)}`),
-      fact("its time", `${number(limits.seconds)} s`),
-      fact("a picture", `${bytes(limits.picture_bytes)}, ${number(limits.picture_pixels / 1e6)} megapixels`),
-      fact("its shortest side", `${limits.picture_side} px or more`),
-      fact("a search", `up to ${number(limits.top)} of ${plural(limits.candidates, "candidate")}`),
-      fact("at once", `${plural(limits.workers, "request")}, ${number(limits.waiting)} waiting`),
+      fact("request", `${plural(limits.pictures, "picture")}, ${bytes(limits.body_bytes)}`),
+      fact("time of a request", `${number(limits.seconds)} s`),
+      fact("picture", `${bytes(limits.picture_bytes)}, ${number(limits.picture_pixels / 1e6)} megapixels`),
+      fact("shortest side", `${limits.picture_side} px or more`),
+      fact("search", `${plural(limits.top, "match", "es")}, ${plural(limits.candidates, "candidate")}`),
+      fact("concurrent requests", `${number(limits.workers)}, and ${number(limits.waiting)} waiting`),
       fact("pairs waiting", number(limits.pairs))),
   ];
 }

@@ -27,7 +27,7 @@ export function whyPanel(root) {
       facts.replaceChildren(
         fact("probability", probability(answer.relevance_score), "total"),
         fact("verdict", answer.verdict),
-        fact("score", answer.raw_score.toFixed(2)),
+        fact("raw score", answer.raw_score.toFixed(2)),
         ...(answer.links ? [fact("of the attention crosses", percent(answer.crossing))] : []));
       if (answer.links) stage.show(answer);
       onAnswer?.(answer);

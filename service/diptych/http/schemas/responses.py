@@ -147,8 +147,8 @@ class MatchItem(BaseModel):
     verdict: Verdict | None = Field(description="What the probability comes to; null where there is none.")
     closer_look: CloserLook | None = Field(None, description=_LOOK)
     similarity: float = Field(description="Cosine of the two embeddings, weighted for the question, -1 to 1.")
-    rank: int = Field(description="Place after re-ranking, from 0.")
-    first_rank: int = Field(description="Place by the embedding alone, from 0.")
+    rank: int = Field(description="Place after re-ranking, from 1.")
+    first_rank: int = Field(description="Place by the embedding alone, from 1.")
     thumbnail: str = Field(description="Where a small JPEG of it is.")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from diptych.console import counted
 from diptych.errors import ModelMismatchError, UnreachableError
 from diptych.store.location import REPLACED
 from diptych.store.milvus.client import SECONDS, SLOW, MissingError, RefusedError, Server
@@ -47,7 +48,9 @@ class Table:
             self._ask("upsert", list(rows[start : start + step]))
         ids = {row["id"] for row in rows}
         if missing := ids - self.settled(sorted(ids)):
-            message = f"took {len(ids)} pictures and has {len(missing)} of them not ({min(missing)}); try again"
+            message = (
+                f"took {counted(len(ids), 'picture')} and lacks {len(missing)} of them ({min(missing)}); try again"
+            )
             raise UnreachableError(f"{self.server.address} {message}", seconds=1.0)
 
     def delete(self, ids: Sequence[str]) -> None:

@@ -29,7 +29,7 @@ def verify(store: MilvusDatabase) -> VerifyReport:
         missing += not record.original_kept and (record.path is None or not Path(record.path).is_file())
     remarks = []
     if missing:
-        remarks.append(f"{missing} pictures have neither kept bytes nor a file any more and cannot be embedded anew")
+        remarks.append(f"pictures with neither kept bytes nor a file, which cannot be embedded again: {missing:,}")
     if pictures != began:
         remarks.append(f"{pictures} pictures were read and Milvus counted {began}: others write meanwhile")
     return VerifyReport(pictures, problems, remarks)

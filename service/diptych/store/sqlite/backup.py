@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from diptych.console import counted
 from diptych.errors import StoreError
 from diptych.store.backend import Backend
 from diptych.store.filters import Filter
@@ -90,7 +91,7 @@ def restore(
     with SqliteBackend.open(target, create=True) as store:
         if not replace and (lost := _lost(store, copy)):
             raise StoreError(
-                f"{target} holds {lost} that the backup {copy.directory} has not; nothing was changed. Make "
+                f"{target} holds {lost} that the backup {copy.directory} does not have; nothing was changed. Make "
                 "a backup of them with `diptych index backup`, and then use --replace"
             )
         try:
@@ -111,8 +112,8 @@ def restore(
 def _lost(store: SqliteBackend, copy: SqliteBackend) -> str | None:
     """The pictures and labels, in numbers, that a store has and its backup has not; None if there are none."""
     here, there = ({(*one.pair, one.question, one.answer) for one in each.labels()} for each in (store, copy))
-    lost = {"pictures": len(set(store.ids()).difference(copy.ids())), "labels": len(here - there)}
-    return " and ".join(f"{number:,} {kind}" for kind, number in lost.items() if number) or None
+    lost = {"picture": len(set(store.ids()).difference(copy.ids())), "label": len(here - there)}
+    return " and ".join(counted(number, kind) for kind, number in lost.items() if number) or None
 
 
 def _copy(source: sqlite3.Connection, target: sqlite3.Connection, progress: Callable[[int, int], None]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from diptych.console import counted
 from diptych.errors import StoreError
 from diptych.pictures.content import picture_id
 from diptych.store.index import cache
@@ -42,7 +43,7 @@ def verify(store: Store) -> VerifyReport:
         problems.append(f"features of different sizes: {dict(sizes)}; `diptych index rebuild` makes them anew")
     remarks = []
     if missing:
-        remarks.append(f"{missing} pictures have neither kept bytes nor a file any more and cannot be embedded anew")
+        remarks.append(f"pictures with neither kept bytes nor a file, which cannot be embedded again: {missing:,}")
     manifest, fault = cache.read_manifest(store.directory)
     recall = None
     others: set[int] = set()
@@ -63,7 +64,8 @@ def verify(store: Store) -> VerifyReport:
     elif others:
         problems.append(f"index cache: {foreign(others)}; the next search or writer makes it again")
     elif manifest["generation"] < now:
-        remarks.append(f"index cache: {now - manifest['generation']} changes behind; they are replayed")
+        behind = counted(now - manifest["generation"], "change")
+        remarks.append(f"index cache: {behind} behind, replayed when it is opened")
     elif recall is not None and recall < _LOW:
         remarks.append(f"index: finds {recall:.1%} of the exact candidates; `diptych index rebuild` lays it out anew")
     return VerifyReport(pictures, problems, remarks, recall)

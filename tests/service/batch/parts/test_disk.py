@@ -3,20 +3,15 @@ import shutil
 
 import pytest
 
-from diptych.batch.parts.disk import check_room, explained, size
+from diptych.batch.parts.disk import check_room, explained
 from diptych.errors import BatchError
 
 
 def test_a_disk_with_room_is_passed_and_one_without_says_how_much_is_missing(tmp_path):
     check_room(tmp_path, 1, "a byte", "make room")
     needed = 2 * shutil.disk_usage(tmp_path).total
-    with pytest.raises(BatchError, match=r"needs about [\d,.]+ GB of disk for all of it, and .* free; make room"):
+    with pytest.raises(BatchError, match=r"needs about [\d,.]+ [GT]B of disk for all of it, and .* free; make room"):
         check_room(tmp_path, needed, "all of it", "make room")
-
-
-def test_sizes_are_told_in_the_unit_that_fits():
-    assert size(2_500_000) == "2.5 MB"
-    assert size(1.234e12) == "1,234.0 GB"
 
 
 @pytest.mark.parametrize(("file", "named"), [("a.part", "a.part"), (None, "folder")])

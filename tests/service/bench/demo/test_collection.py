@@ -94,7 +94,7 @@ def test_pictures_are_no_flat_drawings(folder: Path) -> None:
 def test_a_folder_with_foreign_files_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "holiday.jpg").write_bytes(b"mine")
-    with pytest.raises(DiptychError, match=r"holds 1 files .*holiday\.jpg.*new or empty folder"):
+    with pytest.raises(DiptychError, match=r"holds 1 file .*holiday\.jpg.*new or empty folder"):
         draw_collection(tmp_path, count=5)
     assert [path.name for path in tmp_path.rglob("*.*")] == ["holiday.jpg"]
 

@@ -67,12 +67,18 @@ def test_one_unreadable_file_among_others_is_counted_and_is_an_error_only_if_tha
     first = diptych(*arguments)
     assert first.code == 0
     assert "12 added, 0 already there, 1 refused\n" in first.out
-    assert "broken.jpg is not a picture" in first.out
+    assert "broken.jpg is not in a format that can be read" in first.out
     assert diptych(*arguments).code == 0
     assert diptych(*arguments, "--strict").code == 1
     assert diptych("index", "add", gallery / "broken.jpg", "--store", tmp_path / "store", *model).code == 1
     absent = diptych("index", "add", gallery, gallery / "typo.jpg", "--store", tmp_path / "store", *model)
     assert (absent.code, "typo.jpg does not exist" in absent.out) == (1, True)
+
+
+def test_where_nothing_that_is_named_exists_no_model_is_loaded_and_no_collection_made(diptych, tmp_path):
+    absent = diptych("index", "add", tmp_path / "typo", "--store", tmp_path / "store", "--model", tmp_path / "none")
+    assert (absent.code, absent.err) == (1, f"diptych: error: {tmp_path / 'typo'} does not exist\n")
+    assert not (tmp_path / "store").exists()
 
 
 def test_camera_raw_and_other_skipped_files_are_named_and_counted(diptych, model, gallery, tmp_path):
@@ -81,7 +87,7 @@ def test_camera_raw_and_other_skipped_files_are_named_and_counted(diptych, model
     arguments = ("index", "add", gallery, "--store", tmp_path / "store", *model)
     result = diptych(*arguments)
     assert result.code == 0
-    assert "4 files with endings that no picture has, skipped:\n" in result.out
+    assert "4 files skipped because of their endings:\n" in result.out
     raw = f"  2 .cr2 (camera RAW, which is not read: export JPEG or TIFF), the first is {gallery / 'a.CR2'}\n"
     assert raw in result.out
     assert f"  1 .mp4, {gallery / 'more/film.mp4'}\n" in result.out
@@ -161,7 +167,7 @@ def test_of_many_refusals_twenty_are_shown_and_json_has_all(diptych, store, mode
     arguments = ("index", "add", folder, "--store", store, *model)
     text = diptych(*arguments)
     assert text.code == 1
-    assert text.out.count("is not a picture") == 20
+    assert text.out.count("is not in a format that can be read") == 20
     assert "  and 3 more (--json lists all)\n" in text.out
     assert len(diptych(*arguments, "--json").json["refused"]) == 23
 
@@ -183,13 +189,13 @@ def test_a_file_name_that_is_not_utf_8_is_refused_and_the_others_are_added(
 def test_what_is_named_twice_is_removed_once_and_was_there(diptych, store, gallery):
     twice = ("index", "remove", gallery / "more", gallery / "more" / "00.jpg", gallery / "more", gallery / "01.jpg")
     result = diptych(*twice, "--store", store)
-    assert (result.code, result.out, result.err) == (0, "5 removed, 7 remain\n", "")
+    assert (result.code, result.out, result.err) == (0, "5 removed, 7 pictures left\n", "")
 
 
 def test_what_is_unknown_is_named_and_the_rest_is_removed_all_the_same(diptych, store, gallery):
     names = ("0" * 32, gallery / "01.jpg", gallery / "none")
     result = diptych("index", "remove", *names, "--store", store)
-    assert (result.code, result.out) == (1, "1 removed, 11 remain\n")
+    assert (result.code, result.out) == (1, "1 removed, 11 pictures left\n")
     assert result.err.endswith(f"has nothing under {'0' * 32}, {gallery / 'none'}\n")
     again = diptych("index", "remove", *names, "--store", store, "--json")
     assert (again.code, again.json["removed"], again.json["total"]) == (1, 0, 11)
@@ -204,7 +210,7 @@ def test_a_name_that_is_not_utf_8_is_unknown_like_any_other(diptych, store):
 
 def test_a_relative_path_names_what_was_added_under_an_absolute_one(diptych, store, gallery, monkeypatch):
     monkeypatch.chdir(gallery)
-    assert diptych("index", "remove", "01.jpg", "./more", "--store", store).out == "5 removed, 7 remain\n"
+    assert diptych("index", "remove", "01.jpg", "./more", "--store", store).out == "5 removed, 7 pictures left\n"
 
 
 def test_a_verified_cache_of_another_state_is_noted_and_the_collection_is_healthy(diptych, store, scorer, gallery):
@@ -214,7 +220,7 @@ def test_a_verified_cache_of_another_state_is_noted_and_the_collection_is_health
     for name, data in cache.items():
         (store / name).write_bytes(data)
     assert diptych("index", "verify", "--store", store).out == (
-        "all 11 pictures are whole\n  note: index cache: 1 changes behind; they are replayed\n"
+        "11 pictures checked, no problem found\n  note: index cache: 1 change behind, replayed when it is opened\n"
     )
     manifest = json.loads(cache["candidates.json"]) | {"generation": 99}
     manifest["sha256"] = digest(store, manifest)

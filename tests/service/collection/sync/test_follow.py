@@ -68,7 +68,7 @@ def test_a_thread_follows_beside_the_one_who_uses_the_collection(scorer, store, 
             found = collection.search(photo_bytes(1), top=20).matches
             assert len(found) == 7, "its index followed too"
     assert "sync: 8 new" in caplog.text
-    assert "2.jpg is not a picture" in caplog.text
+    assert "2.jpg is not in a format that can be read" in caplog.text
 
 
 def test_it_ends_in_the_middle_of_a_run_and_a_missing_folder_is_an_error_at_once(

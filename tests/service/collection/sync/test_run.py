@@ -90,7 +90,7 @@ def test_a_file_that_is_no_picture_any_more_goes_and_its_reason_is_remembered(sy
     (folder / "2.jpg").symlink_to("nowhere.jpg")
     first = sync(folder)
     assert (first.code, counts(first)) == (0, {"removed": 2, "refused": 2, "unchanged": 6})
-    assert f"{folder}/1.jpg is not a picture" in str(first.json["refused"])
+    assert f"{folder}/1.jpg is not in a format that can be read" in str(first.json["refused"])
     assert f"{folder}/2.jpg is a link to a file that does not exist" in str(first.json["refused"])
     cost()
     assert sync(folder).json["refused"] == first.json["refused"]

@@ -32,7 +32,7 @@ def test_the_counts_are_one_line_and_reasons_follow(text, folder, store):
         0,
         "0 new, 0 changed, 0 moved, 2 removed, 6 unchanged, 1 refused; 6 pictures in all",
     )
-    assert second.startswith(f"  {folder}/1.jpg is not a picture")
+    assert second.startswith(f"  {folder}/1.jpg is not in a format that can be read")
 
 
 def test_a_missing_folder_changes_nothing_and_no_model_is_loaded(text, folder, store, monkeypatch):
@@ -162,7 +162,7 @@ def test_following_says_a_line_a_change_and_goes_on_after_failures(
     until(said, 4, "0 removed, 9 unchanged")
     (folder / "1.jpg").write_text("a text")
     until(said, 5, "1 removed, 8 unchanged, 1 refused")
-    until(errors, 3, "1.jpg is not a picture")
+    until(errors, 3, "1.jpg is not in a format that can be read")
     process.terminate()
     assert process.wait(60) == 0
     assert (len(said), len(errors)) == (5, 3)

@@ -186,7 +186,7 @@ def test_export_stats_and_duplicates_say_what_there_is(filled, photo_bytes):
     assert stats["revisions"] == {filled.scorer.runtime.revision: COUNT + 1}
     assert stats["index"]["count"] == COUNT + 1
     found = find_duplicates(filled, threshold=0.9)
-    assert found.reranked > COUNT
+    assert found.scored > COUNT
     assert len(found.pictures) == COUNT + 1
     assert copy in {picture.id for picture in found.pictures}
 
@@ -226,4 +226,4 @@ def test_a_picture_file_that_is_taken_away_is_said_by_verify_and_is_no_damage(co
     path.unlink()
     verdict = collection.verify()
     assert verdict.healthy
-    assert any("1 pictures have neither kept bytes nor a file" in remark for remark in verdict.remarks)
+    assert any("nor a file, which cannot be embedded again: 1" in remark for remark in verdict.remarks)

@@ -230,7 +230,7 @@ def test_what_the_server_took_and_has_not_is_no_success(address, scorer, photo_b
 
         with monkeypatch.context() as patched:
             patched.setattr(Server, "call", lossy)
-            with pytest.raises(UnreachableError, match=r"took 1 pictures and has 1 of them not .*; try again"):
+            with pytest.raises(UnreachableError, match=r"took 1 picture and lacks 1 of them .*; try again"):
                 collection.add(photo_bytes(0))
         assert collection.add(photo_bytes(0))[0].created
 

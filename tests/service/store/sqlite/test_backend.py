@@ -51,7 +51,7 @@ def test_a_search_whose_candidates_have_no_row_makes_the_index_anew(collection, 
     with collection.store._transaction() as connection:  # of which the journal says nothing
         connection.execute("DELETE FROM pictures WHERE id=?", (match.id,))
     found = collection.search(gallery / "01.jpg", top=12, candidates=0).matches
-    assert [match.first_rank for match in found] == list(range(11))
+    assert [match.first_rank for match in found] == list(range(1, 12))
     assert "the index has pictures that the database has not; it is made anew" in caplog.text
     assert collection.store.indexed()[0] == 11
 

@@ -90,7 +90,7 @@ def test_a_backup_has_the_labels_and_a_restore_that_would_lose_some_is_refused(c
     collection.close()
     with SqliteBackend.open(tmp_path / "copy", read_only=True) as copy:
         assert answers(copy) == [(A, B, "copy", "same")]
-        with pytest.raises(StoreError, match="holds 1 labels that the backup"):
+        with pytest.raises(StoreError, match="holds 1 label that the backup"):
             restore(copy, store.directory)
         restore(copy, store.directory, replace=True)
     with Store.open(store.directory) as again:

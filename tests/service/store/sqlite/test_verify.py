@@ -99,13 +99,13 @@ def test_files_that_went_away_are_a_remark_unless_their_bytes_are_kept(collectio
         (gallery / name).unlink()
     verdict = verify(collection.store)
     assert verdict.healthy
-    assert verdict.remarks[0].startswith("2 pictures have neither kept bytes nor a file")
+    assert verdict.remarks[0].endswith("neither kept bytes nor a file, which cannot be embedded again: 2")
 
 
 def test_a_cache_that_is_behind_or_of_another_state_or_damaged_is_a_remark(store):
     sequence = store.sequence()
     for values, remark in [
-        ({"generation": sequence - 5}, "5 changes behind; they are replayed"),
+        ({"generation": sequence - 5}, "5 changes behind, replayed when it is opened"),
         ({"generation": sequence + 1}, "it belongs to another state of the database; the next writer makes it again"),
         ({"generation": sequence, "identity": "x"}, "it belongs to another state of the database; the next"),
         ({"identity": store.identity, "count": None}, "its manifest is damaged; the next writer makes it again"),
@@ -129,7 +129,7 @@ def test_a_cache_whose_entries_are_not_the_databases_is_a_problem_unless_they_ar
     assert verify(store).problems == [f"index cache: 1 {fault} 7; the next search or writer makes it again"]
     change(store, "INSERT INTO changes (row) VALUES (7)")
     verdict = verify(store)
-    assert (verdict.problems, verdict.remarks) == ([], ["index cache: 2 changes behind; they are replayed"])
+    assert (verdict.problems, verdict.remarks) == ([], ["index cache: 2 changes behind, replayed when it is opened"])
 
 
 def test_a_writer_who_adds_meanwhile_causes_no_false_alarm(collection, photo_bytes):
