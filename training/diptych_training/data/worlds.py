@@ -47,7 +47,7 @@ class Thing:
 
 @dataclass(frozen=True)
 class Question:
-    """A question in words, its answer, and what sort of question it is, one of `KINDS`."""
+    """A question in words, its answer, and its kind, one of `KINDS`."""
 
     words: tuple[str, ...]
     answer: str
@@ -134,20 +134,20 @@ def _presence(world: Sequence[Thing], rng: np.random.Generator) -> Question:
 
 
 def _count(world: Sequence[Thing], rng: np.random.Generator) -> Question:
-    """How many COLOUR, or SHAPE, things?"""
+    """A question for the number of the things of a colour or of a shape."""
     name = str(rng.choice(list(COLOURS) if rng.random() < 0.5 else SHAPES))
     count = sum(name in (thing.colour, thing.shape) for thing in world)
     return Question(("how", "many", name, "things", "?"), str(count), "count")
 
 
 def _colour(world: Sequence[Thing], rng: np.random.Generator) -> Question | None:
-    """What colour is the SHAPE?, of a shape of which there is one."""
+    """A question for the colour of the only thing of its shape."""
     thing = _only(world, rng, lambda thing: thing.shape)
     return thing and Question(("what", "colour", "is", "the", thing.shape, "?"), thing.colour, "colour")
 
 
 def _shape(world: Sequence[Thing], rng: np.random.Generator) -> Question | None:
-    """What shape is the COLOUR thing?, of a colour of which there is one."""
+    """A question for the shape of the only thing of its colour."""
     thing = _only(world, rng, lambda thing: thing.colour)
     return thing and Question(("what", "shape", "is", "the", thing.colour, "thing", "?"), thing.shape, "shape")
 

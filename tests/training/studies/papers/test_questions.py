@@ -9,7 +9,7 @@ from PIL import Image
 
 from diptych_training.data.worlds import KINDS
 from diptych_training.errors import DataError
-from diptych_training.learning.questions import QuestionBudget, train_questions, world_config
+from diptych_training.learning.worlds.questions import QuestionBudget, train_questions, world_config
 from diptych_training.studies.papers.questions import (
     COLUMNS,
     NETWORKS,

@@ -9,8 +9,8 @@ from PIL import Image
 
 from diptych_model.networks.sagan import SaganConfig
 from diptych_training.errors import DataError
-from diptych_training.learning import generation
-from diptych_training.learning.generation import SaganBudget, frechet, make_pictures
+from diptych_training.learning.worlds import generation
+from diptych_training.learning.worlds.generation import SaganBudget, frechet, make_pictures
 from diptych_training.studies.papers import sagan
 from diptych_training.studies.papers.sagan import ATTENTION, NONE, draw_sagan, sagan_text, study_sagan
 

@@ -14,7 +14,7 @@ from diptych_model.networks.questions import RELEVANCES, QuestionConfig
 from diptych_runtime.atomic import replacing_file
 from diptych_training.data.worlds import KINDS, draw_examples
 from diptych_training.errors import DataError
-from diptych_training.learning.questions import HELD_OUT_SEED, QuestionBudget, train_questions, world_config
+from diptych_training.learning.worlds.questions import HELD_OUT_SEED, QuestionBudget, train_questions, world_config
 from diptych_training.metrics import student_interval, wilson_interval
 from diptych_training.studies.grid import run_grid
 

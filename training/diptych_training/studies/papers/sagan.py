@@ -16,7 +16,7 @@ from diptych_model.networks.sagan import Generator, SaganConfig
 from diptych_runtime.atomic import replacing_file
 from diptych_training.data.worlds import draw_pictures
 from diptych_training.errors import DataError
-from diptych_training.learning.generation import FEATURES, OTHERS, SaganBudget, make_pictures, train_sagan
+from diptych_training.learning.worlds.generation import FEATURES, OTHERS, SaganBudget, make_pictures, train_sagan
 from diptych_training.metrics import student_interval
 from diptych_training.studies.grid import run_grid
 
@@ -120,7 +120,7 @@ def draw_sagan(result: Mapping[str, Any], directory: Path, path: Path) -> None:
         ):
             gammas.plot(steps, shares, line, color=colour, label=again + network)
     distances.axhline(
-        np.mean([row["floor"] for row in rows]), color="#777777", linestyle="--", label="drawn, and drawn"
+        float(np.mean([row["floor"] for row in rows])), color="#777777", linestyle="--", label="drawn, and drawn"
     )
     distances.set(xlabel="step", ylabel="Fréchet distance", yscale="log")
     gammas.set(xlabel="step", ylabel="gamma")

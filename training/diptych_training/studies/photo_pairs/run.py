@@ -1,4 +1,4 @@
-"""One pair part trained on kept tokens, and measured on what is held out."""
+"""Training of one pair part on kept tokens, and its figures on held-out ones."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class Tokens:
             return Pairs(*(file.get_tensor(f"{step}.{name}") for name in ("tokens", "chosen", "matched", "copies")))
 
     def held_out(self, kind: str) -> HeldOut:
-        """What is held out of *copies* or of the *catalogue*."""
+        """Held-out queries and their gallery, of *copies* or of the *catalogue*."""
         with safe_open(self.folder / f"{kind}.safetensors", "pt") as file:
             kept = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         arrays = {name: kept[name].numpy() for name in ("relevant", "positives")}
@@ -107,7 +107,7 @@ class Tokens:
 
 
 def keep_tokens(folder: Path, data: Path, drawn: Drawn, noted: Callable[[str], None] = lambda _: None) -> None:
-    """Compute the tokens that a folder lacks, whole or not at all; `noted` is told what is being done.
+    """Compute the tokens that a folder lacks, whole or not at all; `noted` is called with each stage of the work.
 
     Raises `DataError` for a folder whose tokens are of other settings.
     """

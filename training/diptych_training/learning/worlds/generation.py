@@ -1,4 +1,4 @@
-"""Training a small SAGAN on drawn pictures, and measuring how far what it makes is from what is drawn."""
+"""Training of a small SAGAN on drawn pictures, and the distance of its pictures from drawn ones."""
 
 import time
 from dataclasses import asdict, dataclass
