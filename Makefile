@@ -57,10 +57,12 @@ test: ## everything that must hold before a change is taken: lint, types, tests;
 
 # Bytecode is kept whatever the environment says, or each of some hundred processes compiles all that it imports.
 # In the order of the folders, the last of which have short files. The longest test takes 10 s of a processor: 20 beside
-# another and the types, and three times that on a machine that is busy.
+# another and the types, and three times that on a machine that is busy. One that hangs for ten minutes, be it in what
+# is torn down after it, shows where and ends its process, which the run then names: it does not wait for ever.
 pytest: $(TOOLS)/installed ## the tests of `make test` alone, two at a time; ARGS="-k name" for some
 	@PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(TOOLS)/bin/pytest -m "not slow" --numprocesses 2 \
-	--dist loadfile --no-loadscope-reorder --longest 60 --durations 15 --durations-min 1 $(ARGS)
+	--dist loadfile --no-loadscope-reorder --longest 60 --durations 15 --durations-min 1 \
+	-o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true $(ARGS)
 
 lint: $(TOOLS)/installed ## ruff, the arrows between packages and floors (import-linter), pyright
 	@$(TOOLS)/bin/ruff check .

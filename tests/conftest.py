@@ -29,11 +29,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `--dist loadgroup` one process has all tests of a server that there can be only one of, or that is heavy."""
+    """With `--dist loadgroup` one process has all tests of a server that there can be only one of, or that is heavy.
+
+    While one process exports the artifacts, which it does once a machine, others begin with what needs none.
+    """
+    items.sort(key=_turn)
     for item in items:
         for name in ("milvus", "ray", "browser"):
             if item.get_closest_marker(name):
                 item.add_marker(pytest.mark.xdist_group(name))
+
+
+def _turn(item: pytest.Item) -> int:
+    path = item.path.as_posix()
+    return 0 if path.endswith("tests/export/test_artifact.py") else 1 if "/tests/model/" in path else 2
 
 
 @pytest.hookimpl(wrapper=True)

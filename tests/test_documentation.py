@@ -1,6 +1,6 @@
 """README.md and docs/ against the program: examples run, commands parse, routes exist, and nothing stays undocumented.
 
-A ```python block is run, all blocks of a file in order and in one namespace, in a folder that holds `photos/` (a dozen
+A ```python block is run, all blocks of a file in order and in one namespace, in a folder that holds `photos/` (eight
 pictures), `queries/`, `truth.csv`, `query.jpg` (an edited copy of one of photos/), `a.jpg`, `b.jpg`, `shoe.jpg`,
 `boot.jpg` and `pairs.csv` (image_a, image_b). A block that begins ```python no-run is only compiled. ```javascript is
 run by Node. What asks http://127.0.0.1:8000, in these and in lines of curl, asks a service over photos/. In ```bash,
@@ -106,7 +106,7 @@ def everything() -> str:
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pictures")
-    photos = drawn_collection(folder, 12)
+    photos = drawn_collection(folder, 8)
     query = next((folder / "queries").glob("*-edited.jpg"))
     for name, source in zip(("a.jpg", "b.jpg", "shoe.jpg", "boot.jpg", "query.jpg"), [*photos[:4], query], strict=True):
         shutil.copy(source, folder / name)

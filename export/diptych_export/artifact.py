@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from diptych_export.folding import cost
 from diptych_export.graphs import OPSET, PREPROCESSING, export_graphs
-from diptych_export.parity import PAIRS, compare
+from diptych_export.parity import PAIRS, Parity, compare
 from diptych_export.precision import PRECISIONS, Pictures, compare_ranking, in_precision
 from diptych_export.resize import resized
 from diptych_model.checkpoint import checkpoint_files, load_checkpoint
@@ -34,7 +34,9 @@ from diptych_runtime.manifest import (
     digest,
     revision_of,
 )
-from diptych_runtime.models import CHECKPOINT, find_checkpoint
+from diptych_runtime.models import CHECKPOINT, find_artifact, find_checkpoint
+
+FEWER_PAIRS = 400  # compared where the panel graph is one that was
 
 
 def export_checkpoint(
@@ -63,6 +65,10 @@ def export_checkpoint(
         questions = _measured_questions(measured)
     except (OSError, ValueError, KeyError) as error:
         raise ArtifactError(f"{os.fspath(checkpoint)} cannot be exported: {error}") from None
+    begun = metadata.get("panel_of")
+    kept = None
+    if begun is not None and pixels is None and precision == "float32":
+        kept = PanelGraph.of(str(begun), network)
     if pixels is not None:
         network = resized(network, pixels)
     return export_artifact(
@@ -77,7 +83,54 @@ def export_checkpoint(
         weights=weights,
         precision=precision,
         pictures=pictures,
-        pairs=pairs,
+        # What differs from an artifact that all pairs were compared for are the numbers of the last maps.
+        pairs=min(pairs, FEWER_PAIRS) if kept else pairs,
+        panel=kept,
+    )
+
+
+@dataclass(frozen=True)
+class PanelGraph:
+    """The panel graph of an artifact, with what its manifest says of it: another network with the same panel part keeps
+    it, so that tokens and embeddings which were stored stay valid.
+    """
+
+    data: bytes
+    manifest: Manifest
+
+    @classmethod
+    def of(cls, model: str, network: PairNetwork) -> PanelGraph:
+        """The panel graph of an artifact, by name or directory. Raises ArtifactError unless its weights are in it and
+        those of the panel part are the network's, to the last bit.
+        """
+        folder = find_artifact(model)
+        manifest = Manifest.load(folder)
+        try:
+            begun = load_checkpoint(find_checkpoint(model))[0]
+        except (OSError, ValueError, KeyError) as error:
+            raise ArtifactError(
+                f"the network was trained on from {model}, whose weights cannot be read: {error}"
+            ) from None
+        if manifest.panel_size != network.config.pixels or not _same_weights(begun, network):
+            raise ArtifactError(
+                f"the network was trained on from {model}, which has another panel part by now: train it again"
+            )
+        return cls(manifest.read_checked(folder, PANEL_GRAPH), manifest)
+
+    def parity(self, found: Parity) -> Parity:
+        """A parity result with the differences of this panel graph, as they were found when it was exported, in place
+        of those of a graph that is not written.
+        """
+        if not self.manifest.parity:
+            return found
+        known = [one for one in Parity.from_dict(self.manifest.parity).differences if one.graph == "panel"]
+        return replace(found, differences=(*known, *(one for one in found.differences if one.graph != "panel")))
+
+
+def _same_weights(one: PairNetwork, other: PairNetwork) -> bool:
+    mine, theirs = one.panel.state_dict(), other.panel.state_dict()
+    return mine.keys() == theirs.keys() and all(
+        value.shape == theirs[name].shape and bool((value == theirs[name]).all()) for name, value in mine.items()
     )
 
 
@@ -95,6 +148,7 @@ def export_artifact(
     precision: str = "float32",
     pictures: str | os.PathLike[str] | None = None,
     pairs: int = PAIRS,
+    panel: PanelGraph | None = None,
 ) -> Manifest:
     """Write a network as an artifact: `panel.onnx`, `pair.onnx`, `manifest.json` and, where there is such a thing,
     `explain.onnx` and `CARD.md`.
@@ -105,7 +159,7 @@ def export_artifact(
     is not given is not calibrated.
 
     `precision` is one of `PRECISIONS`; other than float32 it is written unless it finds edits of the `pictures`, a
-    folder, worse (see `Ranking`). That is never left out.
+    folder, worse (see `Ranking`). That is never left out. A `panel` graph that is kept is written as it is.
     """
     target = Path(directory).absolute()
     _refuse_to_overwrite(target)
@@ -115,13 +169,14 @@ def export_artifact(
     parity = compare(network, graphs, pairs=pairs) if check else None
     if parity is not None:
         parity.require()
+        parity = panel.parity(parity) if panel else parity
     ranking = None
     if judges is not None:
         exact, graphs = graphs, in_precision(graphs, precision, judges.calibration)
         ranking = compare_ranking(exact, graphs, judges, answered)
         ranking.require()
     files = {
-        PANEL_GRAPH: graphs.panel.SerializeToString(deterministic=True),
+        PANEL_GRAPH: panel.data if panel else graphs.panel.SerializeToString(deterministic=True),
         PAIR_GRAPH: graphs.pair.SerializeToString(deterministic=True),
     }
     if graphs.explain is not None:
@@ -135,13 +190,13 @@ def export_artifact(
         token_shape=config.token_shape,
         embedding_dim=config.embedding,
         opset=opset,
-        preprocessing=PREPROCESSING,
+        preprocessing=panel.manifest.preprocessing if panel else PREPROCESSING,
         digests=digests,
         questions=answered,
         parity=parity.to_dict() if parity else {},
         metrics=dict(training or {}),
         flops=cost(network),
-        precision=precision,
+        precision=panel.manifest.precision if panel else precision,
         ranking=ranking.to_dict() if ranking else {},
         package=_package_version(),
     )

@@ -10,6 +10,7 @@ from diptych_runtime.manifest import MANIFEST
 from diptych_runtime.own_calibration import OwnCalibration
 
 MODELS = Path(__file__).parent / "models"
+OWN_MODELS = "DIPTYCH_MODELS"  # the variable that names the folder of one's own
 CHECKPOINT = "checkpoint"  # the folder of a released model with the weights to train on from
 
 
@@ -18,11 +19,25 @@ def bundled_models() -> list[str]:
     return sorted(path.parent.name for path in MODELS.glob(f"*/{MANIFEST}"))
 
 
+def own_models_folder() -> Path:
+    """The folder of one's own models: the one that DIPTYCH_MODELS names, or `~/.local/share/diptych-models`."""
+    named, data = os.environ.get(OWN_MODELS, ""), os.environ.get("XDG_DATA_HOME", "")
+    if named:
+        return Path(named).absolute()
+    return Path(data if os.path.isabs(data) else Path.home() / ".local" / "share") / "diptych-models"  # noqa: PTH117
+
+
+def own_models() -> list[str]:
+    """Names of the artifacts in the folder of one's own models, without those that a bundled model has."""
+    found = {path.parent.name for path in own_models_folder().glob(f"*/{MANIFEST}") if path.parent.name[0] != "."}
+    return sorted(found.difference(bundled_models()))
+
+
 def find_checkpoint(model: str | os.PathLike[str]) -> Path:
     """The checkpoint folder of a bundled model (by name), of an artifact that has its weights, or of a checkpoint
     itself.
     """
-    path = MODELS / model if isinstance(model, str) and model in bundled_models() else Path(model)
+    path = named_model(model) or Path(model)
     return path / CHECKPOINT if (path / CHECKPOINT).is_dir() else path
 
 
@@ -37,19 +52,37 @@ def own_calibration(model: str | os.PathLike[str]) -> OwnCalibration | None:
 
 
 def find_artifact(model: str | os.PathLike[str]) -> Path:
-    """The directory of a bundled model (by name), of an artifact (by path), or of that which a calibration of one's own
-    (by path) is laid over; ArtifactError where there is none.
+    """The directory of a bundled model or of one's own (by name), of an artifact (by path), or of the model that a
+    calibration of one's own (by path) is laid over; ArtifactError where there is none.
     """
     own = own_calibration(model)
     if own is not None:
         return find_artifact(own.model)
-    if isinstance(model, str) and model in bundled_models():
-        return MODELS / model
+    if (named := named_model(model)) is not None:
+        return named
     path = Path(model)
     if not path.is_dir():
         what = "is a file" if path.exists() else "does not exist"
         known = ", ".join(bundled_models()) or "none"
+        own = f", nor one of your own ({', '.join(own_models())})" if own_models() else ""
         raise ArtifactError(
-            f"{os.fspath(model)!r} is neither a bundled model ({known}) nor a model artifact: as a path it {what}"
+            f"{os.fspath(model)!r} is neither a bundled model ({known}){own} nor a model artifact: as a path it {what}"
         )
     return path
+
+
+def full_name(model: str) -> str:
+    """The name of a bundled model or of one's own, and the absolute path of any other: the same from every working
+    directory.
+    """
+    return model if named_model(model) is not None else str(Path(model).absolute())
+
+
+def named_model(model: str | os.PathLike[str]) -> Path | None:
+    """The directory of a bundled model or of one of one's own, by its name; None where there is none of that name."""
+    if not isinstance(model, str) or not model or model.startswith(".") or os.sep in model:
+        return None
+    if model in bundled_models():
+        return MODELS / model
+    own = own_models_folder() / model
+    return own if (own / MANIFEST).is_file() and not Path(model).exists() else None

@@ -59,7 +59,8 @@ class OwnQuestion:
         made = replace(released, negatives=negatives, thresholds=self.thresholds)
         look, after = released.verification, released.after_look
         if look is not None:
-            line = (self.scale, self.offset)
+            before, offset = look.recalibration
+            line = (self.scale * before, self.scale * offset + self.offset)
             look = replace(look, recalibration=line, thresholds=self.thresholds)
             return replace(made, verification=look, thresholds=released.thresholds)
         if after is not None:

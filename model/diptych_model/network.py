@@ -155,7 +155,7 @@ class PairPart(nn.Module):
     def forward(self, tokens_a: Tokens, tokens_b: Tokens) -> Logits:
         """Tokens (B, N, M, d) twice -> logits (B,) of one question or (B, 2) of *copy* and *thing*."""
         if self.correspondence is None:
-            return self.answers(self.head(self._seen(tokens_a, tokens_b)))
+            return self.answers(self.head(self.seen(tokens_a, tokens_b)))
         prior, added, _ = self.summands(tokens_a, tokens_b)
         return self.answers(prior + added)
 
@@ -166,14 +166,14 @@ class PairPart(nn.Module):
         if self.correspondence is None:
             raise ValueError("only the logits of a pair part with `correspondence` have a prior")
         merged_a, merged_b, known = self.correspondence(tokens_a, tokens_b)
-        seen = torch.cat([self._seen(merged_a, merged_b), known], -1)
+        seen = torch.cat([self.seen(merged_a, merged_b), known], -1)
         return self.correspondence.prior(known), self.head(seen), known
 
     def part(self, question: int) -> int:
         """The part of the embedding that answers a question, by place, which is the place of its cosine in `known`."""
         return min(question, self.config.parts - 1)
 
-    def _seen(self, tokens_a: Tokens, tokens_b: Tokens) -> Float[Tensor, "batch seen"]:
+    def seen(self, tokens_a: Tokens, tokens_b: Tokens) -> Float[Tensor, "batch seen"]:
         """The pooled output of the trunk over both panels: (B, 2 d)."""
         x = self._stacked(tokens_a, tokens_b)
         for block in self.blocks:

@@ -30,7 +30,8 @@ def model_of(case: Case, opset: int) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("opset", OPSETS)
 def test_the_body_computes_the_definition_in_onnx_runtime(opset: int) -> None:
-    for case in cases(25, seed=opset):
+    # The first and the last are written most differently.
+    for case in cases(25 if opset in (OPSETS[0], OPSETS[-1]) else 8, seed=opset):
         session = onnxruntime.InferenceSession(
             model_of(case, opset).SerializeToString(), providers=["CPUExecutionProvider"]
         )

@@ -9,8 +9,9 @@ from diptych_model import Msac, PairNetwork, Scale
 from diptych_model.mixers import MIXERS
 from diptych_runtime.session import open_session
 
-# The mixer of the released models and two that attend otherwise; the pair graph of each mixer takes two seconds.
-USUAL = ("msac", "cross_covariance", "decoder")
+# Two that attend otherwise than the released models' mixer, which passed the whole gate where the artifact of the tests
+# was exported; the pair graph of each takes two seconds. The gate, which all mixers pass below, has it once more.
+USUAL = ("cross_covariance", "decoder")
 TOKENS = ("tokens_a", "tokens_b")
 VARIANTS = {
     "the paper's form": {"segment": "added", "bias": "concatenated"},
@@ -34,8 +35,8 @@ def assert_passes_the_gate(made: PairNetwork) -> None:
     assert shown == ({"attention"} if made.attentive else set())
 
 
-@pytest.mark.parametrize("kind", [pytest.param(k, marks=[] if k in USUAL else pytest.mark.slow) for k in MIXERS])
-def test_the_pair_graph_of_every_mixer_computes_what_torch_computes(kind):
+@pytest.mark.parametrize("kind", USUAL)
+def test_the_pair_graph_of_a_mixer_computes_what_torch_computes(kind):
     made = small_network(mixer=MIXERS[kind](), segment="relative").eval()
     with torch.no_grad():
         tokens, _ = made.encode(torch.from_numpy(drawn_pixels(4, 24, seed=1)).permute(0, 3, 1, 2) / 255)

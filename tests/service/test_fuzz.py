@@ -17,18 +17,18 @@ def run(artifact, environment, keep, *arguments):
     return subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, timeout=600)
 
 
-def test_some_hundred_broken_pictures_are_answered_as_they_should_be(artifact, environment, tmp_path):
-    done = run(artifact, environment, tmp_path / "kept", "--pictures", 300, "--clients", 2)
+def test_broken_pictures_are_answered_as_they_should_be(artifact, environment, tmp_path):
+    done = run(artifact, environment, tmp_path / "kept", "--pictures", 120, "--clients", 2)
     assert done.returncode == 0, done.stdout + done.stderr
     counts = {line.rsplit(maxsplit=1)[0].strip(): line.rsplit(maxsplit=1)[1] for line in done.stdout.splitlines()}
-    assert int(counts["200"].replace(",", "")) > 20
-    assert int(counts["422 invalid_picture"].replace(",", "")) > 20
+    assert int(counts["200"].replace(",", "")) > 8
+    assert int(counts["422 invalid_picture"].replace(",", "")) > 8
     assert not (tmp_path / "kept").exists()
 
 
 @pytest.mark.slow
 def test_thousands_of_broken_pictures_crash_nothing(artifact, environment, tmp_path):
-    done = run(artifact, environment, tmp_path / "kept", "--minutes", 1, "--seed", 1)
+    done = run(artifact, environment, tmp_path / "kept", "--minutes", 0.5, "--seed", 1)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

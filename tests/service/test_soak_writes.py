@@ -6,11 +6,11 @@ from soak_writes import Week, grown
 
 def test_rounds_of_writes_with_backups_lose_nothing(artifact, monkeypatch):
     monkeypatch.setattr(soak_writes, "FEWEST", 4)
-    monkeypatch.setattr(soak_writes, "MOST", 90)
-    week = soak_writes.soak(str(artifact), minutes=0.05, seed=1)
+    monkeypatch.setattr(soak_writes, "MOST", 40)
+    week = soak_writes.soak(str(artifact), minutes=0.01, seed=1)
     assert week.account.wrong == []
     assert week.backups == len(week.rounds) >= 1
-    assert week.writes >= 86 * 2
+    assert week.writes >= 36 * 2
     assert {what for what, _ in week.account.answers} >= {"search"}
 
 

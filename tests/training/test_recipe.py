@@ -7,16 +7,19 @@ import pytest
 
 from diptych_model import Residual, save_checkpoint
 from diptych_training.errors import DataError
-from diptych_training.recipe import read_recipe, recipe_from
+from diptych_training.fine_tuning.recipe import fine_tuning_from
+from diptych_training.recipe import built, read_recipe, recipe_from
 
 RECIPES = Path(__file__).parents[2] / "training" / "recipes"
 
 
 def test_every_recipe_of_the_repository_is_read() -> None:
-    found = sorted(RECIPES.glob("*.toml"))
-    assert found
-    for path in found:
+    found = set(RECIPES.glob("*.toml"))
+    labels = RECIPES / "labels.toml"
+    assert found > {labels}
+    for path in sorted(found - {labels}):
         assert read_recipe(path).steps > 0
+    assert built(labels, ["labels.table=a.csv"], fine_tuning_from).labels.table == "a.csv"
 
 
 def test_a_resolved_recipe_reads_back_as_itself() -> None:

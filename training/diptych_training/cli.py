@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option
 
 from diptych.command_tree import Commands, Json, Quiet
 from diptych.console import Console
+
+if TYPE_CHECKING:
+    from diptych_training.fine_tuning.recipe import FineTuning
 
 
 def register(commands: Commands) -> None:
@@ -56,6 +59,10 @@ def register(commands: Commands) -> None:
         "diptych_training.evaluation.cli:calibration",
         "The calibration of probabilities on kinds of pictures that they were not fitted to",
     )
+    evaluate.add(
+        "diptych_training.evaluation.cli:duplicates",
+        "Duplicates proposed where nothing was planted, and where copies were",
+    )
     commands.add("diptych_training.cli:train", "Train a pair network from a recipe")
     commands.add("diptych_training.cli:edit", "Make edited copies of photos, with the truth, to measure with")
     commands.add("diptych_training.cli:unpack", "Write the photos of a training archive into a folder, with its splits")
@@ -82,14 +89,17 @@ def train(
     """Train a pair network from a recipe."""
     console = Console(as_json, quiet)
     try:
+        from diptych_training.fine_tuning.recipe import LABELS, FineTuning, fine_tuning_from
         from diptych_training.learning import run
         from diptych_training.learning.distributed import is_first
-        from diptych_training.recipe import read_recipe
+        from diptych_training.recipe import built, recipe_from
     except ImportError as error:
         from diptych_training.errors import DataError
 
         raise DataError(f"training needs `pip install 'diptych[train]'`: {error}") from None
-    read = read_recipe(recipe, changes or [])
+    read = built(recipe, changes or [], lambda values: (fine_tuning_from if LABELS in values else recipe_from)(values))
+    if isinstance(read, FineTuning):
+        return _fine_tune(console, read, out or Path("runs") / read.name, resume=resume)
     directory = out or Path("runs") / read.name
     measured = run.train(read, directory, resume=resume, quiet=console.silent)
     best = directory / run.BEST
@@ -98,6 +108,18 @@ def train(
     console.emit(
         {"checkpoint": str(best), "metrics": measured},
         f"best checkpoint: {best}\nnext: diptych export {best} -o artifact",
+    )
+    return 0
+
+
+def _fine_tune(console: Console, recipe: FineTuning, directory: Path, *, resume: bool) -> int:
+    from diptych_training.fine_tuning.run import BEST, fine_tune
+
+    found = fine_tune(recipe, directory, resume=resume, quiet=console.silent)
+    best, text = directory / BEST, found.pop("text")
+    console.emit(
+        {"checkpoint": str(best), **found},
+        f"{text}\ncheckpoint: {best}, in {found['seconds']:.0f} s\nnext: diptych models use {directory} --store STORE",
     )
     return 0
 

@@ -2,12 +2,12 @@
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from diptych_model.checkpoint import read_description
 from diptych_model.config import PairConfig
@@ -16,6 +16,7 @@ from diptych_runtime.models import bundled_models, find_checkpoint
 from diptych_training.errors import DataError
 from diptych_training.tasks import TASKS, Task, task_from
 
+Built = TypeVar("Built")
 TEACHERS = ("pair", "matches")
 IMAGENET = "imagenet"  # what a recipe may start from: weights that have seen it
 
@@ -164,11 +165,18 @@ def read_recipe(path: Path, changes: Sequence[str] = ()) -> Recipe:
     """Read a recipe, with changes such as `learning.rate=1e-3` or `stages.0.steps=60` (lists count from 0); raise
     `DataError` with the file's name for a value that is missing, unknown or out of range.
     """
+    return built(path, changes, recipe_from)
+
+
+def built(path: Path, changes: Sequence[str], build: Callable[[Mapping[str, Any]], Built]) -> Built:
+    """The settings of a TOML file with changes, built to a value; raise `DataError` with the file's name for a file
+    that is missing and for what `build` refuses.
+    """
     try:
         values = tomllib.loads(path.read_text())
         for change in changes:
             values = _merged(values, _parsed(change), change)
-        return recipe_from(values)
+        return build(values)
     except FileNotFoundError:
         raise DataError(f"no recipe at {path}; training/recipes/ has examples") from None
     except (ValueError, TypeError) as error:

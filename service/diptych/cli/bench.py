@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,10 +11,11 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from diptych.cli.options import Location, Model, Provider, Threads, location, open_scorer
+from diptych.cli.options import Location, Model, Provider, Question, Threads, location, open_scorer
 from diptych.command_tree import Json, Quiet, number, one_of
-from diptych.console import Console, counted
+from diptych.console import Console, counted, open_text
 from diptych.errors import BenchError
+from diptych_runtime.calibration.questions import COPY
 
 _Folder = Annotated[
     Path | None, Option("--folder", metavar="DIR", help="a folder for temporary files, 12 KB a picture")
@@ -136,6 +138,41 @@ def dedupe(
     with _room(folder) as place:
         result = duplicates.measure(place, photos, count, model, console.remark)
     console.emit(result, duplicates.text(result))
+    return 0
+
+
+def labels(
+    photos: Annotated[Path, Argument(metavar="DIR", help="the pictures")],
+    classes: Annotated[
+        Path, Option(metavar="CSV", help="what each shows: columns path (below DIR) and class; one class is the same")
+    ],
+    question: Question = COPY,
+    count: Annotated[int, Option(parser=number(20), metavar="N", help="pairs to label")] = 150,
+    folder: _Folder = None,
+    model: Model = "photo",
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """The worth of labels: calibration and fine-tuning.
+
+    Answers come from the classes, and half of them are measured on, which no label is about. Needs `diptych[train]`.
+    """
+    from diptych.bench import label_figures
+    from diptych.bench.labels import Setting, measure
+    from diptych.pictures.walk import full_path
+    from diptych_runtime.session import thread_count
+
+    console = Console(as_json, quiet)
+    with open_text(str(classes), newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    if not rows or not {"path", "class"} <= rows[0].keys():
+        raise BenchError(f"{classes} needs the columns path and class, and rows")
+    known = {full_path(photos / row["path"]): row["class"] for row in rows}
+    setting = Setting(known, question, count, model, threads or thread_count())
+    with _room(folder) as place:
+        result = measure(place, setting, console.remark)
+    console.emit(result, label_figures.text(result))
     return 0
 
 

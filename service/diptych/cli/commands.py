@@ -26,6 +26,9 @@ def register(commands: Commands) -> None:
     commands.add("diptych.cli.search:explain", "Show where two pictures match")
     commands.add("diptych.cli.label:label", "Label the pairs of a collection that teach most")
     commands.add("diptych.cli.label:calibrate", "Fit probabilities and verdicts to your own labels")
+    models = commands.group("models", "See the models, and give a collection another one")
+    models.add("diptych.cli.models:list", "List the bundled models and your own")
+    models.add("diptych.cli.models:use", "Give a collection another model")
     commands.add("diptych.cli.dedupe:dedupe", "Find groups of pictures that show the same photo")
     commands.add(
         "diptych.cli.doctor:doctor", "Check this installation: versions, providers, models, speed and collections"
@@ -35,6 +38,7 @@ def register(commands: Commands) -> None:
     bench.add("diptych.cli.bench:collection", "Fill, open and search a large collection")
     bench.add("diptych.cli.bench:store", "A folder or a Milvus server, with drawn features of the model's sizes")
     bench.add("diptych.cli.bench:dedupe", "Duplicates of known origin, beside hashes")
+    bench.add("diptych.cli.bench:labels", "The worth of labels: calibration and fine-tuning")
     bench.add("diptych.cli.bench:score", "A large table of pairs, in processes and on Ray nodes")
     commands.add("diptych.cli.estimate:estimate", "Estimate the cost of many pictures from the cost of one here")
     commands.add("diptych.cli.bench:demo", "Draw a demonstration collection to index and search")

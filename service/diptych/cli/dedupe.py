@@ -15,14 +15,15 @@ from typer import Argument, BadParameter, Option
 from diptych.cli.options import (
     ClusterAddress,
     Engine,
-    Model,
     Provider,
     Question,
+    StoredModel,
     Strict,
     Threads,
     check_engine,
     check_output,
     folder,
+    model_of,
     open_scorer,
     open_workers,
     probability,
@@ -120,7 +121,7 @@ def dedupe(
     question: Question = COPY,
     engine: Engine = "local",
     address: ClusterAddress = None,
-    model: Model = "photo",
+    model: StoredModel = None,
     provider: Provider = "auto",
     threads: Threads = None,
     move_to: _MoveTo = None,
@@ -158,7 +159,7 @@ def dedupe(
     refused: Refused = []
     files = listed(roots, _into(refused))
     _check_not_read([output, report], [*(file.path for file in files), selection])
-    scorer = open_scorer(model, provider, threads, question=question)
+    scorer = open_scorer(model := model_of(model, store), provider, threads, question=question)
     try:
         with open_workers(console, engine, address, model, provider, threads) as crew:
             find = partial(

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import BadParameter, Option
 
-from diptych.cli.options import Model, Provider, Question, StoreFolder, Threads, check_output, check_store, open_scorer
+from diptych.cli.options import (
+    Provider,
+    Question,
+    StoredModel,
+    StoreFolder,
+    Threads,
+    check_output,
+    check_store,
+    model_of,
+    open_scorer,
+)
 from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console, counted, open_text, visible
 from diptych.errors import StoreError
@@ -39,7 +49,7 @@ def label(
     taken: Annotated[
         str | None, Option("--import", metavar="PAIRS.csv", help="import labels from a table, - from standard input")
     ] = None,
-    model: Model = "photo",
+    model: StoredModel = None,
     provider: Provider = "auto",
     threads: Threads = None,
     as_json: Json = False,
@@ -63,7 +73,7 @@ def label(
     from diptych.labelling.terminal import Dialogue
 
     check_store(store)
-    scorer = open_scorer(model, provider, threads, question=question)
+    scorer = open_scorer(model_of(model, store), provider, threads, question=question)
     with (
         Collection.open(store, scorer) as collection,
         PairCache(collection.directory / LEDGER, scorer.runtime.revision) as ledger,
@@ -89,7 +99,7 @@ def calibrate(
     ] = None,
     plot: Annotated[Path | None, Option(metavar="OUT.svg", help="a reliability plot")] = None,
     question: Question = COPY,
-    model: Model = "photo",
+    model: StoredModel = None,
     provider: Provider = "auto",
     threads: Threads = None,
     as_json: Json = False,
@@ -106,9 +116,14 @@ def calibrate(
     target = _target(labels, store, output, plot)
     console = Console(as_json, quiet)
     rows = None if labels is None else _rows(labels, question)
+    model = model_of(model, store)
     scorer = open_scorer(model, provider, threads)
     fitted = _fitted(scorer, rows, store, _named(scorer, model))
     fitted.calibration.save(target)
+    if "labels" in scorer.runtime.released.metrics:
+        console.remark(
+            "this model was fine-tuned on labels: where they are among these, the calibration looks better than it is"
+        )
     if plot is not None:
         write_atomic(plot, reliability_svg(fitted.questions).encode())
     lines = [calibration_text(fitted), f"written: {target}", *([f"drawn: {plot}"] if plot else [])]
@@ -155,11 +170,9 @@ def _fitted(scorer: Scorer, rows: list[LabelledRow] | None, store: Path, model: 
 
 def _named(scorer: Scorer, model: str) -> str:
     """The model as its calibration names it: a bundled one by name, an artifact by its absolute path."""
-    from diptych_runtime.models import bundled_models
+    from diptych_runtime.models import full_name
 
-    if scorer.runtime.own is not None:
-        return scorer.runtime.own.model
-    return model if model in bundled_models() else str(Path(model).absolute())
+    return full_name(model) if scorer.runtime.own is None else scorer.runtime.own.model
 
 
 def _export(console: Console, store: Path, target: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,6 +14,7 @@ from typer import Argument, BadParameter, Option
 
 from diptych.command_tree import number, positive
 from diptych.console import Console, read_bytes
+from diptych.errors import StoreError
 from diptych.store.filters import to_sql
 from diptych.store.location import Address, parse_location
 from diptych.store.sqlite.schema import is_collection, missing
@@ -121,6 +122,16 @@ Model = Annotated[
         envvar="DIPTYCH_MODEL",
     ),
 ]
+StoredModel = Annotated[
+    str | None,
+    Option(
+        "--model",
+        metavar="NAME|DIR",
+        help="a bundled model, an artifact or your own calibration",
+        envvar="DIPTYCH_MODEL",
+        show_default="the collection's, or photo",
+    ),
+]
 Provider = Annotated[
     ProviderName, Option("--provider", help="hardware that the model runs on", envvar="DIPTYCH_PROVIDER")
 ]
@@ -180,6 +191,18 @@ def named_or_default(store: Location | None, collections: Path | None) -> Locati
     if store is None and collections is None and is_collection(default_store()):
         return default_store()
     return store
+
+
+def model_of(model: str | None, store: Location | None) -> str:
+    """The model that is named, or else the collection's own (`diptych models use`), or else *photo*."""
+    if model is None and isinstance(store, Path) and is_collection(store):
+        from diptych.store.sqlite.database import Store as Database
+
+        # What keeps it from being read is said by the command itself, which may mend it.
+        with suppress(StoreError), Database.open(store, read_only=True) as database:
+            if (adopted := database.adopted()) is not None:
+                return adopted.model
+    return model or "photo"
 
 
 def open_scorer(
@@ -297,7 +320,7 @@ def open_engine(
     from diptych.batch.workers.pool import Pool
     from diptych.batch.workers.ray import Cluster
     from diptych.batch.workers.tasks import WorkerConfig
-    from diptych_runtime.models import bundled_models
+    from diptych_runtime.models import full_name
     from diptych_runtime.session import thread_count
 
     if engine == "ray":
@@ -309,5 +332,4 @@ def open_engine(
     else:
         executor = Serial()
     # A worker need not have this one's working directory.
-    named = model if model in bundled_models() else str(Path(model).absolute())
-    return executor, WorkerConfig(named, provider, threads, urls)
+    return executor, WorkerConfig(full_name(model), provider, threads, urls)

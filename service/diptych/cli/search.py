@@ -17,10 +17,12 @@ from diptych.cli.options import (
     QueryPicture,
     Question,
     Store,
+    StoredModel,
     Threads,
     Urls,
     check_output,
     check_store,
+    model_of,
     open_scorer,
     probability,
     read_pictures,
@@ -54,7 +56,7 @@ def search(
     filter: Filter = None,
     question: Question = THING,
     urls: Urls = False,
-    model: Model = "photo",
+    model: StoredModel = None,
     provider: Provider = "auto",
     threads: Threads = None,
     as_json: Json = False,
@@ -71,7 +73,7 @@ def search(
     console = Console(as_json, quiet)
     check_store(store)
     (picture,) = read_pictures([query], urls=urls)
-    scorer = open_scorer(model, provider, threads, question=question, urls=urls)
+    scorer = open_scorer(model_of(model, store), provider, threads, question=question, urls=urls)
     with Collection.open(store, scorer, read_only=True) as collection:
         result = collection.search(picture, top=top, candidates=candidates, early_stop=early_stop, filter=filter)
         total, scorer = len(collection), collection.scorer

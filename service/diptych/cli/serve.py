@@ -15,11 +15,12 @@ from diptych.cli.options import (
     AnyStore,
     Collections,
     Location,
-    Model,
     Provider,
+    StoredModel,
     Threads,
     check_one_of,
     default_store,
+    model_of,
     named_or_default,
     open_scorer,
     seconds,
@@ -64,7 +65,7 @@ def serve(
         float,
         Option(parser=seconds, metavar="SECONDS", help="time between two runs of --sync", envvar="DIPTYCH_SYNC_EVERY"),
     ] = 60,
-    model: Model = "photo",
+    model: StoredModel = None,
     provider: Provider = "auto",
     threads: Threads = None,
     as_json: Json = False,
@@ -101,7 +102,7 @@ def serve(
         create = create or bool(sync)
         if not create:
             _check_there(store, collections)
-        runtime = open_scorer(model, provider, threads).runtime
+        runtime = open_scorer(model_of(model, store), provider, threads).runtime
         # Two at least: a picture that hangs must not hold up all others.
         workers = stack.enter_context(
             DecodePool(max(2, runtime.threads), seconds=settings.decode_seconds, memory=settings.decode_memory)

@@ -14,6 +14,7 @@ from diptych.errors import LabellingError, UnknownPictureError
 from diptych.labelling.table import LabelledRow
 from diptych.scoring.scorer import Scorer
 from diptych.store.records import Answer
+from diptych_runtime.calibration.folds import together
 from diptych_runtime.calibration.questions import answered
 from diptych_runtime.calibration.recalibration import Line, fit_line, log_loss, log_odds
 from diptych_runtime.calibration.reliability import Reliability, reliability
@@ -178,7 +179,7 @@ def calibrate(scorer: Scorer, observed: Observed, *, model: str | None = None) -
             continue
         logits, seen = observed.logits[of], [observed.seen[place] for place in of]
         try:
-            fits[name] = _fit(questions, name, logits, seen, labels, _together(observed.sides[of]))
+            fits[name] = _fit(questions, name, logits, seen, labels, together(observed.sides[of]))
         except ValueError as error:
             raise LabellingError(f"no calibration of {name!r} can be made: {error}") from None
         questions[name] = fits[name].own.over(questions[name])
@@ -251,28 +252,6 @@ def _mean(values: np.ndarray, groups: np.ndarray) -> tuple[float, float, float]:
     mean = float(values.mean())
     wide = _WIDE * math.sqrt(float(np.square(np.bincount(groups, values - mean)).sum())) / len(values)
     return mean, mean - wide, mean + wide
-
-
-def _together(sides: np.ndarray) -> np.ndarray:
-    """A number (P,) for every pair of pictures (P, 2): the same for those that share a picture, even by way of others;
-    the largest groups have the lowest numbers. Where most pairs are of one such group, each is one by itself.
-    """
-    group: dict[int, int] = {}
-
-    def root(place: int) -> int:
-        while group.setdefault(place, place) != place:
-            group[place] = place = group[group[place]]
-        return place
-
-    for a, b in sides.tolist():
-        group[root(b)] = root(a)
-    _, which, sizes = np.unique([root(a) for a in sides[:, 0].tolist()], return_inverse=True, return_counts=True)
-    if sizes.max() > len(sides) / 2:
-        return np.arange(len(sides))
-    order = np.argsort(-sizes, kind="stable")
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    return rank[which]
 
 
 def _places(pairs: Sequence[LabelledPair]) -> tuple[list[Hashable], np.ndarray]:

@@ -70,7 +70,9 @@ def test_a_stopped_and_resumed_run_writes_the_same_bytes(run, stopped, pairs, tm
     assert (tmp_path / "resumed").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
-@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 3])
+# By default two workers that are killed below write them.
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 3])
 def test_any_number_of_workers_writes_the_same_bytes(run, job, large, tmp_path, workers):
     run(large, tmp_path / "one.csv")
     report = job(large, tmp_path / "several.csv").run(Pool(workers))
@@ -78,8 +80,10 @@ def test_any_number_of_workers_writes_the_same_bytes(run, job, large, tmp_path, 
     assert (tmp_path / "several.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(6, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("workers", [None, 2])
+@pytest.mark.parametrize(
+    ("workers", "kills"),
+    [(2, 2), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((None, 2), (None, 6), (2, 6)))],
+)
 def test_kill_9_at_any_moment_and_resume_gives_the_same_bytes(
     artifact, run, large, tmp_path, spawn, diptych, workers, kills
 ):

@@ -199,7 +199,7 @@ def test_ctrl_c_keeps_what_was_done_and_the_same_command_goes_on(dedupe, photos,
     assert dedupe(photos, "--json").json["new"] == 4
 
 
-@pytest.mark.parametrize("limited", ["store", "report"])
+@pytest.mark.parametrize("limited", [pytest.param("store", marks=pytest.mark.slow), "report"])
 def test_files_that_cannot_grow_are_an_error_of_one_line_and_nothing_is_half_written(
     environment, artifact, photo_bytes, tmp_path, limited
 ):

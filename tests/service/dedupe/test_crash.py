@@ -23,7 +23,7 @@ def many(tmp_path, photo_bytes) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("moved", [1, 40, 110])
+@pytest.mark.parametrize("moved", [40, *(pytest.param(moved, marks=pytest.mark.slow) for moved in (1, 110))])
 def test_kill_9_while_moving_loses_nothing_and_undo_restores_everything(
     many, tmp_path, artifact, diptych, spawn, bytes_of, moved
 ):

@@ -50,7 +50,7 @@ def _running(
     server = _Server(
         uvicorn.Config(create_app(stored, scorer, settings=settings), port=0, log_level="error", ws="none")
     )
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
     thread.start()
     try:
         while not server.started:
@@ -63,7 +63,9 @@ def _running(
             yield client
     finally:
         server.should_exit = True
-        thread.join()
+        # One that never ends fails the test, or what is torn down after the last, in place of holding up the whole run.
+        thread.join(60)
+        assert not thread.is_alive(), "the service did not end within a minute: something is still being answered"
 
 
 @pytest.fixture(scope="session")

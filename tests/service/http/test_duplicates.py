@@ -74,6 +74,10 @@ def to_the_end(client, **options) -> list[dict]:
 
 
 def expected(collection, **options):
+    return listed(duplicates_among(collection, **options))
+
+
+def listed(library):
     return [
         {
             "keeper": g.keeper.id,
@@ -87,16 +91,17 @@ def expected(collection, **options):
                 for m in g.others
             ],
         }
-        for g in duplicates_among(collection, **options).groups
+        for g in library.groups
     ]
 
 
 @pytest.mark.parametrize("options", [{}, {"threshold": 0.5, "keep": ["newest"]}, {"threshold": 1}])
 def test_the_groups_are_those_of_the_library(client, scenes, options):
     found = to_the_end(client, **options)[-1]
-    assert found["groups"] == expected(scenes, **options)
+    library = duplicates_among(scenes, **options)
+    assert found["groups"] == listed(library)
     assert (len(found["groups"]) > 2) == (options.get("threshold") != 1)
-    assert found["threshold"] == duplicates_among(scenes, **options).threshold
+    assert found["threshold"] == library.threshold
 
 
 def test_its_pairs_are_places_among_its_pictures_the_one_to_keep_first(client, scenes):

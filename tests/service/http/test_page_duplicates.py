@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from itertools import count
 from threading import Event
 
@@ -26,16 +27,19 @@ def photo() -> Scorer:
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    """Files of drawn scenes and of edited copies of some of them."""
+def drawn(tmp_path_factory, photo):
+    """The folder of a collection of drawn scenes and of edited copies of some of them."""
     folder = tmp_path_factory.mktemp("drawn")
-    return [*drawn_collection(folder, 24), *sorted((folder / "queries").glob("*-edited.jpg"))]
+    photos = drawn_collection(folder, 24)
+    with Collection.open(folder / "store", photo, create=True) as collection:
+        collection.add([*photos, *sorted((folder / "queries").glob("*-edited.jpg"))])
+    return folder / "store"
 
 
 @pytest.fixture
-def scenes(tmp_path, photo, files):
-    with Collection.open(tmp_path / "scenes", photo, create=True) as collection:
-        collection.add(files)
+def scenes(tmp_path, photo, drawn):
+    shutil.copytree(drawn, tmp_path / "scenes")
+    with Collection.open(tmp_path / "scenes", photo) as collection:
         yield collection
 
 

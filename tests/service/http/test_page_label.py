@@ -114,6 +114,7 @@ def test_every_control_and_picture_is_named_for_a_screen_reader(view):
     assert view.locator("#label-status[role='status']").count() == 1
 
 
+@pytest.mark.slow
 def test_the_labels_are_a_link_to_a_table(view, client, says):
     view.keyboard.press("s")
     says(view, "#label-status", "1 label")
@@ -122,6 +123,7 @@ def test_the_labels_are_a_link_to_a_table(view, client, says):
     assert len(table.text.splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_with_the_key_of_a_reader_an_answer_is_refused_and_the_pair_stays(visit, running, collection, scorer, says):
     secret, key = new_key("reader", "read")
     with running(collection, scorer, Settings(keys=(key,))) as client:
@@ -135,8 +137,15 @@ def test_with_the_key_of_a_reader_an_answer_is_refused_and_the_pair_stays(visit,
         page.context.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+@pytest.mark.parametrize(
+    ("size", "scheme"),
+    [
+        pytest.param(PHONE, "light", id="phone-light"),
+        pytest.param(DESK, "dark", id="desk-dark"),
+        pytest.param(PHONE, "dark", id="phone-dark", marks=pytest.mark.slow),
+        pytest.param(DESK, "light", id="desk-light", marks=pytest.mark.slow),
+    ],
+)
 def test_both_pictures_and_all_answers_are_in_sight_at_once(visit, client, size, scheme):
     page = visit(client, "#/label", viewport=size, color_scheme=scheme)
     page.wait_for_function(

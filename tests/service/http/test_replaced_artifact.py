@@ -33,7 +33,10 @@ def removed(served: Path, other: Path) -> None:
     shutil.rmtree(served)
 
 
-@pytest.mark.parametrize("change", [written_over, replaced, removed])
+# In one process `tests/runtime/test_runtime.py` has all three by default.
+@pytest.mark.parametrize(
+    "change", [replaced, *(pytest.param(change, marks=pytest.mark.slow) for change in (written_over, removed))]
+)
 def test_a_service_answers_by_the_model_it_loaded_or_says_why_not_and_the_next_start_says_what_happened(
     change, artifact, artifact_of_two, port, spawn, tmp_path, photo_bytes
 ):

@@ -6,13 +6,17 @@ import pytest
 from PIL import Image
 
 from diptych.cli.main import main
-from diptych_training.studies.limits import examples
+from diptych_training.studies.limits import Example, examples
 
 
-def test_the_pairs_are_always_the_same_and_no_two_pictures_are_alike() -> None:
-    first, second = examples(), examples()
-    assert {pair.copies for pair in first} == {True, False}
-    for one, other in zip(first, second, strict=True):
+@pytest.fixture(scope="module")
+def drawn() -> list[Example]:
+    return examples()
+
+
+def test_the_pairs_are_always_the_same_and_no_two_pictures_are_alike(drawn: list[Example]) -> None:
+    assert {pair.copies for pair in drawn} == {True, False}
+    for one, other in zip(drawn, examples(), strict=True):
         assert one.name == other.name
         assert np.array_equal(one.a, other.a)
         assert np.array_equal(one.b, other.b)
@@ -20,13 +24,13 @@ def test_the_pairs_are_always_the_same_and_no_two_pictures_are_alike() -> None:
 
 
 def test_the_command_says_what_the_model_says_of_each_pair(
-    artifact_of_two: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    artifact_of_two: Path, drawn: list[Example], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = ["study", "limits", "--model", str(artifact_of_two)]
     assert main([*line, "--json", "--plot", str(tmp_path / "limits.png")]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert [row["name"] for row in result["pairs"]] == [pair.name for pair in examples()]
-    for number, (row, pair) in enumerate(zip(result["pairs"], examples(), strict=True)):
+    assert [row["name"] for row in result["pairs"]] == [pair.name for pair in drawn]
+    for number, (row, pair) in enumerate(zip(result["pairs"], drawn, strict=True)):
         for side, pixels in (("a", pair.a), ("b", pair.b)):
             Image.fromarray(pixels).save(tmp_path / f"{number}{side}.png")
         assert 0 <= row["copy"] <= 1

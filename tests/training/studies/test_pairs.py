@@ -1,7 +1,7 @@
 """Studies: variants alike in all but one part, trained on a grid, laid side by side."""
 
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +12,22 @@ from diptych_model.flops import parameters
 from diptych_model.mixers import MIXERS
 from diptych_training.errors import DataError
 from diptych_training.studies import pairs as module
+from diptych_training.studies import variants
 from diptych_training.studies.pairs import study, study_text
 from diptych_training.studies.variants import BASE, STUDIES, TOLERANCE, chosen, equalised
 
 
-@pytest.fixture(autouse=True)
+def shrink(patch: pytest.MonkeyPatch) -> None:
+    """Let every network of a study have one block and small panels, and panel parts be taught for two steps."""
+    patch.setitem(module.PANEL, "steps", 2)
+    patch.setitem(module.PANEL_SHAPE, "pixels", 16)
+    for place in (module, variants):
+        patch.setattr(place, "BASE", replace(BASE, pixels=16, blocks=1))
+
+
+@pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(module.PANEL, "steps", 2)
+    shrink(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +35,7 @@ def finished(omniglot: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     """The folder of a study of two variants with two seeds each, its result, and what it said had ended."""
     folder, ended = tmp_path_factory.mktemp("study"), []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(module.PANEL, "steps", 2)
+        shrink(patch)
         return folder, run(folder, omniglot, finished=ended.append), ended
 
 
@@ -93,6 +102,7 @@ def test_a_study_measures_every_variant_with_every_seed_and_lays_the_baseline_an
     assert "512 training pairs" in text
 
 
+@pytest.mark.usefixtures("brief")
 def test_a_study_that_is_run_again_computes_only_what_is_new_and_elsewhere_the_same_numbers(
     omniglot: Path, tmp_path: Path, finished: tuple[Path, dict, list[str]]
 ) -> None:

@@ -182,6 +182,22 @@ def calibration(
     return 0
 
 
+def duplicates(
+    only: Kinds = (),
+    out: KindsFolder = KINDS_FOLDER,
+    model: AnyModel = "photo",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Duplicates proposed where nothing was planted, and where copies were."""
+    from diptych_training.evaluation.protocols.duplicates import duplicates_text, measure_duplicates
+
+    console = Console(as_json, quiet)
+    result = measure_kinds(console, model, out, only, measure_duplicates)
+    console.emit(result, duplicates_text(result))
+    return 0
+
+
 def measure_kinds(
     console: Console, model: str, out: Path, only: Sequence[str], measure: Callable[..., dict[str, Any]]
 ) -> dict[str, Any]:

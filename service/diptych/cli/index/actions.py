@@ -16,13 +16,14 @@ from diptych.cli.options import (
     DryRun,
     Engine,
     Location,
-    Model,
     Provider,
     Store,
+    StoredModel,
     Strict,
     Threads,
     check_engine,
     check_store,
+    model_of,
     open_scorer,
     open_workers,
     to_add_to,
@@ -53,7 +54,7 @@ def add(
     dry_run: DryRun = False,
     engine: Engine = "local",
     address: ClusterAddress = None,
-    model: Model = "photo",
+    model: StoredModel = None,
     provider: Provider = "auto",
     threads: Threads = None,
     as_json: Json = False,
@@ -73,6 +74,7 @@ def add(
     console = Console(as_json, quiet)
     if len(missing := _missing(paths)) == len(paths):
         raise PictureError("; ".join(f"{path} does not exist" for path in missing))
+    model = model_of(model, store)
     scorer = open_scorer(model, provider, threads)
     skipped: dict[str, Skipped] = {}
     tally, interrupted = _Tally(dry_run), False
@@ -213,7 +215,7 @@ def stats(
     lines = [
         f"{found['directory']}",
         f"  pictures  {found['pictures']:,} ({found['kept']:,} with their bytes)",
-        f"  model     {revisions}",
+        f"  model     {revisions}" + (f", adopted: {found['adopted']}" if found.get("adopted") else ""),
         *([f"  changes   {found['sequence']:,}"] if "sequence" in found else []),
         f"  index     {laid_out(found['index'])}",
         *([f"  on disk   {byte_size(found['disk_bytes'])}"] if "disk_bytes" in found else []),
@@ -282,7 +284,7 @@ def rebuild(
             envvar="DIPTYCH_INDEX",
         ),
     ] = None,
-    model: Model = "photo",
+    model: StoredModel = None,
     provider: Provider = "auto",
     threads: Threads = None,
     as_json: Json = False,
@@ -303,7 +305,7 @@ def rebuild(
         failed.append({"id": record.id, "path": record.path, "reason": str(error)})
 
     check_store(store)
-    scorer = open_scorer(model, provider, threads)
+    scorer = open_scorer(model_of(model, store), provider, threads)
     with console.progress(unit="picture", desc="embedding") as bar:
         report = rebuilding.rebuild(
             store,

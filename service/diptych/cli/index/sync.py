@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
-from diptych.cli.options import DryRun, Model, Provider, StoreFolder, Strict, Threads, open_scorer, seconds, to_add_to
+from diptych.cli.options import (
+    DryRun,
+    Provider,
+    StoredModel,
+    StoreFolder,
+    Strict,
+    Threads,
+    model_of,
+    open_scorer,
+    seconds,
+    to_add_to,
+)
 from diptych.command_tree import Json, Quiet
 from diptych.console import Console, one_line, shortened, visible
 from diptych.errors import StoreInUseError
@@ -49,7 +60,7 @@ def sync(
     ] = False,
     strict: Strict = False,
     dry_run: DryRun = False,
-    model: Model = "photo",
+    model: StoredModel = None,
     provider: Provider = "auto",
     threads: Threads = None,
     as_json: Json = False,
@@ -67,7 +78,7 @@ def sync(
     if every and dry_run:
         raise BadParameter("--dry-run looks once, and --every follows; name one of them")
     checked(folders)  # a wrong name is said before the model is loaded, and by --every at once
-    scorer = open_scorer(model, provider, threads)
+    scorer = open_scorer(model_of(model, store), provider, threads)
     with _opened(store, scorer, dry_run=dry_run) as (collection, ledger):
 
         def new_run() -> Run:

@@ -15,7 +15,7 @@ from diptych.store.filters import Filter, to_sql
 from diptych.store.index.layout import KINDS, Kind
 from diptych.store.lock import LOCK, WriterLock
 from diptych.store.records import Change, NewPicture, Record
-from diptych.store.sqlite.labels import Labels
+from diptych.store.sqlite.adopted import Adopted
 from diptych.store.sqlite.rows import COLUMNS, FEATURES, JOINED, checked, damaged, record
 from diptych.store.sqlite.schema import DATABASE, DIGESTS, checksum, missing, prepare
 from diptych_runtime.atomic import disk_bytes, sync_folder
@@ -26,7 +26,7 @@ MEND = "`diptych index rebuild` embeds it anew"
 logger = logging.getLogger(__name__)
 
 
-class Store(Labels):
+class Store(Adopted):
     """The database of a collection; thread-safe. What a method wrote is on the disk when it returns.
 
     >>> with Store.open("store", create=True) as store:
@@ -348,6 +348,7 @@ class Store(Labels):
             "pictures": self.count(),
             "kept": kept,
             "revisions": self.revisions(),
+            "adopted": known.model if (known := self.adopted()) else None,
             "sequence": self.sequence(),
             "disk_bytes": disk_bytes(self.directory),
         }

@@ -48,7 +48,7 @@ def test_the_collection_has_the_count_asked_for_and_every_picture_is_a_jpeg_of_i
 
 def test_the_same_seed_draws_the_same_bytes_and_another_seed_other_pictures(tmp_path: Path) -> None:
     for name, seed in (("one", 3), ("again", 3), ("other", 4)):
-        drawn = draw_collection(tmp_path / name, count=6, seed=seed)
+        drawn = draw_collection(tmp_path / name, count=3, seed=seed)
         assert sorted(drawn) == sorted((tmp_path / name / "photos").iterdir())
     assert digests(tmp_path / "again") == digests(tmp_path / "one")
     assert not set(digests(tmp_path / "other").values()) & set(digests(tmp_path / "one").values())

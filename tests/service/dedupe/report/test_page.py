@@ -37,7 +37,7 @@ def scorer():
 def found(tmp_path_factory, scorer, photo_bytes):
     """(what was found, the folders) among drawn scenes, edits of them and exact copies, one with a hostile name."""
     folder = tmp_path_factory.mktemp("drawn")
-    photos = drawn_collection(folder, 40)
+    photos = drawn_collection(folder, 24)
     copies = folder / "photos" / "copies"
     copies.mkdir()
     for photo in photos[::20]:

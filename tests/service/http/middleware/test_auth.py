@@ -29,6 +29,12 @@ def test_a_key_is_random_and_its_line_has_not_the_secret():
 
 
 @pytest.fixture(scope="module")
+def document(shelf, scorer):
+    """What the service says of its routes."""
+    return create_app(shelf, scorer).openapi()
+
+
+@pytest.fixture(scope="module")
 def closed(running, shelf, scorer):
     """A service that asks for keys, of which nothing is changed."""
     with running(shelf, scorer, CLOSED) as client:
@@ -61,8 +67,8 @@ def test_a_secret_is_taken_in_three_ways(headers, closed):
         {"Authorization": "Basic " + base64.b64encode(b"\xff\xfe:\xff").decode()},
     ],
 )
-def test_without_a_known_key_every_route_is_closed_but_life_and_readiness(headers, closed, shelf, scorer):
-    paths = create_app(shelf, scorer).openapi()["paths"]
+def test_without_a_known_key_every_route_is_closed_but_life_and_readiness(headers, closed, document):
+    paths = document["paths"]
     assert set(paths) > OPEN
     for path, methods in {
         **paths,
@@ -101,10 +107,8 @@ def test_a_read_key_asks_everything_and_changes_nothing(serve, collection, photo
         assert client.delete(f"/v1/images/{stored}", headers=bearer(ADMIN)).status_code == 200
 
 
-def test_every_route_that_changes_something_asks_who_it_is(shelf, scorer):
-    routes = {
-        (method, path) for path, methods in create_app(shelf, scorer).openapi()["paths"].items() for method in methods
-    }
+def test_every_route_that_changes_something_asks_who_it_is(document):
+    routes = {(method, path) for path, methods in document["paths"].items() for method in methods}
     asking = {("post", path) for path in ("/score", "/rerank", "/v2/rerank")} | {
         ("post", f"/v1/{name}")
         for name in ("score", "rerank", "search", "duplicates", "embeddings", "explain", "pairs/next")
@@ -138,13 +142,13 @@ def test_all_keys_are_compared_whichever_it_is(monkeypatch):
     assert compared == [READER.digest, OWNER.digest] * 2
 
 
-def test_the_document_says_that_a_key_is_asked_for_and_where_not(shelf, scorer):
-    document = create_app(shelf, scorer, settings=CLOSED).openapi()
-    assert set(document["components"]["securitySchemes"]) == {"bearer", "basic", "header"}
-    assert document["security"] == [{"bearer": []}, {"basic": []}, {"header": []}]
-    free = {path for path, methods in document["paths"].items() for it in methods.values() if it.get("security") == []}
+def test_the_document_says_that_a_key_is_asked_for_and_where_not(shelf, scorer, document):
+    asking = create_app(shelf, scorer, settings=CLOSED).openapi()
+    assert set(asking["components"]["securitySchemes"]) == {"bearer", "basic", "header"}
+    assert asking["security"] == [{"bearer": []}, {"basic": []}, {"header": []}]
+    free = {path for path, methods in asking["paths"].items() for it in methods.values() if it.get("security") == []}
     assert free == OPEN
-    for path, methods in document["paths"].items():
+    for path, methods in asking["paths"].items():
         for operation in methods.values():
             assert ("401" in operation["responses"]) == (path not in OPEN)
-    assert "security" not in create_app(shelf, scorer).openapi()
+    assert "security" not in document

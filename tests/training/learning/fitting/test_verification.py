@@ -97,15 +97,15 @@ def test_a_row_counts_the_copies_that_were_missed_and_the_pictures_that_were_wro
 
 
 def test_copies_are_planted_looked_at_and_found(artifact, tmp_path, monkeypatch):
-    monkeypatch.setattr(planted, "DRAWN", 12)
-    monkeypatch.setattr(planted, "COPIES", 4)
+    monkeypatch.setattr(planted, "DRAWN", 8)
+    monkeypatch.setattr(planted, "COPIES", 3)
     monkeypatch.setattr(planted, "SIDE", 160)
     told = []
     opened = open_planted("pages", tmp_path, tmp_path / "sets")
     found = look_closer(Examined(Runtime.open(artifact), opened, told.append), above=1e-9)
-    assert found.pictures == 12 + 2 * 4
+    assert found.pictures == 8 + 2 * 3
     assert len(found.evidence) == len(found.copies) == len(found.relevance) == sum(told)
-    assert found.copies.sum() + found.missed >= 8
+    assert found.copies.sum() + found.missed >= 6
     copies = [evidence for evidence, copy in zip(found.evidence, found.copies, strict=True) if copy]
     assert np.mean([evidence.registered for evidence in copies]) > 0.2
 

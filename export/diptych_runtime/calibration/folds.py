@@ -1,0 +1,29 @@
+"""Folds of pairs of pictures for cross-validation: pairs that share a picture stay together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def together(sides: np.ndarray) -> np.ndarray:
+    """A number (P,) for every pair of pictures (P, 2): the same for those that share a picture, even by way of others;
+    the largest groups have the lowest numbers. Where most pairs are of one such group, each is one by itself.
+    """
+    if not len(sides):
+        return np.empty(0, np.int64)
+    group: dict[int, int] = {}
+
+    def root(place: int) -> int:
+        while group.setdefault(place, place) != place:
+            group[place] = place = group[group[place]]
+        return place
+
+    for a, b in sides.tolist():
+        group[root(b)] = root(a)
+    _, which, sizes = np.unique([root(a) for a in sides[:, 0].tolist()], return_inverse=True, return_counts=True)
+    if sizes.max() > len(sides) / 2:
+        return np.arange(len(sides))
+    order = np.argsort(-sizes, kind="stable")
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[which]

@@ -1,0 +1,175 @@
+"""`diptych bench labels`: the worth of a person's labels, answered from known truth on the pairs that `label` chooses.
+
+The pictures are divided by what they show: half is labelled, and what was fitted to the labels is measured on the
+nearest pairs of the other half. Training and adoption are commands in processes of their own, as people run them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from diptych.bench.label_figures import Pairs, figures, gains
+from diptych.bench.model import processor
+from diptych.collection.adoption import adopt
+from diptych.collection.collection import Collection
+from diptych.dedupe.candidates import candidate_pairs
+from diptych.errors import BenchError
+from diptych.labelling.calibrate import calibrate_collection
+from diptych.labelling.choose import pairs_to_label
+from diptych.labelling.table import write_labels
+from diptych.scoring.scorer import Scorer
+from diptych_runtime.decoder import PictureSource
+from diptych_runtime.judgement import deserving, probabilities
+from diptych_runtime.manifest import digest
+from diptych_runtime.models import OWN_MODELS
+
+NEAREST = 10  # pictures that each held-out one is paired with
+_RECIPE = 'name = "labels"\nstart = {start}\nthreads = {threads}\n\n[labels]\ntable = {table}\n'
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A measurement: the `classes` of pictures by path, the `question`, how many `labels`, and the `model`."""
+
+    classes: Mapping[str, str]
+    question: str
+    labels: int
+    model: str
+    threads: int
+
+
+def measure(folder: Path, setting: Setting, say: Callable[[str], object] = lambda _: None) -> dict[str, Any]:
+    """The figures for `text`, measured in `folder`. Raises BenchError if a command fails or a half has no matches."""
+    labelled, held_out = halves(setting.classes)
+    scorer = Scorer.load(setting.model, setting.question, threads=setting.threads)
+    seconds: dict[str, dict[str, float]] = {}
+
+    def timed(name: str, act: Callable[[], Any]) -> Any:
+        say(f"{name} ...")
+        began, before = perf_counter(), _processor_seconds()
+        done = act()
+        seconds[name] = {"elapsed": perf_counter() - began, "processor": _processor_seconds() - before}
+        return done
+
+    store, other = folder / "labelled", folder / "held-out"
+    timed("embedding", lambda: [_fill(store, scorer, labelled), _fill(other, scorer, held_out)])
+    counts = timed("choosing", lambda: _label(store, scorer, setting))
+    released = timed("looking", lambda: _judged(other, scorer, setting))
+    with Collection.open(store, scorer.calibrated(None), read_only=True) as collection:
+        own = timed("calibrating", lambda: calibrate_collection(collection)).calibration
+        with (folder / "pairs.csv").open("w", newline="") as stream:
+            write_labels(collection.labels(), stream)
+    calibrated = _judged(other, scorer.calibrated(own), setting)
+    trained = timed("training", lambda: json.loads(_command("train", _recipe(folder, setting), "-o", folder / "run")))
+    environment = {OWN_MODELS: str(folder / "models")}
+    adopted = timed(
+        "adopting", lambda: json.loads(_command("models", "use", folder / "run", "--store", store, **environment))
+    )
+    tuned = Scorer.load(str(folder / "models" / adopted["model"]), setting.question, threads=setting.threads)
+    adopt(other, tuned, str(folder / "models" / adopted["model"]))
+    fine_tuned = _judged(other, tuned, setting)
+    ways = {"released": released, "calibrated": calibrated, "fine-tuned": fine_tuned}
+    return {
+        "processor": processor(),
+        "threads": setting.threads,
+        "model": setting.model,
+        "question": setting.question,
+        "pictures": {"labelled": len(labelled), "held_out": len(held_out)},
+        "labels": counts,
+        "embedded_anew": (adopted["rebuilt"] or {}).get("embedded", 0),
+        "strength": trained["questions"][scorer.runtime.question]["strength"],
+        "pairs": len(released.labels),
+        "matches": int(released.labels.sum()),
+        "ways": {name: figures(way, tuned.runtime.stated) for name, way in ways.items()},
+        "gains": {
+            name: gains(released, way, tuned.runtime.stated) for name, way in ways.items() if way is not released
+        },
+        "seconds": seconds,
+    }
+
+
+def _processor_seconds() -> float:
+    """The seconds that the processor has spent on this process and those that it has waited for."""
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
+
+
+def halves(classes: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The pictures in two halves, of which no class is in both: by the digest of its name. Raises BenchError where a
+    half has no two pictures of one class.
+    """
+    parts: tuple[dict[str, str], dict[str, str]] = ({}, {})
+    for path, name in classes.items():
+        parts[int(digest(name.encode()), 16) % 2][path] = name
+    for part in parts:
+        if len(set(part.values())) == len(part):
+            raise BenchError(
+                f"{len(classes)} pictures of {len(set(classes.values()))} classes are too few: both halves need two "
+                "pictures of one class"
+            )
+    return parts
+
+
+def _fill(store: Path, scorer: Scorer, pictures: Mapping[str, str]) -> None:
+    with Collection.open(store, scorer, create=True) as collection:
+        collection.add(list(pictures))
+
+
+def _label(store: Path, scorer: Scorer, setting: Setting) -> dict[str, int]:
+    """Answer about the pairs that `label` would ask about; return how many are the same and how many are not."""
+    with Collection.open(store, scorer) as collection:
+        answers = []
+        for pair in pairs_to_label(collection, setting.labels, question=setting.question):
+            same = setting.classes[str(pair.a.path)] == setting.classes[str(pair.b.path)]
+            collection.label(pair.a.id, pair.b.id, "same" if same else "different", question=setting.question)
+            answers.append(same)
+    return {"same": sum(answers), "different": len(answers) - sum(answers)}
+
+
+def _judged(store: Path, scorer: Scorer, setting: Setting) -> Pairs:
+    """The nearest pairs of a collection with their probabilities, as they are shown, and the truth."""
+    with Collection.open(store, scorer, read_only=True) as collection:
+        ids, embeddings = collection.embeddings()
+        asked = scorer.asking(setting.question).runtime
+        pairs = candidate_pairs(embeddings, NEAREST, asked.threads, queries=asked.queries(embeddings))
+        found = collection.panels(list(ids))
+        tokens = np.stack([found[id][0] for id in ids])
+        logits = scorer.all_logits(tokens[pairs[:, 0]], tokens[pairs[:, 1]])
+
+        def original(place: int) -> PictureSource | None:
+            return collection.content(ids[place])[0]
+
+        questions = scorer.runtime.manifest.questions
+        seen = scorer.look_closer(pairs, deserving(questions, logits), original)
+        named = [setting.classes[str(collection.get(id).path)] for id in ids]
+    shown = probabilities(questions, logits, seen)[asked.question]
+    labels = np.array([named[a] == named[b] for a, b in pairs.tolist()], bool)
+    if labels.all() or not labels.any():
+        raise BenchError(f"of {len(labels)} nearest pairs that are held out {labels.sum()} match; bring other pictures")
+    return Pairs(pairs, shown, labels)
+
+
+def _recipe(folder: Path, setting: Setting) -> Path:
+    path = folder / "labels.toml"
+    words = {"start": json.dumps(setting.model), "table": json.dumps(str(folder / "pairs.csv"))}
+    path.write_text(_RECIPE.format(threads=setting.threads, **words))
+    return path
+
+
+def _command(*words: object, **environment: str) -> str:
+    """The JSON that a `diptych` command prints. Raises BenchError if it failed."""
+    line: Sequence[str] = [sys.executable, "-m", "diptych", *map(str, words), "--json"]
+    done = subprocess.run(line, capture_output=True, text=True, env=os.environ | environment)
+    if done.returncode:
+        raise BenchError(f"`diptych {words[0]}` ended with {done.returncode}: {(done.stderr or done.stdout).strip()}")
+    return done.stdout

@@ -1,0 +1,83 @@
+"""The worth of labels, measured by known truth: what is fitted to one half is judged on the other."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from diptych.bench import labels
+from diptych.bench.label_figures import Pairs, figures, gains, text
+from diptych.bench.labels import Setting, halves, measure
+from diptych.errors import BenchError
+
+STATED = {"0.01": 0.8, "0.001": 0.95}
+
+
+def pairs(shown: list[float], labels: list[bool]) -> Pairs:
+    return Pairs(np.arange(2 * len(shown)).reshape(-1, 2), np.array(shown), np.array(labels))
+
+
+def test_no_class_is_in_both_halves_and_both_have_a_pair():
+    known = {f"{name}{side}": name for name in "abcdefgh" for side in (1, 2)}
+    one, other = halves(known)
+    assert one | other == known
+    assert set(one.values()).isdisjoint(other.values())
+    with pytest.raises(BenchError, match="4 pictures of 4 classes are too few"):
+        halves({name: name for name in "abcd"})
+
+
+def test_the_figures_are_those_of_the_thresholds_stated():
+    found = figures(pairs([0.99, 0.9, 0.4, 0.96, 0.1, 0.0], [True, True, True, False, False, False]), STATED)
+    assert found["verdicts"]["same"] == {"least": 0.95, "recall": pytest.approx(1 / 3), "passed": 2, "precision": 0.5}
+    assert found["verdicts"]["likely"]["recall"] == pytest.approx(2 / 3)
+    assert found["false_positives"] == {"0.01": pytest.approx(1 / 3), "0.001": pytest.approx(1 / 3)}
+
+
+def test_a_gain_has_an_interval_that_holds_it():
+    rng = np.random.default_rng(0)
+    truth = rng.random(300) < 0.4
+    before, after = (np.clip(np.where(truth, high, 0.1) + rng.normal(0, 0.02, 300), 0, 1) for high in (0.7, 0.97))
+    found = gains(pairs(before.tolist(), truth.tolist()), pairs(after.tolist(), truth.tolist()), STATED)
+    assert found.keys() == {"ece", "same", "likely", "unsure"}
+    for value, low, high in found.values():
+        assert low <= value <= high
+    assert found["same"][0] > 0.5
+
+
+def test_a_measurement_goes_from_labels_to_the_adopted_model(
+    artifact, other_artifact, photo_bytes, tmp_path, monkeypatch
+):
+    """Training and export, which have tests of their own, are in the place of their commands."""
+    lines = []
+
+    def command(*words: object, **environment: str) -> str:
+        lines.append(list(map(str, words)))
+        if words[0] == "train":
+            assert "image_a,image_b,question,answer" in (tmp_path / "pairs.csv").read_text()
+            return json.dumps({"questions": {"match": {"strength": 3.0}}})
+        shutil.copytree(other_artifact, Path(environment["DIPTYCH_MODELS"]) / "labels")
+        return json.dumps({"model": "labels", "rebuilt": None})
+
+    monkeypatch.setattr(labels, "_command", command)
+    known = {}
+    for seed in range(24):
+        path = tmp_path / f"{seed}.jpg"
+        path.write_bytes(photo_bytes(seed))
+        known[str(path)] = f"class {seed // 4}"
+    result = measure(tmp_path, Setting(known, "copy", 40, str(artifact), 1))
+    assert [line[0] for line in lines] == ["train", "models"]
+    assert result["labels"]["same"] + result["labels"]["different"] == 40
+    assert sum(result["pictures"].values()) == 24
+    assert list(result["ways"]) == ["released", "calibrated", "fine-tuned"]
+    assert result["ways"]["fine-tuned"]["ece"] == pytest.approx(result["ways"]["released"]["ece"]), "the same graphs"
+    assert list(result["seconds"]) == ["embedding", "choosing", "looking", "calibrating", "training", "adopting"]
+    shown = text(result)
+    for words in (
+        "copy: ",
+        "calibrated over released",
+        "processor time (elapsed), 1 threads",
+        "0 pictures embedded anew",
+    ):
+        assert words in shown

@@ -1,0 +1,129 @@
+"""Another model for a collection: features stay where the panel graph is the same, and a kill changes nothing."""
+
+import hashlib
+import json
+import shutil
+from typing import cast
+
+import pytest
+
+from diptych import Collection, Scorer
+from diptych.collection.adoption import adopt
+from diptych.errors import StoreError, StoreInUseError
+from diptych.store.sqlite.adopted import AdoptedModel
+from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.verify import verify
+from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration, OwnQuestion, released_digest
+
+
+@pytest.fixture
+def store(collection):
+    """The folder of a closed collection of 12 pictures, with a model adopted whose panel graph is known."""
+    collection.close()
+    adopt(collection.directory, collection.scorer, "tiny")
+    return collection.directory
+
+
+@pytest.fixture(scope="session")
+def other(other_artifact) -> Scorer:
+    """The scorer of another revision with the same panel graph."""
+    return Scorer.load(str(other_artifact), provider="cpu", threads=1)
+
+
+@pytest.fixture
+def stranger(other_artifact, tmp_path) -> Scorer:
+    """The scorer of another revision whose panel graph, by its digest, is another."""
+    directory = shutil.copytree(other_artifact, tmp_path / "stranger")
+    panel = (directory / "panel.onnx").read_bytes() + b"\x72\x00"  # an empty field, which changes nothing but bytes
+    (directory / "panel.onnx").write_bytes(panel)
+    manifest = json.loads((directory / "manifest.json").read_text())
+    manifest["digests"]["panel.onnx"] = hashlib.sha256(panel).hexdigest()
+    manifest["revision"] = "ffffffffffff"
+    (directory / "manifest.json").write_text(json.dumps(manifest))
+    return Scorer.load(str(directory), provider="cpu", threads=1)
+
+
+def test_with_the_same_panel_graph_nothing_is_embedded_and_everything_else_stays(store, other, scorer, caplog):
+    before = features_of(store)
+    with Collection.open(store, scorer) as collection:
+        a, b = (record.id for record in collection.list(2))
+        collection.label(a, b, "same")
+    done = adopt(store, other, "better")
+    assert (done.kept, done.rebuilt, done.calibration) == (12, None, False)
+    assert features_of(store) == before
+    caplog.clear()
+    with Collection.open(store, other) as collection:
+        assert not caplog.records, "the index is the one that was there"
+        assert collection.store.adopted() == AdoptedModel(
+            "better", other.runtime.revision, other.runtime.released.digests["panel.onnx"]
+        )
+        assert len(collection.labels()) == 1
+        assert len(collection.search(str(collection.list(1)[0].path)).matches) == 10
+        assert verify(collection.store).healthy, "checksums are of the new revision too"
+    with pytest.raises(StoreError, match="embedded by another model"):
+        Collection.open(store, scorer)
+
+
+def test_with_another_panel_graph_every_picture_is_embedded_anew(store, stranger):
+    seen = []
+    done = adopt(store, stranger, "stranger", on_progress=seen.append)
+    assert (done.kept, sum(seen)) == (0, 12)
+    assert done.rebuilt is not None
+    assert done.rebuilt.embedded == 12
+    with Store.open(store, read_only=True) as opened:
+        assert opened.revisions() == {"ffffffffffff": 12}
+
+
+def test_pictures_of_a_revision_that_is_not_known_here_are_embedded_anew(collection, other):
+    collection.close()
+    done = adopt(collection.directory, other, "better")
+    assert done.kept == 0
+    assert done.rebuilt is not None
+    assert done.rebuilt.embedded == 12
+
+
+def test_while_another_process_writes_it_is_refused_and_nothing_changes(store, other, scorer):
+    with Collection.open(store, scorer), pytest.raises(StoreInUseError, match="is being written by process"):
+        adopt(store, other, "better")
+    with Store.open(store, read_only=True) as opened:
+        assert opened.adopted() == AdoptedModel("tiny", scorer.runtime.revision, _panel(scorer))
+        assert list(opened.revisions()) == [scorer.runtime.revision]
+
+
+def test_a_fault_in_the_middle_leaves_the_model_before(store, other, scorer):
+    # The last statement of the transaction fails: no JSON can be made of this name.
+    nameless = AdoptedModel(cast(str, object()), other.runtime.revision, _panel(other))
+    with Store.open(store) as opened:
+        with pytest.raises(TypeError, match="not JSON serializable"):
+            opened.adopt(nameless, {scorer.runtime.revision})
+        assert opened.adopted() == AdoptedModel("tiny", scorer.runtime.revision, _panel(scorer))
+        assert list(opened.revisions()) == [scorer.runtime.revision]
+        assert verify(opened).healthy
+
+
+def test_a_calibration_over_the_model_before_goes_and_one_over_the_new_one_stays(store, other):
+    manifest = other.runtime.released
+    questions = {name: OwnQuestion(2.0, 1.0, {"0.01": 0.9}) for name in manifest.questions}
+    fitting = OwnCalibration("better", manifest.revision, released_digest(manifest), "2026-11-25", questions)
+    fitting.save(store / CALIBRATION)
+    assert not adopt(store, other, "better").calibration
+    OwnCalibration("tiny", "0" * 12, released_digest(manifest), "2026-11-25", questions).save(store / CALIBRATION)
+    assert adopt(store, other, "better").calibration
+    assert not (store / CALIBRATION).exists()
+
+
+def test_once_the_pictures_are_of_another_model_the_adopted_one_is_none(store, stranger):
+    from diptych.collection.rebuild import rebuild
+
+    rebuild(store, stranger)
+    with Store.open(store, read_only=True) as opened:
+        assert opened.adopted() is None
+
+
+def features_of(folder) -> dict[str, tuple[bytes, bytes]]:
+    with Store.open(folder, read_only=True) as store:
+        return store.panels([record.id for record in store.page(100)])
+
+
+def _panel(scorer: Scorer) -> str:
+    return scorer.runtime.released.digests["panel.onnx"]

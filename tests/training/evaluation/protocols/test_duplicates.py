@@ -1,0 +1,37 @@
+"""Proposals of duplicates, counted by known truth."""
+
+from pathlib import Path
+
+import numpy as np
+
+from diptych_training.data.planted import Planted
+from diptych_training.evaluation.protocols.duplicates import duplicates_text, proposals
+
+NAMES = ["originals/0.jpg", "originals/1.jpg", "originals/2.jpg", "easy/0.jpg", "easy/1.jpg", "hard/0.jpg"]
+ORIGINAL = np.array([0, 0, 2, 2, 2, 2])  # the first two are one photo, and all copies are of the third
+
+
+def planted() -> Planted:
+    return Planted("made", Path("made"), NAMES, ORIGINAL, ORIGINAL, np.full(6, -1))
+
+
+def test_without_copies_what_is_one_photo_is_right_and_the_rest_is_wrong():
+    found = proposals(planted(), [["originals/0.jpg", "originals/1.jpg", "originals/2.jpg"]])
+    assert found == {"planted": False, "proposed": 2, "right": 1, "wrong": 1, "recall": {}}
+    assert proposals(planted(), [])["proposed"] == 0
+
+
+def test_a_copy_is_found_in_the_group_of_its_original_whichever_is_kept():
+    groups = [["easy/0.jpg", "originals/2.jpg"], ["originals/1.jpg", "easy/1.jpg"]]
+    found = proposals(planted(), groups, planted_too=True)
+    assert (found["proposed"], found["right"], found["wrong"]) == (2, 1, 1)
+    assert found["recall"] == {"easy": 0.5, "hard": 0.0}
+
+
+def test_the_table_has_a_row_for_each_set():
+    row = {"kind": "flowers", "pictures": 300, "threshold": 0.9}
+    sets = [row | proposals(planted(), []), row | proposals(planted(), [], planted_too=True)]
+    shown = duplicates_text({"model": "photo", "revision": "r", "sets": sets})
+    assert shown.count("flowers") == 2
+    assert "0%" in shown
+    assert shown.endswith("model photo r")

@@ -1,0 +1,81 @@
+"""Measures of probabilities on labelled pairs that they were not fitted to, one model beside another."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from diptych.console import table
+from diptych_runtime.calibration.recalibration import log_loss
+from diptych_runtime.calibration.reliability import expected_calibration_error
+from diptych_runtime.calibration.verdicts import least_of
+
+_BINS = 10
+_WIDE = 1.96  # standard deviations, either way, of an interval of 95 %
+
+
+def measured(
+    same: np.ndarray, groups: np.ndarray, thresholds: Mapping[str, float], models: Mapping[str, np.ndarray]
+) -> dict[str, Any]:
+    """The figures of probabilities (P,) by model, for labels (P,) and `groups` (P,) of pairs that share pictures.
+
+    The gain in log-loss is over the first model, with its interval of 95 %.
+    """
+    least, first = least_of(thresholds), next(iter(models.values()))
+    figures = {}
+    for name, shown in models.items():
+        gained = log_loss(first, same) - log_loss(shown, same)
+        figures[name] = {
+            "ece": expected_calibration_error(shown, same, bins=_BINS),
+            "log_loss": float(log_loss(shown, same).mean()),
+            "gain": _mean(gained, groups),
+            "verdicts": {
+                verdict: {
+                    "least": bar,
+                    "recall": float((shown[same] >= bar).mean()) if same.any() else None,
+                    "false_positives": float((shown[~same] >= bar).mean()) if not same.all() else None,
+                }
+                for verdict, bar in least.items()
+            },
+        }
+    return {"pairs": {"same": int(same.sum()), "different": int((~same).sum())}, "models": figures}
+
+
+def measured_text(results: Mapping[str, Any]) -> str:
+    """The figures of every question as a table."""
+    head = ["", "ECE", "log-loss", "gain (95 %)", "found as same", "likely", "wrongly same", "likely"]
+    lines = []
+    for question, one in results.items():
+        counts = one["pairs"]
+        lines.append(f"{question}: {counts['same']} same, {counts['different']} different, each pair held out")
+        rows = []
+        for name, figures in one["models"].items():
+            mean, low, high = figures["gain"]
+            verdicts = figures["verdicts"]
+            rows.append(
+                [
+                    *(name, f"{figures['ece']:.3f}", f"{figures['log_loss']:.3f}"),
+                    f"{mean:+.3f} ({low:+.3f} to {high:+.3f})",
+                    *(
+                        _share(verdicts[verdict][key])
+                        for key in ("recall", "false_positives")
+                        for verdict in ("same", "likely")
+                    ),
+                ]
+            )
+        lines.append(table(head, rows))
+        if one["strength"] is None:
+            lines.append("the labels tell no better network from this one: only its calibration is another")
+    return "\n".join(lines)
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+def _mean(values: np.ndarray, groups: np.ndarray) -> tuple[float, float, float]:
+    """The mean of values (P,) and its interval of 95 %, where those of one group go together."""
+    mean = float(values.mean())
+    wide = _WIDE * math.sqrt(float(np.square(np.bincount(groups, values - mean)).sum())) / len(values)
+    return mean, mean - wide, mean + wide

@@ -1,0 +1,229 @@
+"""The run of fine-tuning: look once, choose by cross-validation, fit to all labels, and say what it is worth."""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+import torch
+
+from diptych.console import Console
+from diptych_model import load_checkpoint, save_checkpoint
+from diptych_runtime.calibration.folds import together
+from diptych_runtime.calibration.recalibration import fit_line, log_odds
+from diptych_runtime.closer_look.evidence import Evidence
+from diptych_runtime.judgement import deserving, probabilities
+from diptych_runtime.manifest import Question
+from diptych_runtime.models import find_checkpoint, full_name
+from diptych_runtime.own_calibration import OwnQuestion
+from diptych_runtime.runtime import Runtime
+from diptych_training.errors import DataError
+from diptych_training.fine_tuning.adapter import Adapter, Fitting, Labelled, Link
+from diptych_training.fine_tuning.measured import measured, measured_text
+from diptych_training.fine_tuning.observed import look_closer, tokens_of
+from diptych_training.fine_tuning.recipe import FineTuning
+from diptych_training.fine_tuning.table import Table, read_labels
+
+BEST, RECIPE, METRICS = "best", "recipe.toml", "metrics.json"
+FEWEST, FEWEST_OF_A_KIND = 20, 5  # labels of a question
+
+
+@dataclass(frozen=True)
+class Run:
+    """A recipe with its table, the released model, and the same network in torch."""
+
+    recipe: FineTuning
+    directory: Path
+    runtime: Runtime
+    adapter: Adapter
+    table: Table
+    console: Console
+
+    def features(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The features of the labelled pairs and of the background (P, F), and the released logits (P, Q)."""
+        paths, sides = self.table.paths, self.table.sides
+        with self.console.progress(total=len(paths), unit="picture", desc="reading") as bar:
+            tokens = tokens_of(self.runtime, paths, self.directory, bar.update)
+        rng = np.random.default_rng(self.recipe.seed)
+        drawn = rng.integers(0, len(paths), (self.recipe.background, 2))
+        drawn = drawn[drawn[:, 0] != drawn[:, 1]]
+        pairs = np.concatenate([sides, drawn])
+        parts = []
+        with self.console.progress(total=len(pairs), unit="pair", desc="relating") as bar:
+            for start in range(0, len(pairs), 48):
+                a, b = pairs[start : start + 48].T
+                parts.append(self.adapter.features(tokens[a], tokens[b]))
+                bar.update(len(a))
+        made = np.concatenate(parts)
+        features = made[: len(sides)]
+        return features, made[len(sides) :], self.adapter.logits(features, self.adapter.weights())
+
+    def looks(self, *logits: np.ndarray) -> list[Evidence | None]:
+        """The evidence of closer looks at the labelled pairs that deserve one by any of some logits (P, Q)."""
+        questions = self.runtime.released.questions
+        worth = np.logical_or.reduce([deserving(questions, one) for one in logits])
+        seen: list[Evidence | None] = [None] * len(worth)
+        with self.console.progress(total=int(worth.sum()), unit="pair", desc="looking closer") as bar:
+            looked = look_closer(
+                self.table.paths, self.table.sides[worth], self.directory, self.recipe.threads, bar.update
+            )
+        for place, evidence in zip(np.flatnonzero(worth).tolist(), looked, strict=True):
+            seen[place] = evidence
+        return seen
+
+
+def fine_tune(recipe: FineTuning, directory: Path, *, resume: bool = False, quiet: bool = False) -> dict[str, Any]:
+    """Fine-tune on labels; return what it is worth on pairs held out, by question.
+
+    `directory` receives the resolved recipe, the pictures as they were read, `metrics.json` and the checkpoint `best`.
+    Raises `DataError`.
+    """
+    if (directory / RECIPE).exists() != resume:
+        state = "has a run already: add --resume or name another" if not resume else "has no run to resume"
+        raise DataError(f"{directory} {state}")
+    torch.set_num_threads(recipe.threads)
+    began, console = time.monotonic(), Console(quiet=quiet)
+    run = _opened(recipe, directory, console)
+    text = tomli_w.dumps(recipe.to_dict())
+    if resume and (directory / RECIPE).read_text() != text:
+        raise DataError(f"{directory} was begun with another recipe; resume with {directory / RECIPE}, or name another")
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / RECIPE).write_text(text)
+    try:
+        found = _tuned(run)
+    except ValueError as error:
+        raise DataError(f"{recipe.labels.table}: {error}") from None
+    except KeyboardInterrupt:
+        console.remark(f"stopped; what was read is kept in {directory}, and --resume goes on from there")
+        raise
+    found["seconds"] = time.monotonic() - began
+    (directory / METRICS).write_text(json.dumps(found, indent=2) + "\n")
+    return found
+
+
+def _opened(recipe: FineTuning, directory: Path, console: Console) -> Run:
+    """Raises `DataError` for a start without weights."""
+    runtime = Runtime.open(recipe.start, provider="cpu", threads=recipe.threads).calibrated(None)
+    try:
+        network = load_checkpoint(find_checkpoint(recipe.start))[0]
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"start = {recipe.start!r} must be a released model or an artifact that has its weights with it "
+            f"(`diptych export --weights`): {error}"
+        ) from None
+    table = read_labels(recipe.labels, runtime.questions, runtime.name)
+    if table.left_out:
+        console.remark(f"{table.left_out} rows name no file or cannot tell; they are left out")
+    return Run(recipe, directory, runtime, Adapter(network), table, console)
+
+
+def _tuned(run: Run) -> dict[str, Any]:
+    """Fit every question that has labels enough, measure it on pairs held out, and write the checkpoint."""
+    recipe, adapter, table = run.recipe, run.adapter, run.table
+    asked = _enough(table, run.runtime.questions)
+    features, background, before = run.features()
+    groups = together(table.sides)
+    weights, after, strengths = adapter.weights(), before.copy(), dict[str, float | None]()
+    chosen = {name: np.array([one == name for one in table.questions]) for name in asked}
+    with run.console.progress(total=len(asked) * recipe.folds, unit="fold", desc="fitting") as bar:
+        for name in asked:
+            of, link = chosen[name], Link.of(run.runtime.released.questions[name])
+            labelled = Labelled(name, features[of], table.same[of], groups[of]).regrouped()
+            fitting = Fitting(adapter, weights, link, background, recipe.folds)
+            after[of] = fitting.nested(labelled, recipe.strengths, bar.update)
+            strengths[name] = fitting.chosen(labelled, recipe.strengths)
+            weights = fitting.fitted(labelled, strengths[name])
+    seen = run.looks(before, after)
+    questions, results = dict(run.runtime.released.questions), dict[str, Any]()
+    for name in asked:
+        of = chosen[name]
+        looked = [evidence for evidence, one in zip(seen, of, strict=True) if one]
+        judged = _Judged(questions, name, looked, table.same[of], together(table.sides[of]) % recipe.folds)
+        released = judged.shown(before[of], run.runtime.released.questions)
+        line, calibrated = judged.recalibrated(before[of])
+        if strengths[name] is not None:
+            line, tuned = judged.recalibrated(after[of])
+        else:
+            tuned = calibrated
+        questions[name] = line.over(questions[name])
+        results[name] = measured(
+            judged.same,
+            together(table.sides[of]),
+            questions[name].stated,
+            {
+                "released": released,
+                "calibrated": calibrated,
+                "fine-tuned": tuned,
+            },
+        ) | {"strength": strengths[name]}
+    _save(run, weights, questions, results)
+    return {"questions": results, "text": measured_text(results)}
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """Labelled pairs of one question with the evidence of closer looks, for probabilities as they are shown."""
+
+    questions: Mapping[str, Question]
+    name: str
+    seen: list[Evidence | None]
+    same: np.ndarray
+    folds: np.ndarray
+
+    def shown(self, logits: np.ndarray, questions: Mapping[str, Question] | None = None) -> np.ndarray:
+        """Probabilities float64 (P,) of logits (P, Q)."""
+        return probabilities(questions or self.questions, logits, self.seen)[self.name]
+
+    def recalibrated(self, logits: np.ndarray) -> tuple[OwnQuestion, np.ndarray]:
+        """The line through the log-odds for all labels, and the probabilities (P,) by lines that saw none of a pair's
+        fold.
+        """
+        known = self.shown(logits)
+        found = known.copy()
+        for fold in np.unique(self.folds):
+            out = self.folds == fold
+            if out.all():
+                continue
+            laid = dict(self.questions) | {self.name: self._line(known, ~out).over(self.questions[self.name])}
+            found[out] = self.shown(logits, laid)[out]
+        return self._line(known, np.ones(len(known), bool)), found
+
+    def _line(self, known: np.ndarray, chosen: np.ndarray) -> OwnQuestion:
+        line, same = fit_line(log_odds(known[chosen]), self.same[chosen]), self.same[chosen]
+        stated = dict(self.questions[self.name].stated)
+        return OwnQuestion(line.scale, line.offset, stated, same=int(same.sum()), different=int((~same).sum()))
+
+
+def _enough(table: Table, questions: tuple[str, ...]) -> list[str]:
+    """The questions that have labels enough, in the network's order. Raises `DataError` where none has."""
+    counts = {
+        name: (
+            sum(bool(s) for s, q in zip(table.same, table.questions, strict=True) if q == name),
+            sum(not s for s, q in zip(table.same, table.questions, strict=True) if q == name),
+        )
+        for name in questions
+    }
+    found = [name for name, both in counts.items() if sum(both) >= FEWEST and min(both) >= FEWEST_OF_A_KIND]
+    if not found:
+        told = "; ".join(f"{name!r} has {same} same and {other} different" for name, (same, other) in counts.items())
+        raise DataError(
+            f"fine-tuning needs at least {FEWEST} answers to a question and {FEWEST_OF_A_KIND} each of same and "
+            f"different: {told}. Label more with `diptych label`"
+        )
+    return found
+
+
+def _save(run: Run, weights: np.ndarray, questions: Mapping[str, Question], results: Mapping[str, Any]) -> None:
+    run.adapter.put(weights)
+    metadata = {
+        "name": run.recipe.name,
+        "panel_of": full_name(run.recipe.start),
+        "recipe": run.recipe.to_dict(),
+        "metrics": {"labels": {name: one["pairs"] for name, one in results.items()}},
+        "questions": {name: asdict(question) for name, question in questions.items()},
+    }
+    save_checkpoint(run.adapter.network, run.directory / BEST, metadata)
