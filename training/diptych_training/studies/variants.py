@@ -59,8 +59,9 @@ class Variant:
     against: str
 
 
-def mixers(network: PairConfig = BASE) -> dict[str, Variant]:
+def mixers(network: PairConfig | None = None) -> dict[str, Variant]:
     """Every mixer in MSAC's place. The segment is *added*, which all of them can have."""
+    network = network or BASE
     base = replace(network, segment="added")
     configs = {kind: replace(base, mixer=network.mixer if kind == "msac" else MIXERS[kind]()) for kind in MIXERS}
     return {kind: Variant(config, "msac") for kind, config in configs.items()}
