@@ -11,11 +11,15 @@ from diptych.cli.main import main
 from diptych_training.benchmarks import resnets
 from diptych_training.benchmarks.operators import bench_operators
 from diptych_training.benchmarks.resnets import Count
-from diptych_training.studies import pairs, xcit
-from diptych_training.studies.scales import study_language
+from diptych_training.studies import pairs
+from diptych_training.studies.papers import xcit
+from diptych_training.studies.papers.questions import study_questions
+from diptych_training.studies.papers.sagan import study_sagan
+from diptych_training.studies.papers.scales import study_language
+from diptych_training.studies.papers.translation import study_translation
+from diptych_training.studies.papers.xcit import study_xcit
+from diptych_training.studies.photo_pairs.study import study_on_photos
 from diptych_training.studies.shapes import study_shapes
-from diptych_training.studies.translation import study_translation
-from diptych_training.studies.xcit import study_xcit
 
 
 @pytest.mark.parametrize(
@@ -28,6 +32,10 @@ from diptych_training.studies.xcit import study_xcit
         (["study", "language"], study_language),
         (["study", "xcit"], study_xcit),
         (["study", "translation"], study_translation),
+        (["study", "questions"], study_questions),
+        (["study", "sagan"], study_sagan),
+        (["study", "mixers"], study_on_photos),
+        (["study", "ablation"], study_on_photos),
     ],
 )
 def test_a_default_is_the_same_in_the_command_and_in_its_function(line: list[str], function) -> None:
@@ -102,3 +110,11 @@ def test_study_translation_draws_what_each_network_looks_at(tmp_path: Path, caps
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert {row["network"] for row in rows} == {"transformer", "additive", "dot"}
     assert (tmp_path / "seen.png").stat().st_size > 1000
+
+
+def test_what_is_only_for_photos_is_refused_on_omniglot(capsys: pytest.CaptureFixture[str]) -> None:
+    for option in (["--finished"], ["--plot", "mixers.png"], ["--runs", "mixers.csv"]):
+        assert main(["study", "mixers", *option]) == 1
+        assert (
+            "--runs, --finished and --plot are for --on photos; add that, or leave them out" in capsys.readouterr().err
+        )

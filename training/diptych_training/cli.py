@@ -20,14 +20,25 @@ def register(commands: Commands) -> None:
     bench.add("diptych_training.benchmarks.cli:operators", "Time, memory and FLOPs of MSAC and its rivals")
     bench.add("diptych_training.benchmarks.cli:resnets", "Attention ResNets counted beside their paper's table")
     study = commands.group("study", "Train and compare variants alike in all but one part")
-    study.add("diptych_training.studies.cli:mixers", "Every operator in MSAC's place, on Omniglot")
-    study.add("diptych_training.studies.cli:ablation", "MSAC's scales, H_R, segments, bias and seam, on Omniglot")
-    study.add("diptych_training.studies.cli:shapes", "The pair part's shape, accuracy beside cost, on photos")
-    study.add("diptych_training.studies.cli:language", "MSAC's scales in a language model")
-    study.add("diptych_training.studies.cli:xcit", "XCiT beside self-attention in XCA's place, on flowers")
+    study.add("diptych_training.studies.cli:mixers", "Every operator in MSAC's place, on Omniglot or on photos")
     study.add(
-        "diptych_training.studies.cli:translation",
+        "diptych_training.studies.cli:ablation",
+        "MSAC's scales, heads, H_R, segments, bias and seam, on Omniglot or on photos",
+    )
+    study.add("diptych_training.studies.cli:shapes", "The pair part's shape, accuracy beside cost, on photos")
+    study.add("diptych_training.studies.papers.cli:language", "MSAC's scales in a language model")
+    study.add("diptych_training.studies.papers.cli:xcit", "XCiT beside self-attention in XCA's place, on flowers")
+    study.add(
+        "diptych_training.studies.papers.cli:translation",
         "A Transformer and recurrent networks with attention, on reversing and sorting",
+    )
+    study.add(
+        "diptych_training.studies.papers.cli:questions",
+        "Questions about drawn pictures, by dot and additive relevance, and blind",
+    )
+    study.add(
+        "diptych_training.studies.papers.cli:sagan",
+        "SAGAN's attention in a small generator and discriminator, on drawn pictures",
     )
     study.add(
         "diptych_training.studies.cli:marks",

@@ -14,7 +14,7 @@ from diptych_training.errors import DataError
 from diptych_training.studies import pairs as module
 from diptych_training.studies import variants
 from diptych_training.studies.pairs import study, study_text
-from diptych_training.studies.variants import BASE, STUDIES, TOLERANCE, equalised
+from diptych_training.studies.variants import BASE, STUDIES, TOLERANCE, chosen, equalised
 
 
 def shrink(patch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def test_the_literal_form_of_the_paper_is_among_the_ablation() -> None:
 
 
 def test_some_variants_bring_those_they_differ_from() -> None:
-    assert list(module._wanted("ablation", ["the paper's literal form"])) == [
+    assert list(chosen(STUDIES["ablation"](), "ablation", ["the paper's literal form"])) == [
         "scales 1,3",
         "segment added",
         "bias concatenated",

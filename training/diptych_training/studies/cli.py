@@ -20,23 +20,15 @@ from diptych_training.evaluation.cli import (
     KindsFolder,
     measure_kinds,
 )
+from diptych_training.studies.options import RUNS, Out, Processes, Seeds, Steps
 
 if TYPE_CHECKING:
     from diptych_training.evaluation.stages import Entrants
 
-_RUNS = Path("runs/study")
-_Out = Annotated[Path, Option("--out", "-o", metavar="DIR", help="where runs are kept")]
-_Seeds = Annotated[int, Option("--seeds", metavar="N", help="runs of each variant")]
-_Processes = Annotated[
+_PairSteps = Annotated[
     int | None,
-    Option(
-        "--processes",
-        metavar="N",
-        help="at a time, one thread each; 0: in this one",
-        show_default="one a core",
-    ),
+    Option("--steps", metavar="N", help="training steps of each run", show_default="450; on photos 200"),
 ]
-_Steps = Annotated[int, Option("--steps", metavar="N", help="training steps of each run")]
 _Episodes = Annotated[int, Option("--episodes", metavar="N", help="one-shot episodes of 20 trials")]
 _Rates = Annotated[
     Sequence[float],
@@ -45,7 +37,7 @@ _Rates = Annotated[
         parser=amount,
         metavar="R,R",
         help="learning rates; a variant stands with the one that cost it least in training",
-        show_default="0.002",
+        show_default="0.002; on photos 0.0005, 0.0015 and 0.0045",
     ),
 ]
 _Variants = Annotated[
@@ -57,70 +49,140 @@ _Variants = Annotated[
         show_default="all",
     ),
 ]
+_On = Annotated[
+    Literal["omniglot", "photos"],
+    Option("--on", help="drawings, from pixels, or photos, over the tokens of the released panel part"),
+]
+_Runs = Annotated[
+    Path | None,
+    Option(
+        "--runs",
+        metavar="FILE.csv",
+        help="on photos: finished runs, read and added to",
+        show_default="in DIR",
+    ),
+]
+_Plot = Annotated[
+    Path | None,
+    Option("--plot", metavar="FILE", help="on photos: draw every variant, as .png, .svg or .pdf"),
+]
+_Finished = Annotated[bool, Option("--finished", help="on photos: train nothing, lay out what is finished")]
 
 
 def mixers(
-    steps: _Steps = 450,
+    on: _On = "omniglot",
+    steps: _PairSteps = None,
     episodes: _Episodes = 100,
-    rates: _Rates = (2e-3,),
+    rates: _Rates = (),
     only: _Variants = (),
-    out: _Out = _RUNS,
-    seeds: _Seeds = 3,
-    processes: _Processes = None,
+    runs: _Runs = None,
+    finished: _Finished = False,
+    plot: _Plot = None,
+    out: Out = RUNS,
+    seeds: Seeds = 3,
+    processes: Processes = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Every operator in MSAC's place, on Omniglot."""
-    return _study_pairs("mixers", Console(as_json, quiet), steps, episodes, rates, only, out, seeds, processes)
+    """Every operator in MSAC's place, on Omniglot or on photos."""
+    return _study_pairs(
+        "mixers",
+        Console(as_json, quiet),
+        on,
+        steps,
+        episodes,
+        rates,
+        only,
+        runs,
+        finished,
+        plot,
+        out,
+        seeds,
+        processes,
+    )
 
 
 def ablation(
-    steps: _Steps = 450,
+    on: _On = "omniglot",
+    steps: _PairSteps = None,
     episodes: _Episodes = 100,
-    rates: _Rates = (2e-3,),
+    rates: _Rates = (),
     only: _Variants = (),
-    out: _Out = _RUNS,
-    seeds: _Seeds = 3,
-    processes: _Processes = None,
+    runs: _Runs = None,
+    finished: _Finished = False,
+    plot: _Plot = None,
+    out: Out = RUNS,
+    seeds: Seeds = 3,
+    processes: Processes = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """MSAC's scales, H_R, segments, bias and seam, on Omniglot."""
-    return _study_pairs("ablation", Console(as_json, quiet), steps, episodes, rates, only, out, seeds, processes)
+    """MSAC's scales, heads, H_R, segments, bias and seam, on Omniglot or on photos."""
+    return _study_pairs(
+        "ablation",
+        Console(as_json, quiet),
+        on,
+        steps,
+        episodes,
+        rates,
+        only,
+        runs,
+        finished,
+        plot,
+        out,
+        seeds,
+        processes,
+    )
 
 
 def _study_pairs(
     subject: Literal["mixers", "ablation"],
     console: Console,
-    steps: int,
+    on: Literal["omniglot", "photos"],
+    steps: int | None,
     episodes: int,
     rates: Sequence[float],
     only: Sequence[str],
+    runs: Path | None,
+    finished: bool,
+    plot: Path | None,
     out: Path,
     seeds: int,
     processes: int | None,
 ) -> int:
+    from diptych_training.benchmarks.plot import check_plot
     from diptych_training.data.archives import data_folder
+    from diptych_training.errors import DataError
     from diptych_training.studies.pairs import study, study_text
+    from diptych_training.studies.photo_pairs.study import plot_on_photos, study_on_photos, study_on_photos_text
 
-    result = study(
+    shared = {"steps": steps, "rates": rates, "seeds": seeds, "only": only, "processes": processes}
+    note = lambda name: console.remark(f"finished {name}")  # noqa: E731
+    if on == "omniglot":
+        if runs or finished or plot:
+            raise DataError("--runs, --finished and --plot are for --on photos; add that, or leave them out")
+        result = study(subject, out, data_folder(), episodes=episodes, finished=note, **shared)
+        console.emit(result, study_text(result))
+        return 0
+    if plot:
+        check_plot(plot)
+    result = study_on_photos(
         subject,
         out,
-        data_folder(),
-        steps=steps,
-        rates=rates,
-        seeds=seeds,
-        episodes=episodes,
-        only=only,
-        processes=processes,
-        finished=lambda name: console.remark(f"finished {name}"),
+        None if finished else data_folder(),
+        runs=runs,
+        finished=note,
+        **shared,
     )
-    console.emit(result, study_text(result))
+    console.emit(result, study_on_photos_text(result))
+    if plot:
+        plot_on_photos(result, plot)
+        console.remark(f"plot: {plot}")
     return 0
 
 
 def shapes(
-    steps: _Steps = 500,
+    steps: Steps = 500,
     only: Annotated[
         Sequence[str],
         Option(metavar="A,B", help="only these shapes", show_default="all"),
@@ -129,9 +191,9 @@ def shapes(
         Path | None,
         Option(metavar="FILE", help="draw accuracy against cost, as .png, .svg or .pdf"),
     ] = None,
-    out: _Out = _RUNS,
-    seeds: _Seeds = 1,
-    processes: _Processes = None,
+    out: Out = RUNS,
+    seeds: Seeds = 1,
+    processes: Processes = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -155,99 +217,6 @@ def shapes(
     console.emit(result, shapes_text(result))
     if plot:
         plot_shapes(result, plot)
-        console.remark(f"plot: {plot}")
-    return 0
-
-
-def language(
-    text: Annotated[
-        Path | None,
-        Option(metavar="FILE", help="a text or a folder", show_default="Python's docstrings"),
-    ] = None,
-    steps: _Steps = 1200,
-    objective: Annotated[Literal["causal", "masked"], Option(help="what the model learns to tell")] = "causal",
-    out: _Out = _RUNS,
-    seeds: _Seeds = 3,
-    processes: _Processes = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> int:
-    """MSAC's scales in a language model."""
-    from diptych_training.studies.scales import language_text, study_language
-
-    console = Console(as_json, quiet)
-    result = study_language(
-        out,
-        text,
-        steps=steps,
-        seeds=seeds,
-        objective=objective,
-        processes=processes,
-        finished=lambda name: console.remark(f"finished {name}"),
-    )
-    console.emit(result, language_text(result))
-    return 0
-
-
-def xcit(
-    steps: _Steps = 600,
-    out: _Out = _RUNS,
-    seeds: _Seeds = 3,
-    processes: _Processes = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> int:
-    """XCiT beside self-attention in XCA's place, on flowers.
-
-    Beside it stands what both attentions cost as tokens grow in number.
-    """
-    from diptych_training.data.archives import data_folder
-    from diptych_training.studies.xcit import study_xcit, xcit_text
-
-    console = Console(as_json, quiet)
-    result = study_xcit(
-        out,
-        data_folder(),
-        steps=steps,
-        seeds=seeds,
-        processes=processes,
-        finished=lambda name: console.remark(f"finished {name}"),
-    )
-    console.emit(result, xcit_text(result))
-    return 0
-
-
-def translation(
-    steps: _Steps = 600,
-    rate: Annotated[float, Option(metavar="R", help="learning rate")] = 5e-3,
-    plot: Annotated[
-        Path | None,
-        Option(metavar="FILE", help="draw what each network looks at, as .png, .svg or .pdf"),
-    ] = None,
-    out: _Out = _RUNS,
-    seeds: _Seeds = 3,
-    processes: _Processes = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> int:
-    """A Transformer and recurrent networks with attention, on reversing and sorting."""
-    from diptych_training.benchmarks.plot import check_plot
-    from diptych_training.studies.translation import draw_alignments, study_translation, translation_text
-
-    console = Console(as_json, quiet)
-    if plot:
-        check_plot(plot)
-    rows = study_translation(
-        out,
-        steps=steps,
-        rate=rate,
-        seeds=seeds,
-        processes=processes,
-        finished=lambda name: console.remark(f"finished {name}"),
-    )
-    console.emit({"rows": rows}, translation_text(rows))
-    if plot:
-        draw_alignments(rows, plot)
         console.remark(f"plot: {plot}")
     return 0
 

@@ -28,6 +28,7 @@ def run_grid(
     given: Settings | None = None,
     processes: int | None = None,
     finished: Callable[[str], None] | None = None,
+    known: Callable[[str, dict[str, Any]], None] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Return `work(**settings)` of every run by name, reading the results that `directory` has and writing those that
     it lacks.
@@ -35,8 +36,8 @@ def run_grid(
     Settings and results must be JSON, `work` a function of a module or a `partial` of one (what that binds is no part
     of the settings). `given` is what results depend on besides, such as the digest of the data: it is kept with the
     settings. `processes` is by default the number of cores, and 0 runs everything in this process. `finished` is called
-    with the name of each run as it ends. Raises `DataError` for a run that the directory has with other settings, or
-    whose file is damaged.
+    with the name of each run as it ends, `known` with the name and the result of each, those that were read too. Raises
+    `DataError` for a run that the directory has with other settings, or whose file is damaged.
     """
     if processes is not None and processes < 0:
         raise DataError(f"processes must be positive, or 0 for none but this one, got {processes}")
@@ -47,10 +48,14 @@ def run_grid(
         kept = _read(directory / f"{name}.json", settings)
         if kept is not None:
             results[name] = kept
+            if known is not None:
+                known(name, kept)
 
     def keep(name: str, result: dict[str, Any]) -> None:
         _write(directory / f"{name}.json", {"settings": runs_as_kept[name], "result": result})
         results[name] = result
+        if known is not None:
+            known(name, result)
         if finished is not None:
             finished(name)
 

@@ -32,7 +32,7 @@ def teach_panel(
     torch.manual_seed(seed)
     network = PairNetwork(PairConfig.from_dict(config))
     groups = Groups(_characters(data, "background", network.config.pixels), seed)
-    for step in _scheduled(network.panel, steps, rate):
+    for step in scheduled(network.panel, steps, rate):
         a, b = groups.draw(step, PANEL_GROUPS, PANEL_SIZE)
         _contrast(network.encode(torch.cat([a.flatten(0, 1), b.flatten(0, 1)]))[1]).backward()
     save_file(network.panel.state_dict(), _panel(directory, seed))
@@ -55,7 +55,7 @@ def train_and_measure(
     network.panel.load_state_dict(load_file(_panel(directory, seed)))
     # Other pictures than the panel part has seen in the same order.
     groups = Groups(_characters(data, "background", network.config.pixels), seed + 1_000_000)
-    losses = [_learn(network, *groups.draw(step, GROUPS, SIZE)) for step in _scheduled(network, steps, rate)]
+    losses = [_learn(network, *groups.draw(step, GROUPS, SIZE)) for step in scheduled(network, steps, rate)]
     one = torch.zeros(1, 3, network.config.pixels, network.config.pixels)
     return {
         "parameters": parameters(network),
@@ -156,15 +156,19 @@ def _won(table: Tensor) -> int:
     return int((table.diagonal() > others.amax(1)).sum())
 
 
-def _scheduled(module: nn.Module, steps: int, rate: float) -> Iterator[int]:
-    """Yield every step, between them clip the gradients and let AdamW take one; warm-up, then a cosine to zero."""
-    optimiser = torch.optim.AdamW(module.parameters(), rate, weight_decay=0.02)
+def scheduled(module: nn.Module, steps: int, rate: float) -> Iterator[int]:
+    """Yield every step, between them clip the gradients and let AdamW take one; warm-up, then a cosine to zero.
+
+    What needs no gradient when it begins stays as it is.
+    """
+    learning = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    optimiser = torch.optim.AdamW(learning, rate, weight_decay=0.02)
     warm = max(1, steps // 20)
     for step in range(steps):
         for group in optimiser.param_groups:
             group["lr"] = rate * min(1, (step + 1) / warm) * (0.5 + 0.5 * np.cos(np.pi * step / steps))
         yield step
-        nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+        nn.utils.clip_grad_norm_(learning, 1.0)
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
 

@@ -8,7 +8,6 @@ feed-forward part makes up for what an operator has more or less than another.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import torch
 
 from diptych.console import table
 from diptych_model import PairConfig, PairNetwork
-from diptych_model.flops import flops, parameters
+from diptych_model.flops import flops
 from diptych_runtime.atomic import replacing_file
 from diptych_training.data.characters import archive_digest, draw_episodes, load_characters
 from diptych_training.errors import DataError
@@ -26,8 +25,9 @@ from diptych_training.learning.run import environment
 from diptych_training.metrics import bootstrap, student_interval
 from diptych_training.studies.grid import run_grid
 from diptych_training.studies.one_shot import GROUPS, PROTOCOL, SIZE, WAYS, teach_panel, train_and_measure
-from diptych_training.studies.variants import BASE, STUDIES, Variant, equalised
+from diptych_training.studies.variants import BASE, STUDIES, Variant, chosen
 
+STEPS, RATES = 450, (2e-3,)
 PANEL = {"steps": 1000, "rate": 3e-3}
 PANEL_SHAPE = {key: BASE.to_dict()[key] for key in ("pixels", "encoder", "width", "embedding")}
 
@@ -39,8 +39,8 @@ def study(
     directory: Path,
     data: Path,
     *,
-    steps: int = 450,
-    rates: Sequence[float] = (2e-3,),
+    steps: int | None = None,
+    rates: Sequence[float] = (),
     seeds: int = 3,
     episodes: int = 100,
     only: Sequence[str] = (),
@@ -51,18 +51,18 @@ def study(
 
     With one seed all variants begin with the same panel part, taught by contrast alone; what its embedding reaches is
     the row to beat. Of several learning rates a variant stands with the one whose last training steps cost least,
-    averaged over the seeds. What `directory` has is not computed again, and `finished` is called with the name of each
-    run. Accuracy is the share of 20-way one-shot trials won. `only` some variants: those they differ from come too.
+    averaged over the seeds; the defaults are `STEPS` and `RATES`. What `directory` has is not computed again, and
+    `finished` is called with the name of each run. Accuracy is the share of 20-way one-shot trials won. `only` some
+    variants: those they differ from come too.
 
     Each accuracy and each difference has two 95 % intervals: `over_seeds`, Student's t over the seeds (None for one):
     another training, the same alphabets; `over_alphabets`, bootstrap over the alphabets with the seeds averaged: other
     alphabets, the same training. Differences are paired.
     """
-    if min(steps, seeds, episodes) < 1 or not rates:
-        raise DataError(
-            f"steps, seeds and episodes must be positive and a rate be given, got {steps}, {seeds}, {episodes}, {rates}"
-        )
-    variants = _wanted(name, only)
+    steps, rates = STEPS if steps is None else steps, tuple(rates) or RATES
+    if min(steps, seeds, episodes) < 1:
+        raise DataError(f"steps, seeds and episodes must be positive, got {steps}, {seeds} and {episodes}")
+    variants = chosen(STUDIES[name](), name, only)
     given = {"drawings": archive_digest(data), "protocol": PROTOCOL}
     grid = partial(run_grid, directory, given=given, processes=processes, finished=finished)
     places = (str(data), str(directory))
@@ -129,22 +129,6 @@ def study_text(result: dict[str, Any]) -> str:
     )
 
 
-def _wanted(name: str, only: Sequence[str]) -> dict[str, Variant]:
-    """The variants of a study, all or some and those they differ from, at equal parameters."""
-    variants = STUDIES[name]()
-    if unknown := [label for label in only if label not in variants]:
-        raise DataError(f"the study {name!r} has no variant {unknown[0]!r}; it has {', '.join(variants)}")
-    wanted = set(only or variants)
-    while missing := {variants[label].against for label in wanted} - wanted:
-        wanted |= missing
-    target = max(parameters(PairNetwork(variant.config)) for variant in variants.values())
-    return {
-        label: replace(variant, config=equalised(variant.config, target))
-        for label, variant in variants.items()
-        if label in wanted
-    }
-
-
 def _rows(
     variants: Mapping[str, Variant],
     taught: Sequence[Result],
@@ -152,13 +136,13 @@ def _rows(
     alphabets: np.ndarray,
 ) -> list[dict[str, Any]]:
     """The embedding, then every variant at the rate that cost it least, each beside the one it differs from."""
-    chosen = {label: _best(label, results) for label in variants}
-    won = {label: np.array([one["won"] for one in found]) / WAYS for label, (_, found) in chosen.items()}
+    best = {label: _best(label, results) for label in variants}
+    won = {label: np.array([one["won"] for one in found]) / WAYS for label, (_, found) in best.items()}
     first = next(iter(variants))
     row = {"variant": "embedding alone", "against": first, "rate": PANEL["rate"], "expansion": None}
     row |= {"parameters": taught[0]["parameters"], "mflops": taught[0]["flops"] / 1e6, "mflops_stored": None}
     rows = [row | _figures(np.array([one["won"] for one in taught]) / WAYS, won[first], alphabets)]
-    for label, (rate, found) in chosen.items():
+    for label, (rate, found) in best.items():
         config, against = variants[label].config, variants[label].against
         row = {"variant": label, "against": against, "rate": rate, "expansion": config.expansion}
         row |= {"parameters": found[0]["parameters"], "mflops": found[0]["flops"] / 1e6}

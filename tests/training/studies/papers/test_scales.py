@@ -8,7 +8,7 @@ import pytest
 from diptych_model.networks.language_model import LanguageConfig
 from diptych_training.data.text import read_text
 from diptych_training.errors import DataError
-from diptych_training.studies.scales import SCALE_SETS, compare_scales, language_text, study_language, train_from
+from diptych_training.studies.papers.scales import SCALE_SETS, compare_scales, language_text, study_language, train_from
 
 PATTERN = b"the quick red fox jumps over the lazy brown dog. "
 SHAPE = LanguageConfig(context=16, width=12, blocks=1, expansion=6.0)

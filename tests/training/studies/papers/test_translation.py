@@ -8,7 +8,7 @@ from PIL import Image
 
 from diptych_model.networks.translation import KINDS, TranslationConfig
 from diptych_training.errors import DataError
-from diptych_training.studies.translation import COLUMNS, draw_alignments, study_translation, translation_text
+from diptych_training.studies.papers.translation import COLUMNS, draw_alignments, study_translation, translation_text
 
 SHAPE = TranslationConfig(words=4, longest=5, width=8, heads=2, blocks=1)
 

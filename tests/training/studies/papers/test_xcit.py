@@ -6,8 +6,16 @@ import pytest
 import torch
 
 from diptych_model.mixers.cross_covariance import CrossCovarianceAttention
-from diptych_training.studies import xcit
-from diptych_training.studies.xcit import SELF, XCA, flowers, measure_attentions, network_of, study_xcit, xcit_text
+from diptych_training.studies.papers import xcit
+from diptych_training.studies.papers.xcit import (
+    SELF,
+    XCA,
+    flowers,
+    measure_attentions,
+    network_of,
+    study_xcit,
+    xcit_text,
+)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,173 @@
+"""`diptych study language`, `xcit` and `translation`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Option
+
+from diptych.command_tree import Json, Quiet
+from diptych.console import Console
+from diptych_training.studies.options import RUNS, Out, Processes, Seeds, Steps
+
+
+def language(
+    text: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="a text or a folder", show_default="Python's docstrings"),
+    ] = None,
+    steps: Steps = 1200,
+    objective: Annotated[Literal["causal", "masked"], Option(help="what the model learns to tell")] = "causal",
+    out: Out = RUNS,
+    seeds: Seeds = 3,
+    processes: Processes = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """MSAC's scales in a language model."""
+    from diptych_training.studies.papers.scales import language_text, study_language
+
+    console = Console(as_json, quiet)
+    result = study_language(
+        out,
+        text,
+        steps=steps,
+        seeds=seeds,
+        objective=objective,
+        processes=processes,
+        finished=lambda name: console.remark(f"finished {name}"),
+    )
+    console.emit(result, language_text(result))
+    return 0
+
+
+def xcit(
+    steps: Steps = 600,
+    out: Out = RUNS,
+    seeds: Seeds = 3,
+    processes: Processes = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """XCiT beside self-attention in XCA's place, on flowers.
+
+    Beside it stands what both attentions cost as tokens grow in number.
+    """
+    from diptych_training.data.archives import data_folder
+    from diptych_training.studies.papers.xcit import study_xcit, xcit_text
+
+    console = Console(as_json, quiet)
+    result = study_xcit(
+        out,
+        data_folder(),
+        steps=steps,
+        seeds=seeds,
+        processes=processes,
+        finished=lambda name: console.remark(f"finished {name}"),
+    )
+    console.emit(result, xcit_text(result))
+    return 0
+
+
+def translation(
+    steps: Steps = 600,
+    rate: Annotated[float, Option(metavar="R", help="learning rate")] = 5e-3,
+    plot: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="draw what each network looks at, as .png, .svg or .pdf"),
+    ] = None,
+    out: Out = RUNS,
+    seeds: Seeds = 3,
+    processes: Processes = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """A Transformer and recurrent networks with attention, on reversing and sorting."""
+    from diptych_training.benchmarks.plot import check_plot
+    from diptych_training.studies.papers.translation import draw_alignments, study_translation, translation_text
+
+    console = Console(as_json, quiet)
+    if plot:
+        check_plot(plot)
+    rows = study_translation(
+        out,
+        steps=steps,
+        rate=rate,
+        seeds=seeds,
+        processes=processes,
+        finished=lambda name: console.remark(f"finished {name}"),
+    )
+    console.emit({"rows": rows}, translation_text(rows))
+    if plot:
+        draw_alignments(rows, plot)
+        console.remark(f"plot: {plot}")
+    return 0
+
+
+def questions(
+    steps: Steps = 4000,
+    rate: Annotated[float, Option(metavar="R", help="learning rate")] = 2e-3,
+    plot: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="draw what each word looks at, as .png, .svg or .pdf"),
+    ] = None,
+    out: Out = RUNS,
+    seeds: Seeds = 3,
+    processes: Processes = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Questions about drawn pictures, by dot and additive relevance, and blind."""
+    from diptych_training.benchmarks.plot import check_plot
+    from diptych_training.studies.papers.questions import draw_relevance, questions_text, study_questions
+
+    console = Console(as_json, quiet)
+    if plot:
+        check_plot(plot)
+    rows = study_questions(
+        out,
+        steps=steps,
+        rate=rate,
+        seeds=seeds,
+        processes=processes,
+        finished=lambda name: console.remark(f"finished {name}"),
+    )
+    console.emit({"rows": rows}, questions_text(rows))
+    if plot:
+        draw_relevance(rows, plot)
+        console.remark(f"plot: {plot}")
+    return 0
+
+
+def sagan(
+    steps: Steps = 600,
+    plot: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="draw distances, gammas and pictures made, as .png, .svg or .pdf"),
+    ] = None,
+    out: Out = RUNS,
+    seeds: Seeds = 3,
+    processes: Processes = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """SAGAN's attention in a small generator and discriminator, on drawn pictures."""
+    from diptych_training.benchmarks.plot import check_plot
+    from diptych_training.studies.papers.sagan import draw_sagan, sagan_text, study_sagan
+
+    console = Console(as_json, quiet)
+    if plot:
+        check_plot(plot)
+    result = study_sagan(
+        out,
+        steps=steps,
+        seeds=seeds,
+        processes=processes,
+        finished=lambda name: console.remark(f"finished {name}"),
+    )
+    console.emit(result, sagan_text(result))
+    if plot:
+        draw_sagan(result, out, plot)
+        console.remark(f"plot: {plot}")
+    return 0
