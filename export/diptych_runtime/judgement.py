@@ -61,11 +61,16 @@ def _thing(
     if after is None:
         return found[THING]
     own = logits[:, list(questions).index(THING)]
-    worth = deserving(questions, logits, COPY)
+    worth = deserving(questions, logits, COPY) & after.counts(_copies(questions, logits))
     looked = worth & np.array([evidence is not None for evidence in seen], bool)
     registered = np.array([evidence is not None and evidence.registered for evidence in seen], bool)
     known = np.where(worth, found[THING], after.relevance_apart(own))
     return np.where(looked, after.relevance(own, found[COPY], registered), known)
+
+
+def _copies(questions: Mapping[str, Question], logits: np.ndarray) -> np.ndarray:
+    """The probabilities (P,) of a copy by the network alone."""
+    return questions[COPY].relevance(logits[:, list(questions).index(COPY)])
 
 
 def deserving(

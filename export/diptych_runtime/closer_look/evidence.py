@@ -199,14 +199,18 @@ class AfterLook:
 
     by the weights `looked`, of the thing's own logit x, the probability c of a copy after the look, and r, which is 1
     where the two could be laid over each other and else 0; bias + logit * x by the weights `apart` of pairs that
-    deserve no look. `thresholds` are {false-positive rate: relevance} of both, of pairs that are each other's nearest.
+    deserve no look, or had a relevance less than `above` as copies before it: of these a look in vain says nothing.
+    `thresholds` are {false-positive rate: relevance} of both, of pairs that are each other's nearest.
     """
 
     looked: dict[str, float]
     apart: dict[str, float]
     thresholds: dict[str, float] = field(default_factory=dict)
+    above: float = 0.0
 
     def __post_init__(self) -> None:
+        if not 0 <= self.above < 1:
+            raise ValueError(f"'above' needs to be 0 or more and less than 1, got {self.above}")
         for name, weights, known in (("looked", self.looked, LOOKED), ("apart", self.apart, APART)):
             finite = set(weights) == set(known) and all(map(math.isfinite, weights.values()))
             if not finite or weights["logit"] < 0 or weights.get("copy", 0.0) < 0:
@@ -223,6 +227,10 @@ class AfterLook:
         known = np.ones_like(logits), registered, logits, log_odds(copies)
         weighed = [self.looked[name] * values for name, values in zip(LOOKED, known, strict=True)]
         return _sigmoid(np.sum(weighed, axis=0))
+
+    def counts(self, relevance: np.ndarray) -> np.ndarray:
+        """Of which pairs of a relevance (P,) as copies by the network alone a look says something, bool (P,)."""
+        return _rounded(relevance) >= self.above
 
     def relevance_apart(self, logits: np.ndarray) -> np.ndarray:
         """Probabilities float64 (P,) of pairs with logits (P,) that deserve no look."""

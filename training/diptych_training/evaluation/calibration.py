@@ -34,6 +34,7 @@ from diptych_training.learning.fitting.examined import Examined
 from diptych_training.learning.fitting.negatives import NEAREST, random_pairs
 from diptych_training.learning.fitting.verification import (
     ABOVE,
+    ABOVE_THING,
     Answers,
     Pairs,
     answers_of,
@@ -144,7 +145,8 @@ def _fitted(kinds: Mapping[str, Sequence[Kind]], released: Mapping[str, Question
             worth = float(asked[COPY].relevance(released[COPY].logit(ABOVE)))
             asked[COPY] = replace(asked[COPY], verification=fit_verification(looks, worth))
     if COPY in asked and THING in asked:
-        after = fit_after_look(asked, [kind.answers() for kind in kinds[THING]])
+        above = float(asked[COPY].relevance(released[COPY].logit(ABOVE_THING)))
+        after = fit_after_look(asked, [kind.answers() for kind in kinds[THING]], above)
         asked[THING] = replace(asked[THING], after_look=after)
     return asked
 

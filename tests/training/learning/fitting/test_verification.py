@@ -28,6 +28,8 @@ from diptych_training.learning.fitting.verification import (
 )
 from diptych_training.studies.verification import row, save_verification, verification_text
 
+ABOVE = 0.9  # the relevance of the pairs that these tests look at
+
 
 def pairs(kind: str, copies: int = 40, others: int = 60, rest: int = 940, seed: int = 0) -> Pairs:
     """Pairs of which nine copies in ten can be laid over each other, and one other in ten; and `rest` others of which
@@ -41,8 +43,8 @@ def pairs(kind: str, copies: int = 40, others: int = 60, rest: int = 940, seed: 
         Evidence(300, 100, 60, 0.4, agreement=float(value)) if laid else Evidence(300)
         for laid, value in zip(registered, agreement, strict=True)
     ]
-    apart = rng.uniform(0, 0.9, rest + 10), np.arange(rest + 10) < (10 if copies else 0)
-    relevance = np.concatenate([rng.uniform(0.9, 1, len(labels)), np.where(apart[1], apart[0] ** 0.5, apart[0])])
+    apart = rng.uniform(0, ABOVE, rest + 10), np.arange(rest + 10) < (10 if copies else 0)
+    relevance = np.concatenate([rng.uniform(ABOVE, 1, len(labels)), np.where(apart[1], apart[0] ** 0.5, apart[0])])
     labels = np.concatenate([labels, apart[1]])
     found = np.stack([np.arange(len(labels)), np.arange(len(labels)) + 1], 1) % 200
     return Pairs(kind, 200, found, relevance, [*seen, *[None] * (rest + 10)], labels, 0)
@@ -50,7 +52,7 @@ def pairs(kind: str, copies: int = 40, others: int = 60, rest: int = 940, seed: 
 
 def test_what_is_fitted_tells_copies_that_agree_from_others():
     sets = [pairs("one"), pairs("two", seed=1)]
-    fitted = fit_verification(sets)
+    fitted = fit_verification(sets, ABOVE)
     relevance, looked = fitted.judged(sets[0].relevance, sets[0].seen), sets[0].looked
     assert relevance[looked & sets[0].copies].mean() > 0.8 > 0.6 > relevance[looked & ~sets[0].copies].mean()
     assert list(fitted.thresholds) == ["0.01", "0.005", "0.001"]
@@ -59,7 +61,7 @@ def test_what_is_fitted_tells_copies_that_agree_from_others():
 
 def test_what_got_no_look_is_held_against_what_did_and_could_not_be_laid_over_each_other():
     one = pairs("one")
-    fitted = fit_verification([one, pairs("two", seed=1)])
+    fitted = fit_verification([one, pairs("two", seed=1)], ABOVE)
     shown = fitted.judged(one.relevance, one.seen)
     assert expected_calibration_error(shown, one.copies, even_weights(one.copies)) < 0.06
     apart = ~one.looked
@@ -71,7 +73,7 @@ def test_what_got_no_look_is_held_against_what_did_and_could_not_be_laid_over_ea
 
 def test_a_threshold_lets_its_share_of_all_candidates_pass_on_the_mean_over_kinds():
     sets = [pairs("one"), pairs("two", others=120, rest=380, seed=1)]
-    fitted = fit_verification(sets)
+    fitted = fit_verification(sets, ABOVE)
     for rate, bar in fitted.thresholds.items():
         shares = []
         for one in sets:
@@ -81,12 +83,12 @@ def test_a_threshold_lets_its_share_of_all_candidates_pass_on_the_mean_over_kind
 
 def test_a_kind_without_copies_and_one_without_others_are_learnt_from_too():
     sets = [pairs("one"), pairs("two", copies=0), pairs("three", others=0, rest=0)]
-    assert fit_verification(sets).weights["agreement_60"] > 0
+    assert fit_verification(sets, ABOVE).weights["agreement_60"] > 0
 
 
 def test_a_row_counts_the_copies_that_were_missed_and_the_pictures_that_were_wronged():
     one = pairs("one")
-    fitted = fit_verification([pairs("two", seed=1)])
+    fitted = fit_verification([pairs("two", seed=1)], ABOVE)
     figures = row(fitted, one)
     assert figures["copies"] == 50
     bar = fitted.thresholds["0.01"]
@@ -221,7 +223,7 @@ def test_what_was_fitted_is_saved_for_the_next_export(tmp_path, tiny_network):
 
 def test_the_table_has_a_row_for_every_kind():
     sets = [pairs("one"), pairs("two", seed=1)]
-    fitted = fit_verification(sets)
+    fitted = fit_verification(sets, ABOVE)
     result = {
         "model": "m",
         "revision": "r",

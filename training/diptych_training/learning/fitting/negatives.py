@@ -73,5 +73,7 @@ def fit_negatives(
                 if (others.question, others.sort) == (question, sort)
             ]
             pooled = np.concatenate(shown) if shown else np.empty(0)
-            fitted[question][sort] = fit_thresholds(pooled, np.zeros(len(pooled), bool))
+            thresholds = fit_thresholds(pooled, np.zeros(len(pooled), bool))
+            # What the same pixels pass, which some archives have twice as two pictures, parts nothing.
+            fitted[question][sort] = {rate: least for rate, least in thresholds.items() if least <= 1}
     return fitted

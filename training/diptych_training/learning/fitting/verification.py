@@ -24,7 +24,8 @@ from diptych_runtime.manifest import Question
 from diptych_training.learning.fitting.calibration import weights_of_parts
 from diptych_training.learning.fitting.examined import Examined
 
-ABOVE = 0.9
+# The relevance as copies of pairs that get a closer look, and of those of which it says something of the thing.
+ABOVE, ABOVE_THING = 0.5, 0.9
 PENALTY = 1e-4  # of the squared weights
 # The look-alikes are the nearest that there are, of which few collections have many.
 RATES = (0.01, 0.005, 0.001)
@@ -148,10 +149,10 @@ def _registered(verification: Verification, pairs: Pairs) -> np.ndarray:
     return verification.judged(pairs.relevance, pairs.seen)[registered & ~pairs.copies]
 
 
-def fit_after_look(questions: Mapping[str, Question], sets: Sequence[Answers]) -> AfterLook:
-    """The calibration of *thing* by a closer look at a possible copy, as `questions` have it: fitted by log-loss, every
-    kind and within all of them matches and others weighing the same, with the thresholds that each rate allows among
-    what does not match, a mean over kinds.
+def fit_after_look(questions: Mapping[str, Question], sets: Sequence[Answers], above: float = ABOVE_THING) -> AfterLook:
+    """The calibration of *thing* by a closer look at possible copies, as `questions` have them, of a relevance `above`:
+    fitted by log-loss, every kind and within all of them matches and others weighing the same, with the thresholds that
+    each rate allows among what does not match, a mean over kinds.
 
     A kind of which all pairs match, or none does, counts for nothing. Raises ValueError where no kind is left.
     """
@@ -162,12 +163,15 @@ def fit_after_look(questions: Mapping[str, Question], sets: Sequence[Answers]) -
     own = logits[:, list(questions).index(THING)].astype(np.float64)
     worth = deserving(questions, logits, COPY)
     looked = worth & np.array([evidence is not None for evidence in seen], bool)
+    relevance = questions[COPY].relevance(logits[:, list(questions).index(COPY)])
+    worth, looked = (which & (relevance >= above) for which in (worth, looked))
     registered = np.array([evidence is not None and evidence.registered for evidence in seen], np.float64)
     odds = log_odds(questions[COPY].judged(logits[:, list(questions).index(COPY)], seen))
     known = np.stack([np.ones(len(own)), registered, own, odds], 1)
     after = AfterLook(
         _weights(LOOKED, known[looked], labels[looked], weight[looked]),
         _weights(APART, known[~worth][:, [0, 2]], labels[~worth], weight[~worth]),
+        above=above,
     )
     asked = dict(questions) | {THING: replace(questions[THING], after_look=after)}
     shown = [probabilities(asked, one.logits, one.seen)[THING][~one.labels] for one in sets]
