@@ -117,9 +117,10 @@ def judge(
         looks: list[CloserLook | None] = [
             _look(deserved, evidence) for deserved, evidence in zip(worth, seen, strict=True)
         ]
+        says = np.ones(len(held), bool) if one.after_look is None else one.after_look.counts(_copies(questions, held))
         made[name] = [
-            Judgement(float(relevance), float(raw), _verdict(one, relevance, look), look)
-            for relevance, raw, look in zip(shown[name], logits[:, place], looks, strict=True)
+            Judgement(float(relevance), float(raw), _verdict(one, relevance, look if counts else None), look)
+            for relevance, raw, look, counts in zip(shown[name], logits[:, place], looks, says.tolist(), strict=True)
         ]
     if COPY in made and THING in made:
         made[THING] = [_raised(*both) for both in zip(made[THING], made[COPY], strict=True)]

@@ -126,6 +126,8 @@ def test_weights_that_would_turn_the_order_of_scores_around_are_refused(wrong, v
     AfterLook(looked, {"bias": 0.0, "logit": 0.0})
     with pytest.raises(ValueError, match="those of the logit and of the copy 0 or more"):
         AfterLook(looked | {wrong: value}, {"bias": 0.0, "logit": 0.0})
+    with pytest.raises(ValueError, match="'above' needs to be 0 or more and less than 1, got 1"):
+        AfterLook(looked, {"bias": 0.0, "logit": 0.0}, above=1.0)
 
 
 def test_scores_that_were_held_against_their_rivals_decide_and_the_raw_ones_are_told():
@@ -139,3 +141,21 @@ def test_scores_that_were_held_against_their_rivals_decide_and_the_raw_ones_are_
 
 def test_of_no_pairs_nothing_is_said():
     assert judge(QUESTIONS, drawn(QUESTIONS, count=0)) == {"copy": [], "thing": []}
+
+
+def test_below_its_relevance_as_a_copy_a_look_says_nothing_of_the_thing_but_what_it_says_of_the_copy():
+    after = AFTER["thing"].after_look
+    assert after is not None
+    asked = AFTER | {"thing": replace(AFTER["thing"], after_look=replace(after, above=0.97))}
+    logits, seen = drawn(AFTER), evidence()
+    copies = AFTER["copy"].relevance(logits[:, [*AFTER].index("copy")])
+    below = deserving(AFTER, logits, "copy") & (copies < 0.97)
+    shown, before = probabilities(asked, logits, seen), probabilities(AFTER, logits, seen)
+    apart = after.relevance_apart(logits[:, [*AFTER].index("thing")])
+    assert below.sum() > 20
+    np.testing.assert_array_equal(shown["thing"][below], np.maximum(apart, shown["copy"])[below])
+    np.testing.assert_array_equal(shown["thing"][~below], before["thing"][~below])
+    np.testing.assert_array_equal(shown["copy"], before["copy"])
+    said = [one for one, which in zip(judge(asked, logits)["thing"], below, strict=True) if which]
+    assert {one.closer_look for one in said} == {"not taken"}
+    assert [one.verdict for one in said] == [asked["thing"].verdict(one.relevance_score) for one in said]
