@@ -91,8 +91,8 @@ def export_checkpoint(
 
 @dataclass(frozen=True)
 class PanelGraph:
-    """The panel graph of an artifact, with what its manifest says of it: another network with the same panel part keeps
-    it, so that tokens and embeddings which were stored stay valid.
+    """The panel graph of an artifact, with its manifest: another network with the same panel part keeps it, so that
+    stored tokens and embeddings stay valid.
     """
 
     data: bytes

@@ -169,8 +169,8 @@ def read_recipe(path: Path, changes: Sequence[str] = ()) -> Recipe:
 
 
 def built(path: Path, changes: Sequence[str], build: Callable[[Mapping[str, Any]], Built]) -> Built:
-    """The settings of a TOML file with changes, built to a value; raise `DataError` with the file's name for a file
-    that is missing and for what `build` refuses.
+    """The settings of a TOML file with changes, built to a value; raise `DataError` with the file's name for a
+    missing file and for values that `build` refuses.
     """
     try:
         values = tomllib.loads(path.read_text())

@@ -25,8 +25,8 @@ class Pairs:
 
 
 def figures(pairs: Pairs, stated: Mapping[str, float]) -> dict[str, Any]:
-    """Expected calibration error; at each verdict but *different* what share of the matches has it at least, and what
-    share of the pairs that have it match; and at each threshold for a stated rate the rate measured.
+    """The expected calibration error; recall and precision at each verdict but *different*; and the measured rate at
+    the threshold for each stated one.
     """
     shown, labels = pairs.shown, pairs.labels
     return {

@@ -69,7 +69,7 @@ _Keep = Annotated[
         metavar="RULES",
         help="which of a group to keep: rules in order, of resolution, format, exif, oldest, newest, largest, "
         "shortest and first-dir",
-        show_default="resolution,format,exif,oldest",
+        show_default="resolution,format,exif,largest,oldest",
     ),
 ]
 _Output = Annotated[Path | None, Option("-o", "--output", metavar="GROUPS", help="the groups as .csv or .json")]
@@ -113,7 +113,7 @@ def dedupe(
     folders: _Folders = None,
     threshold: _Threshold = None,
     candidates: Annotated[int, Option(parser=number(1), metavar="N", help="pictures each one is compared with")] = 20,
-    keep: _Keep = ("resolution", "format", "exif", "oldest"),
+    keep: _Keep = ("resolution", "format", "exif", "largest", "oldest"),
     output: _Output = None,
     spreadsheet: _Spreadsheet = False,
     report: _Report = None,
@@ -140,7 +140,6 @@ def dedupe(
     """
     from diptych.dedupe.actions.plan import planned
     from diptych.dedupe.find import duplicates_among
-    from diptych.dedupe.keeper import checked_rules
     from diptych.dedupe.report import table
     from diptych.dedupe.scan import listed, resolved
 
@@ -151,7 +150,7 @@ def dedupe(
     if not folders:
         raise BadParameter("name a folder of pictures, or a journal with --undo")
     check_engine(engine, address)
-    rules = checked_rules(keep)
+    rules = _rules(keep)
     acting = move_to is not None or delete
     _check_acting(selection, acting=acting, dry_run=dry_run)
     _check_outputs(output, report, spreadsheet=spreadsheet)
@@ -199,6 +198,15 @@ def _failed(refused: Refused, *, strict: bool) -> bool:
 def _check_one_of(acts: Mapping[str, object]) -> None:
     if len(named := [name for name, given in acts.items() if given]) > 1:
         raise BadParameter(f"{named[0]} and {named[1]} do not go together; name one of them")
+
+
+def _rules(keep: Sequence[str]) -> tuple[str, ...]:
+    from diptych.dedupe.keeper import checked_rules
+
+    try:
+        return checked_rules(keep)
+    except DedupeError as error:
+        raise BadParameter(str(error), param_hint="--keep") from None
 
 
 def _check_acting(selection: str | None, *, acting: bool, dry_run: bool) -> None:

@@ -120,7 +120,10 @@ def score(
     if output not in (None, "-"):
         check_output(output, inputs)
     if output is None:
-        raise BadParameter("a table of pairs needs -o OUT.csv, OUT.jsonl or OUT.parquet, or -o - for standard output")
+        raise BadParameter(
+            "a table of pairs needs -o OUT.csv, OUT.jsonl or OUT.parquet, or -o - for standard output; to score two "
+            "pictures name both"
+        )
     kind = format or _kind(output)
     streamed = "-" in (table, output)
     if streamed and (resume or workers or engine == "ray"):

@@ -9,7 +9,8 @@ from typing import Any
 from diptych.errors import DedupeError
 from diptych.pictures.file_info import Picture
 
-DEFAULT = ("resolution", "format", "exif", "oldest")
+# A copy that was saved again has fewer bytes as a rule; where a copy was copied along, its time says nothing.
+DEFAULT = ("resolution", "format", "exif", "largest", "oldest")
 
 # Formats that lose nothing first, then by how much is usually lost: what a telephone took (HEIF) is made a JPEG for
 # others, and that something for the web; a GIF has 256 colours.
@@ -33,7 +34,7 @@ def checked_rules(names: Sequence[str]) -> tuple[str, ...]:
         if name not in RULES:
             close = get_close_matches(name, RULES, 1)
             hint = f"; did you mean {close[0]}?" if close else ""
-            raise DedupeError(f"{name!r} is no rule for a keeper; expected some of {', '.join(RULES)}{hint}")
+            raise DedupeError(f"{name!r} is not a rule for what to keep; expected some of {', '.join(RULES)}{hint}")
     return tuple(names)
 
 

@@ -63,7 +63,7 @@ class Dialogue:
         while most is None or len(self.given) < most:
             queue = queue or self._choose()
             if not queue:
-                self.say("Every pair worth asking about has its label.")
+                self.say("There are no more pairs worth asking about.")
                 break
             words = self._words(queue[0])
             if words == "q":

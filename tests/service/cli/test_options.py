@@ -74,7 +74,11 @@ def test_a_location_may_be_an_address():
     assert isinstance(options.location("milvus://host/photos"), Address)
 
 
-def test_only_a_single_dash_is_standard_input(monkeypatch):
+def test_only_a_single_dash_is_standard_input(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "http").mkdir()
+    for name in ("./-", "--", "a-b.jpg", "http/photo.jpg"):
+        (tmp_path / name).touch()
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"piped")))
     names = ["-", "./-", "--", "a-b.jpg", "http/photo.jpg"]
     assert read_pictures(names, urls=False) == [b"piped", *names[1:]]

@@ -91,7 +91,7 @@ def test_the_rules_of_the_keeper_are_the_users(dedupe, photos, tmp_path):
     assert kept(photos, "--keep", "newest") == {"b/c/1 once more.jpg", "b/2.jpg"}
     assert kept(photos / "b", photos / "a", "--keep", "first-dir,newest") == {"b/c/1 once more.jpg", "b/2.jpg"}
     refused = dedupe(photos, "--keep", "best")
-    assert (refused.code, "'best' is no rule" in refused.err) == (1, True)
+    assert (refused.code, "'best' is not a rule" in refused.err) == (2, True)
 
 
 @pytest.mark.parametrize("act", ["move", "delete"])

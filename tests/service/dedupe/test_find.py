@@ -110,7 +110,7 @@ def test_auto_follows_from_the_calibration_and_the_bound_is_never_above(collecti
 def test_what_cannot_be_is_refused(collection, picture):
     with pytest.raises(ValueError, match=r"above 0 and at most 1, got 1\.5"):
         duplicates_among(collection, threshold=1.5)
-    with pytest.raises(DedupeError, match="'best' is no rule"):
+    with pytest.raises(DedupeError, match="'best' is not a rule"):
         duplicates_among(collection, keep=["best"])
     with pytest.raises(UnknownPictureError, match="1 of the pictures are not in"):
         duplicates_among(collection, [picture()])

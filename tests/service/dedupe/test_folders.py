@@ -78,7 +78,7 @@ def test_what_cannot_be_asked_is_refused_before_a_file_is_read(photos, small, tm
         find_duplicates(photos, scorer=small, threshold=1.5)
     with pytest.raises(ValueError, match="got 'high'"):
         find_duplicates(photos, scorer=small, threshold="high")  # type: ignore[arg-type]
-    with pytest.raises(DedupeError, match="'best' is no rule"):
+    with pytest.raises(DedupeError, match="'best' is not a rule"):
         find_duplicates(photos, scorer=small, keep=["best"])
     with pytest.raises(DedupeError, match="nowhere does not exist"):
         find_duplicates(tmp_path / "nowhere", scorer=small)

@@ -44,5 +44,5 @@ def test_a_format_that_nobody_ranked_comes_last(picture):
 
 
 def test_an_unknown_rule_is_refused_with_the_one_that_was_meant():
-    with pytest.raises(DedupeError, match=r"'rezolution' is no rule.*first-dir; did you mean resolution\?"):
+    with pytest.raises(DedupeError, match=r"'rezolution' is not a rule.*first-dir; did you mean resolution\?"):
         checked_rules(["oldest", "rezolution"])

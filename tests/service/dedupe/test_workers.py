@@ -117,7 +117,7 @@ def test_what_is_damaged_or_of_another_version_is_scored_again(collection, ids, 
 
 def test_too_little_disk_is_said_before_any_of_it_is_filled(collection, ids, crew, monkeypatch):
     monkeypatch.setattr("diptych.batch.parts.disk.shutil.disk_usage", lambda path: SimpleNamespace(free=100))
-    with pytest.raises(BatchError, match=r"needs about .* MB of disk for the tokens .* are free; make room"):
+    with pytest.raises(BatchError, match=r"needs about .* kB of disk for the tokens .* are free; make room"):
         list(shared(collection, ids, PAIRS, crew, "match"))
     assert not (collection.directory / "pairs.parts").exists()
 

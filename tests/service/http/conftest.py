@@ -239,7 +239,7 @@ def _refused(good: bytes) -> dict[str, tuple[bytes, str]]:
     """Bytes that are no acceptable picture, with a word of the reason that must be given."""
     return {
         "empty": (b"", "empty"),
-        "text": (b"this is a shopping list\n", "not a picture"),
+        "text": (b"this is a shopping list\n", "not in a format that can be read"),
         "truncated": (good[: len(good) // 2], "damaged or cut short"),
         "bomb": (_bomb(), "megapixels"),
         "dot": (_dot(), "1x1"),

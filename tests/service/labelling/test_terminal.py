@@ -70,7 +70,7 @@ def test_a_later_run_goes_on_with_other_pairs_until_none_is_left(collection):
             break
         met.append(len(collection.labels()))
     assert met == sorted(set(met))
-    assert terminal.said[-1] == "Every pair worth asking about has its label."
+    assert terminal.said[-1] == "There are no more pairs worth asking about."
     assert len({one.pair for one in collection.labels()}) == met[-1]
 
 

@@ -34,7 +34,7 @@ class Link:
 
     @classmethod
     def of(cls, question: Question) -> "Link":
-        """The link of a question as its pairs are told apart that nobody looks at more closely."""
+        """The link of a question for pairs that get no closer look."""
         if question.after_look is not None and question.after_look.apart["logit"] > 0:
             return cls(question.after_look.apart["logit"], question.after_look.apart["bias"])
         return cls(question.scale, question.offset)
@@ -211,8 +211,8 @@ class Fitting:
         return found
 
     def chosen(self, labelled: Labelled, strengths: tuple[float, ...]) -> float | None:
-        """The strength with the lowest log-loss of pairs held out; None where no fit is better than what it begins with
-        by more than twice the gain's standard error.
+        """The strength with the lowest log-loss of pairs held out; None where no fit beats the model that it begins
+        with by more than twice the gain's standard error.
         """
         column, link = self.column(labelled.question), self.linked(labelled)
 

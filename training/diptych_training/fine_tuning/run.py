@@ -77,7 +77,7 @@ class Run:
 
 
 def fine_tune(recipe: FineTuning, directory: Path, *, resume: bool = False, quiet: bool = False) -> dict[str, Any]:
-    """Fine-tune on labels; return what it is worth on pairs held out, by question.
+    """Fine-tune on labels; return the figures on pairs held out, by question.
 
     `directory` receives the resolved recipe, the pictures as they were read, `metrics.json` and the checkpoint `best`.
     Raises `DataError`.

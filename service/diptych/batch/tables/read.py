@@ -131,7 +131,7 @@ def schema_of(name: str, sides: tuple[str, str] = SIDES) -> Any:
 def check_columns(columns: list[str], sides: tuple[str, str], name: str) -> None:
     """Raise BatchError unless both `sides` are there, no column twice, and none called as a result is."""
     if missing := [side for side in sides if side not in columns]:
-        raise BatchError(f"{name} lacks the column {', '.join(missing)}; its columns are {', '.join(columns)}")
+        raise BatchError(f"{name} lacks {', '.join(missing)} among its columns; these are {', '.join(columns)}")
     if len(set(columns)) < len(columns):
         raise BatchError(f"{name} has two columns of one name: {', '.join(columns)}")
     _check_free(columns, name)

@@ -150,7 +150,9 @@ def read(path: Path) -> Past:
     except OSError as error:
         raise DedupeError(f"the journal {path} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise DedupeError(f"{path} is no journal of `diptych dedupe` ({error}); name the one that it told") from None
+        raise DedupeError(
+            f"{path} is no journal of `diptych dedupe` ({error}); name the file that it printed"
+        ) from None
 
 
 def undo(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:

@@ -3,7 +3,6 @@
 import { Fault, api, loadInfo } from "./api.js";
 import { current, noneBecause } from "./collections.js";
 import { $, bytes, el, fact, plural, probability, showFault } from "./dom.js";
-import { rates } from "./verdicts.js";
 
 const EVERY = 4000;
 let timer = null;
@@ -74,7 +73,8 @@ function cards(info, ready) {
     fact("raw score of a picture with itself", ready.same.toFixed(2)),
     fact("with another one", ready.other.toFixed(2)),
   ];
-  const stated = rates().map(({ threshold, words }) => fact(`threshold, ${words}`, probability(threshold)));
+  const stated = Object.entries(info.questions).flatMap(([question, { verdicts }]) =>
+    Object.entries(verdicts).map(([verdict, least]) => fact(`${question}: ${verdict} from`, probability(least))));
   return [
     card("Model",
       fact("name", info.model), fact("revision", info.revision.slice(0, 12)), fact("picture side", `${info.panel_size} px`),

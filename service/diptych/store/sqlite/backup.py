@@ -117,8 +117,8 @@ def restore(
 
 
 def _lost(store: SqliteBackend, copy: SqliteBackend) -> str | None:
-    """What a store has and its backup has not: pictures and labels, in numbers, and the calibration that the backup's
-    would take the place of; None if nothing.
+    """The pictures and labels of a store that its backup lacks, in numbers, and the calibration that the backup's would
+    replace; None if there are none.
     """
     here, there = ({(*one.pair, one.question, one.answer) for one in each.labels()} for each in (store, copy))
     numbers = {"picture": len(set(store.ids()).difference(copy.ids())), "label": len(here - there)}

@@ -60,7 +60,7 @@ class Labels(Connections):
         return self._whole(self._all(f"{_ALL} WHERE {_LATEST} ORDER BY sequence", (question, question)))
 
     def label_pages(self, size: int, question: str | None = None) -> Iterator[list[Label]]:
-        """What `labels` returns, so many at a time; answers that are given meanwhile are not among them."""
+        """The `labels` in pages of `size`; answers that are given meanwhile are not among them."""
         ((last,),) = self._all("SELECT coalesce(max(sequence), 0) FROM labels")
         after: int | None = 0
         while after is not None:
@@ -70,8 +70,8 @@ class Labels(Connections):
     def label_page(
         self, limit: int, after: int = 0, question: str | None = None, last: int = _LAST
     ) -> tuple[list[Label], int | None]:
-        """Up to `limit` of what `labels` returns, beginning behind the number `after`, as it was at the number `last`;
-        and the `after` of the next page, None if there is none.
+        """A page of up to `limit` of the `labels`, beginning behind the number `after`, as they were at the number
+        `last`; and the `after` of the next page, None if there is none.
         """
         # Of each row by itself whether it is the latest: a page takes as long as it has rows.
         newer = "SELECT 1 FROM labels n WHERE n.question=l.question AND n.a=l.a AND n.b=l.b"
@@ -89,7 +89,7 @@ class Labels(Connections):
         return next(iter(self._whole(self._all(query, (question, *sorted((a, b)))))), None)
 
     def label_counts(self, question: str | None = None) -> Counter[Answer]:
-        """How many of `labels` have each answer."""
+        """The number of `labels` with each answer."""
         query = f"SELECT answer, count(*) FROM labels WHERE {_LATEST} AND {_IS_WHOLE} GROUP BY answer"
         return Counter(dict(map(tuple, self._all(query, (question, question)))))
 

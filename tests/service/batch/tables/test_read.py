@@ -56,7 +56,7 @@ def test_the_columns_that_name_the_pictures_may_be_called_otherwise(tmp_path):
     path.write_text("left,right\na,b\n")
     with open_table(str(path), ("left", "right")) as table:
         assert next(table.batches).texts("right") == ["b"]
-    with pytest.raises(BatchError, match="lacks the column image_a, image_b; its columns are left, right"):
+    with pytest.raises(BatchError, match="lacks image_a, image_b among its columns; these are left, right"):
         read(path)
 
 
@@ -122,7 +122,7 @@ def test_json_lines_get_one_type_a_column_for_parquet_or_are_refused(tmp_path):
     ("content", "message"),
     [
         (b"", "is empty; expected a header with the columns image_a and image_b"),
-        (b"image_a,other\n", "lacks the column image_b; its columns are image_a, other"),
+        (b"image_a,other\n", "lacks image_b among its columns; these are image_a, other"),
         (b"image_a,image_b,x,x\n", "two columns of one name"),
         (b"image_a,image_b,error\n", "already has the column error"),
         (b"image_a,image_b\na,b\na\n", "line 3: 1 fields, the header has 2"),
@@ -140,8 +140,8 @@ def test_a_table_that_cannot_be_read_is_refused_with_the_reason(tmp_path, conten
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "lacks the column image_a, image_b; its columns are $"),
-        (b'{"image_a": "a"}\n', "lacks the column image_b; its columns are image_a"),
+        (b"", "lacks image_a, image_b among its columns; these are $"),
+        (b'{"image_a": "a"}\n', "lacks image_b among its columns; these are image_a"),
         (b'{"image_a": "a", "image_b": "b"}\n{', "line 2: .*; expected one JSON object a line"),
         (b'{"image_a": "a", "image_b": "b"}\n[1]\n', r"line 2: expected a JSON object, got \[1\]"),
         (b'{"image_a": 7, "image_b": "b"}\n', "line 1: image_a is 7; expected the path of a picture as text"),
