@@ -24,8 +24,9 @@ from diptych_runtime.manifest import Question
 from diptych_training.learning.fitting.calibration import weights_of_parts
 from diptych_training.learning.fitting.examined import Examined
 
-# The relevance as copies of pairs that get a closer look, and of those of which it says something of the thing.
-ABOVE, ABOVE_THING = 0.5, 0.9
+# The relevance as copies of pairs that get a closer look, of those whose looks teach its weights, and of those of which
+# it says something of the thing. Less likely pairs are unlike in other ways, and would teach that a colour counts less.
+ABOVE, FIRM, ABOVE_THING = 0.5, 0.9, 0.9
 PENALTY = 1e-4  # of the squared weights
 # The look-alikes are the nearest that there are, of which few collections have many.
 RATES = (0.01, 0.005, 0.001)
@@ -112,7 +113,7 @@ def answers_of(
 
 def fit_verification(sets: Sequence[Pairs], above: float = ABOVE) -> Verification:
     """Fit the weights by log-loss, every kind and within all of them copies and others weighing the same: first over
-    the pairs that were looked at, to tell these apart, and then scale and offset over all candidates; and the
+    the `FIRM` pairs that were looked at, to tell these apart, and then scale and offset over all candidates; and the
     thresholds that each rate allows among all candidates of a kind that are no copies, a mean over kinds.
     """
     relevance, labels, looked = (
@@ -120,10 +121,12 @@ def fit_verification(sets: Sequence[Pairs], above: float = ABOVE) -> Verificatio
     )
     weight = _even([one.copies for one in sets])
     seen = [evidence for one in sets for evidence in one.evidence]
-    known = features(relevance[looked], seen)
-    apart_from_rest = _logistic(known, labels[looked], _even([one.copies[one.looked] for one in sets]))
+    firm = relevance[looked] >= FIRM
+    known, teaching = features(relevance[looked], seen)[firm], np.flatnonzero(looked)[firm]
+    even = _even([one.copies[one.looked & (one.relevance >= FIRM)] for one in sets])
+    apart_from_rest = _logistic(known, labels[teaching], even)
     line = np.stack([np.ones(len(known)), known @ apart_from_rest], 1)
-    offset, scale = _logistic(line, labels[looked], weight[looked])
+    offset, scale = _logistic(line, labels[teaching], weight[teaching])
     fitted = scale * apart_from_rest + offset * (np.array(list(FEATURES)) == "bias")
     odds = log_odds(relevance[~looked])
     apart = _weights(UNSEEN, np.stack([np.ones(len(odds)), odds], 1), labels[~looked], weight[~looked])
