@@ -35,6 +35,7 @@ from diptych_training.learning.fitting.negatives import NEAREST, random_pairs
 from diptych_training.learning.fitting.verification import (
     ABOVE,
     ABOVE_THING,
+    FIRM,
     Answers,
     Pairs,
     answers_of,
@@ -142,8 +143,8 @@ def _fitted(kinds: Mapping[str, Sequence[Kind]], released: Mapping[str, Question
         if question == COPY:
             alone = [asked[COPY].relevance(kind.logits[:, column]).astype(np.float64) for kind in found]
             looks = [kind.closer(relevance) for kind, relevance in zip(found, alone, strict=True)]
-            worth = float(asked[COPY].relevance(released[COPY].logit(ABOVE)))
-            asked[COPY] = replace(asked[COPY], verification=fit_verification(looks, worth))
+            worth, firm = (float(asked[COPY].relevance(released[COPY].logit(bound))) for bound in (ABOVE, FIRM))
+            asked[COPY] = replace(asked[COPY], verification=fit_verification(looks, worth, firm))
     if COPY in asked and THING in asked:
         above = float(asked[COPY].relevance(released[COPY].logit(ABOVE_THING)))
         after = fit_after_look(asked, [kind.answers() for kind in kinds[THING]], above)

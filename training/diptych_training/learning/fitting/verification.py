@@ -111,19 +111,20 @@ def answers_of(
     return Answers(logits, labels, seen)
 
 
-def fit_verification(sets: Sequence[Pairs], above: float = ABOVE) -> Verification:
+def fit_verification(sets: Sequence[Pairs], above: float = ABOVE, firm: float = FIRM) -> Verification:
     """Fit the weights by log-loss, every kind and within all of them copies and others weighing the same: first over
-    the `FIRM` pairs that were looked at, to tell these apart, and then scale and offset over all candidates; and the
-    thresholds that each rate allows among all candidates of a kind that are no copies, a mean over kinds.
+    the pairs that were looked at and have a relevance of `firm`, to tell these apart, and then scale and offset over
+    all candidates; and the thresholds that each rate allows among all candidates of a kind that are no copies, a mean
+    over kinds.
     """
     relevance, labels, looked = (
         np.concatenate(parts) for parts in zip(*((one.relevance, one.copies, one.looked) for one in sets), strict=True)
     )
     weight = _even([one.copies for one in sets])
     seen = [evidence for one in sets for evidence in one.evidence]
-    firm = relevance[looked] >= FIRM
-    known, teaching = features(relevance[looked], seen)[firm], np.flatnonzero(looked)[firm]
-    even = _even([one.copies[one.looked & (one.relevance >= FIRM)] for one in sets])
+    sure = relevance[looked] >= firm
+    known, teaching = features(relevance[looked], seen)[sure], np.flatnonzero(looked)[sure]
+    even = _even([one.copies[one.looked & (one.relevance >= firm)] for one in sets])
     apart_from_rest = _logistic(known, labels[teaching], even)
     line = np.stack([np.ones(len(known)), known @ apart_from_rest], 1)
     offset, scale = _logistic(line, labels[teaching], weight[teaching])
