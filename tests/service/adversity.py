@@ -181,7 +181,7 @@ def write_inputs(folder: Path, model: Path, photo_bytes: Callable[..., bytes]) -
     ]
     (folder / "judged.csv").write_text("\n".join(["image_a,image_b,answer", *judged]))
     (folder / "truth.csv").write_text("query,reference\n0.jpg,copy.jpg\n1.jpg,1.jpg\n2.jpg,2.jpg")
-    (folder / "classes.csv").write_text("path,class\n" + "\n".join(f"{n}.jpg,{'ab'[n % 2]}" for n in range(6)))
+    (folder / "classes.csv").write_text("path,class\n" + "\n".join(f"{n}.jpg,{'ac'[n % 2]}" for n in range(6)))
     (folder / "text.txt").write_text("".join(f"line {n} of a text\n" for n in range(5000)))
     stages = [{"pixels": 32, "steps": 2, "negatives": 2, "easy": 1}]
     recipe = SMALL | {"tasks": [{"kind": "classes", "pictures": "classes", "queries": 4}], "stages": stages}
