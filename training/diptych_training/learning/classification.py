@@ -1,6 +1,5 @@
 """Training a small classifier of pictures, and measuring it: for networks that the pair network is not."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from diptych_training.errors import DataError
+from diptych_training.learning.schedule import warm_cosine
 
 SHIFT = 6  # pixels that a picture is moved by at most
 
@@ -31,7 +31,7 @@ class Budget:
 
     def rate_at(self, step: int) -> float:
         """The learning rate of a step, counted from 0."""
-        return self.rate * min(1.0, (step + 1) / self.warmup) * (0.5 + 0.5 * math.cos(math.pi * step / self.steps))
+        return warm_cosine(self.rate, step, self.steps, self.warmup)
 
 
 def train_classifier(

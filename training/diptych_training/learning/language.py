@@ -16,6 +16,7 @@ from torch import Tensor
 from diptych_model.networks.language_model import MASK, LanguageConfig, LanguageModel, parameters_of, save_language
 from diptych_training.data.text import Text, documentation, read_text
 from diptych_training.errors import DataError
+from diptych_training.learning.schedule import warm_cosine
 
 Progress = Callable[[Iterable[Any], int, str], Iterable[Any]]
 # So many windows of the held-out text are one block of the bootstrap: neighbouring windows are alike.
@@ -45,7 +46,7 @@ class Budget:
 
     def rate_at(self, step: int) -> float:
         """The learning rate of a step, counted from 0."""
-        return self.rate * min(1.0, (step + 1) / self.warmup) * (0.5 + 0.5 * math.cos(math.pi * step / self.steps))
+        return warm_cosine(self.rate, step, self.steps, self.warmup)
 
 
 def train_language(

@@ -1,6 +1,5 @@
 """Training networks that translate on drawn tasks that can be solved exactly: reversing a sequence, and sorting it."""
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from diptych_model.flops import parameters
 from diptych_model.networks.decoding import beam_search, greedy
 from diptych_model.networks.translation import END, FIRST, PAD, TranslationConfig, Translator
 from diptych_training.errors import DataError
+from diptych_training.learning.schedule import warm_cosine
 
 TASKS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "reverse": lambda words: words.flip(0),
@@ -68,7 +68,7 @@ def train_translation(
     losses = []
     for step in range(steps):
         for group in optimiser.param_groups:
-            group["lr"] = rate * min(1.0, (step + 1) / 50) * (0.5 + 0.5 * math.cos(math.pi * step / steps))
+            group["lr"] = warm_cosine(rate, step, steps, 50)
         given, wanted = draw_sequences(task, config, batch, generator)
         seen = torch.tensor([tuple(row) not in withheld for row in given.tolist()])
         loss = translation_loss(network, given[seen], wanted[seen])

@@ -1,6 +1,5 @@
 """Training a network that answers questions about drawn worlds, and measuring it by kind of question."""
 
-import math
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from diptych_model.flops import parameters
 from diptych_model.networks.questions import QuestionConfig, QuestionNetwork, question_loss
 from diptych_training.data.worlds import ANSWERS, KINDS, LONGEST, VOCABULARY, draw_examples
 from diptych_training.errors import DataError
+from diptych_training.learning.schedule import warm_cosine
 
 HELD_OUT_SEED = 2**31
 POINTS = 10  # of a curve
@@ -37,7 +37,7 @@ class QuestionBudget:
 
     def rate_at(self, step: int) -> float:
         """The learning rate of a step, counted from 0."""
-        return self.rate * min(1.0, (step + 1) / self.warmup) * (0.5 + 0.5 * math.cos(math.pi * step / self.steps))
+        return warm_cosine(self.rate, step, self.steps, self.warmup)
 
 
 def world_config(relevance: str, **sizes: int) -> QuestionConfig:

@@ -1,4 +1,4 @@
-"""`diptych study language`, `xcit` and `translation`."""
+"""The studies of the papers' networks: `diptych study language`, `xcit`, `translation`, `questions` and `sagan`."""
 
 from __future__ import annotations
 
