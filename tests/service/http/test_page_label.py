@@ -42,7 +42,7 @@ def test_every_pair_is_labelled_by_the_keyboard_alone(view, collection, says):
         says(view, "#label-status", f"{number + 1} label")
     assert labelled(collection) == given
     assert len(given) == 10
-    says(view, "#label-done:not([hidden])", "Every pair")
+    says(view, "#label-done:not([hidden])", "no more pairs")
     assert view.is_hidden("#label-pair")
     says(view, "#label-status", "10 labels: 4 same, 4 not the same, 2 cannot tell.")
 
