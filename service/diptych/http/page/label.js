@@ -3,7 +3,7 @@
 import { Fault, api, onInfo, post, service } from "./api.js";
 import { refused } from "./collection.js";
 import { collection, noneBecause, onCollection, within } from "./collections.js";
-import { $, el, nameOf, plural, thumbnail } from "./dom.js";
+import { $, el, nameOf, plural, showProgress, thumbnail } from "./dom.js";
 
 const BATCH = 10;
 const ASK = {
@@ -38,8 +38,8 @@ async function more() {
     do {
       answer = await post("/v1/pairs/next", { question: state.question, count: BATCH }, asking.signal);
       if (asking.signal.aborted) return;
-      Object.assign($("label-bar"), { max: Math.max(1, answer.total), value: answer.scored });
-      if (!answer.complete) say(`${answer.scored.toLocaleString("en")} of ${plural(answer.total, "pair")} compared`);
+      const progress = showProgress($("label-bar"), answer);
+      if (!answer.complete) say(progress);
     } while (!answer.complete);
     Object.assign(state, { queue: answer.data, counts: answer.labels, all: answer.data.length === 0 });
     say(counted());

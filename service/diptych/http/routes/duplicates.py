@@ -59,9 +59,9 @@ async def duplicates(request: Request, here: Here, request_id: RequestId) -> Dup
                     on_pairs=stint.begin,
                     question=COPY,
                 )
-            return _answer(here, collection, found, facts)
+            return _answer(here, collection, found, facts | stint.progress())
         except TimeIsUp:
-            return DuplicatesBegun(**facts, scored=stint.scored, total=stint.total)
+            return DuplicatesBegun(**facts, **stint.progress())
         except UnknownPictureError as error:
             message = f"Pictures were removed meanwhile ({error}); ask again."
             raise RequestError(409, "collection_changed", message, param="collection") from None
@@ -115,9 +115,7 @@ def _answer(here: Context, collection: Collection, found: Found, facts: dict[str
     ordered = [found.pictures[place].id for place in found.order if found.pictures[place].id in shown]
     place = {id: number for number, id in enumerate(ordered)}
     return Duplicates(
-        **facts,
-        scored=found.scored,
-        total=found.scored,
+        **facts | {"scored": found.scored, "total": found.scored},
         threshold=found.threshold,
         bound=pairs[-1][2] if left_out > 0 else found.bound,
         groups=groups,

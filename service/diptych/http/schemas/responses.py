@@ -199,14 +199,26 @@ class DuplicateGroup(BaseModel):
     members: list[DuplicateItem]
 
 
+class LooksItem(BaseModel):
+    """The progress of the closer looks."""
+
+    taken: int = Field(description="Those taken, now and in earlier requests.")
+    total: int = Field(description="Those due, as far as is known: 0 until all pairs are scored.")
+
+
 class Pairs(BaseModel):
     """The progress of scoring pairs."""
 
     id: str
     model: str
     question: str = Field(description=_QUESTION)
+    stage: Literal["pairs", "closer_looks"] = Field(
+        description="What is being counted: the `pairs` that are scored, or then the `closer_looks` at those that "
+        "deserve one, which take longer."
+    )
     scored: int = Field(description="Pairs that have their score, now and from earlier requests.")
-    total: int = Field(description="Pairs to look at, as far as is known.")
+    total: int = Field(description="Pairs to score, as far as is known.")
+    closer_looks: LooksItem
 
 
 class DuplicatesBegun(Pairs):
