@@ -76,11 +76,12 @@ def find_artifact(model: str | os.PathLike[str]) -> Path:
         what = "is a file" if path.exists() else "does not exist"
         known = ", ".join(bundled_models()) or "none"
         own = f", nor one of your own ({', '.join(own_models())})" if own_models() else ""
-        name, close = os.fspath(model), get_close_matches(os.fspath(model), [*bundled_models(), *own_models()], n=2)
-        meant = f"; did you mean {' or '.join(close)}?" if close else ""
+        name = os.fspath(model)
         # Without a folder in it, it is more likely a name that is spelt wrongly than a path.
-        kind = ArtifactError if path.exists() or os.sep in name else UnknownModelError
-        raise kind(
+        is_name = not path.exists() and os.sep not in name
+        close = get_close_matches(name, [*bundled_models(), *own_models()], n=2) if is_name else []
+        meant = f"; did you mean {' or '.join(close)}?" if close else ""
+        raise (UnknownModelError if is_name else ArtifactError)(
             f"{name!r} is neither a bundled model ({known}){own} nor a model artifact: as a path it {what}{meant}"
         )
     return path

@@ -22,7 +22,7 @@ def test_bundled_models_are_found_by_name_and_artifacts_by_path(artifact, tmp_pa
         match=r"'poket' is neither a bundled model \(pocket\) .* does not exist; did you mean pocket\?",
     ):
         find_artifact("poket")
-    with pytest.raises(ArtifactError, match="does not exist$") as caught:
+    with pytest.raises(ArtifactError, match=r"does not exist$") as caught:
         find_artifact("./poket")
     assert caught.type is ArtifactError, "a path is no name"
     with pytest.raises(ArtifactError, match="it is a file"):

@@ -222,8 +222,8 @@ def stats(
     lines = [
         f"{found['directory']}",
         f"  pictures  {found['pictures']:,} ({found['kept']:,} with their bytes)",
-        f"  model     {'; '.join(models) or 'none yet'}"
-        + (f", adopted: {found['adopted']}" if found.get("adopted") else ""),
+        f"  model     {'; '.join(models) or 'none yet'}",
+        *([f"  adopted   {found['adopted']}"] if found.get("adopted") else []),
         *([f"  changes   {found['sequence']:,}"] if "sequence" in found else []),
         f"  index     {laid_out(found['index'])}",
         *([f"  on disk   {byte_size(found['disk_bytes'])}"] if "disk_bytes" in found else []),
