@@ -18,7 +18,7 @@ from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.closer_look.verification import View
 from diptych_runtime.decoder import PictureSource
 
-BATCH = 64  # pairs, after each of which the ledger has them
+BATCH = 16  # pairs, after each of which the ledger has them; more of them would outlast a request on a busy machine
 _KEPT = 256  # pictures whose keypoints stay in memory, 1.3 MB each
 
 
