@@ -42,6 +42,8 @@ async function look() {
       say(showProgress($("look-bar"), answer));
     } while (!answer.complete);
     state.begun = false;
+    const { taken } = answer.closer_looks;
+    say(`${plural(answer.total, "pair")} compared${taken ? `, ${taken.toLocaleString("en")} looked at closely` : ""}`);
     show(answer);
   } catch (error) {
     if (error.name !== "AbortError") showFault($("duplicates-alert"), error, look);
