@@ -87,7 +87,7 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Incoming:
-    """A picture to be added, with its path and metadata; those that were `given` replace what a stored picture has."""
+    """A picture to be added, with its path and metadata; if they were `given`, they replace those of a stored one."""
 
     content: Content | Encoded | AlreadyStored
     path: str | None

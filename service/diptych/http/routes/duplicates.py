@@ -16,8 +16,9 @@ from diptych.http.health import Proven
 from diptych.http.middleware.errors import RequestError, documented
 from diptych.http.routes.images import described
 from diptych.http.schemas.bodies import json_schema, read_json, require_json
+from diptych.http.schemas.pairs import DuplicateGroup, DuplicateItem, Duplicates, DuplicatesBegun
 from diptych.http.schemas.requests import DuplicatesRequest
-from diptych.http.schemas.responses import DuplicateGroup, DuplicateItem, Duplicates, DuplicatesBegun, ImageItem
+from diptych.http.schemas.responses import ImageItem
 from diptych.http.stint import Stint, TimeIsUp
 from diptych_runtime.calibration.questions import COPY
 
