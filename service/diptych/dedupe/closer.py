@@ -50,7 +50,7 @@ class CloserLook:
         paths: Mapping[str, str],
         ledger: PairCache,
         question: str = COPY,
-        tick: Callable[[int], object] = lambda n: None,
+        tick: Callable[[int], object] | LookProgress = lambda n: None,
     ) -> None:
         """`tick` is told how many pairs were looked at, each time some were; before that, if it is a `LookProgress`,
         how many will be.
@@ -78,8 +78,9 @@ class CloserLook:
         named = [(self.ids[a], self.ids[b]) for a, b in pairs]
         seen = self.ledger.evidence(named)
         missing = [place for place, evidence in enumerate(seen) if evidence is None]
-        staged = isinstance(self.tick, LookProgress)
-        tick = self.tick.closer_looks(len(missing), len(seen) - len(missing)) if staged else self.tick
+        tick = self.tick
+        if isinstance(tick, LookProgress):
+            tick = tick.closer_looks(len(missing), len(seen) - len(missing))
         for start in range(0, len(missing), BATCH):
             batch = missing[start : start + BATCH]
             looked = self._look([pairs[place] for place in batch])

@@ -60,7 +60,8 @@ async def duplicates(request: Request, here: Here, request_id: RequestId) -> Dup
                     on_pairs=stint.begin,
                     question=COPY,
                 )
-            return _answer(here, collection, found, facts | stint.progress())
+            done = {"scored": found.scored, "total": found.scored}
+            return _answer(here, collection, found, {**facts, **stint.progress(), **done})
         except TimeIsUp:
             return DuplicatesBegun(**facts, **stint.progress())
         except UnknownPictureError as error:
@@ -116,7 +117,7 @@ def _answer(here: Context, collection: Collection, found: Found, facts: dict[str
     ordered = [found.pictures[place].id for place in found.order if found.pictures[place].id in shown]
     place = {id: number for number, id in enumerate(ordered)}
     return Duplicates(
-        **facts | {"scored": found.scored, "total": found.scored},
+        **facts,
         threshold=found.threshold,
         bound=pairs[-1][2] if left_out > 0 else found.bound,
         groups=groups,
