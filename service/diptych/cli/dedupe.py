@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 _SHOWN = 20
 
 Refused = list[dict[str, str]]
+Act = Literal["move", "hardlink", "delete"]
 
 
 _ACTS = "actions (without one of these nothing is moved or deleted)"
@@ -80,13 +81,30 @@ _Report = Annotated[Path | None, Option(metavar="OUT.html", help="one page with 
 _Store = Annotated[
     Path | None, Option(parser=folder, metavar="DIR", help="keep features and scores here, not in your cache")
 ]
+_Reference = Annotated[
+    list[Path] | None,
+    Option(
+        metavar="DIR",
+        help="compare with the pictures there too, and never touch them; may be repeated",
+    ),
+]
+_Action = Annotated[
+    Act | None,
+    Option(
+        help="what happens to the pictures that can be removed: move (needs --move-to), hardlink (to the trash, and a "
+        "hard link to the kept file in place of an exact copy) or delete (to the trash)",
+        rich_help_panel=_ACTS,
+    ),
+]
 _MoveTo = Annotated[
     Path | None,
     Option(metavar="DIR", help="move the pictures that can be removed there", rich_help_panel=_ACTS),
 ]
 _Delete = Annotated[
     bool,
-    Option("--delete", help="move them to a trash folder, which --empty deletes", rich_help_panel=_ACTS),
+    Option(
+        "--delete", help="short for --action delete: to a trash folder, which --empty deletes", rich_help_panel=_ACTS
+    ),
 ]
 _Undo = Annotated[
     Path | None,
@@ -94,7 +112,7 @@ _Undo = Annotated[
 ]
 _Empty = Annotated[
     Path | None,
-    Option(metavar="JOURNAL", help="delete for good what --delete put aside", rich_help_panel=_ACTS),
+    Option(metavar="JOURNAL", help="delete for good what went to the trash", rich_help_panel=_ACTS),
 ]
 _Selection = Annotated[
     str | None,
@@ -111,6 +129,7 @@ _DryRun = Annotated[
 
 def dedupe(
     folders: _Folders = None,
+    reference: _Reference = None,
     threshold: _Threshold = None,
     candidates: Annotated[int, Option(parser=number(1), metavar="N", help="pictures each one is compared with")] = 20,
     keep: _Keep = ("resolution", "format", "exif", "largest", "oldest"),
@@ -124,6 +143,7 @@ def dedupe(
     model: StoredModel = None,
     provider: Provider = "auto",
     threads: Threads = None,
+    action: _Action = None,
     move_to: _MoveTo = None,
     delete: _Delete = False,
     undo: _Undo = None,
@@ -141,22 +161,22 @@ def dedupe(
     from diptych.dedupe.actions.plan import planned
     from diptych.dedupe.find import duplicates_among
     from diptych.dedupe.report import table
-    from diptych.dedupe.scan import listed, resolved
+    from diptych.dedupe.scan import listed, searched
 
     console = Console(as_json, quiet)
-    _check_one_of({"--move-to": move_to, "--delete": delete, "--undo": undo, "--empty": empty})
+    act = _act_of(action, move_to, delete=delete)
+    _check_one_of({f"--action {act}": act, "--undo": undo, "--empty": empty})
     if undo or empty:
-        return _revisit(console, folders, undo, empty)
+        return _revisit(console, [*(folders or ()), *(reference or ())], undo, empty)
     if not folders:
         raise BadParameter("name a folder of pictures, or a journal with --undo")
     check_engine(engine, address)
     rules = _rules(keep)
-    acting = move_to is not None or delete
-    _check_acting(selection, acting=acting, dry_run=dry_run)
+    _check_acting(selection, acting=act is not None, dry_run=dry_run)
     _check_outputs(output, report, spreadsheet=spreadsheet)
-    roots = resolved(folders)
+    roots, references = searched(folders, reference or (), to=move_to)
     refused: Refused = []
-    files = listed(roots, _into(refused))
+    files = listed(roots, _into(refused), references)
     _check_not_read([output, report], [*(file.path for file in files), selection])
     scorer = open_scorer(model := model_of(model, store), provider, threads, question=question)
     try:
@@ -169,23 +189,28 @@ def dedupe(
                 question=question,
                 crew=crew,
             )
-            found, seen = _find(console, find, store, roots, files, scorer, crew, refused)
+            found, seen = _find(console, find, store, (roots, references), files, scorer, crew, refused)
         if output:
             table.write(output, found, refused, spreadsheet=spreadsheet)
-        _write_report(console, report, found, roots, scorer, refused)
+        _write_report(console, report, found, [*roots, *references], scorer, refused)
     except KeyboardInterrupt:
         console.remark("interrupted; what was done is kept, and the same command goes on from here")
         return 130
     data = table.summary(found, refused) | {"new": seen.new, "changed": seen.changed, "gone": seen.gone}
     lines = _found_text(found, seen, refused, {"groups": output, "report": report})
     code = 1 if _failed(refused, strict=strict) else 0
-    if acting:
-        plan = planned(found.groups, roots, to=move_to, chosen=_selection(selection))
+    if act is not None:
+        chosen = _selection(selection)
+        link = act == "hardlink"
+        plan = planned(found.groups, roots, to=move_to, chosen=chosen, link=link, references=references)
         outcome = _act(console, plan, lines, dry_run=dry_run)
         data |= {"act": plan.act, "journal": str(plan.journal), "dry_run": dry_run, **asdict(outcome)}
+        data |= {"unlinked": plan.unlinked} if link else {}
         code = 1 if outcome.left else code
     elif found.groups:
-        lines.append("nothing was moved or deleted; --move-to DIR or --delete does, and can be undone")
+        lines.append(
+            "nothing was moved or deleted; --move-to DIR, --delete or --action hardlink does, and can be undone"
+        )
     console.emit(data, "\n".join(lines))
     return code
 
@@ -193,6 +218,23 @@ def dedupe(
 def _failed(refused: Refused, *, strict: bool) -> bool:
     """True where pictures may have been missed without a word of each: a folder could not be listed."""
     return bool(refused) and (strict or any(Path(entry["path"]).is_dir() for entry in refused))
+
+
+def _act_of(action: Act | None, move_to: Path | None, *, delete: bool) -> Act | None:
+    """The act that the options name together; one that says another than the rest is refused."""
+    if move_to and delete:
+        raise BadParameter("--move-to and --delete do not go together; name one of them")
+    if delete and action not in (None, "delete"):
+        raise BadParameter(
+            f"--delete is short for --action delete, which --action {action} contradicts; name one of them"
+        )
+    if move_to and action not in (None, "move"):
+        raise BadParameter(
+            f"--move-to is for --action move, and --action {action} moves nothing there; name one of them"
+        )
+    if action == "move" and not move_to:
+        raise BadParameter("--action move needs a folder for the pictures; name it with --move-to DIR")
+    return "move" if move_to else "delete" if delete else action
 
 
 def _check_one_of(acts: Mapping[str, object]) -> None:
@@ -211,9 +253,9 @@ def _rules(keep: Sequence[str]) -> tuple[str, ...]:
 
 def _check_acting(selection: str | None, *, acting: bool, dry_run: bool) -> None:
     if dry_run and not acting:
-        raise BadParameter("--dry-run says what --move-to or --delete would do; name one of them")
+        raise BadParameter("--dry-run says what --move-to, --delete or --action would do; name one of them")
     if selection and not acting:
-        raise BadParameter("--selection names what --move-to or --delete take; name one of them")
+        raise BadParameter("--selection names what --move-to, --delete or --action take; name one of them")
 
 
 def _check_outputs(output: Path | None, report: Path | None, *, spreadsheet: bool) -> None:
@@ -233,24 +275,27 @@ def _find(
     console: Console,
     find: Callable[..., Duplicates],
     store: Path | None,
-    roots: Sequence[Path],
+    folders: tuple[list[Path], list[Path]],
     files: Sequence[PictureFile],
     scorer: Scorer,
     crew: WorkerPool | None,
     refused: Refused,
 ) -> tuple[Duplicates, Scan]:
-    """Read the files into the collection, then `find(collection, pictures, ledger=..., on_pairs=...)`."""
-    from diptych.dedupe.folders import forget_others, kept_features
+    """Read the files below the folders and the references into the collection, then `find(collection, pictures,
+    ledger=..., on_pairs=...)`.
+    """
+    from diptych.dedupe.folders import check_read, forget_others, kept_features
     from diptych.dedupe.scan import resolved, scan
 
-    with kept_features(roots, scorer, store) as (collection, ledger):
+    roots, references = folders
+    places = [*roots, *references]
+    with kept_features(roots, scorer, store, references) as (collection, ledger):
         with console.progress(total=len(files), unit="picture", desc="reading") as bar:
-            seen = scan(roots, files, collection, ledger, refuse=_into(refused), tick=bar.update, crew=crew)
-        resolved(roots)  # one that is gone by now would look as if it had become empty
-        if not seen.pictures:
-            raise DedupeError(f"{counted(len(files), 'picture')} found, and none could be read: {refused[0]['reason']}")
+            seen = scan(places, files, collection, ledger, refuse=_into(refused), tick=bar.update, crew=crew)
+        resolved(places)  # one that is gone by now would look as if it had become empty
+        check_read(files, seen.pictures, [entry["reason"] for entry in refused])
         if store is None:
-            forget_others(collection, {picture.id for picture in seen.pictures})
+            forget_others(collection, ledger, seen.pictures)
         with console.progress(total=0, unit="pair", desc="comparing") as bar:
 
             def begin(missing: int, known: int) -> Callable[[int], object]:
@@ -284,7 +329,11 @@ def _act(console: Console, plan: Plan, lines: list[str], *, dry_run: bool) -> Ou
     from diptych.dedupe.actions.plan import carry_out
     from diptych.dedupe.actions.undo_log import Outcome
 
-    verb = "moved" if plan.act == "move" else "put aside"
+    verb = {"move": "moved", "delete": "put aside", "hardlink": "put aside and hard-linked"}[plan.act]
+    if plan.unlinked:
+        lines.append(
+            f"{counted(plan.unlinked, 'picture')} left alone, of which no exact copy stays outside of reference folders"
+        )
     size = sum(step.picture.bytes for step in plan.steps)
     preview = [
         f"{counted(len(plan.steps), 'picture')} ({byte_size(size)}) {'would be' if dry_run else 'to be'} {verb}:",
@@ -305,7 +354,7 @@ def _act(console: Console, plan: Plan, lines: list[str], *, dry_run: bool) -> Ou
             raise
     lines += [f"{counted(outcome.done, 'picture')} {verb}", *_left(outcome)]
     lines.append(f"undo: diptych dedupe --undo {plan.journal}")
-    if plan.act == "delete":
+    if plan.act != "move":
         lines.append(f"delete for good: diptych dedupe --empty {plan.journal}")
     return outcome
 
@@ -351,7 +400,8 @@ def _found_text(found: Duplicates, seen: Scan, refused: Refused, written: Mappin
 
     data = table.summary(found, refused)
     lines = [
-        f"{counted(data['pictures'], 'picture')}: {seen.new:,} new, {seen.changed:,} changed, {seen.gone:,} gone",
+        f"{counted(data['pictures'], 'picture')}{_in_references(data)}: {seen.new:,} new, {seen.changed:,} changed, "
+        f"{seen.gone:,} gone",
         f"{counted(data['pairs'], 'pair')} scored, {data['pairs_scored']:,} of them now; copies have a score of "
         f"{found.threshold:.5f} or more",
         f"{counted(data['groups'], 'group')}; {counted(data['could_go'], 'picture')} can be removed "
@@ -363,6 +413,10 @@ def _found_text(found: Duplicates, seen: Scan, refused: Refused, written: Mappin
         lines.append(f"{counted(len(refused), 'file or folder', 'files or folders')} could not be read:")
         lines += _some([f"  {entry['reason']}" for entry in refused])
     return [*lines, *(f"{name}: {path}" for name, path in written.items() if path)]
+
+
+def _in_references(data: Mapping[str, Any]) -> str:
+    return f", {data['references']:,} of them in reference folders" if data["references"] else ""
 
 
 def _left(outcome: Outcome) -> list[str]:

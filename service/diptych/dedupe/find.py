@@ -14,7 +14,7 @@ from diptych.dedupe.candidates import CANDIDATES, candidate_pairs
 from diptych.dedupe.closer import CloserLook
 from diptych.dedupe.duplicates import Duplicates, Group, Member
 from diptych.dedupe.groups import grouped, matches_of
-from diptych.dedupe.keeper import DEFAULT, preference
+from diptych.dedupe.keeper import DEFAULT, preference, reason
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.pair_scores import PairScores
 from diptych.dedupe.threshold import automatic_of, check_threshold, most_lenient, stated_of
@@ -50,12 +50,15 @@ def duplicates_among(
     computes instead of this process. The same pictures give the same groups, in whatever order they come and whatever
     the ledger knows.
 
+    Pictures in reference folders are kept, whatever the rules, and two of them are not compared.
+
     Raises ValueError, DedupeError for unknown rules and a model without calibration, and StoreError.
     """
     found = sorted(_everything(collection) if pictures is None else pictures, key=lambda p: p.path)
     ids = sorted({picture.id for picture in found})
     asked = collection.scorer.asking(question).runtime
-    limit = automatic_of(asked, len(ids)) if threshold == "auto" else threshold
+    kept = {picture.id for picture in found if picture.reference}
+    limit = automatic_of(asked, len(ids), len(kept)) if threshold == "auto" else threshold
     check_threshold(limit)
     bound = min(limit, most_lenient(stated_of(asked)) if bound is None else bound)
     order = preference(found, keep)
@@ -64,7 +67,8 @@ def duplicates_among(
     ledger = ledger or PairCache(None, asked.revision)
     scores = PairScores(collection, ids, ledger, crew=crew, question=question)
     _, embeddings = collection.embeddings(ids)
-    pairs = candidate_pairs(embeddings, candidates, asked.threads, queries=asked.queries(embeddings))
+    asking = np.array([id not in kept for id in ids], bool)
+    pairs = candidate_pairs(embeddings, candidates, asked.threads, queries=asked.queries(embeddings), asking=asking)
     missing = scores.missing(pairs)
     scores.tick = on_pairs(missing, len(pairs) - missing)
     scores.hold_against(pairs)
@@ -75,11 +79,13 @@ def duplicates_among(
 
     def ask(wanted: list[tuple[int, int]]) -> list[float]:
         places = np.array(wanted)
-        answers = closer.scores(places, scores.of(places)).tolist()
-        for (a, b), score in zip(wanted, answers, strict=True):
+        compared = asking[places].any(1)
+        answers = np.zeros(len(places))
+        answers[compared] = closer.scores(places[compared], scores.of(places[compared]))
+        for (a, b), score in zip(wanted, answers.tolist(), strict=True):
             if score >= bound:
                 known.setdefault(a, {})[b] = known.setdefault(b, {})[a] = score
-        return answers
+        return answers.tolist()
 
     matching = {
         a: {b: score for b, score in others.items() if score >= limit}
@@ -89,7 +95,7 @@ def duplicates_among(
     groups = grouped(contents, matching, limit, ask)
     thresholds = stated_of(asked)
     return Duplicates(
-        groups=_named(groups, matching, closer.looks, ids, found, order, thresholds),
+        groups=_named(groups, matching, closer.looks, ids, found, order, thresholds, keep),
         pictures=found,
         order=order,
         pairs=[(ids[a], ids[b], known[a][b]) for a in sorted(known) for b in sorted(known[a]) if a < b],
@@ -100,6 +106,7 @@ def duplicates_among(
         verdicts=least_of(thresholds),
         question=asked.question,
         alarm_rate=asked.asked.alarm_rate(max(len(ids) - 1, 0), limit),
+        keep=tuple(keep),
     )
 
 
@@ -111,21 +118,26 @@ def _named(
     pictures: Sequence[Picture],
     order: Sequence[int],
     thresholds: Mapping[str, float],
+    keep: Sequence[str],
 ) -> list[Group]:
     """Groups of contents, and contents that several files have, as groups of pictures."""
     files: dict[str, list[Picture]] = {}
     for number in order:
         files.setdefault(pictures[number].id, []).append(pictures[number])
+    for same in files.values():  # of which those in references come first
+        same[:] = [one for number, one in enumerate(same) if number == 0 or not one.reference]
     taken = {content for group in groups for content in group}
     alone = [[place] for place, id in enumerate(ids) if place not in taken and len(files[id]) > 1]
     named = []
     for keeper, *others in [*groups, *alone]:
         first, *copies = files[ids[keeper]]
-        members = [Member(picture, 1.0, True) for picture in copies]
+        members = [Member(picture, 1.0, True, kept_because=reason(first, picture, keep)) for picture in copies]
         for other in others:
             score = matching[keeper][other]
             said = verdict(score, thresholds), looks.get((min(keeper, other), max(keeper, other)))
-            members += [Member(picture, score, False, *said) for picture in files[ids[other]]]
+            members += [
+                Member(picture, score, False, *said, reason(first, picture, keep)) for picture in files[ids[other]]
+            ]
         named.append(Group(first, tuple(members)))
     return sorted(named, key=lambda group: group.keeper.path)
 

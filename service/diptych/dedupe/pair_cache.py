@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
@@ -106,6 +106,13 @@ class PairCache(CacheDatabase):
                 connection.execute(
                     f"DELETE FROM {table} WHERE a NOT IN (SELECT id FROM files) OR b NOT IN (SELECT id FROM files)"
                 )
+
+    def forget_all_but(self, paths: Collection[str]) -> None:
+        """Forget the files at other paths, and the scores of contents that no file has any more."""
+        with self._understood():
+            known = [path for (path,) in self._connection.execute("SELECT path FROM files")]
+        if old := sorted(set(known).difference(paths)):
+            self.forget_files(old)
 
     def scores(self, ids: Sequence[str], question: str) -> tuple[np.ndarray, np.ndarray]:
         """Known pairs among the contents of these ids: keys int64 (n,) ascending, and logits float32 (n,).
