@@ -60,7 +60,7 @@ def preference(pictures: Sequence[Picture], rules: Sequence[str] = DEFAULT) -> l
 
 
 def deciding(rules: Sequence[str]) -> Callable[[Picture], tuple[Any, ...]]:
-    """The values of a picture by which it is decided what to keep, one for each of `reasons`; the lowest is kept.
+    """The values of a picture that decide whether it is kept, one for each of `reasons`; the lowest is kept.
 
     Raises DedupeError for a rule that is none.
     """

@@ -88,7 +88,7 @@ def redundant(link: Path, keeper: Path, id: str) -> bool:
 
 
 def drop(link: Path, keeper: Path, id: str, source: Path) -> None:
-    """Remove a link's private name, unless it is the last of what it shows: it stays, and the next run names it."""
+    """Remove a link's private name where the same bytes have another; else it stays, and the next run names it."""
     with suppress(FileNotFoundError):
         kept = os.path.samestat(link.lstat(), keeper.lstat()) if os.path.lexists(keeper) else False
         if kept or (change_of(source, id) is None and change_of(link, id) is None):
