@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
@@ -27,6 +28,7 @@ from diptych_runtime.calibration.verdicts import least_of, verdict
 OnPairs = Callable[[int, int], Callable[[int], object]]
 
 _STEP = 500  # records read at once
+_AS_MANY = 1.1  # pixels that a picture within a frame has for each of the other: no more, if sizes are rounded
 
 
 def duplicates_among(
@@ -61,9 +63,6 @@ def duplicates_among(
     limit = automatic_of(asked, len(ids), len(kept)) if threshold == "auto" else threshold
     check_threshold(limit)
     bound = min(limit, most_lenient(stated_of(asked)) if bound is None else bound)
-    order = preference(found, keep)
-    place = {id: number for number, id in enumerate(ids)}
-    contents = list(dict.fromkeys(place[found[number].id] for number in order))
     ledger = ledger or PairCache(None, asked.revision)
     scores = PairScores(collection, ids, ledger, crew=crew, question=question)
     _, embeddings = collection.embeddings(ids)
@@ -74,6 +73,10 @@ def duplicates_among(
     scores.hold_against(pairs)
     closer = CloserLook(collection, ids, {one.id: one.path for one in reversed(found)}, ledger, question, scores.tick)
     values = closer.scores(pairs, scores.of(pairs))
+    found = _framed(found, ids, pairs[values >= limit], closer.frames)
+    order = preference(found, keep)
+    place = {id: number for number, id in enumerate(ids)}
+    contents = list(dict.fromkeys(place[found[number].id] for number in order))
     near = values >= bound
     known = matches_of([(a, b) for a, b in pairs[near].tolist()], values[near].tolist(), bound)
 
@@ -108,6 +111,22 @@ def duplicates_among(
         alarm_rate=asked.asked.alarm_rate(max(len(ids) - 1, 0), limit),
         keep=tuple(keep),
     )
+
+
+def _framed(
+    pictures: list[Picture], ids: Sequence[str], pairs: np.ndarray, frames: Mapping[tuple[int, int], float]
+) -> list[Picture]:
+    """The pictures, of which those are framed that have a frame around one that they match, and not more pixels of it
+    than that.
+    """
+    pixels = {one.id: one.width * one.height for one in pictures}
+    framed = set[str]()
+    for first, second in pairs.tolist():
+        share = frames.get((first, second), 0.0)
+        outer, inner = (ids[first], ids[second]) if share > 0 else (ids[second], ids[first])
+        if share and abs(share) * pixels[outer] <= _AS_MANY * pixels[inner]:
+            framed.add(outer)
+    return [replace(one, framed=True) if one.id in framed else one for one in pictures]
 
 
 def _named(

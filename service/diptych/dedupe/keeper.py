@@ -10,7 +10,7 @@ from diptych.errors import DedupeError
 from diptych.pictures.file_info import Picture
 
 # A copy that was saved again has fewer bytes as a rule; where a copy was copied along, its time says nothing.
-DEFAULT = ("resolution", "format", "exif", "largest", "oldest")
+DEFAULT = ("unframed", "resolution", "format", "exif", "largest", "oldest")
 
 # Formats that lose nothing first, then by how much is usually lost: what a telephone took (HEIF) is made a JPEG for
 # others, and that something for the web; a GIF has 256 colours.
@@ -27,6 +27,7 @@ class Rule(NamedTuple):
 
 
 RULES = {
+    "unframed": Rule("no frame around it", lambda picture: picture.framed),
     "resolution": Rule("more pixels", lambda picture: -picture.width * picture.height),
     "format": Rule("a better format", lambda picture: _place(picture.format)),
     "exif": Rule("more EXIF entries", lambda picture: -picture.exif),

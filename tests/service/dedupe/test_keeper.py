@@ -4,6 +4,7 @@ from diptych.dedupe.keeper import DEFAULT, RULES, checked_rules, deciding, prefe
 from diptych.errors import DedupeError
 
 BETTER = {
+    "unframed": ({"framed": False}, {"framed": True}),
     "resolution": ({"width": 800}, {"width": 640}),
     "format": ({"format": "PNG"}, {"format": "WEBP"}),
     "exif": ({"exif": 9}, {"exif": 2}),

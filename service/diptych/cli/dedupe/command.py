@@ -70,9 +70,9 @@ _Keep = Annotated[
     Sequence[str],
     Option(
         metavar="RULES",
-        help="which of a group to keep: rules in order, of resolution, format, exif, oldest, newest, largest, "
-        "shortest and first-dir",
-        show_default="resolution,format,exif,largest,oldest",
+        help="which of a group to keep: rules in order, of unframed, resolution, format, exif, oldest, newest, "
+        "largest, shortest and first-dir",
+        show_default="unframed,resolution,format,exif,largest,oldest",
     ),
 ]
 _Output = Annotated[Path | None, Option("-o", "--output", metavar="GROUPS", help="the groups as .csv or .json")]
@@ -97,7 +97,7 @@ def dedupe(
     reference: _Reference = None,
     threshold: _Threshold = None,
     candidates: Annotated[int, Option(parser=number(1), metavar="N", help="pictures each one is compared with")] = 20,
-    keep: _Keep = ("resolution", "format", "exif", "largest", "oldest"),
+    keep: _Keep = ("unframed", "resolution", "format", "exif", "largest", "oldest"),
     output: _Output = None,
     spreadsheet: _Spreadsheet = False,
     report: _Report = None,
