@@ -31,6 +31,7 @@ TEXTURED, COARSELY = 7.7, 6.0  # standard deviation of a block's brightness, 0 t
 WITHIN = 0.97  # of a picture's pixels: it lies within the other one; and one with more of its own within has no frame
 APART, RIM = 12, 8  # pixels to the first one that counts as frame, and of the rim that has to differ from it
 PLAIN, DISTINCT = 12, 20  # distances of a channel, 0 to 255: within one colour, and from another
+UNIFORM, ABRUPT = 0.95, 0.97  # shares of a frame that have its colour, and of the rim that do not
 RECOLOURED, EXPLAINED = 30.0, 6.0  # distances of two colours, each channel 0 to 255
 _LIMITS = PictureLimits()
 
@@ -215,7 +216,7 @@ def _framed(laid: Laid, covered: float) -> float:
         return 0.0
     colour = np.median(laid.b[frame], axis=0)
     from_it = np.abs(laid.b - colour).max(-1)
-    return share if _share(from_it[frame] <= PLAIN) > 0.95 and _share(from_it[rim] > DISTINCT) > 0.8 else 0.0
+    return share if _share(from_it[frame] <= PLAIN) > UNIFORM and _share(from_it[rim] > DISTINCT) > ABRUPT else 0.0
 
 
 def _magnification(homography: np.ndarray, size: tuple[int, int]) -> float:

@@ -121,9 +121,9 @@ def _framed(
     """
     pixels = {one.id: one.width * one.height for one in pictures}
     framed = set[str]()
-    for first, second in pairs.tolist():
-        share = frames.get((first, second), 0.0)
-        outer, inner = (ids[first], ids[second]) if share > 0 else (ids[second], ids[first])
+    for pair in [(first, second) for first, second in pairs.tolist()]:
+        share = frames.get(pair, 0.0)
+        outer, inner = (ids[place] for place in (pair if share > 0 else reversed(pair)))
         if share and abs(share) * pixels[outer] <= _AS_MANY * pixels[inner]:
             framed.add(outer)
     return [replace(one, framed=True) if one.id in framed else one for one in pictures]
