@@ -121,7 +121,8 @@ def _framed(
     """
     pixels = {one.id: one.width * one.height for one in pictures}
     framed = set[str]()
-    for pair in [(first, second) for first, second in pairs.tolist()]:
+    places: list[tuple[int, int]] = [(first, second) for first, second in pairs.tolist()]
+    for pair in places:
         share = frames.get(pair, 0.0)
         outer, inner = (ids[place] for place in (pair if share > 0 else reversed(pair)))
         if share and abs(share) * pixels[outer] <= _AS_MANY * pixels[inner]:
