@@ -106,7 +106,7 @@ def verify(a: View, b: View) -> Evidence:
     """
     if (a.rgb.shape, a.rgb.tobytes()) > (b.rgb.shape, b.rgb.tobytes()):
         found = verify(b, a)
-        return replace(found, framed=-found.framed)
+        return replace(found, framed=0.0 - found.framed)
     evidence = _registered(a, b)
     if evidence.inliers < ENOUGH:
         other = _registered(a.mirrored, b)
