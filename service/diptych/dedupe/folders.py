@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 from diptych.collection.collection import Collection
-from diptych.console import Console, counted
+from diptych.console import Console, PairBars, counted
 from diptych.dedupe.candidates import CANDIDATES
 from diptych.dedupe.duplicates import Duplicates
 from diptych.dedupe.find import duplicates_among
@@ -68,12 +68,7 @@ def find_duplicates(
     keep, console = checked_rules(keep), Console(quiet=not show_progress_bar)
 
     def grouped(collection: Collection, pictures: list[Picture] | None, ledger: PairCache | None) -> Duplicates:
-        with console.progress(total=0, unit="pair", desc="comparing") as bar:
-
-            def begin(missing: int, known: int) -> Callable[[int], object]:
-                bar.total = missing
-                return bar.update
-
+        with PairBars(console, "comparing") as bars:
             return duplicates_among(
                 collection,
                 pictures,
@@ -81,7 +76,7 @@ def find_duplicates(
                 keep=keep,
                 candidates=candidates,
                 ledger=ledger,
-                on_pairs=begin,
+                on_pairs=bars.begin,
                 question=question,
             )
 

@@ -41,7 +41,7 @@ from diptych.cli.options import (
     probability,
 )
 from diptych.command_tree import Json, Quiet, number
-from diptych.console import Console
+from diptych.console import Console, PairBars
 from diptych.errors import DedupeError
 from diptych_runtime.calibration.questions import COPY
 
@@ -226,13 +226,8 @@ def _find(
         check_read(files, seen.pictures, [entry["reason"] for entry in refused])
         if store is None:
             forget_others(collection, ledger, seen.pictures)
-        with console.progress(total=0, unit="pair", desc="comparing") as bar:
-
-            def begin(missing: int, known: int) -> Callable[[int], object]:
-                bar.total = missing
-                return bar.update
-
-            return find(collection, seen.pictures, ledger=ledger, on_pairs=begin), seen
+        with PairBars(console, "comparing") as bars:
+            return find(collection, seen.pictures, ledger=ledger, on_pairs=bars.begin), seen
 
 
 def _check_not_read(outputs: Iterable[Path | None], inputs: Iterable[str | Path | None]) -> None:
