@@ -24,24 +24,30 @@ help: ## this list
 	@echo
 	@echo "  make run PHOTOS=folder [STORE=dir] [HOST=$(HOST)] [PORT=$(PORT)]    your own pictures; any target: [PYTHON=python3.12]"
 
+# Of the pictures that were taken up the first one is the example: not one that was refused.
+EXAMPLE := import json, sys; found = json.load(sys.stdin)["pictures"]; print((found[0]["path"] or "picture.jpg") if found else "")
+
 run: ## index pictures and serve them with the web page; without PHOTOS=folder a drawn demonstration collection
-	@begun=$$(date +%s); $(MAKE) --silent $(VENV)/installed && { \
+	@begun=$$(date +%s); [ -z "$$PHOTOS" ] || [ -d "$$PHOTOS" ] || { echo "make run: PHOTOS names no folder: $$PHOTOS" >&2; exit 1; }; \
+	$(MAKE) --silent $(VENV)/installed && { \
 	$(VENV)/bin/python -c 'import os, socket; s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); \
 	s.bind((os.environ["HOST"], int(os.environ["PORT"])))' 2>/dev/null || \
 	{ echo "make run: cannot listen on $$HOST:$$PORT, most likely something else does; try make run PORT=$$((PORT + 1))" >&2; exit 1; }; } && \
 	if [ -z "$$PHOTOS" ]; then \
-	  folder=demo/photos; STORE=$${STORE:-demo/store}; \
-	  [ -f demo/truth.csv ] || { echo "Drawing a demonstration collection in demo/."; $(VENV)/bin/diptych demo demo --quiet; } || exit 1; \
-	  example=$$(ls demo/queries/*-edited.jpg | head -n 1); \
-	else \
-	  [ -d "$$PHOTOS" ] || { echo "make run: PHOTOS names no folder: $$PHOTOS" >&2; exit 1; }; \
-	  folder=$$(cd "$$PHOTOS" && pwd); \
-	  example=$$(find "$$folder" -type f -iname '*.jp*g' | sort | head -n 1); example=$${example:-picture.jpg}; \
-	fi && \
-	set -- $${STORE:+--store "$$STORE"} && \
-	echo "Indexing $$folder into $${STORE:-your default collection}." && \
+	  folder=$$PWD/demo/photos; STORE=$${STORE:-demo/store}; \
+	  [ -f demo/truth.csv ] || { echo "Drawing a demonstration collection in demo/, which takes some seconds."; \
+	  $(VENV)/bin/diptych demo demo --quiet; } || exit 1; \
+	else folder=$$(cd "$$PHOTOS" && pwd); fi && \
+	set -- $${STORE:+--store "$$STORE"} && files=$$(find "$$folder" ! -type d | wc -l) && \
+	if [ "$$files" -eq 0 ]; then echo "make run: there is no file in $$folder; name a folder of pictures with PHOTOS=, or leave it out for a demonstration" >&2; exit 1; fi && \
+	echo "Indexing $$((files)) files of $$folder into $${STORE:-your default collection}: about $$((files / 600 + 1)) min, at 10 pictures a second. Ctrl-C keeps what is done." && \
 	{ $(VENV)/bin/diptych index add "$$folder" "$$@" || \
 	  { [ $$? -eq 1 ] && $(VENV)/bin/diptych index stats "$$@" >/dev/null 2>&1; }; } && \
+	if [ -z "$$PHOTOS" ]; then example=$$(ls demo/queries/*-edited.jpg | head -n 1); else \
+	  example=$$($(VENV)/bin/diptych index list "$$folder" --limit 1 --json "$$@" | $(VENV)/bin/python -c '$(EXAMPLE)'); \
+	  [ "$$example" ] || example=$$($(VENV)/bin/diptych index list --limit 1 --json "$$@" | $(VENV)/bin/python -c '$(EXAMPLE)'); \
+	fi && \
+	if [ -z "$$example" ]; then echo "make run: no picture could be read in $$folder, and the collection has no other; name a folder of pictures with PHOTOS=, or leave it out for a demonstration" >&2; exit 1; fi && \
 	printf '\nSet up and indexed in %s s. Open http://%s:%s/ or try, in another terminal:\n\n' "$$(($$(date +%s) - begun))" "$$HOST" "$$PORT" && \
 	printf '  curl -F "image=@%s" -F top=5 http://%s:%s/v1/search\n' "$$example" "$$HOST" "$$PORT" && \
 	printf '  source $(VENV)/bin/activate\n  diptych search "%s"%s --top 5\n\nCtrl-C ends it.\n\n' "$$example" "$${STORE:+ --store \"$$STORE\"}" && \
@@ -99,7 +105,7 @@ clean: ## remove what was built here; keeps demo/, store/ and runs/
 
 $(VENV)/installed: pyproject.toml
 	$(call new_environment,$(VENV))
-	@echo "Installing diptych[$(EXTRA),heif] into $(VENV)."
+	@echo "Installing diptych[$(EXTRA),heif] into $(VENV): some minutes, this once."
 	@# In the versions that the image has; beside them HEIF, which telephones take.
 	@sed -n 's/^\([a-z].*==.*\) \\$$/\1/p' service/requirements-$(EXTRA).txt > $(VENV)/constraints.txt
 	@$(VENV)/bin/pip install --quiet --constraint $(VENV)/constraints.txt --editable ".[$(EXTRA),heif]"

@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -78,6 +79,47 @@ def answer(url: str) -> bytes | None:
             return response.read()
     except (urllib.error.URLError, ConnectionError):
         return None
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """A checkout with this environment in place of one of its own, whose `diptych serve` ends at once."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    for name in ("python", "diptych"):
+        program = tmp_path / ".venv/bin" / name
+        words = f'exec "{sys.executable}" "$@"' if name == "python" else f'exec "{sys.executable}" -m diptych "$@"'
+        program.write_text(f'#!/bin/sh\n[ "$1" = serve ] && exit 0\n{words}\n')
+        program.chmod(0o755)
+    (tmp_path / ".venv/installed").touch()
+    return tmp_path
+
+
+def test_make_run_with_an_empty_folder_or_none_says_what_to_name(installed: Path) -> None:
+    (installed / "empty/album").mkdir(parents=True)
+    said = make("run", "PHOTOS=empty", f"PORT={free_port()}", cwd=installed)
+    assert said.returncode != 0
+    assert f"there is no file in {installed / 'empty'}; name a folder of pictures" in said.stderr
+    assert "PHOTOS names no folder: none" in make("run", "PHOTOS=none", cwd=installed).stderr
+
+
+@pytest.mark.slow
+def test_make_run_suggests_a_picture_that_was_taken_up(installed: Path, photo_bytes: Callable[..., bytes]) -> None:
+    photos = installed / "photos"
+    photos.mkdir()
+    words = ("run", "PHOTOS=photos", "STORE=store", f"PORT={free_port()}")
+    (photos / "a.jpg").write_bytes(b"no picture")
+    (photos / "notes.txt").write_text("none either")
+    said = make(*words, cwd=installed)
+    assert said.returncode != 0
+    assert f"no picture could be read in {photos}" in said.stderr
+    (photos / "b.jpg").write_bytes(photo_bytes(1))
+    said = make(*words, cwd=installed)
+    assert said.returncode == 0, said.stderr
+    assert f"Indexing 3 files of {photos} into store: about 1 min" in said.stdout
+    assert f'-F "image=@{photos / "b.jpg"}"' in said.stdout
+    assert "1 added" in said.stdout
 
 
 @pytest.mark.slow

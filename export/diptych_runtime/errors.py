@@ -20,3 +20,9 @@ class ArtifactError(DiptychError):
     """A model artifact that is missing, damaged, of another version, or cannot run here as asked."""
 
     code = "invalid_artifact"
+
+
+class UnknownModelError(ArtifactError):
+    """A name that no model has."""
+
+    code = "unknown_model"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 
-from diptych_runtime.errors import ArtifactError
-from diptych_runtime.manifest import MANIFEST
+from diptych_runtime.errors import ArtifactError, UnknownModelError
+from diptych_runtime.manifest import MANIFEST, Manifest
 from diptych_runtime.own_calibration import OwnCalibration
 
 MODELS = Path(__file__).parent / "models"
@@ -33,6 +35,15 @@ def own_models() -> list[str]:
     return sorted(found.difference(bundled_models()))
 
 
+def models_by_name() -> dict[str, Manifest]:
+    """The manifests of the bundled models and then of one's own, without those that cannot be read."""
+    found = {}
+    for name in (*bundled_models(), *own_models()):
+        with suppress(ArtifactError):
+            found[name] = Manifest.load(find_artifact(name))
+    return found
+
+
 def find_checkpoint(model: str | os.PathLike[str]) -> Path:
     """The checkpoint folder of a bundled model (by name), of an artifact that has its weights, or of a checkpoint
     itself.
@@ -53,7 +64,7 @@ def own_calibration(model: str | os.PathLike[str]) -> OwnCalibration | None:
 
 def find_artifact(model: str | os.PathLike[str]) -> Path:
     """The directory of a bundled model or of one's own (by name), of an artifact (by path), or of the model that a
-    calibration of one's own (by path) is laid over; ArtifactError where there is none.
+    calibration of one's own (by path) is laid over; ArtifactError where there is none, UnknownModelError for a name.
     """
     own = own_calibration(model)
     if own is not None:
@@ -65,8 +76,13 @@ def find_artifact(model: str | os.PathLike[str]) -> Path:
         what = "is a file" if path.exists() else "does not exist"
         known = ", ".join(bundled_models()) or "none"
         own = f", nor one of your own ({', '.join(own_models())})" if own_models() else ""
-        raise ArtifactError(
-            f"{os.fspath(model)!r} is neither a bundled model ({known}){own} nor a model artifact: as a path it {what}"
+        name = os.fspath(model)
+        # Without a folder in it, it is more likely a name that is spelt wrongly than a path.
+        is_name = not path.exists() and os.sep not in name
+        close = get_close_matches(name, [*bundled_models(), *own_models()], n=2) if is_name else []
+        meant = f"; did you mean {' or '.join(close)}?" if close else ""
+        raise (UnknownModelError if is_name else ArtifactError)(
+            f"{name!r} is neither a bundled model ({known}){own} nor a model artifact: as a path it {what}{meant}"
         )
     return path
 

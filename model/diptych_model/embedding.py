@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 Embeddings = Float[Tensor, "batch e"]
 
-FOCUS = 0.75  # what a question's own part counts in its cosine; the others share the rest
+FOCUS = 0.9  # what a question's own part counts in its cosine; the others share the rest
 NEAREST = 8  # pictures of the bank that say how typical one is
 
 

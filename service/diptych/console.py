@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,6 +133,49 @@ class ProgressBar(Generic[T]):
 
     def __del__(self) -> None:
         self.close()
+
+
+class PairBars:
+    """The bars of a command that scores pairs, and then looks closer at those that deserve it, one below the other.
+
+    `begin` is what `on_pairs` of `duplicates_among` and `pairs_to_label` takes.
+    """
+
+    def __init__(self, console: Console, desc: str, *, leave: bool = True) -> None:
+        """`desc` stands before the first; with `leave` they stay on the screen once they are closed."""
+        self._console, self._leave = console, leave
+        self._pairs = self._bar(desc, None)
+        self._looks: ProgressBar[Any] | None = None
+
+    def begin(self, missing: int, known: int) -> PairBars:
+        """So many pairs are to be scored, and so many have their score already."""
+        self._pairs.total = missing
+        return self
+
+    def __call__(self, done: int, /) -> None:
+        """So many more pairs are scored."""
+        self._pairs.update(done)
+
+    def closer_looks(self, missing: int, known: int) -> Callable[[int], object]:
+        """So many more closer looks are to be taken, and so many are known; returns the callback of those taken."""
+        if self._looks is None and missing:
+            self._looks = self._bar("looking closer", 0)
+        if self._looks is None:
+            return lambda done: None
+        self._looks.total = (self._looks.total or 0) + missing
+        return self._looks.update
+
+    def __enter__(self) -> PairBars:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for bar in filter(None, (self._looks, self._pairs)):
+            bar.close()
+
+    def _bar(self, desc: str, total: int | None) -> ProgressBar[Any]:
+        bar = self._console.progress(total=total, unit="pair", desc=desc)
+        bar.leave = self._leave
+        return bar
 
 
 class _Display:

@@ -4,7 +4,7 @@ from dataclasses import asdict
 import pytest
 
 from diptych_runtime import models as module
-from diptych_runtime.errors import ArtifactError
+from diptych_runtime.errors import ArtifactError, UnknownModelError
 from diptych_runtime.manifest import MANIFEST, Manifest
 from diptych_runtime.models import bundled_models, find_artifact
 
@@ -17,8 +17,14 @@ def test_bundled_models_are_found_by_name_and_artifacts_by_path(artifact, tmp_pa
     assert bundled_models() == ["pocket"]
     assert find_artifact("pocket") == tmp_path / "pocket"
     assert find_artifact(artifact) == artifact
-    with pytest.raises(ArtifactError, match=r"'poket' is neither a bundled model \(pocket\) .* does not exist"):
+    with pytest.raises(
+        UnknownModelError,
+        match=r"'poket' is neither a bundled model \(pocket\) .* does not exist; did you mean pocket\?",
+    ):
         find_artifact("poket")
+    with pytest.raises(ArtifactError, match=r"does not exist$") as caught:
+        find_artifact("./poket")
+    assert caught.type is ArtifactError, "a path is no name"
     with pytest.raises(ArtifactError, match="it is a file"):
         find_artifact(artifact / MANIFEST)
 

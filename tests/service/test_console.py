@@ -8,6 +8,7 @@ import pytest
 
 from diptych.console import (
     Console,
+    PairBars,
     byte_size,
     close_bars,
     counted,
@@ -95,6 +96,21 @@ def test_a_bar_says_what_it_is_told_to(monkeypatch):
         with console.progress(total=2, unit="step") as bar:
             bar.describe("[loss] 0.25")
     assert "[loss] 0.25" in stderr.getvalue()
+
+
+def test_pairs_and_closer_looks_have_a_bar_each(monkeypatch):
+    stderr = Terminal()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    with PairBars(Console(), "comparing") as bars:
+        tick = bars.begin(30, 10)
+        tick(30)
+        assert "looking closer" not in stderr.getvalue()
+        for missing in (3, 0, 2):
+            bars.closer_looks(missing, 7)(missing)
+    said = stderr.getvalue()
+    assert "30/30 pair" in said
+    assert "5/5 pair" in said
+    assert said.index("comparing") < said.index("looking closer")
 
 
 def test_a_bar_that_an_exception_left_open_is_closed_before_anything_is_said(monkeypatch):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from diptych.cli.options import (
     open_scorer,
 )
 from diptych.command_tree import Json, Quiet, number
-from diptych.console import Console, counted, open_text, visible
+from diptych.console import Console, PairBars, counted, open_text, visible
 from diptych.errors import StoreError
 from diptych.store.sqlite.schema import is_collection
 from diptych_runtime.calibration.questions import COPY
@@ -208,15 +208,9 @@ def _import(console: Console, store: Path, table: str, question: str) -> int:
 
 @contextmanager
 def _choosing(console: Console) -> Iterator[OnPairs]:
-    """A bar while pairs are chosen, gone before the question about the first of them."""
-    with console.progress(unit="pair", desc="choosing pairs") as bar:
-        bar.leave = False
-
-        def begin(missing: int, known: int) -> Callable[[int], object]:
-            bar.total = missing
-            return bar.update
-
-        yield begin
+    """Bars while pairs are chosen, gone before the question about the first of them."""
+    with PairBars(console, "choosing pairs", leave=False) as bars:
+        yield bars.begin
 
 
 def _ask(prompt: str) -> str:

@@ -12,7 +12,7 @@ from typer import Context, Exit, Option, TyperException
 
 from diptych.command_tree import Commands, explained, parse, root
 from diptych.console import as_json, close_bars, one_line
-from diptych_runtime.errors import DiptychError
+from diptych_runtime.errors import DiptychError, UnknownModelError
 
 GROUP = "diptych.commands"
 OK, ERROR, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -22,8 +22,8 @@ _COMPLETE = "_DIPTYCH_COMPLETE"  # which a shell sets that asks for completions
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `diptych` with these arguments (by default the process's own).
 
-    Returns 0 if all went well, 1 after an error, 130 after Ctrl-C; leaves by SystemExit(2) on wrong usage, and by
-    SystemExit(0) after help.
+    Returns 0 if all went well, 1 after an error, 2 for a model's name that there is not, 130 after Ctrl-C; leaves by
+    SystemExit(2) on other wrong usage, and by SystemExit(0) after help.
     """
     commands, words = build_commands(), list(sys.argv[1:] if argv is None else argv)
     if _COMPLETE in os.environ:
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, BrokenPipeError):
             return _reader_left()
         _report(error, json=context is not None and context.params.get("as_json", False))
-        return ERROR
+        return USAGE if isinstance(error, UnknownModelError) else ERROR
     except KeyboardInterrupt:
         print("diptych: interrupted", file=sys.stderr)
         return INTERRUPTED

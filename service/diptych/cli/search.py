@@ -31,6 +31,8 @@ from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console, counted, percent, table
 from diptych_runtime.calibration.questions import THING
 
+_LINKS, _PARTS = 24, 4  # links of an explanation, and parts of the pictures that its words name
+
 if TYPE_CHECKING:
     from diptych.collection.search import Match
     from diptych.scoring.scorer import Scorer
@@ -155,7 +157,10 @@ def explain(
         str | None,
         Option("-o", "--output", metavar="OUT.png", help="both pictures with the links drawn over them"),
     ] = None,
-    links: Annotated[int, Option(parser=number(0), metavar="N", help="number of the strongest links")] = 24,
+    links: Annotated[
+        int | None,
+        Option(parser=number(0), metavar="N", help="list the N strongest links", show_default="24, in words"),
+    ] = None,
     question: Question = THING,
     urls: Urls = False,
     model: Model = "photo",
@@ -164,7 +169,11 @@ def explain(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Show where two pictures match."""
+    """Show where two pictures match.
+
+    Each picture is a grid of patches, and the network lets every patch look at those of both pictures. A link joins a
+    patch of A and one of B; its share is how much of their attention the two give each other, on average.
+    """
     from diptych.scoring import explanation
     from diptych_runtime.atomic import write_atomic
     from diptych_runtime.decoder import open_picture
@@ -174,20 +183,32 @@ def explain(
     sides = read_pictures([a, b], urls=urls)
     scorer = open_scorer(model, provider, threads, question=question, urls=urls)
     tokens = scorer.panels(sides).tokens
-    found = explanation.explain(scorer, *tokens, links=links, original=sides.__getitem__)
+    found = explanation.explain(scorer, *tokens, links=_LINKS if links is None else links, original=sides.__getitem__)
     if output:
         opened = (scorer.decoder.run(partial(open_picture, side, scorer.limits)) for side in sides)
         write_atomic(Path(output), explanation.overlay(found, *opened))
     answer = found.answer
     places = [(found.place(link.first), found.place(link.second), link.share) for link in found.links]
-    rows = [("{},{}".format(*one), "{},{}".format(*other), f"{share:.4f}") for one, other, share in places]
-    rows_and_columns = "{} x {}".format(*found.grid)
+    looks = {"taken": ", after a closer look", "not taken": ", without the closer look that it deserves", None: ""}
     lines = [
-        f"score {answer.relevance_score:.4f}, {answer.verdict}, raw score {answer.raw_score:.4f}; "
-        f"{found.crossing:.0%} of the attention crosses, over {rows_and_columns} patches each",
-        *([table(("A row,column", "B row,column", "share"), rows)] if rows else []),
-        *([f"drawn: {output}"] if output else []),
+        f"{question:5}  {one.relevance_score:.6f}  {one.verdict}{looks[one.closer_look]}"
+        for question, one in found.answers.items()
     ]
+    lines.append(
+        f"{found.crossing:.0%} of the network's attention goes to the other picture, over {found.grid[0]} x "
+        f"{found.grid[1]} patches each" + ("; most of all it relates" if places and links is None else "")
+    )
+    if links is None and places:
+        parts = explanation.related_parts(found)[:_PARTS]
+        lines += [f"  {part.first} of A with {part.second} of B ({counted(part.links, 'link')})" for part in parts]
+        lines.append(
+            f"the strongest of {counted(len(places), 'link')} from patch to patch; --links N lists N of them, "
+            "--json all, and -o OUT.png draws them"
+        )
+    elif places:
+        rows = [("{},{}".format(*one), "{},{}".format(*other), f"{share:.4f}") for one, other, share in places]
+        lines.append(table(("A row,column", "B row,column", "share"), rows))
+    lines += [f"drawn: {output}"] if output else []
     Console(as_json, quiet).emit(
         {
             "a": a,

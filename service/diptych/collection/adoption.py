@@ -18,7 +18,7 @@ from diptych.store.sqlite.database import Store
 from diptych_runtime.atomic import sync_folder
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import PANEL_GRAPH, Manifest
-from diptych_runtime.models import bundled_models, find_artifact, own_models
+from diptych_runtime.models import models_by_name
 from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration
 
 
@@ -69,13 +69,7 @@ def panels(adopted: AdoptedModel | None) -> Mapping[str, str]:
     `adopted` one.
     """
     known = {} if adopted is None else {adopted.revision: adopted.panel}
-    for name in (*bundled_models(), *own_models()):
-        try:
-            manifest = Manifest.load(find_artifact(name))
-        except ArtifactError:
-            continue
-        known[manifest.revision] = manifest.digests[PANEL_GRAPH]
-    return known
+    return known | {manifest.revision: manifest.digests[PANEL_GRAPH] for manifest in models_by_name().values()}
 
 
 def _without_calibration(folder: Path, released: Manifest) -> bool:

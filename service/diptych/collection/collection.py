@@ -143,15 +143,16 @@ class Collection:
         >>> collection.add("photos")
         >>> collection.add(["cat.jpg", "more photos", image], metadata={"from": "2026"})
 
-        Content that is there already changes nothing. `path` says where one picture can be found again (by default the
-        file or the web address it came from), `metadata` is kept with each, and with `keep_originals` the files are
-        too. With `dry_run` all is checked alike and nothing is written. A picture that is named and cannot be read
-        raises PictureError, and those of earlier batches of 64 stay; a file below a folder is logged and skipped. With
-        `on_error` both go to it, with the error. Raises ValueError for metadata that is not JSON.
+        Content that is there already is not read anew. `path` says where one picture can be found again (by default the
+        file or the web address it came from). `metadata` is kept with each, in place of what a picture has that is
+        there already; without it, that stays. With `keep_originals` the files are kept too. With `dry_run` all is
+        checked alike and nothing is written. A picture that is named and cannot be read raises PictureError, and those
+        of earlier batches of 64 stay; a file below a folder is logged and skipped. With `on_error` both go to it, with
+        the error. Raises ValueError for metadata that is not JSON.
         """
         if path is not None and not is_picture(pictures):
             raise ValueError("`path` says where one picture can be found again; leave it out for several")
-        facts = checked_metadata(metadata)
+        facts = None if metadata is None else checked_metadata(metadata)
         below: set[Path] = set()  # what nobody named
 
         def refuse(source: PictureSource, error: PictureError) -> None:
@@ -332,7 +333,10 @@ class Collection:
         )
 
     def commit(self, arrivals: Sequence[Incoming]) -> Acknowledged:
-        """Write pictures in one go and let the index follow; they are on the disk when this returns."""
+        """Write pictures in one go and let the index follow; they are on the disk when this returns.
+
+        Of pictures that are there already, missing paths and bytes are filled in, and metadata that was given replaced.
+        """
         new = to_rows(arrivals, self.scorer)
         known = [
             (arrival.content.id, arrival.path, arrival.content.data)
@@ -343,11 +347,15 @@ class Collection:
         if known:
             self.backend.complete(known)
         first = {row.id for row, was_new in zip(new, fresh, strict=True) if was_new}
-        added = []
+        added, given = [], []
         for arrival in arrivals:
             id = arrival.content.id
             added.append(Added(id, id in first, arrival.path))
+            if arrival.given and id not in first:
+                given.append((id, arrival.metadata))
             first.discard(id)
+        if given:
+            self.backend.replace_metadata(given)
         return added
 
     def embeddings(self, ids: Sequence[str] | None = None) -> tuple[list[str], np.ndarray]:

@@ -87,11 +87,12 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Incoming:
-    """A picture to be added, with its path and metadata."""
+    """A picture to be added, with its path and metadata; if they were `given`, they replace those of a stored one."""
 
     content: Content | Encoded | AlreadyStored
     path: str | None
     metadata: dict[str, Any]
+    given: bool = False
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,8 @@ def add_in_batches(
 
     A picture that cannot be read is skipped and given to `on_error`. Stop at any time: what was yielded stays, and
     running it again takes up the rest. With `dry_run` all is checked alike and nothing is written. `path` and
-    `metadata` are kept with each; without a path, the file or the web address it came from.
+    `metadata` are kept with each; without a path, the file or the web address it came from. Metadata replace those of a
+    picture that is there already.
     """
     met: set[str] = set()
     for batch in batches(sources):
@@ -152,7 +154,7 @@ def add_in_batches(
             if isinstance(content, PictureError):
                 on_error(source, content)
             else:
-                arrivals.append(Incoming(content, path or path_of(source), metadata or {}))
+                arrivals.append(Incoming(content, path or path_of(source), metadata or {}, metadata is not None))
         yield from simulate(arrivals, met) if dry_run else collection.commit(arrivals)
 
 
@@ -240,10 +242,8 @@ def features(pixels: Sequence[np.ndarray], scorer: Scorer) -> list[tuple[bytes, 
     ]
 
 
-def checked_metadata(metadata: dict[str, Any] | None) -> dict[str, Any]:
+def checked_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
     """The metadata as JSON keeps it; raises ValueError for values that JSON cannot hold."""
-    if metadata is None:
-        return {}
     try:
         # Encoded, so that half a surrogate pair is refused here and not by whoever asks for it later.
         text = json.dumps(metadata, allow_nan=False, ensure_ascii=False).encode()

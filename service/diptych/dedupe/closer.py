@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -17,8 +18,21 @@ from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.closer_look.verification import View
 from diptych_runtime.decoder import PictureSource
 
-BATCH = 64  # pairs, after each of which the ledger has them
+BATCH = 16  # pairs, after each of which the ledger has them; more of them would outlast a request on a busy machine
 _KEPT = 256  # pictures whose keypoints stay in memory, 1.3 MB each
+
+
+@runtime_checkable
+class LookProgress(Protocol):
+    """A callback of the progress of pairs that counts the closer looks by themselves."""
+
+    def __call__(self, done: int, /) -> object:
+        """So many more pairs are scored."""
+        ...
+
+    def closer_looks(self, missing: int, known: int) -> Callable[[int], object]:
+        """So many more closer looks are to be taken, and so many are known; returns the callback of those taken."""
+        ...
 
 
 class CloserLook:
@@ -36,9 +50,11 @@ class CloserLook:
         paths: Mapping[str, str],
         ledger: PairCache,
         question: str = COPY,
-        tick: Callable[[int], object] = lambda n: None,
+        tick: Callable[[int], object] | LookProgress = lambda n: None,
     ) -> None:
-        """`tick` is told how many pairs were looked at, each time some were."""
+        """`tick` is told how many pairs were looked at, each time some were; before that, if it is a `LookProgress`,
+        how many will be.
+        """
         self.collection, self.ids, self.paths, self.ledger = collection, ids, paths, ledger
         self.verification, self.tick = collection.scorer.asking(question).runtime.verification, tick
         self.looks: dict[tuple[int, int], judgement.CloserLook] = {}
@@ -62,6 +78,9 @@ class CloserLook:
         named = [(self.ids[a], self.ids[b]) for a, b in pairs]
         seen = self.ledger.evidence(named)
         missing = [place for place, evidence in enumerate(seen) if evidence is None]
+        tick = self.tick
+        if isinstance(tick, LookProgress):
+            tick = tick.closer_looks(len(missing), len(seen) - len(missing))
         for start in range(0, len(missing), BATCH):
             batch = missing[start : start + BATCH]
             looked = self._look([pairs[place] for place in batch])
@@ -69,7 +88,7 @@ class CloserLook:
             self.ledger.add_evidence([named[place] for place, _ in made], [evidence for _, evidence in made])
             for place, evidence in made:
                 seen[place] = evidence
-            self.tick(len(batch))
+            tick(len(batch))
         return seen
 
     def _look(self, pairs: list[tuple[int, int]]) -> list[Evidence | None]:

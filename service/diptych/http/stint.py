@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 SECONDS = 3.0  # of scoring for one request, or as many as it took to get there
 
@@ -13,20 +14,43 @@ class TimeIsUp(Exception):  # noqa: N818 - no error: the next request goes on
 
 
 class Stint:
-    """The scoring of pairs that one request does."""
+    """The scoring of pairs that one request does, and the closer looks at those that deserve one (`LookProgress`).
+
+    Of `total` pairs `scored` have their score, and of `looks` that are due `taken` are taken; `computed` counts the
+    pairs that this request scored.
+    """
 
     def __init__(self, most: float) -> None:
         """`most`: seconds that scoring may take at the utmost."""
-        self.scored = self.total = self.computed = 0
+        self.scored = self.total = self.computed = self.taken = self.looks = 0
         self._most, self._end, self._began = most, 0.0, time.monotonic()
         self._scoring: float | None = None
 
-    def begin(self, missing: int, known: int) -> Callable[[int], object]:
+    def begin(self, missing: int, known: int) -> Stint:
         """Begin the count of pairs, before they are scored; returns the callback of its progress."""
         now = self._scoring = time.monotonic()
         self.scored, self.total = known, known + missing
         self._end = now + min(max(SECONDS, now - self._began), self._most)
-        return self._tick
+        return self
+
+    def __call__(self, done: int, /) -> None:
+        """So many more pairs are scored. Raises TimeIsUp."""
+        self.scored += done
+        self.computed += done
+        self.total = max(self.total, self.scored)  # keepers are compared with more than their candidates
+        self._check_time()
+
+    def closer_looks(self, missing: int, known: int) -> Callable[[int], object]:
+        """So many more closer looks are due, and so many are taken already; returns the callback of their progress."""
+        self.taken += known
+        self.looks += known + missing
+        return self._look
+
+    def progress(self) -> dict[str, Any]:
+        """The fields of `Pairs` that say how far it is."""
+        stage = "closer_looks" if self.looks else "pairs"
+        looks = {"taken": self.taken, "total": self.looks}
+        return {"stage": stage, "scored": self.scored, "total": self.total, "closer_looks": looks}
 
     def timings(self) -> dict[str, float]:
         """Seconds by stage, until now."""
@@ -34,9 +58,10 @@ class Stint:
         scoring = now if self._scoring is None else self._scoring
         return {"retrieve": scoring - self._began, "pair": now - scoring}
 
-    def _tick(self, done: int) -> None:
-        self.scored += done
-        self.computed += done
-        self.total = max(self.total, self.scored)  # keepers are compared with more than their candidates
+    def _look(self, done: int) -> None:
+        self.taken += done
+        self._check_time()
+
+    def _check_time(self) -> None:
         if time.monotonic() >= self._end:
             raise TimeIsUp

@@ -53,6 +53,10 @@ class Backend(Protocol):
         """Fill in missing paths and bytes of stored pictures: (id, path or None, bytes or None) each."""
         ...
 
+    def replace_metadata(self, given: Iterable[tuple[str, dict[str, Any]]]) -> None:
+        """Give stored pictures other metadata: (id, metadata) each; unknown ids are left out."""
+        ...
+
     def remove(self, ids: Sequence[str]) -> list[bool]:
         """Remove pictures; says for each whether it was there."""
         ...

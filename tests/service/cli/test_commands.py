@@ -1,5 +1,6 @@
 import io
 import json
+import re
 import sqlite3
 import sys
 
@@ -286,9 +287,16 @@ def test_the_command_prints_links_and_draws_them(diptych, gallery, model, tmp_pa
     pair = (gallery / "01.jpg", gallery / "02.jpg")
     said = diptych("explain", *pair, "-o", out, "--links", 3, *model)
     assert said.code == 0
-    assert len([line for line in said.out.splitlines() if line[:1].isdigit()]) == 3
+    assert len([line for line in said.out.splitlines() if re.match(r"\d+,\d", line)]) == 3
     with Image.open(out) as picture:
         assert picture.width == 2 * 480 + 24
+    words = diptych("explain", *pair, *model).out.splitlines()
+    assert words[0].startswith("match  0.")
+    assert "of the network's attention goes to the other picture" in words[1]
+    parts = [re.fullmatch(r"  ([a-z ]+) of A with ([a-z ]+) of B \((\d+) links?\)", line) for line in words[2:-1]]
+    assert 0 < len(parts) <= 4
+    assert all(parts)
+    assert "--links N lists" in words[-1]
     document = diptych("explain", *pair, "--links", 3, *model, "--json").json
     assert [set(link) for link in document["links"]] == [{"a", "b", "share"}] * 3
     assert document["overlay"] is None

@@ -84,6 +84,14 @@ def test_an_error_is_one_line_and_exit_code_1(diptych, tmp_path):
     assert result.err.count("\n") == 1
 
 
+def test_a_model_that_there_is_not_is_wrong_usage_with_a_suggestion(diptych, tmp_path, photo_bytes):
+    (tmp_path / "a.jpg").write_bytes(photo_bytes(1))
+    done = diptych("score", tmp_path / "a.jpg", tmp_path / "a.jpg", "--model", "phot")
+    assert done.code == 2
+    assert "did you mean photo" in done.err
+    assert done.err.count("\n") == 1
+
+
 def test_with_json_an_error_is_the_envelope(diptych, tmp_path):
     result = diptych("index", "stats", "--store", tmp_path / "none", "--json")
     assert result.code == 1

@@ -63,7 +63,8 @@ def test_from_then_on_commands_open_the_collection_with_it_unless_one_is_named(
     assert found.code == 0
     assert len(found.json["matches"]) == 10
     assert diptych("index", "stats", "--store", store, "--json").json["adopted"] == "better"
-    assert "0123456789ab (12), adopted: better" in diptych("index", "stats", "--store", store).out
+    stats = diptych("index", "stats", "--store", store).out
+    assert "  model     better (0123456789ab), 12 pictures\n  adopted   better\n" in stats
     named = diptych("search", picture, "--store", store, "--model", artifact, "--threads", 1)
     assert (named.code, "embedded by another model (0123456789ab)" in named.err) == (1, True)
     back = diptych("models", "use", artifact, "--store", store, *WAY, "--json").json

@@ -102,7 +102,6 @@ def test_metadata_comes_back_as_json_keeps_it_and_is_the_callers_own_no_more():
     assert kept == {"tags": ["a", "b"], "3": None, "ä": [1.5, {"x": True}]}
     given["ä"].clear()  # type: ignore[union-attr]
     assert kept["ä"] == [1.5, {"x": True}]
-    assert checked_metadata(None) == {}
 
 
 def test_metadata_that_nobody_could_read_back_is_refused():

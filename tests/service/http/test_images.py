@@ -249,5 +249,9 @@ def test_json_brings_one_picture_or_several_with_the_same_metadata(client, photo
     )
     one = client.post("/v1/images", json={"image": uris[2]})
     assert (one.status_code, len(one.json()["data"])) == (201, 1)
+    again = client.post("/v1/images", json={"images": uris[:2], "metadata": {"label": "boot"}})
+    assert (again.status_code, [item["metadata"] for item in again.json()["data"]]) == (200, [{"label": "boot"}] * 2)
+    same = client.post("/v1/images", files={"images": ("other.jpg", photo_bytes(40))}).json()["data"]
+    assert [(item["created"], item["metadata"]) for item in same] == [(False, {"label": "boot"})]
     bad = client.post("/v1/images", json={"images": [uris[0], "AAAA"]})
     assert (bad.status_code, bad.json()["error"]["param"]) == (422, "images[1]")

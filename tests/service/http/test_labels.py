@@ -9,12 +9,14 @@ from types import SimpleNamespace
 import pytest
 
 from diptych import Collection
-from diptych.dedupe import pair_scores
+from diptych.dedupe import closer, pair_scores
 from diptych.http import stint
 from diptych.http.middleware.auth import new_key
 from diptych.http.settings import Settings
 from diptych.labelling.table import COLUMNS
+from diptych_runtime.closer_look.evidence import FEATURES, Verification
 from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration, OwnQuestion, released_digest
+from diptych_runtime.runtime import Runtime
 
 NEXT, LABELS = "/v1/pairs/next", "/v1/pairs/labels"
 
@@ -57,6 +59,22 @@ def test_scoring_many_pairs_takes_several_requests(client, monkeypatch):
         answers.append(ask(client))
     assert [one["scored"] for one in answers] == [4, 8, 10, 10]
     assert {one["total"] for one in answers} == {10}
+
+
+@pytest.mark.parametrize("path", [NEXT, "/v1/duplicates"])
+def test_closer_looks_are_a_stage_of_their_own(client, monkeypatch, path):
+    look = Verification(1e-9, dict.fromkeys(FEATURES, 0.0) | {"bias": 4.0}, {"0.01": 0.5, "0.001": 0.9})
+    monkeypatch.setattr(Runtime, "verification", look)
+    monkeypatch.setattr(stint, "SECONDS", 0.0)
+    monkeypatch.setattr(stint, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(closer, "BATCH", 4)
+    answers: list[dict] = []
+    while not answers or not answers[-1]["complete"]:
+        assert len(answers) < 20
+        answers.append(client.post(path, json={}).json())
+    told = [(one["stage"], one["scored"], *one["closer_looks"].values()) for one in answers]
+    looks = [("closer_looks", 10, taken, 10) for taken in (4, 8, 10, 10)]
+    assert told == [("pairs", 10, 0, 0), *looks]
 
 
 def test_an_answer_is_kept_in_place_of_an_earlier_one_and_taken_back(client, collection):

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from diptych.http.middleware.auth import new_key
+from diptych.http.routes import labels
+from diptych.http.schemas.labels import LabelCounts
 from diptych.http.settings import Settings
+from diptych.labelling.calibrate import FEWEST, FEWEST_OF_A_KIND
 
 pytestmark = pytest.mark.browser
 
@@ -45,6 +48,18 @@ def test_every_pair_is_labelled_by_the_keyboard_alone(view, collection, says):
     says(view, "#label-done:not([hidden])", "no more pairs")
     assert view.is_hidden("#label-pair")
     says(view, "#label-status", "10 labels: 4 same, 4 not the same, 2 cannot tell.")
+    says(view, "#label-next", f"At least {FEWEST - 8} more answers")
+
+
+def test_when_there_are_enough_labels_the_view_says_what_comes_next(visit, client, says, monkeypatch):
+    enough = LabelCounts(same=FEWEST - FEWEST_OF_A_KIND, different=FEWEST_OF_A_KIND, cannot_tell=0)
+    monkeypatch.setattr(labels, "_counts", lambda *_: enough)
+    page = visit(client, "#/label")
+    says(page, "#label-next", "run diptych calibrate --store FOLDER")
+    says(page, "#label-next", "restart the service")
+    page.keyboard.press("s")
+    page.keyboard.press("u")
+    says(page, "#label-next", "Enough for a calibration of your own")
 
 
 def tab_to(page, wanted: str) -> None:

@@ -205,17 +205,25 @@ def stats(
 ) -> int:
     """Show the pictures, model, index and size of a collection.
 
-    Works while another process writes to the collection, and needs no model.
+    Works while another process writes to the collection, and needs no model: its name is that of the bundled model, or
+    of your own, that has the revision.
     """
     from diptych.store.open import open_store
+    from diptych_runtime.models import models_by_name
 
+    names = {manifest.revision: name for name, manifest in reversed(models_by_name().items())}
     with open_store(store, read_only=True) as backend:
         found = {**backend.stats(), "index": backend.index_facts()}
-    revisions = ", ".join(f"{revision} ({count:,})" for revision, count in found["revisions"].items()) or "none yet"
+    found["models"] = {revision: names.get(revision) for revision in found["revisions"]}
+    models = [
+        f"{names.get(revision, 'not here by name')} ({revision}), {counted(count, 'picture')}"
+        for revision, count in found["revisions"].items()
+    ]
     lines = [
         f"{found['directory']}",
         f"  pictures  {found['pictures']:,} ({found['kept']:,} with their bytes)",
-        f"  model     {revisions}" + (f", adopted: {found['adopted']}" if found.get("adopted") else ""),
+        f"  model     {'; '.join(models) or 'none yet'}",
+        *([f"  adopted   {found['adopted']}"] if found.get("adopted") else []),
         *([f"  changes   {found['sequence']:,}"] if "sequence" in found else []),
         f"  index     {laid_out(found['index'])}",
         *([f"  on disk   {byte_size(found['disk_bytes'])}"] if "disk_bytes" in found else []),

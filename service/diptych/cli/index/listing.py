@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 import sys
 from dataclasses import asdict
@@ -9,7 +10,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated
 
-from typer import Option
+from typer import Argument, Option
 
 from diptych.cli.options import Filter, Store, check_output
 from diptych.command_tree import Json, Quiet, number
@@ -20,6 +21,10 @@ _PAGE = 1000
 
 def list(
     store: Store,
+    paths: Annotated[
+        builtins.list[str] | None,
+        Argument(metavar="PATH", help="only this file, or those below this folder", show_default="all"),
+    ] = None,
     limit: Annotated[
         int | None,
         Option(
@@ -40,11 +45,14 @@ def list(
     They are in the order in which they were added. Works while another process writes to the collection, and needs no
     model.
     """
+    from diptych.pictures.walk import full_path
     from diptych.store.open import open_store
 
     console = Console(as_json, quiet)
     with open_store(store, read_only=True) as backend:
-        records = [*islice(chain.from_iterable(backend.pages(_PAGE, filter)), limit)]
+        wanted = {id for path in paths or () for id in backend.under(full_path(path))}
+        every = chain.from_iterable(backend.pages(_PAGE, filter))
+        records = [*islice((record for record in every if not paths or record.id in wanted), limit)]
         total = backend.count()
     rows = [
         (record.id, f"{record.width} x {record.height}", record.added[:10], record.path or "-") for record in records

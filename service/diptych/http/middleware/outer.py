@@ -25,6 +25,7 @@ from diptych.scoring.tracing import note_request, trace_id
 logger = logging.getLogger(__name__)
 access = logging.getLogger("diptych.access")
 
+_STATIC = ("/page/", "/swagger/")  # files that a page loads, a line for each of which nobody would read
 OPEN = frozenset({"/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"})  # without a key
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -154,7 +155,8 @@ class OuterMiddleware:
             "error": reason,
             "trace_id": trace_id(),
         }
-        level = logging.DEBUG if scope["path"] in OPEN else logging.INFO
+        quiet = scope["path"] in OPEN or (status < 400 and scope["path"].startswith(_STATIC))
+        level = logging.DEBUG if quiet else logging.INFO
         said = {"request": fields["request_id"], "key": fields["key"], "error": reason}
         text = ", ".join(f"{name} {value}" for name, value in said.items() if value is not None)
         access.log(level, "%s %s %d in %.1f ms, %s", method, path, status, seconds * 1000, text, extra=fields)

@@ -56,10 +56,10 @@ function judge() {
 
 /** The answer to one question, in words and as a number. */
 function said(question, one) {
-  const unseen = one.closer_look === "not taken" ? ", without the closer look that it deserves" : "";
+  const unseen = one.closer_look === "not taken" ? ", without the closer look it calls for" : "";
   // Every copy shows the same thing, so that this probability is lifted to that of a copy.
   const lifted = question === "thing" && one.relevance_score === answer.answers.copy?.relevance_score
-    ? ", at least that of a copy" : "";
+    ? ", the same as for a copy" : "";
   return el("span", { className: isMatch(one) ? "same" : "other" },
     el("b", { textContent: words(one.verdict, question) }),
     el("span", { textContent: `Probability ${probability(one.relevance_score)}${lifted}${unseen}.` }));

@@ -7,7 +7,7 @@ export function drawGroup(group, act) {
   const least = Math.min(...group.members.map(({ score }) => score ?? 0));
   const head = el("p", { className: "group-head" },
     el("b", { textContent: plural(group.members.length, "picture") }),
-    el("span", { textContent: `least sure ${probability(least)}` }));
+    el("span", { textContent: `lowest score ${probability(least)}` }));
   const copies = el("div", { className: "copies" }, ...group.members.map((member) => drawCopy(member, act)));
   const node = el("li", { className: group.members.length > 2 ? "group many" : "group" }, head, copies);
   node.setAttribute("aria-label", `Group of ${nameOf(group.members[0].picture)}`);
@@ -26,7 +26,7 @@ function drawCopy({ picture, score, verdict, keeper, passes, going }, act) {
     const keep = el("button", { type: "button", className: "quiet", textContent: "Keep this" });
     keep.setAttribute("aria-label", `Keep ${name} instead`);
     keep.onclick = () => act({ keep: picture });
-    line.append(el("label", {}, tick, going ? "goes" : "stays"), keep);
+    line.append(el("label", {}, tick, "remove"), keep);
   }
   const match = keeper
     ? el("span", { className: "tag", textContent: "the one to keep" })

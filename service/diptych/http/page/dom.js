@@ -63,6 +63,13 @@ export function showFault(node, error, retry = null) {
   node.hidden = false;
 }
 
+/** How far pairs are scored, or then looked at closer: on the bar, and returned in words. */
+export function showProgress(bar, { stage, scored, total, closer_looks: looks }) {
+  const [done, of, text] = stage === "pairs" ? [scored, total, "compared"] : [looks.taken, looks.total, "looked at closely"];
+  Object.assign(bar, { max: Math.max(1, of), value: done });
+  return `${done.toLocaleString("en")} of ${plural(of, "pair")} ${text}`;
+}
+
 /** Ask before something goes for good, and do it only after a clear yes. */
 export function confirmed(title, text, use) {
   const dialog = $("confirm");

@@ -4,7 +4,7 @@ import { Fault, api, loadInfo, onInfo, post, service } from "./api.js";
 import { forget, refused } from "./collection.js";
 import { noneBecause, onCollection, within } from "./collections.js";
 import { drawGroup, drawPair } from "./copies.js";
-import { $, confirmed, el, odds, plural, probability, showFault } from "./dom.js";
+import { $, confirmed, el, odds, plural, probability, showFault, showProgress } from "./dom.js";
 
 const STEP = 30; // groups drawn at a time
 const STEPS = 400; // of the slider
@@ -39,10 +39,11 @@ async function look() {
     do {
       answer = await post("/v1/duplicates", {}, asking.signal);
       if (asking.signal.aborted) return;
-      Object.assign($("look-bar"), { max: Math.max(1, answer.total), value: answer.scored });
-      say(`${answer.scored.toLocaleString("en")} of ${plural(answer.total, "pair")} compared`);
+      say(showProgress($("look-bar"), answer));
     } while (!answer.complete);
     state.begun = false;
+    const { taken } = answer.closer_looks;
+    say(`${plural(answer.total, "pair")} compared${taken ? `, ${taken.toLocaleString("en")} looked at closely` : ""}`);
     show(answer);
   } catch (error) {
     if (error.name !== "AbortError") showFault($("duplicates-alert"), error, look);

@@ -3,9 +3,11 @@
 import { Fault, api, onInfo, post, service } from "./api.js";
 import { refused } from "./collection.js";
 import { collection, noneBecause, onCollection, within } from "./collections.js";
-import { $, el, nameOf, plural, thumbnail } from "./dom.js";
+import { $, el, nameOf, plural, showProgress, thumbnail } from "./dom.js";
 
 const BATCH = 10;
+const FEWEST = 20;
+const FEWEST_OF_A_KIND = 5;
 const ASK = {
   copy: "Is one a copy of the other, or are both copies of a third?",
   thing: "Do both show the same thing?",
@@ -38,8 +40,8 @@ async function more() {
     do {
       answer = await post("/v1/pairs/next", { question: state.question, count: BATCH }, asking.signal);
       if (asking.signal.aborted) return;
-      Object.assign($("label-bar"), { max: Math.max(1, answer.total), value: answer.scored });
-      if (!answer.complete) say(`${answer.scored.toLocaleString("en")} of ${plural(answer.total, "pair")} compared`);
+      const progress = showProgress($("label-bar"), answer);
+      if (!answer.complete) say(progress);
     } while (!answer.complete);
     Object.assign(state, { queue: answer.data, counts: answer.labels, all: answer.data.length === 0 });
     say(counted());
@@ -119,6 +121,17 @@ function counted() {
   return `${plural(same + different + open, "label")}: ${same} same, ${different} not the same, ${open} cannot tell.`;
 }
 
+/** What the answers are good for by now: `diptych calibrate` takes none below these numbers. */
+function next() {
+  const { same, different } = state.counts;
+  const missing = Math.max(FEWEST - same - different, Math.max(0, FEWEST_OF_A_KIND - same) + Math.max(0, FEWEST_OF_A_KIND - different));
+  if (missing > 0)
+    return [`At least ${plural(missing, "more answer")} for a calibration of your own: it takes ${FEWEST} in all, ` +
+      `${FEWEST_OF_A_KIND} of them the same and ${FEWEST_OF_A_KIND} not the same.`];
+  const command = el("code", { textContent: "diptych calibrate --store FOLDER" });
+  return ["Enough for a calibration of your own: run ", command, " with the folder of this collection, then restart the service, which reads it at its start."];
+}
+
 function paint() {
   const [pair] = state.queue;
   const asking = state.asking !== null;
@@ -126,7 +139,8 @@ function paint() {
   $("label-pair").hidden = !pair;
   $("label-done").hidden = !state.all || asking;
   $("label-undo").hidden = !state.given.length;
-  $("label-export").hidden = !state.counts;
+  $("label-export").hidden = $("label-next").hidden = !state.counts;
+  if (state.counts) $("label-next").replaceChildren(...next());
   $("label-export").href = within("/v1/pairs/labels/export");
   $("label-ask").textContent = ASK[state.question];
   if (pair && $("label-pictures").dataset.pair !== `${pair.a.id} ${pair.b.id}`) {

@@ -47,7 +47,8 @@ function row(match, reranked, queryId, onWhy) {
     el("span", { className: "number", textContent: number }));
   // Probabilities crowd at 1 where all candidates look alike; the raw score still tells them apart.
   if (reranked && match.raw_score !== null) {
-    score.append(el("span", { className: "aside", textContent: `${match.verdict}, raw ${match.raw_score.toFixed(1)}` }));
+    const raw = el("span", { className: "raw", textContent: `, raw ${match.raw_score.toFixed(1)}` });
+    score.append(el("span", { className: "aside" }, match.verdict, raw));
   }
   const node = el("li", { className: "row" },
     el("span", { className: "place", textContent: place }), why, el("div", { className: "what" }, title, score));

@@ -71,7 +71,7 @@ function cards(info, ready) {
   const warm = ready instanceof Fault ? [] : [
     fact("warm-up", `${ready.warm_up_seconds.toFixed(2)} s`),
     fact("raw score of a picture with itself", ready.same.toFixed(2)),
-    fact("with another one", ready.other.toFixed(2)),
+    fact("raw score of two different pictures", ready.other.toFixed(2)),
   ];
   const stated = Object.entries(info.questions).flatMap(([question, { verdicts }]) =>
     Object.entries(verdicts).map(([verdict, least]) => fact(`${question}: ${verdict} from`, probability(least))));

@@ -28,7 +28,7 @@ export function whyPanel(root) {
         fact("probability", probability(answer.relevance_score), "total"),
         fact("verdict", answer.verdict),
         fact("raw score", answer.raw_score.toFixed(2)),
-        ...(answer.links ? [fact("of the attention crosses", percent(answer.crossing))] : []));
+        ...(answer.links ? [fact("of the attention goes to the other picture", percent(answer.crossing))] : []));
       if (answer.links) stage.show(answer);
       onAnswer?.(answer);
     } catch (error) {

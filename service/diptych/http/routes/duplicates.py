@@ -16,8 +16,9 @@ from diptych.http.health import Proven
 from diptych.http.middleware.errors import RequestError, documented
 from diptych.http.routes.images import described
 from diptych.http.schemas.bodies import json_schema, read_json, require_json
+from diptych.http.schemas.pairs import DuplicateGroup, DuplicateItem, Duplicates, DuplicatesBegun
 from diptych.http.schemas.requests import DuplicatesRequest
-from diptych.http.schemas.responses import DuplicateGroup, DuplicateItem, Duplicates, DuplicatesBegun, ImageItem
+from diptych.http.schemas.responses import ImageItem
 from diptych.http.stint import Stint, TimeIsUp
 from diptych_runtime.calibration.questions import COPY
 
@@ -59,9 +60,10 @@ async def duplicates(request: Request, here: Here, request_id: RequestId) -> Dup
                     on_pairs=stint.begin,
                     question=COPY,
                 )
-            return _answer(here, collection, found, facts)
+            done = {"scored": found.scored, "total": found.scored}
+            return _answer(here, collection, found, {**facts, **stint.progress(), **done})
         except TimeIsUp:
-            return DuplicatesBegun(**facts, scored=stint.scored, total=stint.total)
+            return DuplicatesBegun(**facts, **stint.progress())
         except UnknownPictureError as error:
             message = f"Pictures were removed meanwhile ({error}); ask again."
             raise RequestError(409, "collection_changed", message, param="collection") from None
@@ -116,8 +118,6 @@ def _answer(here: Context, collection: Collection, found: Found, facts: dict[str
     place = {id: number for number, id in enumerate(ordered)}
     return Duplicates(
         **facts,
-        scored=found.scored,
-        total=found.scored,
         threshold=found.threshold,
         bound=pairs[-1][2] if left_out > 0 else found.bound,
         groups=groups,

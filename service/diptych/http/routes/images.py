@@ -73,7 +73,8 @@ _PICTURE_HEADERS = {
 async def add(request: Request, response: Response, here: Here) -> AddAnswer | DryRunAnswer:
     """Add one or more pictures: `curl -F images=@a.jpg -F images=@b.jpg .../v1/images`, or as JSON.
 
-    201 if at least one is new, 200 if all were there already: the same file has the same id. All are added, or, if one
+    201 if at least one is new, 200 if all were there already: the same file has the same id. Of those, `metadata`
+    replaces what they had; without it, that stays. All are added, or, if one
     cannot be read, none. With `dry_run` it is 200, nothing is written, and every picture that cannot be read is named.
     """
     body = await read_body(request, AddRequest, AddForm, here.settings.pictures, here.parsing)
@@ -87,8 +88,9 @@ async def add(request: Request, response: Response, here: Here) -> AddAnswer | D
         # Each is checked before any is added, so that a bad one leaves the collection as it was.
         with here.metrics.timed("decode"):
             received = collection.read_new([(data, position) for position, data, _ in files], keep_originals=True)
+        replacing = body.metadata is not None
         arrivals: list[Incoming | PictureError] = [
-            content if isinstance(content, PictureError) else Incoming(content, None, metadata)
+            content if isinstance(content, PictureError) else Incoming(content, None, metadata, replacing)
             for content, (*_, metadata) in zip(received, files, strict=True)
         ]
         positions = [position for position, *_ in files]

@@ -72,7 +72,7 @@ async def following(request: Request, here: Here, request_id: RequestId) -> Pair
             with here.ledgers.of(collection) as ledger:
                 found = pairs_to_label(collection, body.count, question=question, ledger=ledger, on_pairs=stint.begin)
         except TimeIsUp:
-            return PairsBegun(**facts, scored=stint.scored, total=stint.total)
+            return PairsBegun(**facts, **stint.progress())
         except UnknownPictureError as error:
             message = f"Pictures were removed meanwhile ({error}); ask again."
             raise RequestError(409, "collection_changed", message, param="collection") from None
@@ -91,7 +91,7 @@ async def following(request: Request, here: Here, request_id: RequestId) -> Pair
             for pair in found
         ]
         counts = _counts(collection, question)
-        return PairsToLabel(**facts, scored=stint.total, total=stint.total, data=data, labels=counts)
+        return PairsToLabel(**facts, **stint.progress(), data=data, labels=counts)
 
     with here.borrow(body.collection) as collection:
         async with here.ledgers.turn(collection, here.settings.seconds):

@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from diptych.http.schemas.responses import ImageItem, Pairs
+from diptych.http.schemas.pairs import Pairs
+from diptych.http.schemas.responses import ImageItem
 from diptych.labelling.choose import Reason
 from diptych.store.records import Answer
 from diptych_runtime.calibration.verdicts import Verdict

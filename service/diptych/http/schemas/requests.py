@@ -76,6 +76,7 @@ Count = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
 Positive = Annotated[int, Field(ge=1), BeforeValidator(_whole)]
 Flag = Annotated[bool, BeforeValidator(_flag), Field(strict=True)]
 # Python reads NaN, halves of surrogate pairs and a thousand levels from JSON, but nobody could read them back.
+_METADATA = ", kept with each picture, in place of what one has that is there already; without it, that stays."
 Metadata = Annotated[dict[str, Any], AfterValidator(checked_metadata)]
 
 
@@ -352,7 +353,7 @@ class AddRequest(Strict):
     """Pictures to add to the collection."""
 
     images: Pictures = Field(validation_alias=Added, description="One or more; one also as `image`.")
-    metadata: Metadata | None = Field(None, description="Any JSON object, kept with each picture.")
+    metadata: Metadata | None = Field(None, description=f"Any JSON object{_METADATA}")
     collection: str | None = CollectionName
     dry_run: bool = DryRun
 
@@ -361,7 +362,7 @@ class AddForm(Form):
     """Pictures to add, sent as a form."""
 
     images: Files = Field(validation_alias=Added)
-    metadata: Json[Metadata] | None = Field(None, description="A JSON object, kept with each picture.")
+    metadata: Json[Metadata] | None = Field(None, description=f"A JSON object{_METADATA}")
     collection: str | None = CollectionName
     dry_run: Flag = DryRun
 

@@ -13,12 +13,12 @@ from diptych_runtime.judgement import CLOSER_LOOKS, NOT_TAKEN, CloserLook
 
 _PROBABILITY = "The calibrated probability, 0 to 1, that the answer to the question is yes."
 _SCORE = f"{_PROBABILITY} With `raw_scores` the network's logit."
-_LOOK = (
+LOOK = (
     "Whether the closer look that such a pair deserves was `taken` or, as a file is not at hand or a search has had "
     f"its {CLOSER_LOOKS}, `not taken`: {NOT_TAKEN}. null where it deserves none."
 )
 _ANSWERS = "What is said to every question that the model answers, by name."
-_QUESTION = "The question that was asked: `copy` or `thing`, or the only one that the model answers."
+QUESTION = "The question that was asked: `copy` or `thing`, or the only one that the model answers."
 
 
 class Usage(BaseModel):
@@ -35,7 +35,7 @@ class Judged(BaseModel):
 
     raw_score: float = Field(description="The network's logit.")
     verdict: Verdict = Field(description="same, likely, unsure or different: what the probability comes to.")
-    closer_look: CloserLook | None = Field(None, description=_LOOK)
+    closer_look: CloserLook | None = Field(None, description=LOOK)
 
 
 class AnswerItem(Judged):
@@ -60,7 +60,7 @@ class ScoreAnswer(BaseModel):
     object: Literal["list"] = "list"
     created: int = Field(description="Seconds since 1970.")
     model: str
-    question: str = Field(description=_QUESTION)
+    question: str = Field(description=QUESTION)
     data: list[ScoreItem]
     usage: Usage
 
@@ -78,7 +78,7 @@ class RerankAnswer(BaseModel):
 
     id: str
     model: str
-    question: str = Field(description=_QUESTION)
+    question: str = Field(description=QUESTION)
     results: list[RerankItem]
     usage: Usage
 
@@ -106,7 +106,7 @@ class ExplainAnswer(AnswerItem):
     id: str
     object: Literal["explanation"] = "explanation"
     model: str
-    question: str = Field(description=_QUESTION)
+    question: str = Field(description=QUESTION)
     answers: dict[str, AnswerItem] = Field(description=_ANSWERS)
     grid: tuple[int, int] = Field(description="Rows and columns of patches that each picture is cut into.")
     crossing: float = Field(description="Share of all attention that goes to the other picture, 0 to 1.")
@@ -145,7 +145,7 @@ class MatchItem(BaseModel):
     relevance_score: float | None = Field(description="Calibrated probability; null where the network did not look.")
     raw_score: float | None
     verdict: Verdict | None = Field(description="What the probability comes to; null where there is none.")
-    closer_look: CloserLook | None = Field(None, description=_LOOK)
+    closer_look: CloserLook | None = Field(None, description=LOOK)
     similarity: float = Field(description="Cosine of the two embeddings, weighted for the question, -1 to 1.")
     rank: int = Field(description="Place after re-ranking, from 1.")
     first_rank: int = Field(description="Place by the embedding alone, from 1.")
@@ -158,7 +158,7 @@ class SearchAnswer(BaseModel):
     id: str
     object: Literal["search"] = "search"
     model: str
-    question: str = Field(description=_QUESTION)
+    question: str = Field(description=QUESTION)
     matches: list[MatchItem]
     candidates: list[MatchItem]
     reranked: int = Field(description="The number of candidates that were re-ranked.")
@@ -181,56 +181,6 @@ class ImageItem(BaseModel):
     added: str = Field(description="ISO 8601 time.")
     content: str = Field(description="Where the file is.")
     thumbnail: str = Field(description="Where a small JPEG of it is.")
-
-
-class DuplicateItem(BaseModel):
-    """A picture of a group that can be removed."""
-
-    id: str
-    relevance_score: float = Field(description="Of the pair it makes with the one to keep.")
-    verdict: Verdict = Field(description="What that comes to.")
-    closer_look: CloserLook | None = Field(None, description=_LOOK)
-
-
-class DuplicateGroup(BaseModel):
-    """The picture to keep, and those that match it."""
-
-    keeper: str = Field(description="Its id.")
-    members: list[DuplicateItem]
-
-
-class Pairs(BaseModel):
-    """The progress of scoring pairs."""
-
-    id: str
-    model: str
-    question: str = Field(description=_QUESTION)
-    scored: int = Field(description="Pairs that have their score, now and from earlier requests.")
-    total: int = Field(description="Pairs to look at, as far as is known.")
-
-
-class DuplicatesBegun(Pairs):
-    """Not done yet: the same request once more goes on from here."""
-
-    complete: Literal[False] = False
-
-
-class Duplicates(Pairs):
-    """The groups of the collection, and the pairs from which to group it anew at another threshold."""
-
-    complete: Literal[True] = True
-    threshold: float
-    bound: float = Field(description="The lowest score that `pairs` reach down to.")
-    groups: list[DuplicateGroup]
-    pictures: list[ImageItem] = Field(description="All that are in a pair or a group, the ones to keep first.")
-    pairs: list[tuple[int, int, float]] = Field(
-        description="Two places in `pictures` and the score, of all pairs that were looked at and reach `bound`."
-    )
-    verdicts: dict[Verdict, float] = Field(description="The lowest score of each verdict but `different`.")
-    alarm_rate: float | None = Field(
-        description="How often a picture without a copy is taken for one by chance; null where the model does not say."
-    )
-    left_out: int = Field(description="Pairs that reach lower, but were too many to answer: the least sure ones.")
 
 
 class AddedItem(ImageItem):

@@ -139,6 +139,13 @@ class MilvusDatabase:
         self.table.write(changed)
         self._keep({row["id"]: files[row["id"]] for row in changed if row["id"] in files})  # again, as in `insert`
 
+    def replace_metadata(self, given: Iterable[tuple[str, dict[str, Any]]]) -> None:
+        """Give stored pictures other metadata: (id, metadata) each; unknown ids are left out."""
+        self._check_writing()
+        wanted = dict(given)
+        rows = self.table.rows(list(wanted), self.layout.fields)
+        self.table.write([self.layout.changed(row, metadata=wanted[row["id"]]) for row in rows])
+
     def remove(self, ids: Sequence[str]) -> list[bool]:
         """Remove pictures; says for each whether it was there. Files that were kept of them go too."""
         self._check_writing()

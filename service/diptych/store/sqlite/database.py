@@ -17,7 +17,7 @@ from diptych.store.lock import LOCK, WriterLock
 from diptych.store.records import Change, NewPicture, Record
 from diptych.store.sqlite.adopted import Adopted
 from diptych.store.sqlite.rows import COLUMNS, FEATURES, JOINED, checked, damaged, record
-from diptych.store.sqlite.schema import DATABASE, DIGESTS, checksum, missing, prepare
+from diptych.store.sqlite.schema import DATABASE, DIGESTS, FACTS, checksum, missing, prepare
 from diptych_runtime.atomic import disk_bytes, sync_folder
 
 _LAST = "SELECT coalesce(max(sequence), 0) AS last FROM changes"
@@ -130,6 +130,20 @@ class Store(Adopted):
         with self._transaction() as connection:
             for id, path, data in known:
                 _fill_in(connection, id, path, data)
+
+    def replace_metadata(self, given: Iterable[tuple[str, dict[str, Any]]]) -> None:
+        """Give stored pictures other metadata: (id, metadata) each, in one transaction; unknown ids are left out.
+
+        A damaged record stays as it is, and whoever reads it is told.
+        """
+        whole = f"id=? AND {FACTS}=(SELECT facts FROM digests WHERE digests.row=pictures.row)"
+        with self._transaction() as connection:
+            for id, metadata in given:
+                text = json.dumps(metadata)
+                if connection.execute(f"UPDATE pictures SET metadata=? WHERE {whole}", (text, id)).rowcount:
+                    digest = f"(SELECT {FACTS} FROM pictures WHERE pictures.row=digests.row)"
+                    which = "(SELECT row FROM pictures WHERE id=?)"
+                    connection.execute(f"UPDATE digests SET facts={digest} WHERE row={which}", (id,))
 
     def replace_features(self, rows: Sequence[tuple[str, bytes, bytes]], revision: str) -> None:
         """Give pictures the features of another model revision: (id, embedding, tokens) each, in one transaction."""

@@ -125,6 +125,16 @@ def test_adding_an_empty_folder_makes_an_empty_collection_and_is_no_error(diptyc
     assert "none yet" in diptych("index", "stats", "--store", tmp_path / "store").out
 
 
+def test_stats_name_the_model_that_the_pictures_are_of(diptych, store, monkeypatch, artifact):
+    (revision,) = diptych("index", "stats", "--store", store, "--json").json["revisions"]
+    strange = diptych("index", "stats", "--store", store)
+    assert f"  model     not here by name ({revision}), " in strange.out
+    monkeypatch.setenv("DIPTYCH_MODELS", str(artifact.parent))
+    known = diptych("index", "stats", "--store", store)
+    assert f"  model     {artifact.name} ({revision}), " in known.out
+    assert diptych("index", "stats", "--store", store, "--json").json["models"] == {revision: artifact.name}
+
+
 def test_a_picture_named_twice_is_added_once_and_then_already_there(diptych, store, model, tmp_path, photo_bytes):
     (tmp_path / "new.jpg").write_bytes(photo_bytes(30))
     found = diptych("index", "add", *[tmp_path / "new.jpg"] * 3, "--store", store, *model, "--json").json

@@ -22,10 +22,14 @@ def test_the_pictures_are_listed_in_the_order_in_which_they_were_added(diptych, 
     assert (found["total"], found["pictures"][-1]["metadata"]) == (13, {"label": "shoe"})
 
 
-def test_a_list_can_be_limited_and_filtered(diptych, store):
+def test_a_list_can_be_limited_to_folders_and_filtered(diptych, store, gallery):
     assert len(diptych("index", "list", "--store", store, "--limit", 2).out.splitlines()) == 3
     found = diptych("index", "list", "--store", store, "--filter", '{"label": "shoe"}', "--json").json
     assert ([picture["path"] for picture in found["pictures"]], found["total"]) == ([None], 13)
+    (one,) = diptych("index", "list", gallery / "01.jpg", "--store", store, "--json").json["pictures"]
+    assert one["path"] == str(gallery / "01.jpg")
+    assert len(diptych("index", "list", gallery, "--limit", 5, "--store", store, "--json").json["pictures"]) == 5
+    assert diptych("index", "list", gallery / "0", "--store", store, "--json").json["pictures"] == []
     none = diptych("index", "list", "--store", store, "--filter", '{"label": "boot"}')
     assert (none.code, none.out) == (0, "")
     assert f"0 of 13 pictures in {store}" in none.err

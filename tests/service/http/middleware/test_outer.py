@@ -125,6 +125,13 @@ def test_a_line_of_the_log_has_the_request_and_who_asked_in_plain_text_too(caplo
     assert secret not in line
 
 
+@pytest.mark.parametrize(("path", "lines"), [("/page/app.js", 0), ("/page/none.js", 1), ("/healthz", 0), ("/", 1)])
+def test_the_files_of_the_page_are_no_lines_of_the_log_unless_one_is_missing(reader, caplog, path, lines):
+    with caplog.at_level("INFO", "diptych.access"):
+        reader.get(path)
+    assert len([record for record in caplog.records if record.name == "diptych.access"]) == lines
+
+
 def test_what_nobody_caught_is_in_the_log_under_the_id_of_the_answer_and_only_there(caplog):
     async def fail(*_: object) -> None:
         raise ZeroDivisionError("the secret of the house")

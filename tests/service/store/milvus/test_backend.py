@@ -48,15 +48,19 @@ def everything(collection) -> list[str]:
     return ids
 
 
-def test_the_same_picture_twice_is_one_and_keeps_what_it_came_with_first(collection, photo_bytes):
+def test_the_same_picture_twice_is_one_with_the_first_path_and_the_last_metadata(collection, photo_bytes):
     (first,) = collection.add(photo_bytes(0), metadata={"n": 1})
     (again,) = collection.add(photo_bytes(0), path="/later.jpg", metadata={"n": 2})
     assert (first.created, again.created, first.id) == (True, False, again.id)
     assert len(collection) == 1
     record = collection.get(first.id)
-    assert (record.metadata, record.path) == ({"n": 1}, "/later.jpg")
+    assert (record.metadata, record.path) == ({"n": 2}, "/later.jpg")
     assert collection.add(photo_bytes(0), path="/other.jpg")[0].id == first.id
-    assert collection.get(first.id).path == "/later.jpg"
+    assert collection.get(first.id) == record
+    assert [[one.id for one in collection.list(5, filter={"n": n})] for n in (1, 2)] == [[], [first.id]]
+    collection.add(photo_bytes(0), metadata={})
+    assert collection.get(first.id).metadata == {}
+    assert collection.verify().healthy
 
 
 def test_one_batch_may_have_a_picture_twice(collection, photo_bytes, tmp_path):

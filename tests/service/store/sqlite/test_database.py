@@ -194,6 +194,15 @@ def test_what_changes_rightly_is_no_damage_and_what_is_gone_leaves_nothing(store
         assert connection.execute("SELECT count(*) FROM digests").fetchone()[0] == 0
 
 
+def test_other_metadata_are_no_damage_and_mend_none(store):
+    store.insert([new(1), new(2)])
+    damage(store, "metadata", "{")
+    store.replace_metadata([(new(n).id, {"label": n}) for n in (1, 2, 3)])
+    assert {row: record.metadata for row, record in store.records([1, 2]).items()} == {2: {"label": 2}}
+    with pytest.raises(StoreError, match="row 1 of the collection is damaged"):
+        store.get(new(1).id)
+
+
 @pytest.fixture
 def old(tmp_path):
     """A collection of format version 1, which had no checksums."""
