@@ -33,7 +33,7 @@ Run = Callable[[Feeds], list[np.ndarray]]
 
 @dataclass(frozen=True)
 class Difference:
-    """The largest |torch - other| / max(1, |torch|) of one output over the batch sizes tried.
+    """The largest |torch - other| of one output over the batch sizes tried, relative to `_size` of torch's.
 
     Of logits, where `pairs` is not 0, over so many pairs besides, each query's with its candidates; `flips` are those
     two of one query that torch puts in the other order, and further apart than two errors of the tolerance.
@@ -160,12 +160,21 @@ def _ranked(found: Difference, logits: np.ndarray, got: np.ndarray) -> Differenc
 
     Of logits (n, n, Q) each column is a ranking of its own.
     """
-    allowed = TOLERANCE * np.maximum(1, np.abs(logits))
+    size = _size(logits)
+    allowed = TOLERANCE * size
     # Further apart than both may be wrong.
     surely = logits[:, :, None] - logits[:, None, :] > allowed[:, :, None] + allowed[:, None, :]
     flips = int((surely & (got[:, :, None] < got[:, None, :])).sum())
-    largest = float(np.max([found.largest, (np.abs(got - logits) / np.maximum(1, np.abs(logits))).max()]))
+    largest = float(np.max([found.largest, (np.abs(got - logits) / size).max()]))
     return replace(found, largest=largest, pairs=got.shape[0] * got.shape[1], flips=flips)
+
+
+def _size(values: np.ndarray) -> np.ndarray:
+    """What an error is relative to: |values|, at least 1 and at least their root mean square, for a logit near 0 is the
+    difference of sums that are as large as others' are.
+    """
+    scale = np.sqrt(np.mean(np.square(values, dtype=np.float64)))
+    return np.maximum(np.abs(values), np.fmax(1.0, scale))
 
 
 def _torch(function: Callable[[Tensor, Tensor], Tensor]) -> Run:
@@ -237,7 +246,7 @@ def _differences(
                 raise ArtifactError(
                     f"the {graph} graph gives {got.shape} for a batch of {batch}, torch {want[:batch].shape}"
                 )
-            relative = np.abs(got - want[:batch]) / np.maximum(1, np.abs(want[:batch]))
+            relative = np.abs(got - want[:batch]) / _size(want)[:batch]
             # np.max, unlike max, lets a NaN through to the gate.
             largest[index] = float(np.max([largest[index], relative.max()]))
     names = _OUTPUTS[graph]

@@ -84,6 +84,7 @@ ROWS = (
     Row("dedupe {in}/photos --store {out}/kept -o {out}/groups.csv --engine ray", "diptych.batch.workers.ray:Cluster.run", writes=("groups.csv", "kept")),
     Row("dedupe {in}/photos --store {in}/kept --move-to {out}/moved", "diptych.dedupe.actions.plan:carry_out", writes=("moved",)),
     Row("dedupe {in}/photos --store {in}/kept --delete", "diptych.dedupe.actions.plan:carry_out"),
+    Row("dedupe {in}/photos --store {in}/kept --reference {in}/classes --action hardlink", "diptych.dedupe.actions.plan:move_and_link"),
     Row("dedupe --undo {in}/moved.jsonl", "diptych.dedupe.actions.undo_log:move", "{in}/moved.jsonl"),
     Row("dedupe --undo {in}/elsewhere.jsonl", "diptych.dedupe.actions.undo_log:move", "{in}/elsewhere.jsonl", ("9.jpg",), ("cannot be put back",)),
     Row("dedupe --empty {in}/trash.jsonl", "diptych.dedupe.actions.undo_log:_clear", "{in}/trash.jsonl"),

@@ -29,7 +29,7 @@ from diptych.pictures.file_info import Picture
 from diptych.pictures.walk import TRASH
 
 GROUPS = 12
-_HELD = re.compile(r"\.(.+)\.[0-9a-f]{32}\.diptych-moving")
+_HELD = re.compile(r"\.(.+)\.[0-9a-f]{32}\.diptych-(?:moving|link)")
 
 
 @dataclass
@@ -45,7 +45,9 @@ class Tally:
 class Cycle:
     """Pictures in groups of two, and a plan by which the second of each goes."""
 
-    def __init__(self, folder: Path, away: Path | None, draw: random.Random, tally: Tally) -> None:
+    def __init__(
+        self, folder: Path, away: Path | None, draw: random.Random, tally: Tally, *, linking: bool = False
+    ) -> None:
         self.folder, self.away, self.draw, self.tally = folder, away, draw, tally
         self.before: dict[str, bytes] = {}
         self.steps = []
@@ -60,7 +62,7 @@ class Cycle:
                 pictures.append(Picture(id, str(folder / name), len(data), 0, 1, 1, "JPEG"))
             self.steps.append(Step(pictures[1], pictures[0], target / Path(pictures[1].path).name))
         self.journal = target / "journal.jsonl"
-        act = "move" if away else "delete"
+        act = "move" if away else "hardlink" if linking else "delete"
         self.plan = Plan(act, self.steps, [away or folder / TRASH], [folder], self.journal)
 
     def go(self, act: Callable[[], object], longest: float) -> None:
@@ -98,7 +100,13 @@ class Cycle:
         self.tally.false += [f"left: {one}" for one in left]
         found = {path.name: path.read_bytes() for path in self._files()}
         if found != wanted:
-            self.tally.false.append(f"at the end {sorted(set(found) ^ set(wanted))[:4]} are too many or missing")
+            differ = [name for name in sorted({*found, *wanted}) if found.get(name) != wanted.get(name)]
+            self.tally.false.append(f"at the end {differ[:4]} are too many, missing or other files")
+
+    def apart(self) -> None:
+        """No two names are of one file."""
+        if shared := [path.name for path in self._files() if path.stat().st_nlink > 1]:
+            self.tally.false.append(f"at the end {shared[:4]} are links")
 
     def _files(self) -> list[Path]:
         places = [self.folder, *([self.away] if self.away else [])]
@@ -114,6 +122,7 @@ def kill_moving(cycle: Cycle, seconds: float) -> None:
         cycle.go(cycle.undo, seconds)
         cycle.reckon(2)
     cycle.settle(cycle.undo().left, cycle.before)
+    cycle.apart()
 
 
 def kill_emptying(cycle: Cycle, seconds: float) -> None:
@@ -134,11 +143,62 @@ def kill_emptying(cycle: Cycle, seconds: float) -> None:
     cycle.settle([], {name: data for name, data in kept.items() if (cycle.folder / name).exists()} | last)
 
 
+def kill_emptying_links(cycle: Cycle, seconds: float) -> None:
+    """kill -9 while links take the place of copies, then while the trash is emptied, of which some were edited in place
+    or saved anew meanwhile, or lost the one that was kept; then all is undone that can be.
+    """
+    cycle.go(lambda: carry_out(cycle.plan), seconds)
+    cycle.reckon(2)
+    cut = {step.target for step in cycle.steps if not _linked(step)}
+    linked = [step for step in cycle.steps if step.target not in cut]
+    cycle.tally.moved += len(linked)
+    edited, saved, gone, *_ = [*cycle.draw.sample(linked, min(3, len(linked))), None, None, None]
+    wanted = dict(cycle.before)
+    if edited:  # a link shares what is written in its place with the picture that was kept
+        Path(edited.picture.path).write_bytes(b"edited")
+        wanted[Path(edited.keeper.path).name] = b"edited"
+    if saved:
+        Path(saved.picture.path).unlink()
+        Path(saved.picture.path).write_bytes(b"saved anew")
+        wanted[Path(saved.picture.path).name] = b"saved anew"
+    if gone:
+        Path(gone.keeper.path).unlink()
+        del wanted[Path(gone.keeper.path).name]
+    try:
+        past = undo_log.read(cycle.journal)
+    except DedupeError:
+        cycle.settle([], cycle.before)
+        return
+    cycle.go(lambda: undo_log.empty(past), seconds)
+    left = {one["path"] for one in undo_log.empty(past).left}
+    if any(step.target.exists() for step in linked if step not in (edited, saved)):
+        cycle.tally.false.append("what links took the place of was not emptied")
+    if left - set(map(str, cut)) != {str(step.target) for step in linked if step.target.exists()}:
+        cycle.tally.false.append(f"left {left}")
+    left = undo_log.undo(past).left
+    found = {path.name: path.read_bytes() for path in cycle.folder.iterdir() if path.is_file()}
+    if found != wanted:
+        cycle.tally.lost.append(f"after emptying and undoing {sorted(set(found) ^ set(wanted))[:4]}, {left}")
+
+
+def _linked(step: Step) -> bool:
+    """True if a step is done, its link is in place and nothing of it is left."""
+    source = Path(step.picture.path)
+    beside = any(_HELD.fullmatch(path.name) for path in source.parent.iterdir() if source.name in path.name)
+    return step.target.exists() and source.exists() and source.samefile(step.keeper.path) and not beside
+
+
 FAULTS = {
     "kill-moves": ("kill -9 while moving and undoing", True, kill_moving),
     "kill-copies": ("kill -9 while moving to another file system and undoing", True, kill_moving),
     "kill-trash": ("kill -9 while putting into the trash and undoing", False, kill_moving),
+    "kill-links": ("kill -9 while leaving hard links in place of copies, and undoing", False, kill_moving),
     "kill-emptying": ("kill -9 while emptying the trash", False, kill_emptying),
+    "kill-emptying-links": (
+        "kill -9 while leaving hard links, some then edited, and while emptying the trash",
+        False,
+        kill_emptying_links,
+    ),
 }
 
 
@@ -154,12 +214,13 @@ def torture(fault: str, cycles: int, seed: int, elsewhere: Path) -> Tally:
             away = Path(there if fault == "kill-copies" else here, "away") if moves else None
             if fault == "kill-copies" and Path(there).stat().st_dev == folder.stat().st_dev:
                 raise CannotError(f"{elsewhere} is no other file system; name one with --elsewhere")
+            linking = fault.endswith("links")
             if number < 0:  # one that nothing happens to, to see how long it takes
                 began = time.monotonic()
-                carry_out(Cycle(folder, away, draw, Tally()).plan)
+                carry_out(Cycle(folder, away, draw, Tally(), linking=linking).plan)
                 seconds = time.monotonic() - began
                 continue
-            meet(Cycle(folder, away, draw, tally), 1.1 * seconds)
+            meet(Cycle(folder, away, draw, tally, linking=linking), 1.1 * seconds)
             tally.cycles += 1
         if tally.lost or tally.false:
             break

@@ -28,6 +28,10 @@ ENOUGH = 25  # of them; with fewer, the mirror image is tried too
 BLOCK, DETAIL = 24, 12  # pixels of the blocks that are compared, after blurring and almost without
 ALIKE, OTHER = 0.6, 0.4  # the correlation of two blocks that show the same, and below which they do not
 TEXTURED, COARSELY = 7.7, 6.0  # standard deviation of a block's brightness, 0 to 255, almost without and after blurring
+WITHIN = 0.97  # of a picture's pixels: it lies within the other one; and one with more of its own within has no frame
+APART, RIM = 12, 8  # pixels to the first one that counts as frame, and of the rim that has to differ from it
+PLAIN, DISTINCT = 12, 20  # distances of a channel, 0 to 255: within one colour, and from another
+UNIFORM, ABRUPT = 0.95, 0.97  # shares of a frame that have its colour, and of the rim that do not
 RECOLOURED, EXPLAINED = 30.0, 6.0  # distances of two colours, each channel 0 to 255
 _LIMITS = PictureLimits()
 
@@ -97,9 +101,12 @@ def describe(source: PictureSource, limits: PictureLimits = _LIMITS) -> View:
 
 
 def verify(a: View, b: View) -> Evidence:
-    """Lay one picture over the other, or its mirror image; in whatever order they come, the evidence is the same."""
+    """Lay one picture over the other, or its mirror image; in whatever order they come, the evidence is the same, and
+    `framed` has the other sign.
+    """
     if (a.rgb.shape, a.rgb.tobytes()) > (b.rgb.shape, b.rgb.tobytes()):
-        a, b = b, a
+        found = verify(b, a)
+        return replace(found, framed=0.0 - found.framed)
     evidence = _registered(a, b)
     if evidence.inliers < ENOUGH:
         other = _registered(a.mirrored, b)
@@ -168,15 +175,17 @@ def _plausible(homography: np.ndarray, size: tuple[int, int]) -> bool:
 def _overlap(a: View, b: View, homography: np.ndarray) -> dict[str, Any]:
     finest = _finest(a, b, homography)
     coarse, fine = _laid(a, b, homography, 1.0), _laid(a, b, homography, finest)
-    back = _laid(b, a, np.linalg.inv(homography), 1.0).shown
+    back = _laid(b, a, np.linalg.inv(homography), 1.0)
+    here, there = float(coarse.shown.mean()), float(back.shown.mean())
     smooth = _Blocks.of(coarse, blur=1.5, block=BLOCK)
     textured = smooth.inside & (smooth.either > COARSELY)
     agreeing = smooth.correlation[textured]
     sharp = _Blocks.of(fine, blur=0.7, block=DETAIL)
     either, both = (sharp.inside & (texture > TEXTURED) for texture in (sharp.either, sharp.both))
     return {
-        "coverage": float(min(coarse.shown.mean(), back.mean())),
-        "containment": float(max(coarse.shown.mean(), back.mean())),
+        "coverage": min(here, there),
+        "containment": max(here, there),
+        "framed": _framed(back, here) - _framed(coarse, there),
         "blocks": len(agreeing),
         "agreement": _share(agreeing > ALIKE),
         "worst": float(np.quantile(agreeing, 0.05)) if len(agreeing) else 0.0,
@@ -187,6 +196,27 @@ def _overlap(a: View, b: View, homography: np.ndarray) -> dict[str, Any]:
         "differing": _share((both & (sharp.correlation < OTHER))[either]),
         **_colours(fine, sharp),
     }
+
+
+def _framed(laid: Laid, covered: float) -> float:
+    """The share of the picture `b` of a grid that lies within a frame around the other, of which so much is covered; 0
+    without a frame.
+
+    A frame has one colour, and all along it begins abruptly. What a crop has left out has texture; and where the
+    surroundings are plain, as around an article on white, they go on within the crop.
+    """
+    cv2, inside = _opencv(), laid.shown.astype(np.uint8)
+    share = float(laid.shown.mean())
+    if covered < WITHIN or share > WITHIN:
+        return 0.0
+    frame = cv2.dilate(inside, np.ones((2 * APART + 1,) * 2, np.uint8)) == 0
+    beside = cv2.dilate(1 - inside, np.ones((2 * RIM + 1,) * 2, np.uint8)) > 0
+    rim = beside & (cv2.erode(inside, np.ones((5, 5), np.uint8), borderType=cv2.BORDER_REPLICATE) > 0)
+    if frame.mean() < 0.01 or rim.sum() < 50:
+        return 0.0
+    colour = np.median(laid.b[frame], axis=0)
+    from_it = np.abs(laid.b - colour).max(-1)
+    return share if _share(from_it[frame] <= PLAIN) > UNIFORM and _share(from_it[rim] > DISTINCT) > ABRUPT else 0.0
 
 
 def _magnification(homography: np.ndarray, size: tuple[int, int]) -> float:

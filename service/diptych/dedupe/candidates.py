@@ -9,23 +9,29 @@ CANDIDATES = 20
 
 
 def candidate_pairs(
-    embeddings: np.ndarray, count: int = CANDIDATES, threads: int = 1, *, queries: np.ndarray | None = None
+    embeddings: np.ndarray,
+    count: int = CANDIDATES,
+    threads: int = 1,
+    *,
+    queries: np.ndarray | None = None,
+    asking: np.ndarray | None = None,
 ) -> np.ndarray:
     """Pairs int64 (P, 2), first < second, sorted: each of n unit vectors float32 (n, e) and its `count` nearest.
 
     `queries` are the same vectors as they ask a question (`Runtime.queries`), by default as they are. A pair is there
-    once, whichever of the two is near the other. Exact, and the same for the same vectors: it takes n * n * e
-    multiplications, 2 s for 20,000 pictures and some minutes for 200,000.
+    once, whichever of the two is near the other. With `asking`, bool (n,), only these m look for neighbours, and two
+    others are no pair. Exact, and the same for the same vectors: it takes m * n * e multiplications, 2 s for all of
+    20,000 pictures and some minutes for 200,000.
     """
     if count < 1:
         raise ValueError(f"count must be at least 1 candidate, got {count}")
     total = len(embeddings)
-    if total < 2:
+    if total < 2 or (asking is not None and not asking.any()):
         return np.empty((0, 2), np.int64)
     stored = np.ascontiguousarray(embeddings, np.float32)
     asked = stored if queries is None else np.ascontiguousarray(queries, np.float32)
-    near = _nearest(asked, stored, min(count + 1, total), threads)
-    own = np.arange(total)[:, None]
+    own = (np.arange(total) if asking is None else np.flatnonzero(asking))[:, None]
+    near = _nearest(asked[own[:, 0]], stored, min(count + 1, total), threads)
     others = near != own
     # A picture with equals may not be among its own neighbours: then the last one is one too many.
     others[others.all(1), -1] = False

@@ -40,7 +40,8 @@ class CloserLook:
     or where the collection has them.
 
     A pair of which a file is not to be had is judged without (`Verification.judged`). `looks` says of each pair that
-    deserved one, the lower place first, whether it was taken.
+    deserved one, the lower place first, whether it was taken, and `frames` which of the two has a frame around the
+    other (`Evidence.framed`).
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class CloserLook:
         self.collection, self.ids, self.paths, self.ledger = collection, ids, paths, ledger
         self.verification, self.tick = collection.scorer.asking(question).runtime.verification, tick
         self.looks: dict[tuple[int, int], judgement.CloserLook] = {}
+        self.frames: dict[tuple[int, int], float] = {}
         self._views: OrderedDict[int, View | None] = OrderedDict()
 
     def scores(self, pairs: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -68,10 +70,12 @@ class CloserLook:
             return scores
         seen: list[Evidence | None] = [None] * len(pairs)
         worth = np.flatnonzero(self.verification.worth(scores))
-        for place, evidence in zip(worth.tolist(), self._seen([(a, b) for a, b in pairs[worth].tolist()]), strict=True):
+        wanted = [(a, b) for a, b in np.sort(pairs[worth], 1).tolist()]
+        for place, pair, evidence in zip(worth.tolist(), wanted, self._seen(wanted), strict=True):
             seen[place] = evidence
-            first, second = sorted(pairs[place].tolist())
-            self.looks[first, second] = "not taken" if evidence is None else "taken"
+            self.looks[pair] = "not taken" if evidence is None else "taken"
+            if evidence is not None and evidence.framed:
+                self.frames[pair] = evidence.framed
         return self.verification.judged(scores, seen)
 
     def _seen(self, pairs: list[tuple[int, int]]) -> list[Evidence | None]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import combinations, product
 
+from diptych.dedupe.keeper import DEFAULT
 from diptych.pictures.file_info import Picture
 from diptych_runtime import judgement
 from diptych_runtime.calibration.verdicts import Verdict
@@ -14,8 +15,9 @@ from diptych_runtime.calibration.verdicts import Verdict
 
 @dataclass(frozen=True)
 class Member:
-    """A picture of a group: its score to the keeper in [0, 1], whether it has the very same bytes, the verdict, and
-    whether the closer look that the two deserve was taken (`Judgement`).
+    """A picture of a group: its score to the keeper in [0, 1], whether it has the very same bytes, the verdict, whether
+    the closer look that the two deserve was taken (`Judgement`), and the reason for which the keeper is kept and not
+    this one ("more pixels").
     """
 
     picture: Picture
@@ -23,14 +25,23 @@ class Member:
     exact: bool
     verdict: Verdict = "same"
     closer_look: judgement.CloserLook | None = None
+    kept_because: str = ""
 
 
 @dataclass(frozen=True)
 class Group:
-    """The picture to keep, and those that match it, which can be removed: exact copies first, then in order."""
+    """The picture to keep, and those that match it, which can be removed: exact copies first, then in order.
+
+    A picture in a reference folder is a keeper or in no group.
+    """
 
     keeper: Picture
     others: tuple[Member, ...]
+
+    @property
+    def kept_because(self) -> list[str]:
+        """The reasons for which the keeper is kept and not one of the others, each once."""
+        return list(dict.fromkeys(member.kept_because for member in self.others if member.kept_because))
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +54,11 @@ class Duplicates(Mapping[str, list[str]]):
     >>> found = find_duplicates("photos")
     >>> found["photos/cat.jpg"], found.to_remove, found.groups[0].keeper.path
 
-    `question` is the one that was asked. `order` has the places of the pictures, the ones to keep first. `pairs` are
-    (id, id, score) of all that were scored and reach `bound`, which is at most the `threshold`; `scored` counts
-    all pairs, `computed` those not known. `verdicts` are the lowest scores of each. `alarm_rate` is how often a picture
-    without a copy is taken for one of another (`diptych_runtime.calibration.thresholds`); None where the model does not
-    say.
+    `keep` are the rules by which keepers were chosen, and `question` the one that was asked. `order` has the places of
+    the pictures, the ones to keep first. `pairs` are (id, id, score) of all that were scored and reach `bound`, which
+    is at most the `threshold`; `scored` counts all pairs, `computed` those not known. `verdicts` are the lowest scores
+    of each. `alarm_rate` is how often a picture without a copy is taken for one of another
+    (`diptych_runtime.calibration.thresholds`); None where the model does not say.
     """
 
     groups: list[Group]
@@ -61,6 +72,7 @@ class Duplicates(Mapping[str, list[str]]):
     verdicts: dict[Verdict, float]
     question: str
     alarm_rate: float | None = None
+    keep: tuple[str, ...] = DEFAULT
 
     def __getitem__(self, path: str) -> list[str]:
         return [other for other, _ in self.scores[path]]
@@ -79,19 +91,16 @@ class Duplicates(Mapping[str, list[str]]):
     @cached_property
     def scores(self) -> dict[str, list[tuple[str, float]]]:
         """The path of every picture, and path and score of those whose score with it reaches the threshold, best
-        first; 1.0 is that of the very same bytes.
+        first; 1.0 is that of the very same bytes. Two in reference folders are not compared.
         """
-        files: dict[str, list[str]] = {}
+        files: dict[str, list[Picture]] = {}
         for picture in self.pictures:
-            files.setdefault(picture.id, []).append(picture.path)
-        found = {
-            path: [(copy, 1.0) for copy in files[picture.id] if copy != path]
-            for picture in self.pictures
-            for path in [picture.path]
-        }
-        for a, b, score in self.pairs:
-            if score >= self.threshold:
-                for one, other in product(files[a], files[b]):
-                    found[one].append((other, score))
-                    found[other].append((one, score))
+            files.setdefault(picture.id, []).append(picture)
+        found: dict[str, list[tuple[str, float]]] = {picture.path: [] for picture in self.pictures}
+        exact = [(one, other, 1.0) for same in files.values() for one, other in combinations(same, 2)]
+        alike = [(one, other, score) for a, b, score in self.pairs for one, other in product(files[a], files[b])]
+        for one, other, score in (*exact, *alike):
+            if score >= self.threshold and not (one.reference and other.reference):
+                found[one.path].append((other.path, score))
+                found[other.path].append((one.path, score))
         return {path: sorted(others, key=lambda other: (-other[1], other[0])) for path, others in found.items()}

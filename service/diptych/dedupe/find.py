@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
@@ -14,7 +15,7 @@ from diptych.dedupe.candidates import CANDIDATES, candidate_pairs
 from diptych.dedupe.closer import CloserLook
 from diptych.dedupe.duplicates import Duplicates, Group, Member
 from diptych.dedupe.groups import grouped, matches_of
-from diptych.dedupe.keeper import DEFAULT, preference
+from diptych.dedupe.keeper import DEFAULT, preference, reason
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.pair_scores import PairScores
 from diptych.dedupe.threshold import automatic_of, check_threshold, most_lenient, stated_of
@@ -27,6 +28,7 @@ from diptych_runtime.calibration.verdicts import least_of, verdict
 OnPairs = Callable[[int, int], Callable[[int], object]]
 
 _STEP = 500  # records read at once
+_AS_MANY = 1.1  # pixels that a picture within a frame has for each of the other: no more, if sizes are rounded
 
 
 def duplicates_among(
@@ -50,36 +52,43 @@ def duplicates_among(
     computes instead of this process. The same pictures give the same groups, in whatever order they come and whatever
     the ledger knows.
 
+    Pictures in reference folders are kept, whatever the rules, and two of them are not compared.
+
     Raises ValueError, DedupeError for unknown rules and a model without calibration, and StoreError.
     """
     found = sorted(_everything(collection) if pictures is None else pictures, key=lambda p: p.path)
     ids = sorted({picture.id for picture in found})
     asked = collection.scorer.asking(question).runtime
-    limit = automatic_of(asked, len(ids)) if threshold == "auto" else threshold
+    kept = {picture.id for picture in found if picture.reference}
+    limit = automatic_of(asked, len(ids), len(kept)) if threshold == "auto" else threshold
     check_threshold(limit)
     bound = min(limit, most_lenient(stated_of(asked)) if bound is None else bound)
-    order = preference(found, keep)
-    place = {id: number for number, id in enumerate(ids)}
-    contents = list(dict.fromkeys(place[found[number].id] for number in order))
     ledger = ledger or PairCache(None, asked.revision)
     scores = PairScores(collection, ids, ledger, crew=crew, question=question)
     _, embeddings = collection.embeddings(ids)
-    pairs = candidate_pairs(embeddings, candidates, asked.threads, queries=asked.queries(embeddings))
+    asking = np.array([id not in kept for id in ids], bool)
+    pairs = candidate_pairs(embeddings, candidates, asked.threads, queries=asked.queries(embeddings), asking=asking)
     missing = scores.missing(pairs)
     scores.tick = on_pairs(missing, len(pairs) - missing)
     scores.hold_against(pairs)
     closer = CloserLook(collection, ids, {one.id: one.path for one in reversed(found)}, ledger, question, scores.tick)
     values = closer.scores(pairs, scores.of(pairs))
+    found = _framed(found, ids, pairs[values >= limit], closer.frames)
+    order = preference(found, keep)
+    place = {id: number for number, id in enumerate(ids)}
+    contents = list(dict.fromkeys(place[found[number].id] for number in order))
     near = values >= bound
     known = matches_of([(a, b) for a, b in pairs[near].tolist()], values[near].tolist(), bound)
 
     def ask(wanted: list[tuple[int, int]]) -> list[float]:
         places = np.array(wanted)
-        answers = closer.scores(places, scores.of(places)).tolist()
-        for (a, b), score in zip(wanted, answers, strict=True):
+        compared = asking[places].any(1)
+        answers = np.zeros(len(places))
+        answers[compared] = closer.scores(places[compared], scores.of(places[compared]))
+        for (a, b), score in zip(wanted, answers.tolist(), strict=True):
             if score >= bound:
                 known.setdefault(a, {})[b] = known.setdefault(b, {})[a] = score
-        return answers
+        return answers.tolist()
 
     matching = {
         a: {b: score for b, score in others.items() if score >= limit}
@@ -89,7 +98,7 @@ def duplicates_among(
     groups = grouped(contents, matching, limit, ask)
     thresholds = stated_of(asked)
     return Duplicates(
-        groups=_named(groups, matching, closer.looks, ids, found, order, thresholds),
+        groups=_named(groups, matching, closer.looks, ids, found, order, thresholds, keep),
         pictures=found,
         order=order,
         pairs=[(ids[a], ids[b], known[a][b]) for a in sorted(known) for b in sorted(known[a]) if a < b],
@@ -100,7 +109,25 @@ def duplicates_among(
         verdicts=least_of(thresholds),
         question=asked.question,
         alarm_rate=asked.asked.alarm_rate(max(len(ids) - 1, 0), limit),
+        keep=tuple(keep),
     )
+
+
+def _framed(
+    pictures: list[Picture], ids: Sequence[str], pairs: np.ndarray, frames: Mapping[tuple[int, int], float]
+) -> list[Picture]:
+    """The pictures, of which those are framed that have a frame around one that they match, and not more pixels of it
+    than that.
+    """
+    pixels = {one.id: one.width * one.height for one in pictures}
+    framed = set[str]()
+    places: list[tuple[int, int]] = [(first, second) for first, second in pairs.tolist()]
+    for pair in places:
+        share = frames.get(pair, 0.0)
+        outer, inner = (ids[place] for place in (pair if share > 0 else reversed(pair)))
+        if share and abs(share) * pixels[outer] <= _AS_MANY * pixels[inner]:
+            framed.add(outer)
+    return [replace(one, framed=True) if one.id in framed else one for one in pictures]
 
 
 def _named(
@@ -111,21 +138,26 @@ def _named(
     pictures: Sequence[Picture],
     order: Sequence[int],
     thresholds: Mapping[str, float],
+    keep: Sequence[str],
 ) -> list[Group]:
     """Groups of contents, and contents that several files have, as groups of pictures."""
     files: dict[str, list[Picture]] = {}
     for number in order:
         files.setdefault(pictures[number].id, []).append(pictures[number])
+    for same in files.values():  # of which those in references come first
+        same[:] = [one for number, one in enumerate(same) if number == 0 or not one.reference]
     taken = {content for group in groups for content in group}
     alone = [[place] for place, id in enumerate(ids) if place not in taken and len(files[id]) > 1]
     named = []
     for keeper, *others in [*groups, *alone]:
         first, *copies = files[ids[keeper]]
-        members = [Member(picture, 1.0, True) for picture in copies]
+        members = [Member(picture, 1.0, True, kept_because=reason(first, picture, keep)) for picture in copies]
         for other in others:
             score = matching[keeper][other]
             said = verdict(score, thresholds), looks.get((min(keeper, other), max(keeper, other)))
-            members += [Member(picture, score, False, *said) for picture in files[ids[other]]]
+            members += [
+                Member(picture, score, False, *said, reason(first, picture, keep)) for picture in files[ids[other]]
+            ]
         named.append(Group(first, tuple(members)))
     return sorted(named, key=lambda group: group.keeper.path)
 

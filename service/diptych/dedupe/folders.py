@@ -5,19 +5,19 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 from diptych.collection.collection import Collection
-from diptych.console import Console, counted
+from diptych.console import Console, PairBars, counted
 from diptych.dedupe.candidates import CANDIDATES
 from diptych.dedupe.duplicates import Duplicates
 from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.keeper import DEFAULT, checked_rules
 from diptych.dedupe.pair_cache import LEDGER, PairCache
-from diptych.dedupe.scan import listed, resolved, scan
+from diptych.dedupe.scan import PictureFile, listed, scan, searched
 from diptych.dedupe.threshold import check_threshold
 from diptych.dedupe.workers import recover
 from diptych.errors import DedupeError
@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 def find_duplicates(
     source: Collection | str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     *,
+    reference: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
     scorer: Scorer | None = None,
     threshold: float | Literal["auto"] = "auto",
     keep: Sequence[str] = DEFAULT,
@@ -53,23 +54,21 @@ def find_duplicates(
     and the number of pictures. Each picture is compared with its `candidates` nearest. With the `question` "thing" a
     group has what shows the same thing as its keeper.
 
+    A `reference` is a folder, or several, whose pictures the others are compared with, and not with each other: they
+    are kept before any rule, and never among what can be removed. Below one of the folders it is that part of it.
+
     Folders are read with the `scorer`, by default `Scorer.load()`. What is computed is kept for the next time, in the
     collection `store` or in the user's cache, where `diptych dedupe` keeps it too. A file that cannot be read is logged
     and left out, or goes to `on_error`: its path and the reason.
 
-    Raises ValueError for a threshold out of its range, DedupeError for unknown rules, for a folder without pictures and
-    for a model without calibration, and StoreError.
+    Raises ValueError for a threshold out of its range and a reference of a collection, DedupeError for unknown rules,
+    for a folder without pictures or in a reference and for a model without calibration, and StoreError.
     """
     check_threshold(threshold)
     keep, console = checked_rules(keep), Console(quiet=not show_progress_bar)
 
     def grouped(collection: Collection, pictures: list[Picture] | None, ledger: PairCache | None) -> Duplicates:
-        with console.progress(total=0, unit="pair", desc="comparing") as bar:
-
-            def begin(missing: int, known: int) -> Callable[[int], object]:
-                bar.total = missing
-                return bar.update
-
+        with PairBars(console, "comparing") as bars:
             return duplicates_among(
                 collection,
                 pictures,
@@ -77,40 +76,55 @@ def find_duplicates(
                 keep=keep,
                 candidates=candidates,
                 ledger=ledger,
-                on_pairs=begin,
+                on_pairs=bars.begin,
                 question=question,
             )
 
+    kept = _paths(reference)
     if isinstance(source, Collection):
+        if kept:
+            raise ValueError("reference is for folders, and a collection has none; name the folders in its place")
         return grouped(source, None, None)
     scorer = (scorer or Scorer.load()).asking(question)
-    roots = resolved(map(Path, [source] if isinstance(source, str | os.PathLike) else source))
+    roots, references = searched(_paths(source), kept)
     refused: list[str] = []
 
     def refuse(path: str, reason: str) -> None:
         refused.append(reason)
         on_error(path, reason) if on_error else logger.warning("skipped %s", reason)
 
-    files = listed(roots, refuse)
-    with kept_features(roots, scorer, store) as (collection, ledger):
+    files = listed(roots, refuse, references)
+    with kept_features(roots, scorer, store, references) as (collection, ledger):
         with console.progress(total=len(files), unit="picture", desc="reading") as bar:
-            pictures = scan(roots, files, collection, ledger, refuse=refuse, tick=bar.update).pictures
-        if not pictures:
-            raise DedupeError(f"{counted(len(files), 'picture')} found, and none could be read: {refused[0]}")
+            places = [*roots, *references]
+            pictures = scan(places, files, collection, ledger, refuse=refuse, tick=bar.update).pictures
+        check_read(files, pictures, refused)
         if store is None:
-            forget_others(collection, {picture.id for picture in pictures})
+            forget_others(collection, ledger, pictures)
         return grouped(collection, pictures, ledger)
+
+
+def _paths(folders: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:
+    return list(map(Path, [folders] if isinstance(folders, str | os.PathLike) else folders))
+
+
+def check_read(files: Sequence[PictureFile], pictures: Sequence[Picture], refused: Sequence[str]) -> None:
+    """Raise DedupeError where none of the files that are no references could be read, with the first reason."""
+    if all(picture.reference for picture in pictures):
+        count = sum(not file.reference for file in files)
+        raise DedupeError(f"{counted(count, 'picture')} found, and none could be read: {refused[0]}")
 
 
 @contextmanager
 def kept_features(
-    roots: Sequence[Path], scorer: Scorer, store: Location | None = None
+    roots: Sequence[Path], scorer: Scorer, store: Location | None = None, references: Sequence[Path] = ()
 ) -> Iterator[tuple[Collection, PairCache]]:
     """The collection with the features of the pictures below the folders, and the cache of their scores, made where
-    there are none: in the folder `store`, or in the user's cache. Raises StoreError.
+    there are none: in the folder `store`, or in the user's cache, where those of the `references` are also found by
+    other folders that are compared with them. Raises StoreError.
     """
     with (
-        Collection.open(store or store_of(roots, scorer), scorer, create=True) as collection,
+        Collection.open(store or store_of(references or roots, scorer), scorer, create=True) as collection,
         PairCache(collection.directory / LEDGER, scorer.runtime.revision) as ledger,
     ):
         recover(collection, ledger)
@@ -125,8 +139,10 @@ def store_of(roots: Sequence[Path], scorer: Scorer) -> Path:
     return cache / "diptych" / "dedupe" / f"{digest}-{scorer.runtime.revision}"
 
 
-def forget_others(collection: Collection, present: set[str]) -> None:
-    """Let go of features that no file has any more, in a collection that is ours alone."""
+def forget_others(collection: Collection, ledger: PairCache, pictures: Sequence[Picture]) -> None:
+    """Let go of all but these pictures, in a collection that is ours alone."""
+    ledger.forget_all_but({picture.path for picture in pictures})
+    present = {picture.id for picture in pictures}
     pages = collection.backend.pages(1000)
     old = [record.id for records in pages for record in records if record.id not in present]
     if old:

@@ -4,28 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 from diptych.errors import DedupeError
 from diptych.pictures.file_info import Picture
 
 # A copy that was saved again has fewer bytes as a rule; where a copy was copied along, its time says nothing.
-DEFAULT = ("resolution", "format", "exif", "largest", "oldest")
+DEFAULT = ("unframed", "resolution", "format", "exif", "largest", "oldest")
 
 # Formats that lose nothing first, then by how much is usually lost: what a telephone took (HEIF) is made a JPEG for
 # others, and that something for the web; a GIF has 256 colours.
 _FORMATS = ("TIFF", "PNG", "BMP", "HEIF", "JPEG", "AVIF", "WEBP", "GIF")
 
-RULES: dict[str, tuple[str, Callable[[Picture], Any]]] = {
-    "resolution": ("more pixels", lambda picture: -picture.width * picture.height),
-    "format": ("TIFF, PNG, BMP, HEIF, JPEG, AVIF, WebP, GIF in this order", lambda picture: _place(picture.format)),
-    "exif": ("more EXIF entries", lambda picture: -picture.exif),
-    "oldest": ("taken earlier, or else changed earlier", lambda picture: picture.time),
-    "newest": ("taken later, or else changed later", lambda picture: -picture.time),
-    "largest": ("more bytes", lambda picture: -picture.bytes),
-    "shortest": ("a shorter path", lambda picture: len(picture.path)),
-    "first-dir": ("from the folder that was named first", lambda picture: picture.root),
+
+class Rule(NamedTuple):
+    """A rule: the reason for a picture that it prefers, in words that follow "kept because of", and its value for a
+    picture, of which the lowest is preferred.
+    """
+
+    reason: str
+    value: Callable[[Picture], Any]
+
+
+RULES = {
+    "unframed": Rule("no frame around it", lambda picture: picture.framed),
+    "resolution": Rule("more pixels", lambda picture: -picture.width * picture.height),
+    "format": Rule("a better format", lambda picture: _place(picture.format)),
+    "exif": Rule("more EXIF entries", lambda picture: -picture.exif),
+    "oldest": Rule("an earlier date", lambda picture: picture.time),
+    "newest": Rule("a later date", lambda picture: -picture.time),
+    "largest": Rule("more bytes", lambda picture: -picture.bytes),
+    "shortest": Rule("a shorter path", lambda picture: len(picture.path)),
+    "first-dir": Rule("a folder that was named earlier", lambda picture: picture.root),
 }
+_REFERENCE = Rule("its reference folder", lambda picture: not picture.reference)
+_PATH = Rule("its path, the first in the alphabet", lambda picture: picture.path)
 
 
 def checked_rules(names: Sequence[str]) -> tuple[str, ...]:
@@ -41,12 +54,36 @@ def checked_rules(names: Sequence[str]) -> tuple[str, ...]:
 def preference(pictures: Sequence[Picture], rules: Sequence[str] = DEFAULT) -> list[int]:
     """The places of the pictures, the one to keep first; ties by path. The same order however they are given.
 
+    Those in reference folders come before any rule. Raises DedupeError for a rule that is none.
+    """
+    keys = list(map(deciding(rules), pictures))
+    return sorted(range(len(pictures)), key=keys.__getitem__)
+
+
+def deciding(rules: Sequence[str]) -> Callable[[Picture], tuple[Any, ...]]:
+    """The values of a picture that decide whether it is kept, one for each of `reasons`; the lowest is kept.
+
     Raises DedupeError for a rule that is none.
     """
-    keys = [RULES[name][1] for name in checked_rules(rules)]
-    return sorted(
-        range(len(pictures)), key=lambda place: (*(key(pictures[place]) for key in keys), pictures[place].path)
-    )
+    values = [rule.value for rule in _all(rules)]
+    return lambda picture: tuple(value(picture) for value in values)
+
+
+def reasons(rules: Sequence[str]) -> list[str]:
+    """The reasons for which a picture may be kept, in the order in which they decide. Raises DedupeError."""
+    return [rule.reason for rule in _all(rules)]
+
+
+def reason(kept: Picture, other: Picture, rules: Sequence[str] = DEFAULT) -> str:
+    """The reason for which one of two pictures is kept: that of the first rule that parts them."""
+    for rule in _all(rules):
+        if rule.value(kept) != rule.value(other):
+            return rule.reason
+    return _PATH.reason
+
+
+def _all(rules: Sequence[str]) -> list[Rule]:
+    return [_REFERENCE, *(RULES[name] for name in checked_rules(rules)), _PATH]
 
 
 def _place(format: str) -> int:

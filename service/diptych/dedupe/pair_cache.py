@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from diptych_runtime.closer_look.evidence import Evidence
 
 LEDGER = "dedupe.sqlite"
 _EVIDENCE_OF = TypeAdapter(Evidence)
-_VERSION = 4
+_VERSION = 5
 
 # Pairs are named by the ids of contents, so a file that changes its name keeps its scores and one that changes its
 # content has none. An id is 16 bytes here, the lower one first. A score is of one question of the model.
@@ -49,6 +49,8 @@ DROP TABLE old;
 """
 # Until version 4 two files of one size and time that swapped their names were not told apart; those are read once more.
 _INODES = "ALTER TABLE files ADD COLUMN inode_changed INTEGER NOT NULL DEFAULT 0;"
+# Until version 5 a look did not say which of both has a frame around the other.
+_FRAMES = "DELETE FROM evidence;"
 _COLUMNS = "path, id, bytes, modified, width, height, format, exif, taken, inode_changed"
 
 
@@ -107,6 +109,13 @@ class PairCache(CacheDatabase):
                     f"DELETE FROM {table} WHERE a NOT IN (SELECT id FROM files) OR b NOT IN (SELECT id FROM files)"
                 )
 
+    def forget_all_but(self, paths: Collection[str]) -> None:
+        """Forget the files at other paths, and the scores of contents that no file has any more."""
+        with self._understood():
+            known = [path for (path,) in self._connection.execute("SELECT path FROM files")]
+        if old := sorted(set(known).difference(paths)):
+            self.forget_files(old)
+
     def scores(self, ids: Sequence[str], question: str) -> tuple[np.ndarray, np.ndarray]:
         """Known pairs among the contents of these ids: keys int64 (n,) ascending, and logits float32 (n,).
 
@@ -151,8 +160,9 @@ class PairCache(CacheDatabase):
         version = version_of(connection)
         if version == 0:
             in_one_step(connection, _TABLES, _VERSION)
-        elif version in (1, 2, 3):
-            steps = (_LIFT if version == 1 else "") + (_EVIDENCE if version < 3 else "") + _INODES
+        elif version in (1, 2, 3, 4):
+            steps = (_LIFT if version == 1 else "") + (_EVIDENCE if version < 3 else _FRAMES)
+            steps += _INODES if version < 4 else ""
             in_one_step(connection, steps, _VERSION)
         elif version != _VERSION:
             raise DedupeError(

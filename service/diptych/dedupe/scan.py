@@ -13,12 +13,13 @@ from diptych.batch.ingest import Found, embedded
 from diptych.batch.workers.shared_folder import WorkerPool
 from diptych.collection.collection import Collection
 from diptych.collection.ingest import Incoming, batches
+from diptych.dedupe.actions.hard_link import LINK
 from diptych.dedupe.actions.move_file import HELD
 from diptych.dedupe.pair_cache import KnownFile, PairCache
 from diptych.errors import DedupeError
 from diptych.pictures.content import picture_id
 from diptych.pictures.file_info import Picture, picture_of, read_file
-from diptych.pictures.walk import FoundFile, Refuse, Tree
+from diptych.pictures.walk import FoundFile, Refuse, Tree, place_in
 from diptych.scoring.threads import map_pictures
 from diptych_runtime.decoder import SUFFIXES
 from diptych_runtime.errors import PictureError
@@ -26,13 +27,16 @@ from diptych_runtime.errors import PictureError
 
 @dataclass(frozen=True)
 class PictureFile:
-    """A file that may be a picture: which of the folders it is from, and its size and times (ns) when it was listed."""
+    """A file that may be a picture: which of the folders it is from, its size and times (ns) when it was listed, and
+    whether that folder is a reference.
+    """
 
     path: str
     root: int
     bytes: int
     modified: int
     inode_changed: int
+    reference: bool = False
 
     def is_still(self, known: KnownFile) -> bool:
         """True if the file has the size and the times that it was known with."""
@@ -50,35 +54,55 @@ def resolved(folders: Iterable[Path]) -> list[Path]:
     return roots
 
 
-def listed(roots: Sequence[Path], refuse: Refuse) -> list[PictureFile]:
-    """The picture files (by ending) below the folders, sorted by path, each once even under several names or in
-    several places.
+def searched(
+    folders: Iterable[Path], references: Iterable[Path] = (), *, to: Path | None = None
+) -> tuple[list[Path], list[Path]]:
+    """The folders that are searched and the reference folders, both `resolved`.
+
+    Raises DedupeError for a folder to be searched, or one `to` which pictures are moved, that lies in a reference, also
+    by another mount: nothing is changed there. A reference below a folder is that part of it.
+    """
+    roots, kept = resolved(folders), resolved(references)
+    for reference in kept:
+        for folder in (*roots, *([to.resolve()] if to else [])):
+            if (place := place_in(reference, folder)) is not None:
+                where = f"is the reference folder {reference}" if folder == place else f"lies in {place}, a reference"
+                raise DedupeError(f"{folder} {where}, where nothing is changed; name a folder outside of it")
+    return roots, kept
+
+
+def listed(roots: Sequence[Path], refuse: Refuse, references: Sequence[Path] = ()) -> list[PictureFile]:
+    """The picture files (by ending) below the folders and the references, which are numbered after them; sorted by
+    path, each once even under several names or in several places, of which one in a reference counts.
 
     Links are left out: the file behind one could be taken for a copy of itself. Files and folders that cannot be read
-    go to `refuse` with the reason. Raises DedupeError if there is no picture at all.
+    go to `refuse` with the reason. Raises DedupeError if there is no picture below the folders but in references.
     """
-    found: dict[str, tuple[int, FoundFile]] = {}
+    found: list[tuple[bool, str, int, FoundFile]] = []
     unread: dict[str, str] = {}
-    for number, root in enumerate(roots):
-        tree = Tree.below([root], SUFFIXES | {HELD})
+    # References come last: what gets a name in one meanwhile is met there, whatever name it had elsewhere.
+    for number, root in enumerate([*roots, *references]):
+        tree = Tree.below([root], SUFFIXES | {HELD, LINK})
         unread |= tree.refused | tree.closed
         for path, file in tree.files.items():
-            if path.endswith(HELD):
+            if path.endswith((HELD, LINK)):
                 unread[path] = (
                     f"{path} was being moved when a run was killed: `diptych dedupe --undo JOURNAL` puts it back"
                 )
             elif not file.link:
-                found.setdefault(path, (number, file))
+                found.append((number < len(roots), path, number, file))
     for path, reason in unread.items():
         refuse(path.encode("utf-8", "backslashreplace").decode(), reason)
     files, met = [], set()
-    for path, (number, file) in sorted(found.items()):
+    for outside, path, number, file in sorted(found, key=lambda one: one[:3]):
         if met.isdisjoint(file.identities()):
             met |= file.identities()
-            files.append(PictureFile(path, number, file.stamp.bytes, file.stamp.modified, file.inode_changed))
-    if not files:
-        raise DedupeError(f"there is no picture ({', '.join(sorted(SUFFIXES))}) in {', '.join(map(str, roots))}")
-    return files
+            stamp = file.stamp
+            files.append(PictureFile(path, number, stamp.bytes, stamp.modified, file.inode_changed, not outside))
+    if all(file.reference for file in files):
+        but = " that is not in a reference folder" if files else ""
+        raise DedupeError(f"there is no picture ({', '.join(sorted(SUFFIXES))}){but} in {', '.join(map(str, roots))}")
+    return sorted(files, key=lambda file: file.path)
 
 
 @dataclass(frozen=True)
@@ -101,7 +125,8 @@ def scan(
     tick: Callable[[int], object] = lambda done: None,
     crew: WorkerPool | None = None,
 ) -> Scan:
-    """The pictures of the files below the roots; their features are in the collection when this returns.
+    """The pictures of the files below the roots, references among them; their features are in the collection when this
+    returns.
 
     With a `crew` its workers make them.
 
@@ -115,7 +140,7 @@ def scan(
     for file in files:
         old = known.get(file.path)
         if old is not None and file.is_still(old) and old.picture.id in stored:
-            pictures.append(replace(old.picture, root=file.root))
+            pictures.append(replace(old.picture, root=file.root, reference=file.reference))
             tick(1)
         else:
             fresh[file.path] = file
@@ -125,7 +150,10 @@ def scan(
         for path, one in results.items():
             arrivals.setdefault(one.picture.id, Incoming(one.content, path, {}))
         collection.commit(list(arrivals.values()))
-        good = [replace(one.picture, root=fresh[path].root) for path, one in results.items()]
+        good = [
+            replace(one.picture, root=fresh[path].root, reference=fresh[path].reference)
+            for path, one in results.items()
+        ]
         ledger.add_files([KnownFile(picture, fresh[picture.path].inode_changed) for picture in good])
         pictures.extend(good)
         tick(len(results))

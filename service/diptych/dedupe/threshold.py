@@ -30,12 +30,16 @@ def check_threshold(threshold: float | str) -> None:
         raise ValueError(f"threshold must be 'auto' or above 0 and at most 1, got {threshold!r}")
 
 
-def automatic_of(runtime: Runtime, pictures: int) -> float:
+def automatic_of(runtime: Runtime, pictures: int, references: int = 0) -> float:
     """The threshold of a model for so many pictures: see `automatic`.
+
+    So many of them are `references`, which are compared with the others only. Each of these is in a pair with every
+    reference that is its own, and in half of one with each of the rest, so that a reference counts twice.
 
     What passes a closer look by mistake is no chance any more but a look-alike, and a picture has about one however
     many others there are. Where the model states thresholds for random pairs, theirs is held too.
     """
+    pictures += references
     found = automatic(stated_of(runtime), pictures, LOOK_ALIKES if runtime.verification else 1.0)
     return max(found, threshold_at(runtime.asked.negatives.get("random", {}), _random_rate(pictures, ALARMS)) or 0.0)
 

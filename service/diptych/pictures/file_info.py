@@ -35,7 +35,9 @@ class Facts(NamedTuple):
 class Picture:
     """A picture file. Those with one `id` have the same bytes; `modified` is in nanoseconds since 1970.
 
-    `root` is the number of the folder, of those that were named, in which it was found.
+    `root` is the number of the folder, of those that were named, in which it was found; a `reference` lies in a folder
+    whose pictures others are compared with and in which nothing is changed. One that is `framed` is another that is
+    there with a frame around it, and not more pixels of it.
     """
 
     id: str
@@ -48,6 +50,8 @@ class Picture:
     exif: int = 0
     taken: float | None = None
     root: int = 0
+    reference: bool = False
+    framed: bool = False
 
     @property
     def time(self) -> float:

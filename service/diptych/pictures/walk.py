@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -166,6 +167,21 @@ def pictures_in(paths: Iterable[Path], refuse: Refuse, skipped: dict[str, Skippe
             yield from map(Path, tree.files)
         else:
             yield path
+
+
+def place_in(root: Path, path: Path) -> Path | None:
+    """`root`, or the folder below it, that a path lies in, also where that is another mount of it; None outside."""
+    if path.is_relative_to(root):
+        return root
+    marks = set[tuple[int, ...]]()
+    for folder in (path, *path.parents):
+        with suppress(OSError):  # it is yet to be made
+            marks |= FoundFile.of(folder.stat()).identities()
+    for place, _, _ in os.walk(root):
+        with suppress(OSError):
+            if not marks.isdisjoint(FoundFile.of(Path(place).stat()).identities()):
+                return Path(place)
+    return None
 
 
 def full_path(path: str | os.PathLike[str]) -> str:

@@ -189,3 +189,46 @@ def test_no_pairs_have_no_probabilities():
 def test_weights_of_other_features_are_refused(wrong):
     with pytest.raises(ValueError, match="a verification needs the weights of bias, odds"):
         Verification(**(asdict(verification()) | wrong))
+
+
+def article(margin: int) -> Image.Image:
+    """A disc of words and colours on white, and so much white around it."""
+    disc = Image.new("L", (480, 600))
+    ImageDraw.Draw(disc).ellipse((0, 60, 480, 540), 255)
+    picture = Image.new("RGB", (480 + 2 * margin, 600 + 2 * margin), "white")
+    picture.paste(shapes(1), (margin, margin), disc)
+    return picture
+
+
+@pytest.mark.parametrize(
+    ("frame", "share"),
+    [
+        (lambda p: ImageOps.expand(p, 60, "navy"), 480 * 600 / (600 * 720)),
+        (lambda p: ImageOps.expand(p, (0, 80), "black"), 600 / 760),
+        (lambda p: ImageOps.mirror(ImageOps.expand(p.resize((240, 300)), 40, "gray")), 240 * 300 / (320 * 380)),
+        (lambda p: p.rotate(7, Image.Resampling.BICUBIC, expand=True, fillcolor="green"), 480 * 600 / (550 * 654)),
+    ],
+    ids=["framed", "bars", "small and mirrored", "turned"],
+)
+def test_a_picture_with_a_frame_around_the_other_is_told_from_it(frame, share):
+    plain, framed = (describe(one) for one in (shapes(1), frame(shapes(1))))
+    assert verify(framed, plain).framed == pytest.approx(share, abs=0.03)
+    assert verify(plain, framed).framed == -verify(framed, plain).framed
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (shapes(1), shapes(1).crop((60, 60, 400, 500))),
+        (article(100), article(0)),
+        (article(0), article(0).crop((0, 60, 480, 540))),
+        (page(1), page(1).crop((20, 20, 420, 560))),
+        (ImageOps.expand(shapes(1), 60, "navy"), ImageOps.expand(shapes(1).crop((60, 60, 400, 500)), 60, "navy")),
+        (shapes(1), shapes(1)),
+    ],
+    ids=["crop", "less white", "cut to what is there", "page", "both framed", "the same"],
+)
+def test_a_crop_leaves_no_frame_out(a, b):
+    seen = look(a, b)
+    assert seen.registered
+    assert seen.framed == 0

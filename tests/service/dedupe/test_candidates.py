@@ -45,3 +45,16 @@ def test_pairs_are_those_that_the_question_brings_near():
     seen = vectors * np.repeat(np.array([1, 0], np.float32), 4)
     assert candidate_pairs(vectors, 3, queries=vectors * weights).tolist() == candidate_pairs(seen, 3).tolist()
     assert candidate_pairs(vectors, 3, queries=vectors).tolist() == candidate_pairs(vectors, 3).tolist()
+
+
+def test_only_those_that_ask_look_for_neighbours_and_two_others_are_no_pair():
+    vectors = unit(31)
+    asking = np.arange(31) % 4 == 0
+    every = candidate_pairs(vectors, 5, asking=asking)
+    assert asking[every].any(1).all()
+    near = {(i, j) for i, j in reference(vectors, 5) if asking[i] or asking[j]}
+    found = set(map(tuple, every.tolist()))
+    assert found <= near
+    assert all(sum(one in pair for pair in found) >= 5 for one in np.flatnonzero(asking).tolist())
+    assert candidate_pairs(vectors, 5, asking=np.zeros(31, bool)).shape == (0, 2)
+    assert np.array_equal(candidate_pairs(vectors, 5, asking=np.ones(31, bool)), candidate_pairs(vectors, 5))

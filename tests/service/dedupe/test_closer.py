@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import ImageOps
 
 from diptych import Collection, Scorer
 from diptych.bench.demo.collection import draw_scenes
@@ -108,25 +109,50 @@ def test_a_pair_without_its_files_keeps_the_networks_score_and_is_never_the_same
     assert look.looks == dict.fromkeys([(0, 1), (0, 2), (1, 2)], "not taken")
 
 
-def test_groups_are_made_of_what_the_closer_look_says(scenes):
-    asked = scenes.scorer.runtime.manifest
-    name = next(iter(asked.questions))
-    looking = replace(asked, questions={name: replace(asked.questions[name], verification=LOOK)})
+@pytest.fixture(scope="module")
+def looking():
+    """A scorer whose model takes a closer look."""
     view = Scorer.load("photo-small", threads=2)
-    view.runtime.manifest = looking
+    asked = view.runtime.manifest
+    name = next(iter(asked.questions))
+    view.runtime.manifest = replace(
+        asked, questions={name: replace(asked.questions[name], verification=replace(LOOK, above=0.01))}
+    )
     view.runtime._answer(name)
-    collection = scenes
-    before, collection.scorer = collection.scorer, view
+    return view
+
+
+def test_groups_are_made_of_what_the_closer_look_says(scenes, looking):
+    before, scenes.scorer = scenes.scorer, looking
     try:
-        found = duplicates_among(collection, threshold=0.6)
+        found = duplicates_among(scenes, threshold=0.6)
         (group,) = found.groups
         paths = {group.keeper.path, *(member.picture.path for member in group.others)}
         assert {path.rsplit("/", 1)[1] for path in paths} == {"0.png", "copy.png"}
         assert [member.closer_look for member in group.others] == ["taken"]
-        assert found.question == name
-        assert duplicates_among(collection).threshold == automatic_of(view.runtime, 4)
+        assert found.question == looking.runtime.question
+        assert duplicates_among(scenes).threshold == automatic_of(looking.runtime, 4)
     finally:
-        collection.scorer = before
+        scenes.scorer = before
+
+
+@pytest.mark.parametrize(
+    ("side", "kept", "why"), [(1.0, "plain.png", "no frame around it"), (0.5, "framed.png", "more pixels")]
+)
+def test_a_framed_copy_is_not_kept_unless_there_is_more_within_its_frame(looking, tmp_path, side, kept, why):
+    (scene,) = draw_scenes(1)
+    scene.resize((round(scene.width * side), round(scene.height * side))).save(tmp_path / "plain.png")
+    ImageOps.expand(scene, 50, "navy").save(tmp_path / "framed.png")
+    scene.crop((20, 20, scene.width - 20, scene.height - 30)).save(tmp_path / "crop.png")
+    with Collection.open(tmp_path / "store", looking, create=True) as collection:
+        collection.add([tmp_path / name for name in ("plain.png", "framed.png", "crop.png")])
+        for _ in range(2):
+            with PairCache(tmp_path / "ledger", looking.runtime.revision) as ledger:
+                (group,) = duplicates_among(collection, threshold=0.6, ledger=ledger).groups
+            found = {member.picture.path.rsplit("/", 1)[1]: member.kept_because for member in group.others}
+            assert group.keeper.path.endswith(kept)
+            assert found.pop("crop.png") == "more pixels"
+            assert list(found.values()) == [why]
 
 
 def test_a_picture_that_cannot_be_decoded_any_more_is_passed_over(scenes, tmp_path):

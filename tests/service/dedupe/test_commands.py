@@ -248,6 +248,13 @@ def test_a_folder_that_is_read_only_is_left_as_it_is(dedupe, photos, bytes_of, m
         ["photos", "--undo", "j.jsonl"],
         ["photos", "--empty", "j.jsonl"],
         ["photos", "--move-to", "out", "--delete"],
+        ["photos", "--action", "move"],
+        ["photos", "--action", "link"],
+        ["photos", "--action", "hardlink", "--move-to", "out"],
+        ["photos", "--action", "hardlink", "--delete"],
+        ["photos", "--action", "move", "--move-to", "out", "--delete"],
+        ["--reference", "photos", "--undo", "j.jsonl"],
+        ["photos", "--action", "delete", "--empty", "j.jsonl"],
         ["photos", "--dry-run"],
         ["photos", "--selection", "list.txt"],
         ["photos", "-o", "groups.txt"],
@@ -299,3 +306,62 @@ def test_it_says_how_often_chance_alone_passes_its_threshold_where_that_was_meas
     assert found["alarm_rate"] == pytest.approx(0.002, rel=0.01), "three pictures, each of which has two others"
     said = diptych(*words, "--threshold", 0.99).out
     assert "0.99000 or more\nexpect a false match for 0.2% of the pictures that have no copy\n" in said
+
+
+def test_nothing_in_a_reference_folder_is_touched_and_what_it_has_elsewhere_goes(dedupe, diptych, photos, bytes_of):
+    reference = photos / "a"
+    times = {path: (path.stat().st_mtime_ns, path.stat().st_ctime_ns) for path in (reference, *reference.iterdir())}
+    before = bytes_of(photos)
+    found = dedupe(photos, "--reference", reference, "--keep", "newest")
+    assert "6 pictures, 3 of them in reference folders: 6 new" in found.out
+    done = dedupe(photos, "--reference", reference, "--keep", "newest", "--delete", "--json").json
+    assert (done["done"], done["left"], done["references"]) == (3, [], 3)
+    assert {name for name in bytes_of(photos) if TRASH not in name} == ORIGINALS
+    assert {path: (path.stat().st_mtime_ns, path.stat().st_ctime_ns) for path in times} == times
+    assert diptych("dedupe", "--undo", done["journal"]).code == 0
+    assert {name: data for name, data in bytes_of(photos).items() if TRASH not in name} == before
+
+
+def test_what_lies_in_a_reference_is_neither_searched_nor_listed_nor_a_place_to_move_to(dedupe, photos, tmp_path):
+    inside = dedupe(photos / "a", "--reference", photos)
+    assert (inside.code, f"{photos}/a lies in {photos}, a reference, where nothing" in inside.err) == (1, True)
+    target = dedupe(photos / "b", "--reference", photos / "a", "--move-to", photos / "a" / "new")
+    assert (target.code, "a/new lies in " in target.err, (photos / "a" / "new").exists()) == (1, True, False)
+    (tmp_path / "list.txt").write_text(f"{photos}/a/1.jpg\n")
+    words = ("--reference", photos / "a", "--delete", "--selection", tmp_path / "list.txt")
+    listed = dedupe(photos, *words)
+    assert (listed.code, f"{photos}/a/1.jpg is listed and lies in the reference folder" in listed.err) == (1, True)
+    assert (photos / "a/1.jpg").exists()
+
+
+def test_exact_copies_become_hard_links_which_are_undone_and_emptied(dedupe, diptych, photos, bytes_of):
+    before = bytes_of(photos)
+    words = (photos, "--action", "hardlink")
+    assert "3 pictures (" in dedupe(*words, "--dry-run").out
+    done = dedupe(*words, "--json").json
+    assert (done["act"], done["done"], done["unlinked"], done["left"]) == ("hardlink", 3, 0, [])
+    assert {name: data for name, data in bytes_of(photos).items() if TRASH not in name} == before
+    assert (photos / "b/1 again.jpg").samefile(photos / "a/1.jpg")
+    assert dedupe(photos, "--json").json["groups"] == 0, "names of one file are no copies"
+    assert diptych("dedupe", "--undo", done["journal"]).out == "3 pictures put back, 0 already in place\n"
+    assert not (photos / "b/1 again.jpg").samefile(photos / "a/1.jpg")
+    journal = dedupe(*words, "--json").json["journal"]
+    assert diptych("dedupe", "--empty", journal).out == "3 pictures deleted for good, 0 already gone\n"
+    assert {name: data for name, data in bytes_of(photos).items() if TRASH not in name} == before
+
+
+def test_what_is_no_exact_copy_becomes_no_link_and_is_counted(dedupe, photos):
+    result = dedupe(photos, "--action", "hardlink", "--dry-run", threshold=0.2)
+    assert "pictures left alone, of which no exact copy stays outside of reference folders\n" in result.out
+    kept = dedupe(photos, "--action", "hardlink", "--reference", photos / "a", "--dry-run")
+    assert "2 pictures left alone, of which no exact copy stays outside of reference folders\n" in kept.out
+    assert f"{photos}/b/c/1 once more.jpg -> " in kept.out, "of two copies outside one becomes a link to the other"
+
+
+def test_the_short_forms_are_the_actions(dedupe, photos, tmp_path):
+    for short, long in (
+        (("--delete",), ("--action", "delete")),
+        (("--move-to", tmp_path / "out"), ("--action", "move", "--move-to", tmp_path / "out")),
+    ):
+        told = [dedupe(photos, *words, "--dry-run", "--json").json["act"] for words in (short, long)]
+        assert told == [long[1]] * 2

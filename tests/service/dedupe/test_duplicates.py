@@ -1,5 +1,7 @@
 """The shape of imagededup: for each picture those that match it."""
 
+from dataclasses import replace
+
 import pytest
 
 from diptych.dedupe.duplicates import Duplicates, Group, Member
@@ -24,3 +26,16 @@ def test_each_picture_has_those_that_match_it_best_first(found):
 
 def test_what_can_be_removed_leaves_the_keeper_of_each_group(found):
     assert found.to_remove == ["/b", "/c"]
+
+
+def test_two_in_reference_folders_are_not_compared(found):
+    a, b, c, d = found.pictures
+    kept = [replace(picture, reference=True) for picture in (a, b)]
+    found = replace(found, pictures=[*kept, c, d])
+    assert dict(found) == {"/a": ["/c"], "/b": ["/c"], "/c": ["/a", "/b"], "/d": []}
+
+
+def test_the_reasons_of_a_group_are_said_once_each(found):
+    (group,) = found.groups
+    why = [replace(member, kept_because="more pixels") for member in (*group.others, *group.others)]
+    assert replace(group, others=tuple(why)).kept_because == ["more pixels"]

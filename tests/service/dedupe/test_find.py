@@ -154,3 +154,61 @@ def test_a_stored_record_is_a_picture_too(collection):
     assert (made.id, made.path, made.width, made.height) == (record.id, record.path, record.width, record.height)
     assert made.format == "JPEG"
     assert abs(made.time - datetime.now(UTC).timestamp()) < 600
+
+
+@pytest.fixture
+def alike(monkeypatch):
+    """`alike({(place, place): score})` are the scores of pairs of contents from then on; of others it is 0.1."""
+    asked = set()
+
+    def make(scores):
+        def of(self, pairs):
+            asked.update((min(pair), max(pair)) for pair in pairs.tolist())
+            return np.array([scores.get((min(pair), max(pair)), 0.1) for pair in pairs.tolist()])
+
+        monkeypatch.setattr("diptych.dedupe.find.PairScores.of", of)
+        return asked
+
+    return make
+
+
+def test_references_are_kept_and_not_compared_and_what_matches_the_second_alone_stays_its_copy(
+    collection, picture, alike, monkeypatch
+):
+    """Of both references one could be a copy of the other, and then what matches the second would belong to none."""
+    ids = sorted(record.id for record in collection.list(4))
+    asked = alike({(0, 1): 0.99, (0, 2): 0.97, (1, 2): 0.96, (1, 3): 0.98})
+    near = np.array([(0, 2), (1, 2), (1, 3)])
+    monkeypatch.setattr("diptych.dedupe.find.candidate_pairs", lambda *_, **__: near)
+    files = [picture(id=id, path=f"/{place}", width=900 - place, reference=place < 2) for place, id in enumerate(ids)]
+    found = duplicates_among(collection, files, threshold=0.95, bound=0.95)
+    assert plain(found.groups) == [("/0", [("/2", 0.97, False)]), ("/1", [("/3", 0.98, False)])]
+    assert {member.kept_because for group in found.groups for member in group.others} == {"its reference folder"}
+    assert (0, 1) not in asked
+    assert found.to_remove == ["/2", "/3"]
+    assert (ids[0], ids[1]) not in {(a, b) for a, b, _ in found.pairs}
+
+
+def test_exact_copies_of_a_reference_go_and_those_in_references_stay(collection, picture):
+    a, b, c = (record.id for record in collection.list(3))
+    files = [
+        picture(id=a, path="/new/1", taken=1.0),
+        picture(id=a, path="/ref/1", reference=True, taken=5.0),
+        picture(id=a, path="/ref/2", reference=True, taken=6.0),
+        picture(id=b, path="/ref/3", reference=True),
+        picture(id=b, path="/ref/4", reference=True),
+        picture(id=c, path="/new/2"),
+    ]
+    found = duplicates_among(collection, files, threshold=1.0)
+    assert plain(found.groups) == [("/ref/1", [("/new/1", 1.0, True)])]
+    everything = duplicates_among(collection, [one for one in files if one.id != c], threshold=1.0)
+    assert (plain(everything.groups), everything.scored) == (plain(found.groups), 0), "all is in references"
+
+
+def test_it_is_said_why_the_one_to_keep_is_kept(collection, picture):
+    a, b, c = (record.id for record in collection.list(3))
+    files = [picture(id=a, path="/a", width=900), picture(id=a, path="/b", width=900), picture(id=b, path="/c")]
+    (group,) = duplicates_among(collection, files, threshold=1e-6).groups
+    assert [member.kept_because for member in group.others] == ["its path, the first in the alphabet", "more pixels"]
+    assert group.kept_because == ["its path, the first in the alphabet", "more pixels"]
+    assert duplicates_among(collection, [picture(id=c)], threshold=1e-6, keep=["oldest"]).keep == ("oldest",)

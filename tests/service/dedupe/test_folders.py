@@ -7,6 +7,7 @@ from exported import drawn_collection
 
 from diptych import Collection, Scorer, find_duplicates
 from diptych.dedupe.folders import store_of
+from diptych.dedupe.pair_cache import LEDGER, PairCache
 from diptych.errors import DedupeError
 from diptych.scoring.scorer import Scorer as Loaded
 
@@ -95,3 +96,40 @@ def test_progress_is_shown_on_request(photos, small, terminal):
     find_duplicates(photos, scorer=small, show_progress_bar=True)
     assert "reading" in stderr.getvalue()
     assert "6/6 picture" in stderr.getvalue()
+
+
+def test_reference_folders_are_compared_with_and_keep_all_of_theirs(photos, small, tmp_path):
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    (photos / "again.jpg").rename(archive / "again.jpg")
+    before = files_of(archive)
+    found = find_duplicates(photos, scorer=small, reference=archive, threshold=1.0)
+    (group,) = found.groups
+    assert (group.keeper.path, group.keeper.reference) == (str(archive / "again.jpg"), True)
+    assert found.to_remove == [group.others[0].picture.path]
+    assert files_of(archive) == before
+    with pytest.raises(DedupeError, match=r"is the reference folder .*, where nothing is changed"):
+        find_duplicates(photos, scorer=small, reference=[archive, photos])
+
+
+def test_the_features_of_references_serve_every_folder_that_is_compared_with_them(photos, small, tmp_path):
+    new = tmp_path / "new"
+    new.mkdir()
+    (photos / "again.jpg").rename(new / "again.jpg")
+    find_duplicates(photos, scorer=small)
+    store = store_of([photos], small)
+    assert find_duplicates(new, scorer=small, reference=[photos], threshold=1.0).to_remove == [str(new / "again.jpg")]
+    assert [path.name for path in store.parent.iterdir()] == [store.name]
+    with PairCache(store / LEDGER, small.runtime.revision) as ledger:
+        assert set(ledger.files([str(new)])) == {str(new / "again.jpg")}
+    find_duplicates(photos, scorer=small)
+    with PairCache(store / LEDGER, small.runtime.revision) as ledger:
+        assert ledger.files([str(new)]) == {}, "what is compared with the references no more is forgotten"
+
+
+def test_a_collection_has_no_references(photos, small, tmp_path):
+    with (
+        Collection.open(tmp_path / "store", small, create=True) as collection,
+        pytest.raises(ValueError, match="reference is for folders, and a collection has none"),
+    ):
+        find_duplicates(collection, reference=photos)

@@ -1,9 +1,10 @@
 import pytest
 
-from diptych.dedupe.keeper import DEFAULT, RULES, checked_rules, preference
+from diptych.dedupe.keeper import DEFAULT, RULES, checked_rules, deciding, preference, reason, reasons
 from diptych.errors import DedupeError
 
 BETTER = {
+    "unframed": ({"framed": False}, {"framed": True}),
     "resolution": ({"width": 800}, {"width": 640}),
     "format": ({"format": "PNG"}, {"format": "WEBP"}),
     "exif": ({"exif": 9}, {"exif": 2}),
@@ -46,3 +47,19 @@ def test_a_format_that_nobody_ranked_comes_last(picture):
 def test_an_unknown_rule_is_refused_with_the_one_that_was_meant():
     with pytest.raises(DedupeError, match=r"'rezolution' is not a rule.*first-dir; did you mean resolution\?"):
         checked_rules(["oldest", "rezolution"])
+
+
+def test_a_reference_is_kept_before_any_rule(picture):
+    reference, better = picture(path="/z", reference=True), picture(path="/a", width=9_000)
+    assert preference([better, reference]) == [1, 0]
+    assert reason(reference, better) == "its reference folder"
+
+
+@pytest.mark.parametrize("rule", BETTER)
+def test_the_reason_is_the_first_rule_that_parts_two(picture, rule):
+    good, bad = (picture(**facts) for facts in BETTER[rule])
+    assert reason(good, bad, [rule]) == RULES[rule].reason
+    assert reason(good, good, [rule]) == "its path, the first in the alphabet"
+    values, words = deciding([rule]), reasons([rule])
+    assert len(values(good)) == len(values(bad)) == len(words)
+    assert next(word for word, a, b in zip(words, values(good), values(bad), strict=True) if a != b) == words[1]

@@ -1,11 +1,12 @@
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
 from diptych import Collection
 from diptych.dedupe.pair_cache import PairCache
-from diptych.dedupe.scan import listed, resolved, scan
+from diptych.dedupe.scan import listed, resolved, scan, searched
 from diptych.errors import DedupeError
 from diptych.pictures.content import describe, picture_id
 from diptych.pictures.walk import TRASH
@@ -89,7 +90,7 @@ def test_new_changed_and_removed_files_are_noticed_and_only_they_cost(photos, lo
     decoded.clear()
     seen, _ = look(photos)
     assert (seen.new, seen.changed, seen.gone, len(decoded)) == (2, 1, 2, 2)
-    assert {path.name for path in photos.rglob("*.jpg")} == {os.path.basename(one.path) for one in seen.pictures}  # noqa: PTH119
+    assert {path.name for path in photos.rglob("*.jpg")} == {Path(one.path).name for one in seen.pictures}
 
 
 def test_an_edit_of_the_same_length_is_noticed_by_its_time(photos, look):
@@ -193,3 +194,59 @@ def test_the_id_of_a_picture_is_that_of_the_collection(photos, look, scorer):
     seen, _ = look(photos)
     first = seen.pictures[0]
     assert first.id == picture_id(hashlib.sha256((photos / "a/1.jpg").read_bytes()).hexdigest())
+
+
+def sides(roots, references):
+    """The names of the files outside of the references, and within."""
+    folders, kept = searched(roots, references)
+    files = listed(folders, never, kept)
+    names = {inside: {Path(one.path).name for one in files if one.reference is inside} for inside in (False, True)}
+    return names[False], names[True]
+
+
+def test_a_reference_below_a_folder_is_that_part_of_it(photos):
+    assert sides([photos], [photos / "b"]) == ({"1.jpg", "2.jpg", "3.jpg"}, {"1 again.jpg", "1 once more.jpg", "2.jpg"})
+    assert sides([photos / "b"], [photos / "a"]) == (
+        {"1 again.jpg", "1 once more.jpg", "2.jpg"},
+        {"1.jpg", "2.jpg", "3.jpg"},
+    )
+    files = listed([photos / "b"], never, [photos / "a", photos / "b" / "c"])
+    assert {(one.root, one.reference) for one in files} == {(0, False), (1, True), (2, True)}
+
+
+@pytest.mark.parametrize("how", ["itself", "below", "by a link"])
+def test_a_folder_in_a_reference_is_refused(photos, how):
+    folder = {"itself": photos, "below": photos / "a", "by a link": photos.parent / "link"}[how]
+    if how == "by a link":
+        folder.symlink_to(photos / "a")
+    with pytest.raises(DedupeError, match="where nothing is changed; name a folder outside of it"):
+        searched([folder], [photos])
+    with pytest.raises(DedupeError, match=r"a reference, where nothing is changed"):
+        searched([photos / "b"], [photos / "a"], to=photos / "a" / "new")
+
+
+@pytest.mark.parametrize("how", ["bind", "fuse", "overlay"])
+def test_a_reference_that_is_seen_through_another_folder_is_one(photos, second_view, how):
+    view = second_view(how, photos / "a")
+    if how != "overlay":  # whose folders are others
+        with pytest.raises(DedupeError, match="where nothing is changed"):
+            searched([view], [photos])
+    with pytest.raises(DedupeError, match=r"no picture .* that is not in a reference folder"):
+        listed([view], never, [photos / "a"])
+    assert sides([photos], [view])[0] == {"1 again.jpg", "1 once more.jpg", "2.jpg"}
+
+
+def test_a_file_that_has_another_name_in_a_reference_is_there(photos):
+    os.link(photos / "a/1.jpg", photos / "b/0 first.jpg")
+    outside, inside = sides([photos / "b"], [photos / "a"])
+    assert "0 first.jpg" not in outside
+    assert "1.jpg" in inside
+
+
+def test_a_folder_needs_pictures_and_a_reference_needs_none(photos, tmp_path):
+    (tmp_path / "empty").mkdir()
+    assert sides([photos], [tmp_path / "empty"])[1] == set()
+    with pytest.raises(DedupeError, match=r"there is no picture \(.*\) that is not in a reference folder in .*empty"):
+        listed([tmp_path / "empty"], never, [photos])
+    with pytest.raises(DedupeError, match="nowhere does not exist"):
+        searched([photos], [tmp_path / "nowhere"])

@@ -66,3 +66,9 @@ def test_where_random_pairs_were_measured_a_picture_alarms_once_in_ten_at_most(a
         found = automatic_of(runtime, 2_000)
         assert (found > plain) == stricter
         assert (runtime.asked.alarm_rate(1_999, found) or 1) < 0.101
+
+
+def test_a_reference_counts_twice_as_each_other_picture_is_in_a_whole_pair_with_it(artifact):
+    runtime = Runtime.open(artifact, threads=1)
+    assert automatic_of(runtime, 30_000, 20_000) == automatic_of(runtime, 50_000)
+    assert automatic_of(runtime, 30_000, 20_000) > automatic_of(runtime, 30_000)

@@ -80,12 +80,12 @@ def same_file(one: os.stat_result, other: os.stat_result) -> bool:
 
 def held_of(path: Path) -> list[Path]:
     """The names under which files of this path were held when a move of them was killed."""
-    return _beside(path, HELD)
+    return kept_beside(path, HELD)
 
 
 def parts_of(path: Path) -> list[Path]:
     """Partial files beside this path, left by a killed move to it; none is an only copy."""
-    return _beside(path, PART)
+    return kept_beside(path, PART)
 
 
 def give_back(held: Path, path: Path) -> bool:
@@ -131,12 +131,17 @@ def alone_in(folders: Sequence[Path]) -> Iterator[None]:
     The locks are on the folders themselves and leave nothing behind; a file system without locks goes without.
     """
     with ExitStack() as stack:
-        for folder in dict.fromkeys(folders):
-            above = [(place, fcntl.LOCK_SH) for place in folder.parents if place not in folders]
-            for place, how in [(folder, fcntl.LOCK_EX), *above]:
+        above = [place for folder in folders for place in folder.parents if place not in folders]
+        held = set[tuple[int, int]]()  # one folder may be named twice, by two mounts of it
+        for places, how in ((folders, fcntl.LOCK_EX), (above, fcntl.LOCK_SH)):
+            for place in dict.fromkeys(places):
                 with suppress(OSError):
                     descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
                     stack.callback(os.close, descriptor)
+                    status = os.fstat(descriptor)
+                    if (status.st_dev, status.st_ino) in held:
+                        continue
+                    held.add((status.st_dev, status.st_ino))
                     try:
                         fcntl.flock(descriptor, how | fcntl.LOCK_NB)
                     except BlockingIOError:
@@ -145,7 +150,8 @@ def alone_in(folders: Sequence[Path]) -> Iterator[None]:
         yield
 
 
-def _beside(path: Path, ending: str) -> list[Path]:
+def kept_beside(path: Path, ending: str) -> list[Path]:
+    """The files beside a path that have its name in a private one with this ending."""
     named = re.compile(rf"\.{re.escape(path.name)}(\.[0-9a-f]{{32}})?{re.escape(ending)}", re.DOTALL)
     with suppress(OSError):
         return sorted(one for one in path.parent.iterdir() if named.fullmatch(one.name))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from diptych.dedupe.actions.hard_link import move_and_link
 from diptych.dedupe.actions.move_file import ChangedError, alone_in, change_of, move
-from diptych.dedupe.actions.undo_log import Entry, Outcome, UndoLog
+from diptych.dedupe.actions.undo_log import LINKED, Entry, Outcome, UndoLog
 from diptych.dedupe.duplicates import Group
 from diptych.errors import DedupeError
 from diptych.pictures.file_info import Picture
-from diptych.pictures.walk import TRASH, FoundFile
+from diptych.pictures.walk import TRASH, place_in
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps of an act, "move" or "delete", the folders that files go into, those that they are from, and where its
-    journal will be.
+    """The steps of an act, "move", "delete" or "hardlink", the folders that files go into, those that they are from,
+    where its journal will be, the reference folders, and how many pictures no link can take the place of.
     """
 
     act: str
@@ -37,16 +37,26 @@ class Plan:
     folders: list[Path]
     roots: list[Path]
     journal: Path
+    references: list[Path] = field(default_factory=list)
+    unlinked: int = 0
 
 
 def planned(
-    groups: Sequence[Group], roots: Sequence[Path], *, to: Path | None, chosen: Sequence[str] | None = None
+    groups: Sequence[Group],
+    roots: Sequence[Path],
+    *,
+    to: Path | None,
+    chosen: Sequence[str] | None = None,
+    link: bool = False,
+    references: Sequence[Path] = (),
 ) -> Plan:
     """The plan of files that go from their folder to `to`, or without it into a trash folder within their own; nothing
     is done yet.
 
-    All but the keepers go, or those that were `chosen` by path. Raises DedupeError for a target inside one of the
-    folders, and for a choice that is in no group or leaves nothing of one.
+    All but the keepers go, or those that were `chosen` by path. With `link`, what goes are exact copies of a picture
+    that stays outside of the references, a hard link to which will take the place of each. Raises DedupeError for a
+    target inside one of the folders, and for a choice that is in no group, lies in one of the `references` or leaves
+    nothing of a group.
     """
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     if to is None:
@@ -56,26 +66,35 @@ def planned(
     else:
         to = to.absolute()
         for root in roots:
-            if (place := _place_in(root, to.resolve())) is not None:
+            if (place := place_in(root, to.resolve())) is not None:
                 raise DedupeError(f"{to} lies in {place}, where the next run would find it; choose a folder outside")
         folders = tops = [to] if len(roots) == 1 else _distinct(to, roots)
         journal = _free(to / f"diptych-journal-{stamp}.jsonl")
-    going = _suggested(groups) if chosen is None else _chosen(groups, chosen)
+    going = _suggested(groups) if chosen is None else _chosen(groups, chosen, references)
+    count = len(going)
+    if link:
+        going = _linkable(groups, None if chosen is None else set(chosen))
     steps = [
         Step(picture, keeper, tops[picture.root] / Path(picture.path).relative_to(roots[picture.root]))
         for picture, keeper in going
     ]
-    return Plan("delete" if to is None else "move", steps, folders, list(roots), journal)
+    act = "move" if to else LINKED if link else "delete"
+    return Plan(act, steps, folders, list(roots), journal, list(references), count - len(going))
 
 
 def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
-    """Move the pictures, each noted in the journal before. Those that changed since, or whose keeper did, stay.
+    """Move the pictures, each noted in the journal before, and leave links where that is the act. Those that changed
+    since, or whose keeper did, stay.
 
     Raises DedupeError if the journal cannot be begun or go on, what was moved before is in it, and while another run
     moves files there.
     """
     outcome, keepers = Outcome(), _Keepers()
-    with alone_in(plan.roots), UndoLog.begin(plan.journal, plan.act, plan.folders, plan.roots) as journal:
+    begin = UndoLog.begin
+    with (
+        alone_in([*plan.roots, *plan.references]),
+        begin(plan.journal, plan.act, plan.folders, plan.roots, plan.references) as journal,
+    ):
         for step in plan.steps:
             reason = keepers.change_of(step.keeper)
             reason = f"the one to keep, {step.keeper.path}, {reason}" if reason else _change_of(step.picture)
@@ -94,7 +113,11 @@ def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
                         f"`diptych dedupe --undo {journal.path}` puts them back"
                     ) from None
                 try:
-                    move(Path(step.picture.path), step.target, step.picture.id, keeper=Path(step.keeper.path))
+                    source, keeper = Path(step.picture.path), Path(step.keeper.path)
+                    if plan.act == LINKED:
+                        move_and_link(source, step.target, step.picture.id, keeper)
+                    else:
+                        move(source, step.target, step.picture.id, keeper=keeper)
                     outcome.done += 1
                 except ChangedError as error:
                     outcome.leave(step.picture.path, str(error))
@@ -132,7 +155,34 @@ def _suggested(groups: Sequence[Group]) -> list[tuple[Picture, Picture]]:
     return [(member.picture, group.keeper) for group in groups for member in group.others]
 
 
-def _chosen(groups: Sequence[Group], chosen: Sequence[str]) -> list[tuple[Picture, Picture]]:
+def _linkable(groups: Sequence[Group], chosen: set[str] | None) -> list[tuple[Picture, Picture]]:
+    """The exact copies among the pictures that go, each with the first of its bytes that stays.
+
+    None of those in references is such a one: a link would share what is changed in its place with them.
+    """
+    found = []
+    for group in groups:
+        stays: dict[str, Picture] = {}
+        pictures = [one for one in (group.keeper, *(one.picture for one in group.others)) if not one.reference]
+        if chosen is None:
+            for picture in pictures:
+                stays.setdefault(picture.id, picture)
+        else:
+            stays = {one.id: one for one in reversed(pictures) if one.path not in chosen}
+        going = [one for one in pictures if chosen is None or one.path in chosen]
+        found += [(one, stays[one.id]) for one in going if one.id in stays and one != stays[one.id]]
+    return found
+
+
+def _chosen(
+    groups: Sequence[Group], chosen: Sequence[str], references: Sequence[Path]
+) -> list[tuple[Picture, Picture]]:
+    for path in chosen:
+        for reference in references:
+            if Path(path).is_relative_to(reference):
+                raise DedupeError(
+                    f"{path} is listed and lies in the reference folder {reference}; nothing goes from it"
+                )
     wanted, going = set(chosen), []
     for group in groups:
         pictures = [group.keeper, *(member.picture for member in group.others)]
@@ -146,21 +196,6 @@ def _chosen(groups: Sequence[Group], chosen: Sequence[str]) -> list[tuple[Pictur
     if unknown := sorted(wanted - {picture.path for picture, _ in going}):
         raise DedupeError(f"{len(unknown):,} of the listed files are in no group of this run, {unknown[0]} for one")
     return going
-
-
-def _place_in(root: Path, path: Path) -> Path | None:
-    """`root`, or the folder below it, that a path lies in, also where that is another mount of it."""
-    if path.is_relative_to(root):
-        return root
-    marks = set[tuple[int, ...]]()
-    for folder in (path, *path.parents):
-        with suppress(OSError):  # it is yet to be made
-            marks |= FoundFile.of(folder.stat()).identities()
-    for place, _, _ in os.walk(root):
-        with suppress(OSError):
-            if not marks.isdisjoint(FoundFile.of(Path(place).stat()).identities()):
-                return Path(place)
-    return None
 
 
 def _free(path: Path) -> Path:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from diptych.dedupe.actions.hard_link import clear_links, links_of, put_back_over_link
 from diptych.dedupe.actions.move_file import (
     ChangedError,
     alone_in,
@@ -25,6 +26,8 @@ from diptych.pictures.walk import TRASH
 from diptych_runtime.atomic import sync_folder
 
 _FORMAT = 2  # 1 did not say what was kept
+# The act that leaves links. An earlier Diptych puts back what it moved where the link was removed, and empties nothing.
+LINKED = "hardlink"
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,11 @@ class UndoLog:
         self.path, self._descriptor = path, descriptor
 
     @classmethod
-    def begin(cls, path: Path, act: str, folders: Sequence[Path], roots: Sequence[Path]) -> UndoLog:
-        """Make a new journal of an act, "move" or "delete", from the `roots` into these folders.
+    def begin(
+        cls, path: Path, act: str, folders: Sequence[Path], roots: Sequence[Path], references: Sequence[Path] = ()
+    ) -> UndoLog:
+        """Make a new journal of an act, "move", "delete" or "hardlink", from the `roots` into these folders, of files
+        some of which were kept in the `references`.
 
         Raises DedupeError if it cannot be written.
         """
@@ -67,7 +73,8 @@ class UndoLog:
             path.parent.mkdir(parents=True, exist_ok=True)
             journal = cls(path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644))
             began = datetime.now(UTC).isoformat(timespec="seconds")
-            places = {"folders": list(map(str, folders)), "roots": list(map(str, roots)), "at": str(path.absolute())}
+            named = {"folders": folders, "roots": roots, "references": references}
+            places = {name: list(map(str, paths)) for name, paths in named.items()} | {"at": str(path.absolute())}
             journal._write({"journal": _FORMAT, "act": act, "began": began, **places})
             sync_folder(path.parent)
         except OSError as error:
@@ -98,7 +105,7 @@ class UndoLog:
 @dataclass(frozen=True)
 class Past:
     """The content of a journal: the act, the folders into which files went and those that they are from, the files in
-    order, and the journal's format.
+    order, the journal's format, and the reference folders.
     """
 
     act: str
@@ -106,6 +113,12 @@ class Past:
     roots: list[Path]
     entries: list[Entry]
     format: int = _FORMAT
+    references: list[Path] = field(default_factory=list)
+
+    @property
+    def locked(self) -> list[Path]:
+        """The folders in which no other run may move files meanwhile."""
+        return [*self.roots, *self.references]
 
 
 def read(path: Path) -> Past:
@@ -146,6 +159,7 @@ def read(path: Path) -> Past:
             [Path(now(str(root), along)) for root in roots],
             entries,
             first["journal"],
+            [Path(reference) for reference in first.get("references", ())],
         )
     except OSError as error:
         raise DedupeError(f"the journal {path} cannot be read: {error.strerror}") from None
@@ -161,11 +175,11 @@ def undo(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
     Raises DedupeError while another run moves files there.
     """
     outcome = Outcome()
-    with alone_in(past.roots):
+    with alone_in(past.locked):
         for entry in reversed(past.entries):
             source, target = Path(entry.source), Path(entry.target)
             try:
-                _put_back(entry, source, target, outcome)
+                _put_back(entry, source, target, outcome, linked=past.act == LINKED)
                 _clear(target.parent, past.folders)
             except ChangedError as error:
                 outcome.leave(entry.target, f"it {error}; it is left where it is")
@@ -176,25 +190,28 @@ def undo(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
 
 
 def empty(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
-    """Delete for good the files that a journal of "delete" put aside, if they are unchanged and their keepers still
-    exist.
+    """Delete for good the files that a journal of "delete" or "hardlink" put aside, if they are unchanged and their
+    keepers, or the links in their places, still exist.
 
     Raises DedupeError for a journal of something else, for one that does not say what was kept, and while another run
     moves files there.
     """
-    if past.act != "delete":
-        raise DedupeError("only what `--delete` put aside can be emptied; the journal is of files that were moved")
+    if past.act not in ("delete", LINKED):
+        raise DedupeError(
+            "only what `--delete` or `--action hardlink` put aside can be emptied; the journal is of files that were "
+            "moved"
+        )
     if past.format < _FORMAT:
         raise DedupeError(
             "the journal is of an earlier Diptych, which did not note what was kept in place of each picture; put all "
             "back with --undo and run dedupe again, or delete the folder yourself"
         )
     outcome = Outcome()
-    with alone_in(past.roots):
+    with alone_in(past.locked):
         for entry in past.entries:
             target = Path(entry.target)
             try:
-                if reason := _hindrance(entry, target):
+                if reason := _hindrance(entry, target, linked=past.act == LINKED):
                     outcome.leave(entry.target, reason)
                 elif not os.path.lexists(target):
                     outcome.already += 1
@@ -208,10 +225,14 @@ def empty(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
     return outcome
 
 
-def _hindrance(entry: Entry, target: Path) -> str | None:
-    """The reason why a file that was put aside must not be deleted; None if there is none."""
-    source, keeper = Path(entry.source), Path(entry.keeper)
-    if held := [*held_of(source), *held_of(target)]:
+def _hindrance(entry: Entry, target: Path, *, linked: bool) -> str | None:
+    """The reason why a file that was put aside must not be deleted; None if there is none.
+
+    Where it was `linked`, the link in its place is what has to be there.
+    """
+    source = Path(entry.source)
+    keeper, keeper_id = (source, entry.id) if linked else (Path(entry.keeper), entry.keeper_id)
+    if held := [*held_of(source), *held_of(target), *(links_of(source) if linked else ())]:
         return f"a move was cut short and left {held[0]}; undo it first"
     if not os.path.lexists(target):
         return None
@@ -221,14 +242,16 @@ def _hindrance(entry: Entry, target: Path) -> str | None:
         return f"it is still {source} too: the move was cut short; undo it first"
     if reason := change_of(target, entry.id):
         return f"it {reason}; look at it before you delete it"
-    if reason := change_of(keeper, entry.keeper_id):
+    if reason := change_of(keeper, keeper_id):
         return f"what was kept in its place, {keeper}, {reason}, so this may be the last one"
-    return f"it is {keeper} itself by another name" if same_file(target.stat(), keeper.stat()) else None
+    # A link gets its name in the moment in which the file is moved, so that times of change tell them apart no more.
+    same = os.path.samestat if linked else same_file
+    return f"it is {keeper} itself by another name" if same(target.stat(), keeper.stat()) else None
 
 
-def _put_back(entry: Entry, source: Path, target: Path, outcome: Outcome) -> None:
-    """Move a file back to its source. After a killed move it is whole at two places at the utmost, and gets its name
-    back first.
+def _put_back(entry: Entry, source: Path, target: Path, outcome: Outcome, *, linked: bool) -> None:
+    """Move a file back to its source, where it was `linked` over the link there. After a killed move it is whole at two
+    places at the utmost, and gets its name back first.
     """
     for part in (*parts_of(source), *parts_of(target)):
         part.unlink(missing_ok=True)
@@ -240,15 +263,20 @@ def _put_back(entry: Entry, source: Path, target: Path, outcome: Outcome) -> Non
                 outcome.leave(str(held), f"there is another file at {path} by now; move that away first")
                 return
     there, moved = os.path.lexists(source), os.path.lexists(target)
-    if moved and not there:
+    apart = moved and not (there and (source.is_symlink() or target.is_symlink() or source.samefile(target)))
+    if linked and apart and put_back_over_link(source, target, entry.id, Path(entry.keeper)):
+        outcome.done += 1
+    elif moved and not there and not linked:
         move(target, source, entry.id)
         outcome.done += 1
-    elif there and moved:
+    elif moved:
         _part(entry, source, target, outcome)
     elif there:
         outcome.already += 1
     else:
         outcome.leave(str(source), f"it is neither there nor at {target}")
+    if linked:
+        clear_links(source, entry.id, Path(entry.keeper))
 
 
 def _copied(held: Path, other: Path, id: str) -> bool:

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from diptych.dedupe.duplicates import Duplicates
+from diptych.dedupe.keeper import deciding, reasons
 from diptych.dedupe.report.table import unwritable
 from diptych.dedupe.report.thumbnails import thumbnails
+from diptych.pictures.file_info import Picture
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.atomic import replacing
 
@@ -61,27 +63,34 @@ def write(
 def page_data(found: Duplicates, roots: Sequence[Path]) -> tuple[dict[str, Any], list[str]]:
     """The data that the page groups by, as JSON values, and the path of a file of each content.
 
-    Pictures come in the order to keep, and contents are numbered in it, so that a lower number is kept first.
+    Pictures come in the order to keep, and contents are numbered in it, so that a lower number is kept first. Of a
+    content that several reference files have there is one. Each picture has its rank by every rule, the last of which,
+    the path, is its place.
     """
     several = {id for a, b, _ in found.pairs for id in (a, b)}
     met: set[str] = set()
-    for picture in found.pictures:
-        (several if picture.id in met else met).add(picture.id)
-    ordered = [found.pictures[place] for place in found.order if found.pictures[place].id in several]
+    ordered = []
+    for picture in (found.pictures[place] for place in found.order):
+        if picture.id not in met or not picture.reference:
+            (several if picture.id in met else met).add(picture.id)
+            ordered.append(picture)
+    ordered = [picture for picture in ordered if picture.id in several]
     number: dict[str, int] = {}
     shown, pictures = [], []
-    for picture in ordered:
+    for picture, ranks in zip(ordered, _ranks(ordered, found.keep), strict=True):
         if picture.id not in number:
             number[picture.id] = len(number)
             shown.append(picture.path)
         root = str(roots[picture.root])
         time = datetime.fromtimestamp(picture.time).strftime("%Y-%m-%d")
         facts = (picture.bytes, picture.width, picture.height, picture.format, time, number[picture.id])
-        pictures.append((picture.root, picture.path[len(root) :].lstrip("/"), *facts))
+        name = picture.path[len(root) :].lstrip("/")
+        pictures.append((picture.root, name, *facts, picture.reference, ranks))
     data = {
         "roots": [str(root).rstrip("/") + "/" for root in roots],
         "pictures": pictures,
         "contents": len(number),
+        "reasons": reasons(found.keep),
         "pairs": [(number[a], number[b], score) for a, b, score in found.pairs],
         "threshold": found.threshold,
         "bound": found.bound,
@@ -89,6 +98,15 @@ def page_data(found: Duplicates, roots: Sequence[Path]) -> tuple[dict[str, Any],
         "looked": len(found.pictures),
     }
     return data, shown
+
+
+def _ranks(pictures: Sequence[Picture], rules: Sequence[str]) -> list[tuple[int, ...]]:
+    """The rank of each picture by every rule but the path."""
+    columns = []
+    for column in list(zip(*map(deciding(rules), pictures), strict=True))[:-1]:
+        rank = {value: place for place, value in enumerate(sorted(set(column)))}
+        columns.append([rank[value] for value in column])
+    return list(zip(*columns, strict=True))
 
 
 def _filled(parts: Mapping[str, str], pictures: Iterator[str], tick: Callable[[], object]) -> Iterator[str]:

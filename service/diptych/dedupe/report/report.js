@@ -2,9 +2,11 @@
 
 const $ = (id) => document.getElementById(id);
 const found = JSON.parse($("found").textContent);
-const pictures = found.pictures.map(([root, path, bytes, width, height, format, time, content], place) => ({
-  path: found.roots[root] + path, name: path, bytes, width, height, format, time, content, place,
-}));
+const pictures = found.pictures.map(
+  ([root, path, bytes, width, height, format, time, content, reference, ranks], place) => ({
+    path: found.roots[root] + path, name: path, bytes, width, height, format, time, content, reference, ranks, place,
+  }),
+);
 const files = Array.from({ length: found.contents }, () => []);
 for (const picture of pictures) files[picture.content].push(picture);
 const matches = matchesOf(found.contents, found.pairs);
@@ -14,7 +16,8 @@ const [LOW, HIGH] = [odds(found.bound), Math.max(odds(0.999999), odds(found.thre
 const state = { threshold: found.threshold, groups: [], shown: [], drawn: 0 };
 const kept = new Map(); // a picture that was made the one to keep -> when
 const ticked = new Map(); // a picture -> whether it was selected by hand
-let selected = (picture, group) => ticked.get(picture) ?? suggested(picture, group);
+// A picture in a reference folder is never selected.
+let selected = (picture, group) => !picture.reference && (ticked.get(picture) ?? suggested(picture, group));
 
 function odds(share) {
   return Math.log(share / (1 - Math.min(share, 1 - 1e-9)));
@@ -48,6 +51,15 @@ function makeGroup(contents) {
 
 const passes = (score) => score !== null && (score === 1 || score >= state.threshold);
 const suggested = (picture, group) => picture !== group.keeper && passes(group.scores.get(picture));
+
+/** Why the one to keep is kept and not the others that match it, each reason once. */
+function reasons(group) {
+  if (kept.has(group.keeper)) return "chosen by you";
+  const others = group.members.filter((one) => one !== group.keeper && passes(group.scores.get(one)));
+  const first = others.map((one) => one.ranks.findIndex((rank, rule) => rank !== group.keeper.ranks[rule]));
+  return [...new Set(first.map((rule) => found.reasons.at(rule)))].join(", ");
+}
+
 const going = (group) => group.members.filter((picture) => selected(picture, group));
 const saved = (group) => going(group).reduce((sum, picture) => sum + picture.bytes, 0);
 const least = (group) => Math.min(...group.members.map((picture) => group.scores.get(picture) ?? 0));
@@ -127,7 +139,7 @@ function drawCopy(node, group, picture) {
   const redraw = (what) => {
     fillGroup(node, Object.assign(group, what));
     count();
-    node.querySelector(`[data-picture="${picture.place}"] input`).focus();
+    node.querySelector(`[data-picture="${picture.place}"] :is(input, button)`)?.focus();
   };
   const tick = el("input", { type: "checkbox", checked: isGoing });
   tick.setAttribute("aria-label", `Select ${picture.name}`);
@@ -135,13 +147,15 @@ function drawCopy(node, group, picture) {
     ticked.set(picture, tick.checked);
     redraw({});
   };
-  const thumb = el("div", { className: "thumb", onclick: () => tick.click() });
+  const thumb = el("div", { className: "thumb", onclick: () => picture.reference || tick.click() });
   const data = $(`t${picture.content}`)?.textContent;
   if (data) thumb.append(el("img", { alt: "", loading: "lazy", decoding: "async", src: `data:image/webp;base64,${data}` }));
   else thumb.append("no picture");
   const link = el("a", { className: "name", textContent: picture.name, title: picture.path });
   link.href = "file://" + picture.path.split("/").map(encodeURIComponent).join("/");
-  const line = el("div", { className: "state" }, el("label", {}, tick, isGoing ? "goes" : isKeeper ? "kept" : "stays"));
+  const line = el("div", { className: "state" });
+  if (picture.reference) line.append(el("span", { textContent: "in a reference folder, stays" }));
+  else line.append(el("label", {}, tick, isGoing ? "goes" : isKeeper ? "kept" : "stays"));
   if (!isKeeper) {
     const keep = el("button", { type: "button", className: "quiet", textContent: "Keep this" });
     keep.setAttribute("aria-label", `Keep ${picture.name} instead`);
@@ -155,11 +169,11 @@ function drawCopy(node, group, picture) {
   }
   const facts = [`${picture.width} × ${picture.height}`, size(picture.bytes), picture.format].join(", ");
   const match = isKeeper
-    ? el("span", { className: "tag", textContent: "the one to keep" })
+    ? el("span", { className: "tag", textContent: `the one to keep: ${reasons(group)}` })
     : score === null || !passes(score)
       ? el("span", { className: "differs", textContent: "does not match the one to keep" })
       : el("span", { textContent: picture.content === group.keeper.content ? "exact copy" : `${verdictOf(found.verdicts, score)}, score ${probability(score)}` });
-  const classes = ["copy", isKeeper && "keeper", isGoing && "going"].filter(Boolean).join(" ");
+  const classes = ["copy", isKeeper && "keeper", isGoing && "going", picture.reference && "reference"].filter(Boolean).join(" ");
   const copy = el("div", { className: classes }, thumb, link, el("span", { textContent: facts }),
     el("span", { textContent: picture.time }), match, line);
   copy.dataset.picture = picture.place;

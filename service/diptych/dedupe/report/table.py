@@ -22,6 +22,8 @@ COLUMNS = (
     "verdict",
     "closer_look",
     "exact",
+    "reference",
+    "kept_because",
     "width",
     "height",
     "bytes",
@@ -36,9 +38,12 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a cell begins that a s
 
 
 def rows(groups: Sequence[Group]) -> Iterator[dict[str, Any]]:
-    """A row with `COLUMNS` for every picture of a group, groups numbered from 1; the score is the one to the keeper."""
+    """A row with `COLUMNS` for every picture of a group, groups numbered from 1; the score is the one to the keeper.
+
+    `kept_because` is the reason for which that is kept and not this one; the keeper's row has all of its reasons.
+    """
     for number, group in enumerate(groups, 1):
-        yield _row(number, Member(group.keeper, 1.0, True), True)
+        yield _row(number, Member(group.keeper, 1.0, True, kept_because=", ".join(group.kept_because)), True)
         for member in group.others:
             yield _row(number, member, False)
 
@@ -49,6 +54,7 @@ def summary(found: Duplicates, refused: Sequence[Mapping[str, str]]) -> dict[str
     return {
         "question": found.question,
         "pictures": len(found.pictures),
+        "references": sum(picture.reference for picture in found.pictures),
         "groups": len(found.groups),
         "could_go": len(others),
         "exact": sum(member.exact for member in others),
@@ -101,4 +107,5 @@ def _row(group: int, member: Member, keeper: bool) -> dict[str, Any]:
     time = datetime.fromtimestamp(picture.time, UTC).isoformat(timespec="seconds")
     facts = (picture.width, picture.height, picture.bytes, picture.format, picture.exif, time, picture.id)
     said = (member.relevance_score, member.verdict, member.closer_look, member.exact)
+    said += (picture.reference, member.kept_because)
     return dict(zip(COLUMNS, (group, picture.path, keeper, *said, *facts), strict=True))

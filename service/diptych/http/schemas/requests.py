@@ -325,7 +325,7 @@ class LabelRequest(Asking):
     answer: Answer = Field(description="`same`, `different` or `cannot tell`.")
 
 
-Rule = Literal["resolution", "format", "oldest", "newest", "shortest"]
+Rule = Literal["unframed", "resolution", "format", "oldest", "newest", "shortest"]
 
 
 class DuplicatesRequest(Request):
@@ -337,7 +337,7 @@ class DuplicatesRequest(Request):
         "auto", description="The relevance from which two pictures are the same; `auto` by how many pictures there are."
     )
     keep: Annotated[list[Rule], Field(min_length=1, fail_fast=True)] = Field(
-        ["resolution", "format", "oldest"],
+        ["unframed", "resolution", "format", "oldest"],
         description="Rules for the picture to keep, in order: a later one only parts what earlier ones tie. A "
         "collection knows neither the bytes of a file nor its EXIF entries; when a picture was added is its age.",
     )

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from diptych.dedupe.actions import plan as plan_module
-from diptych.dedupe.actions.move_file import move
+from diptych.dedupe.actions.move_file import alone_in, move
 from diptych.dedupe.actions.plan import carry_out, planned
-from diptych.dedupe.actions.undo_log import read
+from diptych.dedupe.actions.undo_log import read, undo
 from diptych.dedupe.duplicates import Group, Member
 from diptych.errors import DedupeError
 from diptych.pictures.content import picture_id
@@ -182,3 +182,23 @@ def test_the_journal_says_what_was_kept(groups, roots, tmp_path):
     carry_out(plan)
     kept = [(step.keeper.path, step.keeper.id) for step in plan.steps]
     assert [(entry.keeper, entry.keeper_id) for entry in read(plan.journal).entries] == kept
+
+
+def test_what_is_listed_in_a_reference_is_refused(groups, roots, tmp_path):
+    path = groups[0].keeper.path
+    with pytest.raises(DedupeError, match=r"is listed and lies in the reference folder .*; nothing goes from it"):
+        planned(groups, roots[1:], to=tmp_path / "out", chosen=[path], references=[roots[0]])
+
+
+def test_two_runs_in_which_each_folder_is_the_others_reference_exclude_each_other(groups, roots, tmp_path):
+    first = planned(groups[1:], roots, to=tmp_path / "out", references=[tmp_path / "archive"])
+    (tmp_path / "archive").mkdir()
+    with alone_in([tmp_path / "archive"]), pytest.raises(DedupeError, match="another run is moving pictures in"):
+        carry_out(first)
+    assert carry_out(first).done == 1
+    past = read(first.journal)
+    assert past.references == [tmp_path / "archive"]
+    with alone_in([tmp_path / "archive"]), pytest.raises(DedupeError, match="another run is moving pictures in"):
+        undo(past)
+    assert undo(past).done == 1
+    assert list((tmp_path / "archive").iterdir()) == []

@@ -278,7 +278,7 @@ def test_undoing_in_a_copy_of_the_folder_deletes_nothing(moved):
 def test_only_what_delete_put_aside_can_be_emptied(moved, tmp_path):
     photo = tmp_path / "photo.jpg"
     photo.write_bytes(b"a.jpg")
-    with pytest.raises(DedupeError, match="only what `--delete` put aside can be emptied"):
+    with pytest.raises(DedupeError, match="only what `--delete` or `--action hardlink` put aside can be emptied"):
         empty(replace(moved, act="move"))
     inside = replace(moved, entries=[replace(moved.entries[0], target=str(photo))])
     assert empty(inside).left[0]["reason"].startswith("it is not in a folder .diptych-trash any more")

@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from exported import drawn_collection
 from diptych import Collection, Scorer
 from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.groups import grouped, matches_of
+from diptych.dedupe.keeper import preference
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.report.page import page_data, write
 from diptych.dedupe.scan import listed, resolved, scan
@@ -67,7 +69,7 @@ def visit(browser, report):
     """`visit(...)` opens the report; in the end nothing may have gone wrong in it, and nobody was asked anything."""
     faults, contexts = [], []
 
-    def visit(**options):
+    def visit(report=report, **options):
         contexts.append(browser.new_context(accept_downloads=True, **options))
         page = contexts[-1].new_page()
         page.set_default_timeout(20_000)
@@ -123,7 +125,7 @@ def test_at_every_threshold_the_page_groups_by_the_same_rule_as_python(visit, fo
     path = lambda place: data["roots"][data["pictures"][place][0]] + data["pictures"][place][1]  # noqa: E731
     files = {}
     for place, picture in enumerate(data["pictures"]):
-        files.setdefault(picture[-1], []).append(path(place))
+        files.setdefault(picture[7], []).append(path(place))
     page, counts = visit(), set()
     for wanted in (data["bound"], 0.95, 0.99, 0.999, 0.99999):
         threshold = slide(page, wanted)
@@ -151,6 +153,35 @@ def test_every_picture_is_shown_with_its_facts_and_a_hostile_name_is_only_a_name
     assert re.search(r"\d+ × \d+, [\d.]+ kB, JPEG", page.locator(".group").first.text_content())
     page.click("#refused summary")
     assert page.inner_text("#refused li") == "/x/<b>.jpg: it is damaged"
+
+
+def test_the_page_says_why_each_picture_is_kept_as_the_table_does(visit, found):
+    page = visit()
+    said = page.evaluate("state.groups.map((group) => [group.keeper.path, reasons(group)])")
+    assert dict(said) == {group.keeper.path: ", ".join(group.kept_because) for group in found[0].groups}
+    page.locator(".copy:not(.keeper) button").first.click()
+    assert "the one to keep: chosen by you" in page.inner_text(".group .copy.keeper .tag")
+
+
+def test_nothing_in_a_reference_folder_can_be_selected(visit, found, scorer, tmp_path):
+    duplicates, roots = found
+    pictures = [replace(one, reference="/copies/" in one.path) for one in duplicates.pictures]
+    order = preference(pictures, duplicates.keep)
+    write(tmp_path / "r.html", replace(duplicates, pictures=pictures, order=order), roots, scorer)
+    page = visit(tmp_path / "r.html")
+    assert page.locator(".copy.reference").count() >= 2
+    assert page.locator(".copy.reference input").count() == 0
+    page.locator(".copy.reference .thumb").first.click()
+    beside = page.locator(".group:has(.copy.reference)").first
+    assert "the one to keep: its reference folder" in beside.locator(".reference .tag").inner_text()
+    beside.get_by_role("button").first.click()
+    beside.locator(".reference").get_by_role("button").wait_for()
+    assert "in a reference folder, stays" in beside.locator(".reference .state").inner_text()
+    going = page.evaluate("state.shown.flatMap(going).map((picture) => picture.path)")
+    assert going
+    assert not [path for path in going if "/copies/" in path]
+    alone = "pictures.filter((one) => /script|shapes/.test(one.path)).length"
+    assert page.evaluate(alone) == 0, "two references are no copies to be shown"
 
 
 @pytest.mark.slow
@@ -271,7 +302,9 @@ def test_thousands_of_groups_open_fast_and_are_drawn_as_they_are_reached(browser
     head, rest = text.split('id="found">', 1)
     data = json.loads(rest.partition("</script>")[0])
     count = 20_000
-    data["pictures"] = [(0, f"{n:05d}.jpg", 1000, 640, 480, "JPEG", "2020-01-01", n) for n in range(count)]
+    data["pictures"] = [
+        (0, f"{n:05d}.jpg", 1000, 640, 480, "JPEG", "2020-01-01", n, False, [0, n]) for n in range(count)
+    ]
     data |= {"contents": count, "pairs": [(n, n + 1, 0.999) for n in range(0, count, 2)]}
     thumb = text.partition('id="t0">')[2].partition("<")[0]
     body = "".join(f'<script type="text/plain" id="t{n}">{thumb}</script>' for n in range(count))

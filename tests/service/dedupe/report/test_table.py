@@ -13,7 +13,11 @@ def found(picture):
     keeper, exact, near, alone = (
         picture(path=f"/p/{name}.jpg", bytes=size) for name, size in zip("abcd", (7, 7, 5, 3), strict=True)
     )
-    groups = [Group(keeper, (Member(exact, 1.0, True), Member(near, 0.9991, False, "likely", "taken")))]
+    others = (
+        Member(exact, 1.0, True, kept_because="more bytes"),
+        Member(near, 0.9991, False, "likely", "taken", "a date"),
+    )
+    groups = [Group(keeper, others)]
     return Duplicates(groups, [keeper, exact, near, alone], [0, 1, 2, 3], [], 0.99, 0.94, 11, 4, {}, "copy")
 
 
@@ -28,11 +32,11 @@ def test_a_table_has_a_line_a_picture_the_keeper_first(found, tmp_path):
     with (tmp_path / "g.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
     assert tuple(lines[0]) == COLUMNS
-    told = [tuple(line[name] for name in COLUMNS[:7]) for line in lines]
+    told = [tuple(line[name] for name in COLUMNS[:9]) for line in lines]
     assert told == [
-        ("1", "/p/a.jpg", "1", "1.0", "same", "", "1"),
-        ("1", "/p/b.jpg", "0", "1.0", "same", "", "1"),
-        ("1", "/p/c.jpg", "0", "0.9991", "likely", "taken", "0"),
+        ("1", "/p/a.jpg", "1", "1.0", "same", "", "1", "0", "more bytes, a date"),
+        ("1", "/p/b.jpg", "0", "1.0", "same", "", "1", "0", "more bytes"),
+        ("1", "/p/c.jpg", "0", "0.9991", "likely", "taken", "0", "0", "a date"),
     ]
 
 
@@ -65,3 +69,10 @@ def test_a_disk_that_is_full_leaves_the_old_file_and_says_so(found, tmp_path, mo
     with pytest.raises(DedupeError, match=r"g\.csv cannot be written: No space left on device; nothing is left of it"):
         write(path, found, [])
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("g.csv", "old")]
+
+
+def test_what_lies_in_a_reference_folder_is_marked_and_counted(found, picture):
+    kept = Group(picture(path="/r/a.jpg", reference=True), (Member(picture(path="/p/x.jpg"), 1.0, True),))
+    assert [row["reference"] for row in rows([kept])] == [True, False]
+    found.pictures.append(kept.keeper)
+    assert (summary(found, [])["references"], summary(found, [])["pictures"]) == (1, 5)

@@ -1,0 +1,189 @@
+"""The actions of `diptych dedupe`: their options, what they say, and what they undo."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from typer import BadParameter, Option
+
+from diptych.cli.dedupe.text import left_alone, some
+from diptych.console import Console, byte_size, counted, open_text
+from diptych.errors import DedupeError
+
+if TYPE_CHECKING:
+    from diptych.dedupe.actions.plan import Plan
+    from diptych.dedupe.actions.undo_log import Outcome
+    from diptych.dedupe.duplicates import Duplicates
+
+Act = Literal["move", "hardlink", "delete"]
+_PANEL = "actions (without one of these nothing is moved or deleted)"
+
+
+Action = Annotated[
+    Act | None,
+    Option(
+        help="what happens to the pictures that can be removed: move (needs --move-to), hardlink (to the trash, and a "
+        "hard link to the kept file in place of an exact copy) or delete (to the trash)",
+        rich_help_panel=_PANEL,
+    ),
+]
+MoveTo = Annotated[
+    Path | None,
+    Option(metavar="DIR", help="move the pictures that can be removed there", rich_help_panel=_PANEL),
+]
+Delete = Annotated[
+    bool,
+    Option(
+        "--delete", help="short for --action delete: to a trash folder, which --empty deletes", rich_help_panel=_PANEL
+    ),
+]
+Undo = Annotated[
+    Path | None,
+    Option(metavar="JOURNAL", help="put back what a journal says was moved", rich_help_panel=_PANEL),
+]
+Empty = Annotated[
+    Path | None,
+    Option(metavar="JOURNAL", help="delete for good what went to the trash", rich_help_panel=_PANEL),
+]
+Selection = Annotated[
+    str | None,
+    Option(
+        metavar="LIST",
+        help="a file that lists the paths to remove, as the report saves it",
+        rich_help_panel=_PANEL,
+    ),
+]
+DryRun = Annotated[
+    bool, Option("--dry-run", help="list what would be moved where, and move nothing", rich_help_panel=_PANEL)
+]
+
+
+def act_of(action: Act | None, move_to: Path | None, *, delete: bool) -> Act | None:
+    """The act that the options name together; one that says another than the rest is refused."""
+    if move_to and delete:
+        raise BadParameter("--move-to and --delete do not go together; name one of them")
+    if delete and action not in (None, "delete"):
+        raise BadParameter(
+            f"--delete is short for --action delete, which --action {action} contradicts; name one of them"
+        )
+    if move_to and action not in (None, "move"):
+        raise BadParameter(
+            f"--move-to is for --action move, and --action {action} moves nothing there; name one of them"
+        )
+    if action == "move" and not move_to:
+        raise BadParameter("--action move needs a folder for the pictures; name it with --move-to DIR")
+    return "move" if move_to else "delete" if delete else action
+
+
+def check_one_of(acts: Mapping[str, object]) -> None:
+    """Raise BadParameter where two of these options are given."""
+    if len(named := [name for name, given in acts.items() if given]) > 1:
+        raise BadParameter(f"{named[0]} and {named[1]} do not go together; name one of them")
+
+
+def check_acting(selection: str | None, *, acting: bool, dry_run: bool) -> None:
+    """Raise BadParameter for options of an act where there is none."""
+    if dry_run and not acting:
+        raise BadParameter("--dry-run says what --move-to, --delete or --action would do; name one of them")
+    if selection and not acting:
+        raise BadParameter("--selection names what --move-to, --delete or --action take; name one of them")
+
+
+def act_on(
+    console: Console,
+    act: Act,
+    found: Duplicates,
+    folders: tuple[list[Path], list[Path]],
+    lines: list[str],
+    *,
+    to: Path | None,
+    selection: str | None,
+    dry_run: bool,
+) -> tuple[dict[str, Any], bool]:
+    """Act on the groups of pictures below the folders and the references: the result, as JSON values and as more
+    `lines`, and True if files were left alone.
+    """
+    from diptych.dedupe.actions.plan import planned
+
+    roots, references = folders
+    chosen, link = _selected(selection), act == "hardlink"
+    plan = planned(found.groups, roots, to=to, chosen=chosen, link=link, references=references)
+    outcome = _act(console, plan, lines, dry_run=dry_run)
+    data = {"act": plan.act, "journal": str(plan.journal), "dry_run": dry_run, **asdict(outcome)}
+    return data | ({"unlinked": plan.unlinked} if link else {}), bool(outcome.left)
+
+
+def _act(console: Console, plan: Plan, lines: list[str], *, dry_run: bool) -> Outcome:
+    """List the files that go, then move them, unless it is a dry run."""
+    from diptych.dedupe.actions.plan import carry_out
+    from diptych.dedupe.actions.undo_log import Outcome
+
+    verb = {"move": "moved", "delete": "put aside", "hardlink": "put aside and hard-linked"}[plan.act]
+    if plan.unlinked:
+        lines.append(
+            f"{counted(plan.unlinked, 'picture')} left alone, of which no exact copy stays outside of reference folders"
+        )
+    size = sum(step.picture.bytes for step in plan.steps)
+    preview = [
+        f"{counted(len(plan.steps), 'picture')} ({byte_size(size)}) {'would be' if dry_run else 'to be'} {verb}:",
+        *some([f"  {step.picture.path} -> {step.target} (kept: {step.keeper.path})" for step in plan.steps]),
+    ]
+    if dry_run:
+        lines += preview
+        return Outcome()
+    if not plan.steps:
+        lines.append("there is nothing to move")
+        return Outcome()
+    console.remark("\n".join(preview))
+    with console.progress(total=len(plan.steps), unit="picture", desc="moving") as bar:
+        try:
+            outcome = carry_out(plan, bar.update)
+        except KeyboardInterrupt:
+            console.remark(f"interrupted; `diptych dedupe --undo {plan.journal}` puts back what was moved")
+            raise
+    lines += [f"{counted(outcome.done, 'picture')} {verb}", *left_alone(outcome)]
+    lines.append(f"undo: diptych dedupe --undo {plan.journal}")
+    if plan.act != "move":
+        lines.append(f"delete for good: diptych dedupe --empty {plan.journal}")
+    return outcome
+
+
+def revisit(console: Console, folders: Sequence[Path] | None, undo: Path | None, empty: Path | None) -> int:
+    """Carry out `--undo` or `--empty` with its journal."""
+    if folders:
+        raise BadParameter("--undo and --empty take a journal and no folder")
+    from diptych.dedupe.actions import undo_log
+
+    path = undo or empty
+    assert path is not None
+    past = undo_log.read(path)
+    with console.progress(total=len(past.entries), unit="picture") as bar:
+        outcome = (undo_log.undo if undo else undo_log.empty)(past, bar.update)
+    done, already = ("put back", "already in place") if undo else ("deleted for good", "already gone")
+    lines = [f"{counted(outcome.done, 'picture')} {done}, {outcome.already:,} {already}", *left_alone(outcome)]
+    console.emit({"journal": str(path), **asdict(outcome)}, "\n".join(lines))
+    return 1 if outcome.left else 0
+
+
+def _selected(selection: str | None) -> list[str] | None:
+    """The paths of `--selection`, a line each, as absolute as groups have them."""
+    if selection is None:
+        return None
+    try:
+        with open_text(selection) as file:
+            return [str(Path(_listed(line.rstrip("\r\n"))).absolute()) for line in file if line.strip()]
+    except UnicodeDecodeError as error:
+        raise DedupeError(f"the selection {selection} is not UTF-8 ({error}); save it as such") from None
+
+
+def _listed(line: str) -> str:
+    """The path in a line of a list: the line, or what it says as a JSON string, as the report writes unusual names."""
+    if line.startswith('"') and line.endswith('"'):
+        with suppress(ValueError):
+            return json.loads(line)
+    return line

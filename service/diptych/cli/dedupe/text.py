@@ -1,0 +1,55 @@
+"""The words of `diptych dedupe` about the groups it found and the files it left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from diptych.console import byte_size, counted, one_line, percent
+
+if TYPE_CHECKING:
+    from diptych.dedupe.actions.undo_log import Outcome
+    from diptych.dedupe.duplicates import Duplicates
+    from diptych.dedupe.scan import Scan
+
+_SHOWN = 20
+
+Refused = list[dict[str, str]]
+
+
+def found_text(found: Duplicates, seen: Scan, refused: Refused, written: Mapping[str, Path | None]) -> list[str]:
+    """The lines about the groups, the files that could not be read, and those that were written."""
+    from diptych.dedupe.report import table
+
+    data = table.summary(found, refused)
+    lines = [
+        f"{counted(data['pictures'], 'picture')}{_in_references(data)}: {seen.new:,} new, {seen.changed:,} changed, "
+        f"{seen.gone:,} gone",
+        f"{counted(data['pairs'], 'pair')} scored, {data['pairs_scored']:,} of them now; copies have a score of "
+        f"{found.threshold:.5f} or more",
+        f"{counted(data['groups'], 'group')}; {counted(data['could_go'], 'picture')} can be removed "
+        f"({counted(data['exact'], 'exact copy', 'exact copies')}), {byte_size(data['bytes'])}",
+    ]
+    if found.alarm_rate is not None:
+        lines.insert(2, f"expect a false match for {percent(found.alarm_rate)} of the pictures that have no copy")
+    if refused:
+        lines.append(f"{counted(len(refused), 'file or folder', 'files or folders')} could not be read:")
+        lines += some([f"  {entry['reason']}" for entry in refused])
+    return [*lines, *(f"{name}: {path}" for name, path in written.items() if path)]
+
+
+def _in_references(data: Mapping[str, Any]) -> str:
+    return f", {data['references']:,} of them in reference folders" if data["references"] else ""
+
+
+def left_alone(outcome: Outcome) -> list[str]:
+    """The lines about the files that were left alone, with the reasons."""
+    reasons = [f"  {entry['path']}: {entry['reason']}" for entry in outcome.left]
+    return [f"{counted(len(reasons), 'file')} left alone:", *some(reasons)] if reasons else []
+
+
+def some(lines: list[str]) -> list[Any]:
+    """The first of the lines, and how many more there are."""
+    lines, more = list(map(one_line, lines)), len(lines) - _SHOWN
+    return lines if more <= 0 else [*lines[:_SHOWN], f"  and {more:,} more (--json or -o lists all)"]

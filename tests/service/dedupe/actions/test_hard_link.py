@@ -1,0 +1,365 @@
+"""Hard links in place of exact copies: what goes lies in the trash, and no moment loses anything."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from diptych.dedupe.actions import hard_link
+from diptych.dedupe.actions.hard_link import LINK, links_of, move_and_link
+from diptych.dedupe.actions.move_file import ChangedError
+from diptych.dedupe.actions.plan import carry_out, planned
+from diptych.dedupe.actions.undo_log import Outcome, empty, read, undo
+from diptych.dedupe.duplicates import Group, Member
+from diptych.errors import DedupeError
+from diptych.pictures.content import picture_id
+from diptych.pictures.walk import TRASH
+
+LINKED = os.link
+DATA = b"picture"
+
+
+def id_of(data: bytes) -> str:
+    return picture_id(hashlib.sha256(data).hexdigest())
+
+
+@pytest.fixture
+def pair(tmp_path):
+    """(keeper, exact copy of it, where that goes)."""
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for number, name in enumerate(("kept.jpg", "copy.jpg")):
+        (folder / name).write_bytes(DATA)
+        os.utime(folder / name, ns=(10**18, 10**18 + number))
+    return folder / "kept.jpg", folder / "copy.jpg", folder / TRASH / "now" / "copy.jpg"
+
+
+@pytest.fixture
+def group(pair, picture):
+    keeper, copy, _ = pair
+    one, other = (picture(path=str(path), id=id_of(DATA)) for path in (keeper, copy))
+    return Group(one, (Member(other, 1.0, True),))
+
+
+@pytest.fixture
+def linked(group, pair):
+    """The journal of a pair whose copy is a link by now."""
+    plan = planned([group], [pair[0].parent], to=None, link=True)
+    assert carry_out(plan) == Outcome(done=1)
+    return plan.journal
+
+
+def go(pair) -> None:
+    keeper, copy, target = pair
+    move_and_link(copy, target, id_of(DATA), keeper)
+
+
+def listing(pair) -> list[str]:
+    return sorted(path.name for path in pair[0].parent.iterdir() if path.name != TRASH)
+
+
+def untouched(pair) -> bool:
+    """Both files are as they were, and nothing else is there."""
+    keeper, copy, target = pair
+    whole = keeper.read_bytes() == copy.read_bytes() == DATA and not keeper.samefile(copy)
+    return whole and listing(pair) == ["copy.jpg", "kept.jpg"] and not os.path.lexists(target)
+
+
+def test_the_copy_is_in_the_trash_with_its_time_and_its_name_shows_the_same_bytes(pair):
+    go(pair)
+    keeper, copy, target = pair
+    assert copy.samefile(keeper)
+    assert (target.read_bytes(), target.stat().st_mtime_ns, target.stat().st_nlink) == (DATA, 10**18 + 1, 1)
+    assert listing(pair) == ["copy.jpg", "kept.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("code", "said"), [(errno.EXDEV, "lies on another file system"), (errno.EPERM, "takes none: no links here")]
+)
+def test_where_no_link_can_be_made_the_file_is_left_alone(pair, monkeypatch, code, said):
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(code, "no links here")
+
+    monkeypatch.setattr(os, "link", refused)
+    with pytest.raises(ChangedError, match=f"cannot become a hard link, as the one to keep, .*kept.jpg, {said}"):
+        go(pair)
+    assert untouched(pair)
+
+
+def test_a_file_on_a_real_other_file_system_is_left_alone(pair, tmp_path):
+    shared = Path("/dev/shm")
+    if not os.access(shared, os.W_OK) or shared.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no second file system to write to")
+    keeper = shared / f"diptych-test-{os.getpid()}.jpg"
+    try:
+        keeper.write_bytes(DATA)
+        with pytest.raises(ChangedError, match="lies on another file system"):
+            go((keeper, *pair[1:]))
+    finally:
+        keeper.unlink()
+    assert untouched(pair)
+
+
+def test_a_link_that_other_people_could_read_or_write_takes_no_place(pair):
+    pair[1].chmod(0o600)
+    with pytest.raises(ChangedError, match="has another owner or other permissions than the one to keep"):
+        go(pair)
+    assert untouched(pair)
+
+
+@pytest.mark.skipif(not hasattr(os, "setxattr"), reason="no extended attributes on this system")
+def test_lists_of_access_are_permissions(pair, monkeypatch):
+    monkeypatch.setattr(os, "getxattr", lambda path, *_, **__: Path(path).suffix.encode())
+    with pytest.raises(ChangedError, match="other permissions"):
+        go(pair)
+    assert untouched(pair)
+
+
+def test_a_file_that_is_its_keeper_already_is_left_alone(pair):
+    keeper, copy, target = pair
+    copy.unlink()
+    LINKED(keeper, copy)
+    with pytest.raises(ChangedError, match=r"is the same file as the one to keep, .*, already"):
+        go(pair)
+    assert (listing(pair), copy.samefile(keeper), target.exists()) == (["copy.jpg", "kept.jpg"], True, False)
+
+
+@pytest.mark.parametrize("how", ["edited", "gone", "a link"])
+def test_a_keeper_that_changed_gets_no_link(pair, how):
+    keeper, copy, target = pair
+    if how == "edited":
+        keeper.write_bytes(b"edited")
+    elif how == "gone":
+        keeper.unlink()
+    else:
+        keeper.rename(keeper.with_name("moved.jpg"))
+        keeper.symlink_to("moved.jpg")
+    with pytest.raises(ChangedError, match="the one to keep, "):
+        go(pair)
+    assert (copy.read_bytes(), copy.stat().st_nlink, target.exists()) == (DATA, 1, False)
+    assert not [path for path in copy.parent.iterdir() if path.name.endswith(LINK)]
+
+
+def test_a_file_that_changed_stays_with_what_it_has_now(pair):
+    keeper, copy, target = pair
+    copy.write_bytes(b"edited")
+    with pytest.raises(ChangedError, match="has changed since it was scored"):
+        go(pair)
+    assert (copy.read_bytes(), keeper.read_bytes(), target.exists()) == (b"edited", DATA, False)
+    assert listing(pair) == ["copy.jpg", "kept.jpg"]
+
+
+def test_what_comes_into_the_place_meanwhile_is_not_overwritten(pair, monkeypatch):
+    keeper, copy, target = pair
+
+    def late(old: Path, new: Path, **words: bool) -> None:
+        if Path(new) == copy:
+            copy.write_bytes(b"something new")
+        LINKED(old, new, **words)
+
+    monkeypatch.setattr(os, "link", late)
+    with pytest.raises(ChangedError, match=f"is {target} now, as another file has come into its place"):
+        go(pair)
+    assert (copy.read_bytes(), target.read_bytes(), keeper.read_bytes()) == (b"something new", DATA, DATA)
+    assert listing(pair) == ["copy.jpg", "kept.jpg"]
+
+
+@pytest.mark.parametrize("stop", [OSError(errno.EMLINK, "Too many links"), KeyboardInterrupt()])
+def test_a_picture_whose_place_no_link_takes_is_put_back(pair, monkeypatch, stop):
+    def refused(old: Path, new: Path, **words: bool) -> None:
+        if Path(new) == pair[1] and old.name.endswith(LINK):
+            raise stop
+        LINKED(old, new, **words)
+
+    monkeypatch.setattr(os, "link", refused)
+    with pytest.raises((ChangedError, KeyboardInterrupt)):
+        go(pair)
+    assert untouched(pair)
+    assert pair[1].stat().st_mtime_ns == 10**18 + 1
+
+
+def test_the_last_name_of_a_picture_is_not_taken_even_where_everything_else_vanished(pair, monkeypatch):
+    """The keeper is deleted and the copy edited in the moment between both looks."""
+    keeper, copy, _ = pair
+
+    def gone(*_: object) -> None:
+        keeper.unlink()
+        copy.write_bytes(b"edited")
+        raise ChangedError("has changed since it was scored")
+
+    monkeypatch.setattr(hard_link, "move", gone)
+    with pytest.raises(ChangedError):
+        go(pair)
+    (link,) = links_of(copy)
+    assert (copy.read_bytes(), link.read_bytes()) == (b"edited", DATA)
+
+
+def test_undoing_gives_the_file_back_and_may_be_done_again(pair, linked):
+    assert undo(read(linked)) == Outcome(done=1)
+    assert untouched(pair)
+    assert pair[1].stat().st_mtime_ns == 10**18 + 1
+    assert undo(read(linked)) == Outcome(already=1)
+
+
+@pytest.mark.parametrize("where", ["copy.jpg", "kept.jpg"])
+def test_undoing_after_an_edit_in_place_gives_the_original_back_and_keeps_the_edit(pair, linked, where):
+    (pair[0].parent / where).write_bytes(b"edited")
+    assert undo(read(linked)) == Outcome(done=1)
+    assert (pair[0].read_bytes(), pair[1].read_bytes()) == (b"edited", DATA)
+    assert listing(pair) == ["copy.jpg", "kept.jpg"]
+
+
+def test_undoing_leaves_what_was_saved_anew_in_the_place(pair, linked):
+    keeper, copy, target = pair
+    copy.unlink()
+    copy.write_bytes(b"edited")
+    target = Path(read(linked).entries[0].target)
+    (left,) = undo(read(linked)).left
+    assert left == {"path": str(target), "reason": f"there is another file at {copy} by now; move that away first"}
+    assert (copy.read_bytes(), target.read_bytes(), keeper.read_bytes()) == (b"edited", DATA, DATA)
+
+
+def test_an_edit_whose_other_name_is_not_known_is_not_taken_away(pair, linked):
+    keeper, copy, _ = pair
+    keeper.rename(keeper.with_name("moved.jpg"))
+    copy.write_bytes(b"edited")
+    assert len(undo(read(linked)).left) == 1
+    assert copy.read_bytes() == b"edited"
+    assert listing(pair) == ["copy.jpg", "moved.jpg"]
+
+
+@pytest.mark.parametrize("keeper", ["deleted", "saved anew"])
+def test_undoing_needs_no_keeper_where_the_link_is(pair, linked, keeper):
+    pair[0].unlink()
+    if keeper == "saved anew":
+        pair[0].write_bytes(b"another")
+    past = read(linked)
+    assert undo(past) == Outcome(done=1)
+    assert (pair[1].read_bytes(), pair[1].stat().st_mtime_ns) == (DATA, 10**18 + 1)
+
+
+def test_emptying_frees_the_trash_and_the_name_stays(pair, linked):
+    assert empty(read(linked)) == Outcome(done=1)
+    assert pair[1].samefile(pair[0])
+    assert [path.name for path in linked.parent.iterdir()] == ["journal.jsonl"]
+    assert empty(read(linked)) == Outcome(already=1)
+    assert undo(read(linked)) == Outcome(already=1)
+    assert pair[1].read_bytes() == DATA
+
+
+@pytest.mark.parametrize("link", ["edited", "removed", "a symbolic link"])
+def test_nothing_is_emptied_whose_link_is_not_there_any_more(pair, linked, link):
+    keeper, copy, _ = pair
+    if link == "edited":
+        keeper.write_bytes(b"edited")
+    else:
+        copy.unlink()
+        if link == "a symbolic link":
+            copy.symlink_to(keeper)
+    past = read(linked)
+    outcome = empty(past)
+    assert (outcome.done, len(outcome.left)) == (0, 1)
+    assert outcome.left[0]["reason"].startswith(f"what was kept in its place, {copy}, ")
+    assert Path(past.entries[0].target).read_bytes() == DATA
+
+
+def test_emptying_where_the_keeper_has_gone_leaves_the_link(pair, linked):
+    pair[0].unlink()
+    assert empty(read(linked)) == Outcome(done=1)
+    assert pair[1].read_bytes() == DATA
+
+
+def test_files_of_one_time_are_told_apart(pair, group, monkeypatch):
+    """A link changes its inode in the moment in which the copy is renamed, with coarse times in the same one."""
+    os.utime(pair[1], ns=(10**18, 10**18))
+    plan = planned([group], [pair[0].parent], to=None, link=True)
+    monkeypatch.setattr("diptych.dedupe.actions.undo_log.same_file", lambda *_: True)
+    monkeypatch.setattr("diptych.dedupe.actions.move_file.same_file", lambda *_: True)
+    assert carry_out(plan) == Outcome(done=1)
+    assert empty(read(plan.journal)) == Outcome(done=1)
+
+
+def test_a_link_of_a_killed_run_is_removed_and_nothing_is_emptied_meanwhile(pair, linked):
+    keeper, copy, _ = pair
+    private = copy.with_name(f".{copy.name}.{'0' * 32}{LINK}")
+    LINKED(keeper, private)
+    assert "a move was cut short" in empty(read(linked)).left[0]["reason"]
+    assert undo(read(linked)) == Outcome(done=1)
+    assert untouched(pair)
+
+
+@pytest.mark.parametrize("edit", ["none", "in place", "saved anew"])
+def test_an_undo_that_was_killed_with_the_link_aside_is_taken_up_again(pair, linked, edit):
+    keeper, copy, _ = pair
+    private = copy.with_name(f".{copy.name}.{'0' * 32}{LINK}")
+    copy.rename(private)
+    if edit == "in place":
+        keeper.write_bytes(b"edited")
+    if edit == "saved anew":
+        private.unlink()
+        private.write_bytes(b"edited")
+    outcome = undo(read(linked))
+    assert (outcome.done, len(outcome.left)) == ((0, 1) if edit == "saved anew" else (1, 0))
+    assert copy.read_bytes() == (b"edited" if edit == "saved anew" else DATA)
+    assert links_of(copy) == []
+
+
+def test_undoing_before_the_link_was_there_gives_the_file_back(pair, linked):
+    pair[1].unlink()
+    assert undo(read(linked)) == Outcome(done=1)
+    assert untouched(pair)
+
+
+def test_undoing_gives_the_link_back_where_what_was_put_aside_has_changed(pair, linked):
+    keeper, copy, _ = pair
+    Path(read(linked).entries[0].target).write_bytes(b"edited")
+    (left,) = undo(read(linked)).left
+    assert "has changed since it was scored; it is left where it is" in left["reason"]
+    assert copy.samefile(keeper)
+    assert listing(pair) == ["copy.jpg", "kept.jpg"]
+
+
+def test_an_earlier_diptych_that_reads_the_journal_loses_nothing(pair, linked):
+    """It knows the format and not the act, and takes it for one of moving."""
+    past = replace(read(linked), act="move")
+    assert json.loads(linked.read_text().splitlines()[0])["journal"] == past.format == 2
+    (left,) = undo(past).left
+    assert left["reason"].startswith(f"the same picture is at {pair[1]}")
+    with pytest.raises(DedupeError, match="only what"):
+        empty(past)
+    pair[1].unlink()
+    assert undo(past) == Outcome(done=1)
+
+
+def test_only_exact_copies_become_links_each_to_the_first_of_its_bytes(picture, tmp_path):
+    def file(name: str, id: str, **facts):
+        return picture(path=f"/p/{name}.jpg", id=id, **facts)
+
+    kept, same, other, again, alone = (
+        file(*one) for one in (("a", "1"), ("b", "1"), ("c", "2"), ("d", "2"), ("e", "3"))
+    )
+    members = tuple(Member(one, 0.99, one is same) for one in (same, other, again, alone))
+    plan = planned([Group(kept, members)], [Path("/p")], to=None, link=True)
+    assert [(step.picture.path, step.keeper.path) for step in plan.steps] == [
+        ("/p/b.jpg", "/p/a.jpg"),
+        ("/p/d.jpg", "/p/c.jpg"),
+    ]
+    assert (plan.act, plan.unlinked) == ("hardlink", 2)
+    chosen = planned([Group(kept, members)], [Path("/p")], to=None, link=True, chosen=["/p/a.jpg", "/p/e.jpg"])
+    assert [(step.picture.path, step.keeper.path) for step in chosen.steps] == [("/p/a.jpg", "/p/b.jpg")]
+    assert chosen.unlinked == 1
+
+
+def test_no_link_leads_into_a_reference(picture):
+    kept = picture(path="/r/a.jpg", id="1", root=1, reference=True)
+    first, second = (picture(path=f"/p/{name}.jpg", id="1") for name in "bc")
+    group = Group(kept, (Member(first, 1.0, True), Member(second, 1.0, True)))
+    plan = planned([group], [Path("/p")], to=None, link=True, references=[Path("/r")])
+    assert [(step.picture.path, step.keeper.path) for step in plan.steps] == [("/p/c.jpg", "/p/b.jpg")]
+    assert plan.unlinked == 1

@@ -1,0 +1,66 @@
+"""What the closer look takes for a frame, on photos of five kinds: the figures of docs/dedupe.md."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections import Counter
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from diptych_runtime.closer_look.verification import View, describe, verify
+from diptych_training.data.archives import data_folder, list_photos, read_photos
+from diptych_training.data.edits.easy import EDITS
+
+KINDS = ("clothing", "goods", "cards_coins", "flowers", "trashnet")
+EACH = 20
+
+
+def trimmed(picture: Image.Image) -> Image.Image:
+    """The picture cut to what differs from the colour of its rim."""
+    pixels = np.asarray(picture).astype(int)
+    rim = np.median(np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]]), 0)
+    down, across = np.nonzero(np.abs(pixels - rim).max(2) > 25)
+    if not len(down) or min(np.ptp(down), np.ptp(across)) < 60:
+        return picture
+    return picture.crop((int(across.min()), int(down.min()), int(across.max()) + 1, int(down.max()) + 1))
+
+
+def copies(picture: Image.Image, rng: np.random.Generator) -> dict[str, Image.Image]:
+    """Copies with a frame and without, by the edits that made them."""
+    made = {name: EDITS[name](picture, rng) for name in ("border", "crop", "overlay", "rotate")}
+    made |= {f"{name}, jpeg": EDITS["jpeg"](made[name], rng) for name in ("border", "crop")}
+    return made | {"border, colour": EDITS["colour"](made["border"], rng), "trimmed": trimmed(picture)}
+
+
+def seen(picture: Image.Image) -> View:
+    file = io.BytesIO()
+    picture.save(file, "PNG")
+    return describe(file.getvalue())
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.skipif("DIPTYCH_DATA" not in os.environ, reason="needs the archives that DIPTYCH_DATA names")
+def test_frames_are_told_and_no_crop_is_taken_for_an_original_without_its_frame() -> None:
+    folder, rng = data_folder(), np.random.default_rng(11)
+    laid, framed, wronged = Counter[str](), Counter[str](), Counter[str]()
+    for kind in KINDS:
+        photos = list_photos(folder, [kind])
+        chosen = [photos[place] for place in sorted(rng.permutation(len(photos))[:EACH])]
+        for data in read_photos(folder, chosen):
+            picture = Image.open(io.BytesIO(data)).convert("RGB")
+            picture.thumbnail((800, 800))
+            original = seen(picture)
+            for name, copy in copies(picture, rng).items():
+                found = verify(original, seen(copy))
+                laid[name] += found.registered
+                wronged[name] += found.framed > 0
+                framed[name] += found.framed < 0
+    print("laid over", dict(laid), "framed", dict(framed), "wronged", dict(wronged))
+    assert not +wronged
+    assert set(+framed) <= {"border", "border, jpeg", "border, colour", "rotate"}
+    assert framed["border"] >= 0.9 * laid["border"]
+    assert framed["border, jpeg"] >= 0.7 * laid["border, jpeg"]
