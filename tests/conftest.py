@@ -1,5 +1,6 @@
 """What all tests share: a small artifact, and small pictures drawn from a seed."""
 
+import gc
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -38,6 +39,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name in ("milvus", "ray", "browser"):
             if item.get_closest_marker(name):
                 item.add_marker(pytest.mark.xdist_group(name))
+
+
+def pytest_collection_finish() -> None:
+    """The garbage collector passes over all that is imported and collected, which stays to the end, and it runs rarely.
+
+    Otherwise each full collection looks through it again, half a second 46 times in a run of all tests.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
 
 
 def _turn(item: pytest.Item) -> int:

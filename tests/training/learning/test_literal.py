@@ -69,6 +69,7 @@ def test_training_teaches_the_segments_through_the_pairs(trained: Path, pictures
     assert metadata["step"] == begun.steps
 
 
+@pytest.mark.slow
 def test_what_was_trained_is_exported_and_scores_files_in_both_orders_alike(
     trained: Path, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
