@@ -170,8 +170,8 @@ def _ranked(found: Difference, logits: np.ndarray, got: np.ndarray) -> Differenc
 
 
 def _size(values: np.ndarray) -> np.ndarray:
-    """What an error is relative to: |values|, at least 1 and at least their root mean square, for a logit near 0 is the
-    difference of sums that are as large as others' are.
+    """The sizes that errors are relative to: |values|, at least 1 and at least their root mean square, for a logit near
+    0 is the difference of sums that are as large as those of others.
     """
     scale = np.sqrt(np.mean(np.square(values, dtype=np.float64)))
     return np.maximum(np.abs(values), np.fmax(1.0, scale))

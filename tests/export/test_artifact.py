@@ -14,6 +14,7 @@ from diptych_export.folding import frozen
 from diptych_export.graphs import Graphs
 from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
 from diptych_model.checkpoint import read_description
+from diptych_model.embedding import weights_of_parts
 from diptych_runtime.calibration.questions import lifted
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import CARD, Manifest, Question, digest
@@ -182,9 +183,10 @@ def test_what_was_measured_of_several_questions_is_kept_in_the_order_of_the_colu
     measured = {"questions": {"thing": {"scale": 3.0, "offset": 0.0, "thresholds": {"0.01": 0.5}}}}
     save_checkpoint(tiny_network_of_two, tmp_path / "checkpoint", measured)
     manifest = export_checkpoint(tmp_path / "checkpoint", tmp_path / "out", check=False)
+    copy, thing = (tuple(weights_of_parts(("copy", "thing"), question)) for question in ("copy", "thing"))
     assert list(manifest.questions.items()) == [
-        ("copy", Question(weights=(1.5, 0.5))),
-        ("thing", Question(3.0, 0.0, {"0.01": 0.5}, (0.5, 1.5))),
+        ("copy", Question(weights=copy)),
+        ("thing", Question(3.0, 0.0, {"0.01": 0.5}, thing)),
     ]
     save_checkpoint(tiny_network_of_two, tmp_path / "checkpoint", {"thresholds": {"0.01": 0.5}})
     with pytest.raises(ArtifactError, match="the network answers copy, thing, and there is a calibration of match"):

@@ -104,8 +104,10 @@ def test_a_manifest_of_format_1_whose_calibration_is_none_is_refused(copied):
 def test_the_questions_stand_in_the_order_of_the_columns_and_thing_is_the_one_that_is_asked(artifact_of_two):
     manifest = Manifest.load(artifact_of_two)
     assert list(manifest.questions) == ["copy", "thing"]
-    assert manifest.questions["copy"] == Question(2.0, -1.25, {"0.01": 0.6, "0.001": 0.7}, (1.5, 0.5))
-    assert manifest.questions["thing"].weights == (0.5, 1.5)
+    copy = manifest.questions["copy"]
+    assert copy == Question(2.0, -1.25, {"0.01": 0.6, "0.001": 0.7}, copy.weights)
+    assert copy.weights == pytest.approx((1.8, 0.2))
+    assert manifest.questions["thing"].weights == pytest.approx((0.2, 1.8))
     assert manifest.thresholds == {"0.01": 0.8, "0.001": 0.85}
     assert json.loads((artifact_of_two / MANIFEST).read_text())["format"] == 2
 

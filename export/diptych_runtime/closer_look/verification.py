@@ -104,14 +104,15 @@ def verify(a: View, b: View) -> Evidence:
     """Lay one picture over the other, or its mirror image; in whatever order they come, the evidence is the same, and
     `framed` has the other sign.
     """
-    if (a.rgb.shape, a.rgb.tobytes()) > (b.rgb.shape, b.rgb.tobytes()):
-        found = verify(b, a)
-        return replace(found, framed=0.0 - found.framed)
+    turned = (a.rgb.shape, a.rgb.tobytes()) > (b.rgb.shape, b.rgb.tobytes())
+    if turned:
+        a, b = b, a
     evidence = _registered(a, b)
     if evidence.inliers < ENOUGH:
         other = _registered(a.mirrored, b)
         evidence = other if other.inliers > evidence.inliers else evidence
-    return replace(evidence, identical=np.array_equal(a.rgb, b.rgb))
+    framed = 0.0 - evidence.framed if turned else evidence.framed
+    return replace(evidence, framed=framed, identical=np.array_equal(a.rgb, b.rgb))
 
 
 def _described(rgb: np.ndarray) -> View:

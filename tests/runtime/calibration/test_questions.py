@@ -131,7 +131,7 @@ def test_each_question_weighs_the_parts_of_a_query_s_embedding_and_the_stored_on
     embeddings = runtime.encode(drawn_pixels(7, runtime.panel_size, seed=3)).embeddings
     halves = np.split(embeddings, 2, axis=1)
     cosines = [2 * half @ half.T for half in halves]
-    for question, (copy, thing) in {"copy": (0.75, 0.25), "thing": (0.25, 0.75)}.items():
+    for question, (copy, thing) in {"copy": (0.9, 0.1), "thing": (0.1, 0.9)}.items():
         found = runtime.asking(question).queries(embeddings) @ embeddings.T
         np.testing.assert_allclose(found, copy * cosines[0] + thing * cosines[1], atol=1e-6)
         np.testing.assert_allclose(found.diagonal(), 1, atol=1e-6)

@@ -62,7 +62,7 @@ def test_the_table_names_every_part(measured):
 
 
 def test_a_part_that_fails_ends_it_with_its_words(tmp_path):
-    with pytest.raises(BenchError, match=r"(?s)`diptych index` ended with 1: .*no-such-model"):
+    with pytest.raises(BenchError, match=r"(?s)`diptych index` ended with 2: .*no-such-model"):
         measure(tmp_path, 100, "no-such-model")
 
 

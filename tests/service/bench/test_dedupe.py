@@ -61,7 +61,7 @@ def test_the_table_names_every_method_and_the_time_of_every_run(measured):
 def test_a_command_that_fails_ends_it_with_its_words(photos, tmp_path, monkeypatch):
     command = dedupe._command
     monkeypatch.setattr(dedupe, "_command", lambda *words: (here if words[0] == "edit" else command)(*words))
-    with pytest.raises(BenchError, match=r"(?s)`diptych dedupe` ended with 1: .*no-such-model"):
+    with pytest.raises(BenchError, match=r"(?s)`diptych dedupe` ended with 2: .*no-such-model"):
         measure(tmp_path / "a", photos, 12, "no-such-model")
 
 

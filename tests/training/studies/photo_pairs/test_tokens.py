@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from diptych_model.embedding import asked
+from diptych_model.embedding import asked, weights_of_parts
 from diptych_training.studies.photo_pairs import tokens as module
 from diptych_training.studies.photo_pairs.tokens import SETS, Drawn, Tokens, keep_tokens
 
@@ -35,7 +35,7 @@ def test_tokens_are_those_of_the_released_panel_part_and_are_computed_once(
         assert (held_out.cosines.diff(dim=1) <= 0).all()
         assert (held_out.relevant.sum(1) <= held_out.positives).all()
         # The embedding lies in the tokens' last channels: with the weights of the question it gives the same cosines.
-        weights = [1.5, 0.5] if kind == "copies" else [0.5, 1.5]
+        weights = weights_of_parts(["copy", "thing"], "copy" if kind == "copies" else "thing")
         query, gallery = (part.float()[..., 62:].flatten(1)[:, :256] for part in (held_out.queries, held_out.gallery))
         again = (asked(query, weights) @ gallery.T).gather(1, held_out.candidates)
         np.testing.assert_allclose(again, held_out.cosines, atol=2e-2)
