@@ -67,6 +67,8 @@ def use(
     console = Console(as_json, quiet)
     check_store(store)
     checkpoint = _checkpoint(model)
+    if checkpoint is None:
+        find_artifact(model)  # whose error knows names like this one
     opened = full_name(model) if checkpoint is None else _exported(console, checkpoint, name)
     scorer = open_scorer(opened, provider, threads).calibrated(None)
     failed: dict[str, str] = {}

@@ -19,7 +19,7 @@ from diptych.dedupe.pair_cache import KnownFile, PairCache
 from diptych.errors import DedupeError
 from diptych.pictures.content import picture_id
 from diptych.pictures.file_info import Picture, picture_of, read_file
-from diptych.pictures.walk import FoundFile, Refuse, Tree, place_in
+from diptych.pictures.walk import TRASH, FoundFile, Refuse, Tree, check_name, place_in
 from diptych.scoring.threads import map_pictures
 from diptych_runtime.decoder import SUFFIXES
 from diptych_runtime.errors import PictureError
@@ -45,12 +45,15 @@ class PictureFile:
 
 
 def resolved(folders: Iterable[Path]) -> list[Path]:
-    """The folders without links, each once, in the order they were named. Raises DedupeError for what is none."""
+    """The folders without links, each once, in the order they were named. Raises DedupeError for what is none, and
+    PictureError for a name that is not UTF-8.
+    """
     roots = list(dict.fromkeys(folder.resolve() for folder in folders))
     for root in roots:
         if not root.is_dir():
             what = "is a file" if root.exists() else "does not exist"
             raise DedupeError(f"expected a folder of pictures, and {root} {what}")
+        check_name(str(root))
     return roots
 
 
@@ -64,7 +67,10 @@ def searched(
     """
     roots, kept = resolved(folders), resolved(references)
     for reference in kept:
-        for folder in (*roots, *([to.resolve()] if to else [])):
+        if TRASH in reference.parts:
+            raise DedupeError(f"{reference} lies in the trash of a run, where pictures go; name another reference")
+        trash = [(root / TRASH).resolve() for root in roots if os.path.lexists(root / TRASH)]  # which may be a link
+        for folder in (*roots, *trash, *([to.resolve()] if to else [])):
             if (place := place_in(reference, folder)) is not None:
                 where = f"is the reference folder {reference}" if folder == place else f"lies in {place}, a reference"
                 raise DedupeError(f"{folder} {where}, where nothing is changed; name a folder outside of it")

@@ -183,7 +183,7 @@ def _question_text(name: str, fit: FittedQuestion) -> str:
         f"{name}: {own.same} labels same, {own.different} different",
         f"  expected calibration error {fit.reliability_before.error:.3f} as released, "
         f"{fit.reliability_after.error:.3f} calibrated (cross-validated)",
-        f"  log-loss of a pair falls by {gain:.3f} ({low:+.3f} to {high:+.3f}): {worth}",
+        f"  log-loss of a pair changes by {-gain:+.3f} ({-high:+.3f} to {-low:+.3f}; less is better): {worth}",
     ]
     for verdict, level in fit.levels.items():
         lines.append(

@@ -81,6 +81,7 @@ def test_a_collection_that_is_being_written_or_is_none_is_left_alone(diptych, st
     nowhere = diptych("models", "use", "better", "--store", tmp_path / "none", *WAY)
     assert "holds no collection" in nowhere.err
     unknown = diptych("models", "use", "bettr", "--store", store, *WAY)
+    assert unknown.code == 2
     assert "nor one of your own (better)" in unknown.err
 
 

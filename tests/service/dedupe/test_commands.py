@@ -256,6 +256,8 @@ def test_a_folder_that_is_read_only_is_left_as_it_is(dedupe, photos, bytes_of, m
         ["--reference", "photos", "--undo", "j.jsonl"],
         ["photos", "--action", "delete", "--empty", "j.jsonl"],
         ["photos", "--dry-run"],
+        ["--empty", "j.jsonl", "--dry-run"],
+        ["--undo", "j.jsonl", "--dry-run"],
         ["photos", "--selection", "list.txt"],
         ["photos", "-o", "groups.txt"],
         ["photos", "--threshold", "1.5"],
@@ -352,9 +354,9 @@ def test_exact_copies_become_hard_links_which_are_undone_and_emptied(dedupe, dip
 
 def test_what_is_no_exact_copy_becomes_no_link_and_is_counted(dedupe, photos):
     result = dedupe(photos, "--action", "hardlink", "--dry-run", threshold=0.2)
-    assert "pictures left alone, of which no exact copy stays outside of reference folders\n" in result.out
+    assert "pictures left alone, of which no exact copy stays outside of references" in result.out
     kept = dedupe(photos, "--action", "hardlink", "--reference", photos / "a", "--dry-run")
-    assert "2 pictures left alone, of which no exact copy stays outside of reference folders\n" in kept.out
+    assert "2 pictures left alone, of which no exact copy stays outside of references" in kept.out
     assert f"{photos}/b/c/1 once more.jpg -> " in kept.out, "of two copies outside one becomes a link to the other"
 
 

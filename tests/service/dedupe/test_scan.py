@@ -7,7 +7,7 @@ import pytest
 from diptych import Collection
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.scan import listed, resolved, scan, searched
-from diptych.errors import DedupeError
+from diptych.errors import DedupeError, PictureError
 from diptych.pictures.content import describe, picture_id
 from diptych.pictures.walk import TRASH
 
@@ -223,6 +223,23 @@ def test_a_folder_in_a_reference_is_refused(photos, how):
         searched([folder], [photos])
     with pytest.raises(DedupeError, match=r"a reference, where nothing is changed"):
         searched([photos / "b"], [photos / "a"], to=photos / "a" / "new")
+
+
+def test_a_trash_folder_is_no_reference_and_does_not_lead_into_one(photos):
+    (photos / "b" / TRASH).symlink_to(photos / "a")
+    with pytest.raises(DedupeError, match="where nothing is changed"):
+        searched([photos / "b"], [photos / "a"])
+    (photos / "b" / TRASH).unlink()
+    (photos / "b" / TRASH / "1").mkdir(parents=True)
+    with pytest.raises(DedupeError, match="lies in the trash of a run"):
+        searched([photos / "a"], [photos / "b" / TRASH / "1"])
+
+
+def test_a_folder_whose_name_is_not_utf_8_is_named(tmp_path):
+    folder = Path(os.fsdecode(os.fsencode(tmp_path / "n") + b"\xff"))
+    folder.mkdir()
+    with pytest.raises(PictureError, match="is not UTF-8; rename it"):
+        searched([folder])
 
 
 @pytest.mark.parametrize("how", ["bind", "fuse", "overlay"])

@@ -139,7 +139,7 @@ def test_a_calibration_is_told_with_its_error_thresholds_and_the_worth_of_more_l
     assert calibration_text(fitted).splitlines() == [
         "copy: 20 labels same, 30 different",
         "  expected calibration error 0.400 as released, 0.100 calibrated (cross-validated)",
-        "  log-loss of a pair falls by 0.400 (+0.300 to +0.500): better",
+        "  log-loss of a pair changes by -0.400 (-0.500 to -0.300; less is better): better",
         "  likely from 0.9, which was 0.95 as released (0.91 to 0.98; with twice the labels about 0.93 to 0.97)",
         "  some 170 more labels like these halve the interval of likely",
         "thing: as released, for it needs at least 20 answers",

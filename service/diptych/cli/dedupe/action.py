@@ -126,7 +126,8 @@ def _act(console: Console, plan: Plan, lines: list[str], *, dry_run: bool) -> Ou
     verb = {"move": "moved", "delete": "put aside", "hardlink": "put aside and hard-linked"}[plan.act]
     if plan.unlinked:
         lines.append(
-            f"{counted(plan.unlinked, 'picture')} left alone, of which no exact copy stays outside of reference folders"
+            f"{counted(plan.unlinked, 'picture')} left alone, of which no exact copy stays outside of references "
+            "under a single name"
         )
     size = sum(step.picture.bytes for step in plan.steps)
     preview = [

@@ -130,13 +130,13 @@ def dedupe(
     console = Console(as_json, quiet)
     act = act_of(action, move_to, delete=delete)
     check_one_of({f"--action {act}": act, "--undo": undo, "--empty": empty})
+    check_acting(selection, acting=act is not None, dry_run=dry_run)
     if undo or empty:
         return revisit(console, [*(folders or ()), *(reference or ())], undo, empty)
     if not folders:
         raise BadParameter("name a folder of pictures, or a journal with --undo")
     check_engine(engine, address)
     rules = _rules(keep)
-    check_acting(selection, acting=act is not None, dry_run=dry_run)
     _check_outputs(output, report, spreadsheet=spreadsheet)
     places = roots, references = searched(folders, reference or (), to=move_to)
     refused: Refused = []

@@ -74,10 +74,17 @@ def planned(
     count = len(going)
     if link:
         going = _linkable(groups, None if chosen is None else set(chosen))
+        if references:  # in which another name of the file may lie, whatever it ends in
+            going = [(one, kept) for one, kept in going if _names_of(kept) <= 1]
     steps = [
         Step(picture, keeper, tops[picture.root] / Path(picture.path).relative_to(roots[picture.root]))
         for picture, keeper in going
     ]
+    for parent in {step.target.parent.resolve() for step in steps}:
+        if inside := [reference for reference in references if parent.is_relative_to(reference)]:
+            raise DedupeError(
+                f"{parent} lies in {inside[0]}, a reference, where nothing is changed; choose another folder"
+            )
     act = "move" if to else LINKED if link else "delete"
     return Plan(act, steps, folders, list(roots), journal, list(references), count - len(going))
 
@@ -196,6 +203,13 @@ def _chosen(
     if unknown := sorted(wanted - {picture.path for picture, _ in going}):
         raise DedupeError(f"{len(unknown):,} of the listed files are in no group of this run, {unknown[0]} for one")
     return going
+
+
+def _names_of(picture: Picture) -> int:
+    try:
+        return os.lstat(picture.path).st_nlink
+    except OSError:
+        return 0
 
 
 def _free(path: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -122,14 +123,17 @@ class Past:
 
 
 def read(path: Path) -> Past:
-    """Read a journal. A last line that was cut short was never acted on and does not count.
+    """Read a journal. A last line that was cut short was never acted on and does not count; one that lacks but its end
+    does, as an editor may have saved it.
 
     Where the journal lies elsewhere by now, and no longer where it was, what lay beside it has moved along, and so has
     the folder of the pictures if it is no longer where it was. Raises DedupeError for what is no journal.
     """
     try:
-        whole, _, _ = path.read_bytes().rpartition(b"\n")
+        whole, _, last = path.read_bytes().rpartition(b"\n")
         first, *lines = [json.loads(line) for line in whole.splitlines()]
+        with suppress(ValueError):
+            lines += [json.loads(last)]
         if first["journal"] not in (1, _FORMAT):
             raise DedupeError(f"{path} is a journal of format {first['journal']}; use the Diptych that wrote it")
         was, roots = Path(first.get("at", path)), [Path(root) for root in first.get("roots", ())]
@@ -141,7 +145,9 @@ def read(path: Path) -> Past:
         def now(place: str, tops: Sequence[Path]) -> str:
             if not any(Path(place).is_relative_to(top) for top in tops):
                 return place
-            return os.path.normpath(path.absolute().parent / os.path.relpath(place, was.parent))
+            there = os.path.normpath(path.absolute().parent / os.path.relpath(place, was.parent))
+            # The journal may have been moved alone.
+            return place if os.path.lexists(place) and not os.path.lexists(there) else there
 
         entries = [Entry(**line) for line in lines]
         entries = [
@@ -179,13 +185,19 @@ def undo(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
         for entry in reversed(past.entries):
             source, target = Path(entry.source), Path(entry.target)
             try:
+                if gone := [root for root in past.roots if source.is_relative_to(root) and not root.is_dir()]:
+                    outcome.leave(
+                        entry.target, f"{gone[0]}, where it is from, is not there; mount it, or make it first"
+                    )
+                    continue
                 _put_back(entry, source, target, outcome, linked=past.act == LINKED)
                 _clear(target.parent, past.folders)
             except ChangedError as error:
                 outcome.leave(entry.target, f"it {error}; it is left where it is")
             except OSError as error:
                 outcome.leave(entry.target, f"it cannot be put back to {source}: {error.strerror}")
-            tick()
+            finally:
+                tick()
     return outcome
 
 
@@ -236,7 +248,7 @@ def _hindrance(entry: Entry, target: Path, *, linked: bool) -> str | None:
         return f"a move was cut short and left {held[0]}; undo it first"
     if not os.path.lexists(target):
         return None
-    if TRASH not in target.parts or target.is_symlink():
+    if TRASH not in Path(os.path.normpath(target)).parts or target.is_symlink():
         return f"it is not in a folder {TRASH} any more; delete it yourself if you want to"
     if source.exists() and target.samefile(source):
         return f"it is still {source} too: the move was cut short; undo it first"

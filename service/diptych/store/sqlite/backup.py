@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import uuid
 from base64 import b64encode
@@ -23,6 +24,7 @@ from diptych_runtime.atomic import sync_folder, write_atomic
 from diptych_runtime.own_calibration import CALIBRATION
 
 _STEP = 500
+_RECORDS = 1000  # read at a time
 _PAGES = 256  # of the database, copied before others get a turn
 
 
@@ -117,16 +119,25 @@ def restore(
 
 
 def _lost(store: SqliteBackend, copy: SqliteBackend) -> str | None:
-    """The pictures and labels of a store that its backup lacks, in numbers, and the calibration that the backup's would
-    replace; None if there are none.
+    """The pictures and labels of a store that its backup lacks and the pictures whose metadata it would change, in
+    numbers, and the calibration that the backup's would replace; None if there are none.
     """
     here, there = ({(*one.pair, one.question, one.answer) for one in each.labels()} for each in (store, copy))
     numbers = {"picture": len(set(store.ids()).difference(copy.ids())), "label": len(here - there)}
     lost = [counted(number, kind) for kind, number in numbers.items() if number]
+    before, after = (_metadata(each) for each in (copy, store))
+    if changed := sum(id in before and before[id] != text for id, text in after.items()):
+        lost.append(f"the metadata of {counted(changed, 'picture')}")
     own, others = _calibration(store.directory), _calibration(copy.directory)
     if None not in (own, others) and own != others:
         lost.append("a calibration")
     return " and ".join(lost) or None
+
+
+def _metadata(store: SqliteBackend) -> dict[str, int]:
+    """The metadata of every picture by its id, as a number that tells different ones apart."""
+    pages = store.pages(_RECORDS)
+    return {record.id: hash(json.dumps(record.metadata, sort_keys=True)) for page in pages for record in page}
 
 
 def _calibration(folder: Path) -> bytes | None:

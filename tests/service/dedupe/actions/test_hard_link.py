@@ -363,3 +363,20 @@ def test_no_link_leads_into_a_reference(picture):
     plan = planned([group], [Path("/p")], to=None, link=True, references=[Path("/r")])
     assert [(step.picture.path, step.keeper.path) for step in plan.steps] == [("/p/c.jpg", "/p/b.jpg")]
     assert plan.unlinked == 1
+
+
+def test_no_link_leads_to_a_file_that_has_another_name_which_may_lie_in_a_reference(group, pair, tmp_path):
+    (tmp_path / "reference").mkdir()
+    os.link(pair[0], tmp_path / "reference" / "kept.jpg_original")
+    place = {"to": None, "link": True}
+    with_it = planned([group], [pair[0].parent], **place, references=[tmp_path / "reference"])
+    assert (with_it.steps, with_it.unlinked) == ([], 1)
+    assert len(planned([group], [pair[0].parent], **place).steps) == 1
+
+
+def test_nothing_goes_where_a_link_leads_into_a_reference(group, pair, tmp_path):
+    for folder in ("reference", "out"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "out" / "sub").symlink_to(tmp_path / "reference")
+    with pytest.raises(DedupeError, match=r"reference, a reference, where nothing is changed; choose another folder"):
+        planned([group], [pair[0].parent], to=tmp_path / "out" / "sub", references=[tmp_path / "reference"])

@@ -304,3 +304,34 @@ def test_an_undo_that_is_killed_while_it_takes_up_another_leaves_no_second_copy(
     assert source.read_bytes() == b"a.jpg"
     assert not target.exists()
     assert not held_of(source) + held_of(target)
+
+
+def test_a_folder_that_is_not_mounted_gets_nothing_back(moved, tmp_path):
+    (tmp_path / "from" / "b").rmdir()
+    (tmp_path / "from").rmdir()
+    outcome = undo(moved)
+    assert outcome.done == 0
+    assert {one["reason"] for one in outcome.left} == {
+        f"{tmp_path / 'from'}, where it is from, is not there; mount it, or make it first"
+    }
+    assert not (tmp_path / "from").exists()
+    (tmp_path / "from").mkdir()
+    assert undo(moved).done == 3
+
+
+def test_a_journal_without_its_last_line_end_and_moved_alone_puts_back_all(tmp_path):
+    trash = put_aside(tmp_path / "photos")
+    alone = tmp_path / "journal.jsonl"
+    alone.write_bytes((trash / "journal.jsonl").read_bytes().rstrip(b"\n"))
+    (trash / "journal.jsonl").unlink()
+    assert undo(read(alone)).done == 1
+    assert (tmp_path / "photos" / "a.jpg").read_bytes() == b"a"
+
+
+def test_a_target_that_leads_out_of_the_trash_is_not_emptied(tmp_path):
+    trash = put_aside(tmp_path)
+    past = read(trash / "journal.jsonl")
+    (tmp_path / "a.jpg").write_bytes(b"a")
+    outside = replace(past.entries[0], source=str(tmp_path / "b.jpg"), target=f"{trash}/../../a.jpg")
+    assert empty(replace(past, entries=[outside])).done == 0
+    assert (tmp_path / "a.jpg").exists()

@@ -107,6 +107,22 @@ def test_a_calibration_of_its_own_is_part_of_a_backup_and_comes_back_with_it(col
     assert own.read_text() == "as it was", "a backup without one takes none away"
 
 
+def test_metadata_that_were_replaced_since_a_backup_are_not_lost_without_a_word(collection, tmp_path):
+    (first, *_) = collection.list(1)
+    collection.backend.replace_metadata([(first.id, {"was": "old"})])
+    backup(collection.store, tmp_path / "copy")
+    collection.backend.replace_metadata([(first.id, {"is": "new"})])
+    collection.close()
+    with SqliteBackend.open(tmp_path / "copy", read_only=True) as copy:
+        with pytest.raises(StoreError, match="holds the metadata of 1 picture that the backup"):
+            restore(copy, collection.directory)
+        restore(copy, collection.directory, replace=True)
+    with SqliteBackend.open(collection.directory, read_only=True) as store:
+        record = store.get(first.id)
+    assert record is not None
+    assert record.metadata == {"was": "old"}
+
+
 def test_the_commands_write_lines_and_a_copy(diptych, collection, tmp_path):
     store, out = collection.directory, tmp_path / "out.jsonl"
     assert diptych("index", "export", "--store", store, "-o", out).code == 0
