@@ -7,9 +7,10 @@ import pytest
 from diptych import Collection
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.scan import listed, resolved, scan, searched
-from diptych.errors import DedupeError, PictureError
+from diptych.errors import DedupeError
 from diptych.pictures.content import describe, picture_id
 from diptych.pictures.walk import TRASH
+from diptych_runtime.errors import PictureError
 
 
 def never(path, reason):
