@@ -66,10 +66,10 @@ def searched(
     by another mount: nothing is changed there. A reference below a folder is that part of it.
     """
     roots, kept = resolved(folders), resolved(references)
+    trash = [(root / TRASH).resolve() for root in roots if os.path.lexists(root / TRASH)]  # which may be a link
     for reference in kept:
         if TRASH in reference.parts:
             raise DedupeError(f"{reference} lies in the trash of a run, where pictures go; name another reference")
-        trash = [(root / TRASH).resolve() for root in roots if os.path.lexists(root / TRASH)]  # which may be a link
         for folder in (*roots, *trash, *([to.resolve()] if to else [])):
             if (place := place_in(reference, folder)) is not None:
                 where = f"is the reference folder {reference}" if folder == place else f"lies in {place}, a reference"

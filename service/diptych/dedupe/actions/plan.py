@@ -97,10 +97,9 @@ def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
     moves files there.
     """
     outcome, keepers = Outcome(), _Keepers()
-    begin = UndoLog.begin
     with (
         alone_in([*plan.roots, *plan.references]),
-        begin(plan.journal, plan.act, plan.folders, plan.roots, plan.references) as journal,
+        UndoLog.begin(plan.journal, plan.act, plan.folders, plan.roots, plan.references) as journal,
     ):
         for step in plan.steps:
             reason = keepers.change_of(step.keeper)
