@@ -10,7 +10,8 @@ from pathlib import Path
 
 from diptych.dedupe.actions.hard_link import move_and_link
 from diptych.dedupe.actions.move_file import ChangedError, alone_in, change_of, move
-from diptych.dedupe.actions.undo_log import LINKED, Entry, Outcome, UndoLog
+from diptych.dedupe.actions.past import LINKED, Entry, led_out
+from diptych.dedupe.actions.undo_log import Outcome, UndoLog
 from diptych.dedupe.duplicates import Group
 from diptych.errors import DedupeError
 from diptych.pictures.file_info import Picture
@@ -102,8 +103,10 @@ def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
         UndoLog.begin(plan.journal, plan.act, plan.folders, plan.roots, plan.references) as journal,
     ):
         for step in plan.steps:
-            reason = keepers.change_of(step.keeper)
-            reason = f"the one to keep, {step.keeper.path}, {reason}" if reason else _change_of(step.picture)
+            if reason := keepers.change_of(step.keeper):
+                reason = f"the one to keep, {step.keeper.path}, {reason}"
+            else:
+                reason = led_out(step.picture.path, plan.roots[step.picture.root]) or _change_of(step.picture)
             if reason:
                 outcome.leave(step.picture.path, reason)
             elif os.path.lexists(step.target):

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,24 +22,11 @@ from diptych.dedupe.actions.move_file import (
     parts_of,
     same_file,
 )
+from diptych.dedupe.actions.past import FORMAT, LINKED, Entry, Past
+from diptych.dedupe.actions.relocation import Written, mark_of, relocated
 from diptych.errors import DedupeError
 from diptych.pictures.walk import TRASH
 from diptych_runtime.atomic import sync_folder
-
-_FORMAT = 2  # 1 did not say what was kept
-# The act that leaves links. An earlier Diptych puts back what it moved where the link was removed, and empties nothing.
-LINKED = "hardlink"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A file that was to be moved: from where, to where, the id of its content, and what was kept in its place."""
-
-    source: str
-    target: str
-    id: str
-    keeper: str = ""
-    keeper_id: str = ""
 
 
 @dataclass
@@ -76,7 +63,8 @@ class UndoLog:
             began = datetime.now(UTC).isoformat(timespec="seconds")
             named = {"folders": folders, "roots": roots, "references": references}
             places = {name: list(map(str, paths)) for name, paths in named.items()} | {"at": str(path.absolute())}
-            journal._write({"journal": _FORMAT, "act": act, "began": began, **places})
+            marks = {"folder": mark_of(path.parent), "roots": [mark_of(root) for root in roots]}
+            journal._write({"journal": FORMAT, "act": act, "began": began, **places, "marks": marks})
             sync_folder(path.parent)
         except OSError as error:
             raise DedupeError(f"the journal {path} cannot be written: {error.strerror}; nothing was moved") from None
@@ -103,70 +91,31 @@ class UndoLog:
         os.fsync(self._descriptor)
 
 
-@dataclass(frozen=True)
-class Past:
-    """The content of a journal: the act, the folders into which files went and those that they are from, the files in
-    order, the journal's format, and the reference folders.
-    """
-
-    act: str
-    folders: list[Path]
-    roots: list[Path]
-    entries: list[Entry]
-    format: int = _FORMAT
-    references: list[Path] = field(default_factory=list)
-
-    @property
-    def locked(self) -> list[Path]:
-        """The folders in which no other run may move files meanwhile."""
-        return [*self.roots, *self.references]
-
-
 def read(path: Path) -> Past:
     """Read a journal. A last line that was cut short was never acted on and does not count; one that lacks but its end
     does, as an editor may have saved it.
 
-    Where the journal lies elsewhere by now, and no longer where it was, what lay beside it has moved along, and so has
-    the folder of the pictures if it is no longer where it was. Raises DedupeError for what is no journal.
+    Its folders are `relocated` where the journal lies elsewhere by now, or others have come into their places. Raises
+    DedupeError for what is no journal.
     """
     try:
         whole, _, last = path.read_bytes().rpartition(b"\n")
         first, *lines = [json.loads(line) for line in whole.splitlines()]
         with suppress(ValueError):
             lines += [json.loads(last)]
-        if first["journal"] not in (1, _FORMAT):
+        if first["journal"] not in (1, FORMAT):
             raise DedupeError(f"{path} is a journal of format {first['journal']}; use the Diptych that wrote it")
-        was, roots = Path(first.get("at", path)), [Path(root) for root in first.get("roots", ())]
-        folders = [Path(folder) for folder in first["folders"]]
-        moved = not os.path.lexists(was)
-        along = [root for root in roots if moved and was.is_relative_to(root) and not root.is_dir()]
-        beside = [folder for folder in folders if moved and was.is_relative_to(folder)]
-
-        def now(place: str, tops: Sequence[Path]) -> str:
-            if not any(Path(place).is_relative_to(top) for top in tops):
-                return place
-            there = os.path.normpath(path.absolute().parent / os.path.relpath(place, was.parent))
-            # The journal may have been moved alone.
-            return place if os.path.lexists(place) and not os.path.lexists(there) else there
-
-        entries = [Entry(**line) for line in lines]
-        entries = [
-            replace(
-                one,
-                source=now(one.source, along),
-                target=now(one.target, beside),
-                keeper=one.keeper and now(one.keeper, along),
-            )
-            for one in entries
-        ]
-        return Past(
+        places = {name: [Path(place) for place in first.get(name, ())] for name in ("roots", "references")}
+        past = Past(
             first["act"],
-            [Path(now(str(folder), beside)) for folder in folders],
-            [Path(now(str(root), along)) for root in roots],
-            entries,
-            first["journal"],
-            [Path(reference) for reference in first.get("references", ())],
+            [Path(folder) for folder in first["folders"]],
+            entries=[Entry(**line) for line in lines],
+            format=first["journal"],
+            **places,
         )
+        marks = first.get("marks", {})
+        written = Written(Path(first.get("at", path)), marks.get("folder"), marks.get("roots", []))
+        return relocated(past, written, path)
     except OSError as error:
         raise DedupeError(f"the journal {path} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError) as error:
@@ -185,10 +134,8 @@ def undo(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
         for entry in reversed(past.entries):
             source, target = Path(entry.source), Path(entry.target)
             try:
-                if gone := [root for root in past.roots if source.is_relative_to(root) and not root.is_dir()]:
-                    outcome.leave(
-                        entry.target, f"{gone[0]}, where it is from, is not there; mount it, or make it first"
-                    )
+                if reason := past.hindrance(entry):
+                    outcome.leave(entry.target, reason)
                     continue
                 _put_back(entry, source, target, outcome, linked=past.act == LINKED)
                 _clear(target.parent, past.folders)
@@ -213,7 +160,7 @@ def empty(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
             "only what `--delete` or `--action hardlink` put aside can be emptied; the journal is of files that were "
             "moved"
         )
-    if past.format < _FORMAT:
+    if past.format < FORMAT:
         raise DedupeError(
             "the journal is of an earlier Diptych, which did not note what was kept in place of each picture; put all "
             "back with --undo and run dedupe again, or delete the folder yourself"
@@ -223,7 +170,7 @@ def empty(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
         for entry in past.entries:
             target = Path(entry.target)
             try:
-                if reason := _hindrance(entry, target, linked=past.act == LINKED):
+                if reason := past.hindrance(entry) or _hindrance(entry, target, linked=past.act == LINKED):
                     outcome.leave(entry.target, reason)
                 elif not os.path.lexists(target):
                     outcome.already += 1

@@ -202,3 +202,12 @@ def test_two_runs_in_which_each_folder_is_the_others_reference_exclude_each_othe
         undo(past)
     assert undo(past).done == 1
     assert list((tmp_path / "archive").iterdir()) == []
+
+
+def test_nothing_is_taken_through_a_link_that_came_into_the_place_of_a_folder(groups, roots, tmp_path):
+    (roots[0] / "b").rename(tmp_path / "elsewhere")
+    (roots[0] / "b").symlink_to(tmp_path / "elsewhere")
+    outcome = carry_out(planned(groups, roots, to=tmp_path / "out"))
+    assert [one["path"] for one in outcome.left] == [str(roots[0] / "b" / "a.jpg")]
+    assert f"leads to {tmp_path}/elsewhere by now, by a link" in outcome.left[0]["reason"]
+    assert (tmp_path / "elsewhere" / "a.jpg").exists()

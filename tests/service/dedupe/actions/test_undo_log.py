@@ -9,7 +9,8 @@ import pytest
 
 from diptych.dedupe.actions import undo_log as journal
 from diptych.dedupe.actions.move_file import HELD, PART, give_back, held_of, parts_of
-from diptych.dedupe.actions.undo_log import Entry, Outcome, Past, UndoLog, empty, read, undo
+from diptych.dedupe.actions.past import Entry, Past
+from diptych.dedupe.actions.undo_log import Outcome, UndoLog, empty, read, undo
 from diptych.errors import DedupeError
 from diptych.pictures.content import picture_id
 from diptych.pictures.walk import TRASH
@@ -312,7 +313,7 @@ def test_a_folder_that_is_not_mounted_gets_nothing_back(moved, tmp_path):
     outcome = undo(moved)
     assert outcome.done == 0
     assert {one["reason"] for one in outcome.left} == {
-        f"{tmp_path / 'from'}, where it is from, is not there; mount it, or make it first"
+        f"{tmp_path / 'from'}, where it is from, is not there; mount it, or give it that name back"
     }
     assert not (tmp_path / "from").exists()
     (tmp_path / "from").mkdir()

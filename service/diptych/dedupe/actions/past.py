@@ -1,0 +1,62 @@
+"""The content of a journal of moved files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+FORMAT = 2  # 1 did not say what was kept
+# The act that leaves links. An earlier Diptych puts back what it moved where the link was removed, and empties nothing.
+LINKED = "hardlink"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file that was to be moved: from where, to where, the id of its content, and what was kept in its place."""
+
+    source: str
+    target: str
+    id: str
+    keeper: str = ""
+    keeper_id: str = ""
+
+
+def led_out(path: str, top: Path) -> str | None:
+    """The reason why a path below a folder does not lie in it: a link by now leads out of it. None where it does."""
+    parent = Path(path).parent
+    if parent.resolve().is_relative_to(top.resolve()):
+        return None
+    return f"{parent} leads to {parent.resolve()} by now, by a link; move the file by hand"
+
+
+@dataclass(frozen=True)
+class Past:
+    """The content of a journal: the act, the folders into which files went and those that they are from, the files in
+    order, the journal's format, the reference folders, and the folders in which nothing may be done, with the reasons.
+    """
+
+    act: str
+    folders: list[Path]
+    roots: list[Path]
+    entries: list[Entry]
+    format: int = FORMAT
+    references: list[Path] = field(default_factory=list)
+    unknown: dict[Path, str] = field(default_factory=dict)
+
+    @property
+    def locked(self) -> list[Path]:
+        """The folders in which no other run may move files meanwhile."""
+        return [*self.roots, *self.references]
+
+    def hindrance(self, entry: Entry) -> str | None:
+        """The reason why nothing may be done in the folders that a file is from and went to; None if there is none."""
+        for root in self.roots:
+            if Path(entry.source).is_relative_to(root):
+                if not root.is_dir():
+                    return f"{root}, where it is from, is not there; mount it, or give it that name back"
+                if root in self.unknown:
+                    return self.unknown[root]
+                if leads := led_out(entry.source, root):
+                    return leads
+        tops = [top for top in self.folders if Path(entry.target).is_relative_to(top)]
+        return led_out(entry.target, tops[0]) if tops else None

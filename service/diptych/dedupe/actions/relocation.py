@@ -1,0 +1,168 @@
+"""The folders that a journal names, found where they are now: they may have been renamed or copied with the journal,
+and others may have come into their places.
+
+A journal in a trash acts in the folder that it lies in, so that one that was copied with its folder acts on the copy
+alone. Any other folder has to be the one that the journal means: by its inode, or by the files that must lie in it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from diptych.dedupe.actions.move_file import change_of
+from diptych.dedupe.actions.past import Entry, Past
+from diptych.errors import DedupeError
+from diptych.pictures.walk import TRASH
+
+Mark = list[int]
+
+
+def mark_of(folder: Path) -> Mark | None:
+    """The marks that a folder keeps when it is renamed: inode, file system and device; None if it is not there."""
+    with suppress(OSError):
+        status, system = folder.stat(), os.statvfs(folder)
+        return [status.st_ino, system.f_fsid, status.st_dev]
+    return None
+
+
+def is_marked(folder: Path, mark: Sequence[int] | None) -> bool:
+    """True for the folder with this mark. A disk that is connected again may have another device, but many file systems
+    have a number of their own.
+    """
+    found = mark_of(folder)
+    if mark is None or found is None:
+        return False
+    return found[:2] == list(mark[:2]) if mark[1] else found == list(mark)
+
+
+@dataclass(frozen=True)
+class Written:
+    """The place of a journal when it was written, and the marks of its folder and of the roots (None: not known)."""
+
+    at: Path
+    folder: Mark | None = None
+    roots: list[Mark | None] = field(default_factory=list)
+
+
+def relocated(past: Past, written: Written, path: Path) -> Past:
+    """A journal's content with each folder where it is now that the journal lies at `path`; the folders that cannot be
+    found or are others by now are `unknown`.
+
+    Raises DedupeError for a journal that was copied without its files, while it is still where it was.
+    """
+    found = _Places(past, written, path)
+    if past.act == "move" and found.copied and not found.beside:
+        raise DedupeError(f"{path} is a copy of the journal {written.at}, without the files of that; name that one")
+    places = found.roots()
+
+    def root_of(place: str) -> int | None:
+        inside = [number for number, root in enumerate(past.roots) if Path(place).is_relative_to(root)]
+        return max(inside, key=lambda number: len(past.roots[number].parts), default=None)
+
+    def now(place: str) -> str:
+        if place and (number := root_of(place)) is not None and (root := places[number]) is not None:
+            return str(root / Path(place).relative_to(past.roots[number]))
+        return place
+
+    def went(place: str) -> str:
+        if found.went_beside(place):
+            return str(found.shifted(place)) if found.beside else place
+        return now(place)
+
+    def top(folder: Path) -> Path:
+        if found.beside and written.at.is_relative_to(folder) and folder.name == TRASH:
+            trash = found.path.parent.parent
+            return trash if trash.name == TRASH else found.path.parent
+        return Path(went(str(folder)))
+
+    return replace(
+        past,
+        folders=[top(folder) for folder in past.folders],
+        roots=[there or root for root, there in zip(past.roots, places, strict=True)],
+        entries=[
+            replace(one, source=now(one.source), target=went(one.target), keeper=now(one.keeper))
+            for one in past.entries
+        ],
+        unknown={root: found.reason(root) for root, there in zip(past.roots, places, strict=True) if there is None},
+    )
+
+
+class _Places:
+    """The places of a journal's folders, of which only its own is sure."""
+
+    def __init__(self, past: Past, written: Written, path: Path) -> None:
+        self._past, self._written = past, written
+        self.path, self._was = path.resolve(), written.at.resolve()
+        # A journal that lies elsewhere while there is one at its place was copied, unless its folder is the same.
+        here = self.path == self._was or is_marked(self.path.parent, written.folder)
+        self.copied = not here and os.path.lexists(self._was)
+        self._in_trash = past.act != "move" and self.path.parent.parent.name == TRASH
+        self.beside = here or self._in_trash or self._any_target(self.shifted, self.went_beside)
+
+    def shifted(self, place: str | Path) -> Path:
+        """A place that has moved as the journal has."""
+        at = self._written.at if Path(place).is_relative_to(self._written.at.parent) else self._was
+        return Path(os.path.normpath(self.path.parent / os.path.relpath(place, at.parent)))
+
+    def went_beside(self, place: str) -> bool:
+        """True for a place in the journal's own folder."""
+        return Path(place).is_relative_to(self._written.at.parent)
+
+    def roots(self) -> list[Path | None]:
+        """The folders that files are from, where they are now; None for one that is not to be found."""
+        marks = self._written.roots or [None] * len(self._past.roots)
+        return [
+            self._own(root, mark) if self._is_own(root) else self._other(root, mark)
+            for root, mark in zip(self._past.roots, marks, strict=True)
+        ]
+
+    def reason(self, root: Path) -> str:
+        """The reason why nothing is done with files from a folder that is not to be found."""
+        if self.copied:
+            return f"it is from {root}, and the journal was copied without that folder; name {self._written.at}"
+        return (
+            f"{root}, where it is from, is another folder by now; give that one its name back, or move the file by hand"
+        )
+
+    def _is_own(self, root: Path) -> bool:
+        return self._past.act != "move" and self._written.at.is_relative_to(root / TRASH)
+
+    def _own(self, root: Path, mark: Mark | None) -> Path | None:
+        """The folder in whose trash the journal was written."""
+        if not self._in_trash:
+            return root if self._is_same(root, mark) or self._any_target(Path, self.went_beside) else None
+        above = self.path.parent.parent.parent
+        if above == root or self.copied or is_marked(above, mark):
+            return above
+        if is_marked(root, mark) or (mark is None and root.is_dir()):
+            return root  # the trash was moved alone
+        moved = mark is None or any(os.path.lexists(self.shifted(kept.keeper)) for kept in self._kept_in(root))
+        return above if moved else None
+
+    def _other(self, root: Path, mark: Mark | None) -> Path | None:
+        moved = self.shifted(root)
+        if self.copied and self._past.act != "move":
+            there = moved != root and self._any_target(self.shifted, lambda place: Path(place).is_relative_to(root))
+            return moved if there else None
+        if self._is_same(root, mark):
+            return root
+        if is_marked(moved, mark):
+            return moved
+        if self._past.act != "move":
+            return root if self._any_target(Path, lambda place: Path(place).is_relative_to(root)) else None
+        kept = self._kept_in(root)
+        return root if kept and all(change_of(Path(one.keeper), one.keeper_id) is None for one in kept) else None
+
+    def _is_same(self, root: Path, mark: Mark | None) -> bool:
+        return is_marked(root, mark) or mark is None
+
+    def _kept_in(self, root: Path) -> list[Entry]:
+        return [one for one in self._past.entries if one.keeper and Path(one.keeper).is_relative_to(root)]
+
+    def _any_target(self, placed: Callable[[str], Path], among: Callable[[str], bool]) -> bool:
+        targets = (one.target for one in self._past.entries if among(one.target))
+        return any(os.path.lexists(placed(target)) for target in targets)
