@@ -33,13 +33,22 @@ else:
     Location = Path  # typer takes no unions; the parser makes either
 
 
+def named_folder(text: str) -> Path:
+    """A folder that has a name: none is meant by the empty one, as of a variable that is not set."""
+    if not text:
+        raise ValueError("expected the name of a folder, got an empty one; the one you are in is .")
+    return Path(text)
+
+
 def location(text: str) -> Location:
     """A folder, or an address on Milvus."""
+    named_folder(text)
     return parse_location(text)
 
 
 def folder(text: str) -> Path:
     """A folder, and no address."""
+    named_folder(text)
     found = parse_location(text)
     if isinstance(found, Address):
         raise ValueError(f"expected a folder of this machine, got {found}, which is on Milvus")

@@ -93,7 +93,7 @@ def find_duplicates(
         refused.append(reason)
         on_error(path, reason) if on_error else logger.warning("skipped %s", reason)
 
-    files = listed(roots, refuse, references)
+    files = listed(roots, refuse, references, logger.warning)
     with kept_features(roots, scorer, store, references) as (collection, ledger):
         with console.progress(total=len(files), unit="picture", desc="reading") as bar:
             places = [*roots, *references]

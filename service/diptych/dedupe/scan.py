@@ -19,7 +19,7 @@ from diptych.dedupe.pair_cache import KnownFile, PairCache
 from diptych.errors import DedupeError
 from diptych.pictures.content import picture_id
 from diptych.pictures.file_info import Picture, picture_of, read_file
-from diptych.pictures.walk import TRASH, FoundFile, Refuse, Tree, check_name, place_in
+from diptych.pictures.walk import TRASH, FoundFile, Refuse, Tree, check_name, places_in
 from diptych.scoring.threads import map_pictures
 from diptych_runtime.decoder import SUFFIXES
 from diptych_runtime.errors import PictureError
@@ -70,19 +70,24 @@ def searched(
     for reference in kept:
         if TRASH in reference.parts:
             raise DedupeError(f"{reference} lies in the trash of a run, where pictures go; name another reference")
-        for folder in (*roots, *trash, *([to.resolve()] if to else [])):
-            if (place := place_in(reference, folder)) is not None:
-                where = f"is the reference folder {reference}" if folder == place else f"lies in {place}, a reference"
-                raise DedupeError(f"{folder} {where}, where nothing is changed; name a folder outside of it")
+        for folder, place in places_in(reference, [*roots, *trash, *([to.resolve()] if to else [])]).items():
+            where = f"is the reference folder {reference}" if folder == place else f"lies in {place}, a reference"
+            raise DedupeError(f"{folder} {where}, where nothing is changed; name a folder outside of it")
     return roots, kept
 
 
-def listed(roots: Sequence[Path], refuse: Refuse, references: Sequence[Path] = ()) -> list[PictureFile]:
+def listed(
+    roots: Sequence[Path],
+    refuse: Refuse,
+    references: Sequence[Path] = (),
+    remark: Callable[[str], object] = lambda text: None,
+) -> list[PictureFile]:
     """The picture files (by ending) below the folders and the references, which are numbered after them; sorted by
     path, each once even under several names or in several places, of which one in a reference counts.
 
     Links are left out: the file behind one could be taken for a copy of itself. Files and folders that cannot be read
-    go to `refuse` with the reason. Raises DedupeError if there is no picture below the folders but in references.
+    go to `refuse` with the reason; a reference without a picture is a `remark`. Raises DedupeError if there is no
+    picture below the folders but in references.
     """
     found: list[tuple[bool, str, int, FoundFile]] = []
     unread: dict[str, str] = {}
@@ -90,6 +95,8 @@ def listed(roots: Sequence[Path], refuse: Refuse, references: Sequence[Path] = (
     for number, root in enumerate([*roots, *references]):
         tree = Tree.below([root], SUFFIXES | {HELD, LINK})
         unread |= tree.refused | tree.closed
+        if number >= len(roots) and not tree.closed and all(file.link for file in tree.files.values()):
+            remark(f"there is no picture in the reference folder {root}; if its disk is not mounted, mount it")
         for path, file in tree.files.items():
             if path.endswith((HELD, LINK)):
                 unread[path] = (

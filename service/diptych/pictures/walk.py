@@ -171,17 +171,27 @@ def pictures_in(paths: Iterable[Path], refuse: Refuse, skipped: dict[str, Skippe
 
 def place_in(root: Path, path: Path) -> Path | None:
     """`root`, or the folder below it, that a path lies in, also where that is another mount of it; None outside."""
-    if path.is_relative_to(root):
-        return root
-    marks = set[tuple[int, ...]]()
-    for folder in (path, *path.parents):
-        with suppress(OSError):  # it is yet to be made
-            marks |= FoundFile.of(folder.stat()).identities()
-    for place, _, _ in os.walk(root):
+    return places_in(root, [path]).get(path)
+
+
+def places_in(root: Path, paths: Iterable[Path]) -> dict[Path, Path]:
+    """The paths that lie in `root`, each with the `place_in` it: the folders below are walked through once for all."""
+    found: dict[Path, Path] = {}
+    marked: dict[tuple[int, ...], list[Path]] = {}
+    for path in paths:
+        if path.is_relative_to(root):
+            found[path] = root
+            continue
+        for folder in (path, *path.parents):
+            with suppress(OSError):  # it is yet to be made
+                for mark in FoundFile.of(folder.stat()).identities():
+                    marked.setdefault(mark, []).append(path)
+    for place, _, _ in os.walk(root) if marked else ():
         with suppress(OSError):
-            if not marks.isdisjoint(FoundFile.of(Path(place).stat()).identities()):
-                return Path(place)
-    return None
+            for mark in FoundFile.of(Path(place).stat()).identities():
+                for path in marked.get(mark, ()):
+                    found.setdefault(path, Path(place))
+    return found
 
 
 def full_path(path: str | os.PathLike[str]) -> str:

@@ -367,3 +367,38 @@ def test_the_short_forms_are_the_actions(dedupe, photos, tmp_path):
     ):
         told = [dedupe(photos, *words, "--dry-run", "--json").json["act"] for words in (short, long)]
         assert told == [long[1]] * 2
+
+
+def test_nothing_is_written_into_a_reference(dedupe, diptych, photos, tmp_path, artifact, bytes_of):
+    reference, link = photos / "a", tmp_path / "link.csv"
+    link.symlink_to(reference / "groups.csv")
+    (tmp_path / "by a link").symlink_to(reference)
+    before = bytes_of(photos)
+    for words in (
+        ("-o", reference / "groups.csv"),
+        ("-o", link),
+        ("-o", tmp_path / "by a link" / "groups.csv"),
+        ("--report", reference / "report.html"),
+    ):
+        found = dedupe(photos / "b", "--reference", reference, *words)
+        assert found.code == 1
+        assert f"lies in {reference}, a reference, where nothing is written" in found.err
+    words = ("--model", artifact, "--store", reference / "store")
+    found = diptych("dedupe", photos / "b", "--reference", reference, *words)
+    assert (found.code, f"--store {reference}/store lies in {reference}" in found.err) == (1, True)
+    assert bytes_of(photos) == before
+
+
+def test_a_folder_with_an_empty_name_is_none(diptych, photos):
+    for words in (["", photos], [photos, "--reference", ""], [photos, "--move-to", ""], [photos, "--store", ""]):
+        found = diptych("dedupe", *words)
+        assert (found.code, "expected the name of a folder, got an empty one" in found.err) == (2, True)
+
+
+def test_a_reference_without_a_picture_is_remarked_upon(dedupe, photos, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "link.jpg").symlink_to(photos / "a" / "1.jpg")
+    found = dedupe(photos, "--reference", tmp_path / "empty", "--reference", photos / "a")
+    assert found.code == 0
+    said = f"there is no picture in the reference folder {tmp_path}/empty; if its disk is not mounted, mount it"
+    assert (said in found.err, "reference folder" in found.err.replace(said, "")) == (True, False)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from diptych.pictures.walk import TRASH, FoundFile, Stamp, Tree, full_path, pictures_in
+from diptych.pictures.walk import TRASH, FoundFile, Stamp, Tree, full_path, pictures_in, place_in, places_in
 
 
 def test_files_are_found_by_ending_with_their_stamp(tmp_path):
@@ -81,3 +81,14 @@ def test_a_path_is_kept_absolute_and_without_detours_but_through_its_links(tmp_p
     (tmp_path / "link").symlink_to(tmp_path / "folder")
     monkeypatch.chdir(tmp_path / "folder")
     assert full_path("../link/./a.jpg") == str(tmp_path / "link" / "a.jpg")
+
+
+def test_a_folder_is_walked_through_once_for_all_that_may_lie_in_it(tmp_path, monkeypatch):
+    for name in ("root/a", "root/b", "outside/c", "outside/d"):
+        (tmp_path / name).mkdir(parents=True)
+    walked, walk = [], os.walk
+    monkeypatch.setattr("os.walk", lambda top: walked.append(top) or walk(top))
+    paths = [tmp_path / name for name in ("outside/c", "root/b", "outside/d", "outside/new/folder")]
+    assert places_in(tmp_path / "root", paths) == {tmp_path / "root/b": tmp_path / "root"}
+    assert walked == [tmp_path / "root"]
+    assert place_in(tmp_path / "root", tmp_path / "root/a/new") == tmp_path / "root"

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import BadParameter, Option
 
 from diptych.cli.dedupe.text import left_alone, some
+from diptych.cli.options import named_folder
 from diptych.console import Console, byte_size, counted, open_text
-from diptych.errors import DedupeError
+from diptych.errors import DedupeError, OutputError
 
 if TYPE_CHECKING:
     from diptych.dedupe.actions.plan import Plan
@@ -34,7 +35,9 @@ Action = Annotated[
 ]
 MoveTo = Annotated[
     Path | None,
-    Option(metavar="DIR", help="move the pictures that can be removed there", rich_help_panel=_PANEL),
+    Option(
+        parser=named_folder, metavar="DIR", help="move the pictures that can be removed there", rich_help_panel=_PANEL
+    ),
 ]
 Delete = Annotated[
     bool,
@@ -92,6 +95,22 @@ def check_acting(selection: str | None, *, acting: bool, dry_run: bool) -> None:
         raise BadParameter("--dry-run says what --move-to, --delete or --action would do; name one of them")
     if selection and not acting:
         raise BadParameter("--selection names what --move-to, --delete or --action take; name one of them")
+
+
+def check_outside(references: Sequence[Path], outputs: Mapping[str, Path | None]) -> None:
+    """Raise OutputError for an output of these options that lies in a reference folder, also by a link or another
+    mount.
+    """
+    from diptych.pictures.walk import places_in
+
+    given = [(name, path) for name, path in outputs.items() if path]
+    # A link may be written over, and what it leads to may be written.
+    options = {place: name for name, path in given for place in (path.parent.resolve() / path.name, path.resolve())}
+    for reference in references:
+        for path, place in places_in(reference, options).items():
+            raise OutputError(
+                f"{options[path]} {path} lies in {place}, a reference, where nothing is written; name another place"
+            )
 
 
 def act_on(

@@ -21,6 +21,7 @@ from diptych.cli.dedupe.action import (
     act_on,
     check_acting,
     check_one_of,
+    check_outside,
     revisit,
 )
 from diptych.cli.dedupe.text import Refused, found_text
@@ -36,6 +37,7 @@ from diptych.cli.options import (
     check_output,
     folder,
     model_of,
+    named_folder,
     open_scorer,
     open_workers,
     probability,
@@ -56,7 +58,9 @@ def _threshold(text: str) -> float | None:
     return None if text == "auto" else probability(text)
 
 
-_Folders = Annotated[list[Path] | None, Argument(metavar="DIR", help="folders of pictures, searched through")]
+_Folders = Annotated[
+    list[Path] | None, Argument(parser=named_folder, metavar="DIR", help="folders of pictures, searched through")
+]
 _Threshold = Annotated[
     float | None,
     Option(
@@ -86,6 +90,7 @@ _Store = Annotated[
 _Reference = Annotated[
     list[Path] | None,
     Option(
+        parser=named_folder,
         metavar="DIR",
         help="compare with the pictures there too, and never touch them; may be repeated",
     ),
@@ -140,7 +145,8 @@ def dedupe(
     _check_outputs(output, report, spreadsheet=spreadsheet)
     places = roots, references = searched(folders, reference or (), to=move_to)
     refused: Refused = []
-    files = listed(roots, _into(refused), references)
+    check_outside(references, {"--output": output, "--report": report, "--store": store})
+    files = listed(roots, _into(refused), references, console.remark)
     _check_not_read([output, report], [*(file.path for file in files), selection])
     scorer = open_scorer(model := model_of(model, store), provider, threads, question=question)
     try:
