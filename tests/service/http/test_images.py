@@ -255,3 +255,20 @@ def test_json_brings_one_picture_or_several_with_the_same_metadata(client, photo
     assert [(item["created"], item["metadata"]) for item in same] == [(False, {"label": "boot"})]
     bad = client.post("/v1/images", json={"images": [uris[0], "AAAA"]})
     assert (bad.status_code, bad.json()["error"]["param"]) == (422, "images[1]")
+
+
+def test_the_name_of_a_file_counts_as_metadata_do(client, photo_bytes, data_uri):
+    most = client.get("/info").json()["limits"]["metadata_bytes"]
+    own = len(dumps({"filename": "file-0.jpg"})) - 1 + len(', "x": ""}')
+
+    def add(length):
+        return client.post("/v1/images", files=files(photo_bytes(7)), data={"metadata": f'{{"x": "{"a" * length}"}}'})
+
+    refused = add(most - own + 1)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (422, "metadata")
+    assert f"metadata may have {most:,} bytes as JSON, and this has {most + 1:,}" in refused.json()["error"]["message"]
+    assert add(most - own).status_code == 201
+    whole = {"x": "a" * (most - len('{"x": ""}'))}
+    assert client.post("/v1/images", json={"image": data_uri(photo_bytes(8)), "metadata": whole}).status_code == 201
+    named = [("images", ("n" * 3000 + ".jpg", photo_bytes(9), "image/jpeg"))]
+    assert client.post("/v1/images", files=named).status_code == 201

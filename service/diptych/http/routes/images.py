@@ -12,11 +12,11 @@ from fastapi.responses import StreamingResponse
 from starlette.convertors import StringConvertor, register_url_convertor
 
 from diptych.collection.collection import Collection
-from diptych.collection.ingest import Incoming, simulate
+from diptych.collection.ingest import Incoming, checked_metadata, simulate
 from diptych.errors import UnknownPictureError
 from diptych.http.context import Context, Here, MayChange, Stored, refused
 from diptych.http.health import Proven
-from diptych.http.middleware.errors import documented
+from diptych.http.middleware.errors import RequestError, documented
 from diptych.http.schemas.bodies import body_schema, read_body
 from diptych.http.schemas.images import IMAGE_ID, Picture, Upload, listed
 from diptych.http.schemas.requests import FILTER_SCHEMA, AddForm, AddRequest, read_filter
@@ -82,7 +82,7 @@ async def add(request: Request, response: Response, here: Here) -> AddAnswer | D
     def work() -> AddAnswer | DryRunAnswer:
         given = listed(body.images, body.key_of("images"), here.settings.pictures)
         files = [
-            (position, here.picture_bytes(picture, position, body.collection), _own(picture) | (body.metadata or {}))
+            (position, here.picture_bytes(picture, position, body.collection), _facts(picture, body.metadata, position))
             for position, picture in given
         ]
         # Each is checked before any is added, so that a bad one leaves the collection as it was.
@@ -194,9 +194,15 @@ async def remove(id_: Id, here: Here, collection: Stored) -> Deleted:
     return Deleted(id=id_)
 
 
-def _own(picture: Picture | Upload) -> dict[str, Any]:
-    """The metadata that a picture brings itself: the name of a file."""
-    return {"filename": picture.filename} if isinstance(picture, Upload) else {}
+def _facts(picture: Picture | Upload, given: dict[str, Any] | None, position: str) -> dict[str, Any]:
+    """The metadata of a picture: those that were given, and the name of a file, which counts as they do."""
+    if not isinstance(picture, Upload):
+        return given or {}
+    try:
+        return checked_metadata({"filename": picture.filename} | (given or {}))
+    except ValueError as error:
+        message = f"With the file's name, {error}; send less, or a shorter name."
+        raise RequestError(422, "invalid_request", message, param="metadata" if given else position) from None
 
 
 def _added(
