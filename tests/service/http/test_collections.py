@@ -8,6 +8,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from diptych.collection.registry import Collections
 from diptych.http.middleware.auth import new_key
 from diptych.http.settings import Settings
 from diptych.store.sqlite.schema import DATABASE
@@ -217,3 +218,19 @@ def test_the_figures_of_every_index_carry_its_name_and_go_with_it(several, photo
         assert figures(client, "diptych_index_generation") == {"bags": 0, "shoes": 1}
         client.delete("/v1/collections/shoes?pictures=1")
         assert figures(client, "diptych_collection_pictures") == {"bags": 0}
+
+
+def test_a_collection_that_another_request_removes_while_it_is_made_is_said(several, monkeypatch):
+    summary = Collections.summary
+
+    def beside(self, name):
+        self.remove(name)
+        return summary(self, name)
+
+    monkeypatch.setattr(Collections, "summary", beside)
+    with several() as client:
+        made = client.post("/v1/collections", json={"name": "brief"})
+        error = check_envelope(made, 409, "collection_changed", "collection")
+        assert error["message"].startswith("Another request removed the collection brief meanwhile")
+        monkeypatch.undo()
+        assert client.post("/v1/collections", json={"name": "brief"}).status_code == 201

@@ -272,3 +272,26 @@ def test_the_name_of_a_file_counts_as_metadata_do(client, photo_bytes, data_uri)
     assert client.post("/v1/images", json={"image": data_uri(photo_bytes(8)), "metadata": whole}).status_code == 201
     named = [("images", ("n" * 3000 + ".jpg", photo_bytes(9), "image/jpeg"))]
     assert client.post("/v1/images", files=named).status_code == 201
+
+
+@pytest.mark.parametrize("when", ["after it was found to be there", "after it was added"])
+def test_a_picture_that_another_request_removes_while_it_is_added_is_said(
+    client, collection, photo_bytes, monkeypatch, when
+):
+    commit, data = collection.commit, photo_bytes(0 if when == "after it was found to be there" else 7)
+
+    def beside(arrivals):
+        if when == "after it was found to be there":
+            collection.remove(arrivals[0].content.id)
+        kept = commit(arrivals)
+        collection.remove(kept[0].id)
+        return kept
+
+    monkeypatch.setattr(collection, "commit", beside)
+    answer = client.post("/v1/images", files=files(data, photo_bytes(8)))
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (409, "collection_changed")
+    assert error["message"].startswith("Another request removed one of the pictures meanwhile: the collection")
+    monkeypatch.undo()
+    again = client.post("/v1/images", files=files(data, photo_bytes(8)))
+    assert (again.status_code, [item["created"] for item in again.json()["data"]]) == (201, [True, False])

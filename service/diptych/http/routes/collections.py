@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from diptych.collection.registry import Summary
+from diptych.errors import UnknownCollectionError
 from diptych.http.context import Context, Here, MayChange
 from diptych.http.middleware.errors import RequestError, documented
 from diptych.http.schemas.bodies import json_schema, read_json, require_json
@@ -30,7 +31,7 @@ async def listing(here: Here) -> CollectionList:
     summary="Make a collection",
     responses={
         201: {"model": CollectionItem, "description": "It is new"},
-        **documented(400, 403, 408, 413, 415, 422, 429, 501, 503, 504),
+        **documented(400, 403, 408, 409, 413, 415, 422, 429, 501, 503, 504),
     },
     openapi_extra=json_schema(NewCollection),
     dependencies=[MayChange, Depends(require_json)],
@@ -42,7 +43,11 @@ async def create(request: Request, here: Here, response: Response) -> Collection
 
     def make() -> CollectionItem:
         response.status_code = 201 if here.collections.create(body.name) else 200
-        return _item(here, here.collections.summary(body.name))
+        try:
+            return _item(here, here.collections.summary(body.name))
+        except UnknownCollectionError:
+            message = f"Another request removed the collection {body.name} meanwhile; make it again if it is to stay."
+            raise RequestError(409, "collection_changed", message, param="collection") from None
 
     return await run_in_threadpool(make)
 

@@ -55,7 +55,7 @@ _FILTER = {
     "description": "A condition on metadata as JSON, as in /v1/search.",
     "content": {"application/json": {"schema": FILTER_SCHEMA}},
 }
-_ADD_ERRORS = documented(400, 403, 408, 413, 415, 429, 504)
+_ADD_ERRORS = documented(400, 403, 408, 409, 413, 415, 429, 504)
 _PICTURE_HEADERS = {
     # The id is a digest of the content, so what a browser keeps under it never goes stale.
     "Cache-Control": "private, max-age=86400, immutable",
@@ -216,9 +216,15 @@ def _added(
         good.append(arrival)
     with here.metrics.timed("panel"):
         kept = collection.commit(good)
+    try:
+        records = [collection.get(added.id) for added in kept]
+    except UnknownPictureError as error:
+        message = f"Another request removed one of the pictures meanwhile: {error}. Those that are to stay, add again."
+        raise RequestError(409, "collection_changed", message, param="collection") from None
     return AddAnswer(
         data=[
-            AddedItem(created=added.created, **described(here, collection, collection.get(added.id))) for added in kept
+            AddedItem(created=added.created, **described(here, collection, record))
+            for added, record in zip(kept, records, strict=True)
         ]
     )
 
