@@ -55,7 +55,7 @@ class BodyLimits:
 class Body:
     """The body of one request, as an ASGI `receive`.
 
-    It raises HTTPException: 408, 413, 429 or, when the service ends, 503.
+    It raises HTTPException: 400 for one whose end is not to be known, 408, 413, 429 or, when the service ends, 503.
     """
 
     def __init__(self, inlet: BodyLimits, headers: Headers, receive: Receive) -> None:
@@ -64,6 +64,7 @@ class Body:
         self._expected = int(announced) if announced.isdecimal() else 0
         self._end: float | None = None
         self._announced = self._expected > 0 or "transfer-encoding" in headers
+        self._twofold = "transfer-encoding" in headers and "content-length" in headers
         self._whole = False
         self.taken = 0
 
@@ -77,6 +78,9 @@ class Body:
         inlet = self._inlet
         if self._end is None:
             self._end = time.monotonic() + inlet.seconds
+            if self._twofold:  # a proxy in front may go by the other one, and take the rest for another's request
+                text = "The request has both Content-Length and Transfer-Encoding, which say different ends; send one."
+                raise HTTPException(400, text)
             if self._expected > inlet.each:
                 raise self._too_large(f"{self._expected:,} bytes")
             if inlet.held and inlet.held + self._expected > inlet.all:
@@ -87,6 +91,10 @@ class Body:
             message = await self._receive()
         if scope.cancelled_caught:
             raise self._ending() if inlet.ending else self._too_slow()
+        if message["type"] == "http.disconnect":
+            raise HTTPException(
+                400, f"The connection ended, or its body could not be read, after {self.taken:,} bytes."
+            )
         size = len(message.get("body", b""))
         self.taken += size
         inlet.held += size

@@ -304,7 +304,9 @@ class Limits(BaseModel):
     url_seconds: float = Field(description="How long fetching one may take.")
     duplicates_pictures: int = Field(description="The largest collection that /v1/duplicates searches.")
     duplicates_pairs: int = Field(description="The most pairs that it answers.")
-    metadata_bytes: int = Field(description="Bytes of a picture's metadata as JSON, the `filename` of an upload among them.")
+    metadata_bytes: int = Field(
+        description="Bytes of a picture's metadata as JSON, the `filename` of an upload among them."
+    )
     picture_bytes: int
     picture_pixels: int
     picture_side: int = Field(description="The shortest side that is still taken, in pixels.")

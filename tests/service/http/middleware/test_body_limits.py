@@ -203,3 +203,33 @@ def test_after_a_refusal_for_want_of_a_key_the_body_is_not_read(serve):
         with connection(client) as other:
             other.sendall(b"GET /v1/models HTTP/1.1\r\nHost: here\r\n\r\n")
             assert b"connection: close" not in other.recv(65536).lower(), "nothing is left of a body that is none"
+
+
+@pytest.mark.parametrize(
+    ("head", "body"), [("Content-Length: 14", b'{"na'), ("Transfer-Encoding: chunked", b'4\r\n{"na\r\nzz\r\n')]
+)
+def test_a_body_that_breaks_off_is_a_fault_of_the_request_and_no_trace_in_the_log(serve, caplog, head, body):
+    with serve() as client, connection(client) as line:
+        line.sendall(
+            f"POST /v1/score HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\n{head}\r\n\r\n".encode()
+        )
+        line.sendall(body)
+        line.shutdown(socket.SHUT_WR)
+        while line.recv(65536):
+            pass
+        counted = client.get("/metrics").text
+    assert 'status="500"' not in counted
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_a_request_that_says_two_ends_of_its_body_is_refused_and_nothing_after_it_is_read(serve):
+    with serve() as client, connection(client) as line:
+        line.sendall(
+            b"POST /v1/score HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\nContent-Length: 4\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /v1/models HTTP/1.1\r\nHost: here\r\n\r\n"
+        )
+        answer = b""
+        while more := line.recv(65536):
+            answer += more
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert (answer.count(b"HTTP/1.1 "), b"which say different ends; send one" in answer) == (1, True)
