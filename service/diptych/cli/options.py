@@ -278,14 +278,14 @@ def check_output(output: str | Path, inputs: Iterable[str | Path] = (), *, pictu
     """
     from diptych.collection.root import is_ours
     from diptych.errors import OutputError
-    from diptych.pictures.walk import TRASH
+    from diptych.pictures.walk import TRASH, real_path
     from diptych.store.sqlite.schema import DATABASE
     from diptych_runtime.decoder import SUFFIXES
 
     path = Path(output)
     if path.is_dir():
         raise OutputError(f"{path} is a folder; name a file in it")
-    if TRASH in path.absolute().parts or TRASH in path.resolve().parts:
+    if TRASH in path.absolute().parts or TRASH in real_path(path).parts:
         raise OutputError(f"{path} is among what dedupe put aside; name another file")
     if is_ours(path) and (path.absolute().parent / DATABASE).exists():
         raise OutputError(f"{path} belongs to the collection {path.absolute().parent}; name another file")
@@ -298,7 +298,7 @@ def check_output(output: str | Path, inputs: Iterable[str | Path] = (), *, pictu
             continue
         if same:
             raise OutputError(f"{path} is {one}, which is read here; name another file, nothing was written")
-    if not picture and {path.suffix.lower(), path.resolve().suffix.lower()} & set(SUFFIXES):
+    if not picture and {path.suffix.lower(), real_path(path).suffix.lower()} & set(SUFFIXES):
         raise OutputError(f"{path} is a picture; name another file, nothing was written")
 
 

@@ -19,7 +19,7 @@ from diptych.dedupe.pair_cache import KnownFile, PairCache
 from diptych.errors import DedupeError
 from diptych.pictures.content import picture_id
 from diptych.pictures.file_info import Picture, picture_of, read_file
-from diptych.pictures.walk import TRASH, FoundFile, Refuse, Tree, check_name, places_in
+from diptych.pictures.walk import TRASH, FoundFile, Refuse, Tree, check_name, places_in, real_path
 from diptych.scoring.threads import map_pictures
 from diptych_runtime.decoder import SUFFIXES
 from diptych_runtime.errors import PictureError
@@ -48,7 +48,7 @@ def resolved(folders: Iterable[Path]) -> list[Path]:
     """The folders without links, each once, in the order they were named. Raises DedupeError for what is none, and
     PictureError for a name that is not UTF-8.
     """
-    roots = list(dict.fromkeys(folder.resolve() for folder in folders))
+    roots = list(dict.fromkeys(real_path(folder) for folder in folders))
     for root in roots:
         if not root.is_dir():
             what = "is a file" if root.exists() else "does not exist"
@@ -66,11 +66,11 @@ def searched(
     by another mount: nothing is changed there. A reference below a folder is that part of it.
     """
     roots, kept = resolved(folders), resolved(references)
-    trash = [(root / TRASH).resolve() for root in roots if os.path.lexists(root / TRASH)]  # which may be a link
+    trash = [real_path(root / TRASH) for root in roots if os.path.lexists(root / TRASH)]  # which may be a link
     for reference in kept:
         if TRASH in reference.parts:
             raise DedupeError(f"{reference} lies in the trash of a run, where pictures go; name another reference")
-        for folder, place in places_in(reference, [*roots, *trash, *([to.resolve()] if to else [])]).items():
+        for folder, place in places_in(reference, [*roots, *trash, *([real_path(to)] if to else [])]).items():
             where = f"is the reference folder {reference}" if folder == place else f"lies in {place}, a reference"
             raise DedupeError(f"{folder} {where}, where nothing is changed; name a folder outside of it")
     return roots, kept

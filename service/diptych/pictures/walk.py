@@ -194,6 +194,11 @@ def places_in(root: Path, paths: Iterable[Path]) -> dict[Path, Path]:
     return found
 
 
+def real_path(path: str | os.PathLike[str]) -> Path:
+    """A path without links, as far as they lead somewhere: of those in a circle too, which Path.resolve refuses."""
+    return Path(os.path.realpath(path))
+
+
 def full_path(path: str | os.PathLike[str]) -> str:
     """A path as the collection keeps it: absolute, without `..`, links left as the user named them."""
     return os.path.abspath(path)  # noqa: PTH100 - Path.resolve would follow links

@@ -101,11 +101,11 @@ def check_outside(references: Sequence[Path], outputs: Mapping[str, Path | None]
     """Raise OutputError for an output of these options that lies in a reference folder, also by a link or another
     mount.
     """
-    from diptych.pictures.walk import places_in
+    from diptych.pictures.walk import places_in, real_path
 
     given = [(name, path) for name, path in outputs.items() if path]
     # A link may be written over, and what it leads to may be written.
-    options = {place: name for name, path in given for place in (path.parent.resolve() / path.name, path.resolve())}
+    options = {place: name for name, path in given for place in (real_path(path.parent) / path.name, real_path(path))}
     for reference in references:
         for path, place in places_in(reference, options).items():
             raise OutputError(

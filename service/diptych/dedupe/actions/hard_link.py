@@ -10,9 +10,8 @@ import errno
 import os
 from contextlib import suppress
 from pathlib import Path
-from uuid import uuid4
 
-from diptych.dedupe.actions.move_file import ChangedError, change_of, give_back, kept_beside, move
+from diptych.dedupe.actions.move_file import ChangedError, change_of, give_back, kept_beside, move, private_beside
 from diptych_runtime.atomic import sync_folder
 
 LINK = ".diptych-link"
@@ -24,7 +23,7 @@ def move_and_link(source: Path, target: Path, id: str, keeper: Path) -> None:
     Raises ChangedError and OSError as `move` does, and ChangedError where there can be no such link, or where it would
     have another owner or other permissions; then the file is back at `source`, if nothing else is there by now.
     """
-    link = _private(source)
+    link = private_beside(source, LINK)
     try:
         os.link(keeper, link, follow_symlinks=False)
     except OSError as error:
@@ -49,7 +48,7 @@ def put_back_over_link(source: Path, target: Path, id: str, keeper: Path) -> boo
         if not redundant(link, keeper, id) and not give_back(link, source):
             raise ChangedError(f"stays, as {link} is another file by now; give that its name back first")
     if os.path.lexists(source):
-        link = _private(source)
+        link = private_beside(source, LINK)
         source.rename(link)  # so that nobody saves anything under the name that is taken away
         if not redundant(link, keeper, id):
             if not give_back(link, source):
@@ -136,7 +135,3 @@ def _place(link: Path, source: Path, target: Path, id: str) -> None:
             if isinstance(error, OSError):
                 raise ChangedError(f"stays, as no hard link can take its place: {error.strerror}") from None
         raise
-
-
-def _private(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{uuid4().hex}{LINK}")

@@ -23,6 +23,7 @@ from diptych_runtime.atomic import sync_folder
 
 _UNLINKED = {errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EACCES}
 HELD, PART = ".diptych-moving", ".diptych-part"
+_LONGEST = 255  # bytes of a file's name
 
 
 class ChangedError(Exception):
@@ -39,7 +40,7 @@ def move(source: Path, target: Path, id: str, *, keeper: Path | None = None) -> 
     at `source`.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    held = source.with_name(f".{source.name}.{uuid4().hex}{HELD}")
+    held = private_beside(source, HELD)
     source.rename(held)
     try:
         if (reason := change_of(held, id)) is not None:
@@ -49,8 +50,12 @@ def move(source: Path, target: Path, id: str, *, keeper: Path | None = None) -> 
         if not _linked(held, target):
             _copy(held, target, id)
     except BaseException as error:
-        if not give_back(held, source) and isinstance(error, Exception):
-            raise ChangedError(f"was saved anew meanwhile; what it was before is {held}") from error
+        try:
+            stays = None if give_back(held, source) else f"was saved anew meanwhile; what it was before is {held}"
+        except OSError as failed:
+            stays = f"is {held} now, as it cannot get its name back: {failed.strerror}; --undo tries again"
+        if stays and isinstance(error, Exception):
+            raise ChangedError(stays) from error
         raise
     sync_folder(target.parent)
     held.unlink()
@@ -150,16 +155,29 @@ def alone_in(folders: Sequence[Path]) -> Iterator[None]:
         yield
 
 
+def private_beside(path: Path, ending: str) -> Path:
+    """A name beside a path that is nobody else's: by its own with this ending, or by the digest of one too long."""
+    name, more = path.name, f".{uuid4().hex}{ending}"
+    if len(os.fsencode(f".{name}{more}")) > _LONGEST:
+        name = _digest(name)
+    return path.with_name(f".{name}{more}")
+
+
 def kept_beside(path: Path, ending: str) -> list[Path]:
-    """The files beside a path that have its name in a private one with this ending."""
-    named = re.compile(rf"\.{re.escape(path.name)}(\.[0-9a-f]{{32}})?{re.escape(ending)}", re.DOTALL)
+    """The files beside a path that have a private name of it with this ending."""
+    names = f"{re.escape(path.name)}|{_digest(path.name)}"
+    named = re.compile(rf"\.({names})(\.[0-9a-f]{{32}})?{re.escape(ending)}", re.DOTALL)
     with suppress(OSError):
         return sorted(one for one in path.parent.iterdir() if named.fullmatch(one.name))
     return []
 
 
+def _digest(name: str) -> str:
+    return hashlib.sha256(os.fsencode(name)).hexdigest()
+
+
 def _copy(held: Path, target: Path, id: str) -> None:
-    part, before = target.with_name(f".{target.name}.{uuid4().hex}{PART}"), held.stat()
+    part, before = private_beside(target, PART), held.stat()
     try:
         with held.open("rb") as old, part.open("xb") as new:
             shutil.copyfileobj(old, new, 1 << 20)

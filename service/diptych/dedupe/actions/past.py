@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from diptych.pictures.walk import real_path
+
 FORMAT = 2  # 1 did not say what was kept
 # The act that leaves links. An earlier Diptych puts back what it moved where the link was removed, and empties nothing.
 LINKED = "hardlink"
@@ -24,9 +26,10 @@ class Entry:
 def led_out(path: str, top: Path) -> str | None:
     """The reason why a path below a folder does not lie in it: a link by now leads out of it. None where it does."""
     parent = Path(path).parent
-    if parent.resolve().is_relative_to(top.resolve()):
+    there = real_path(parent)
+    if there.is_relative_to(real_path(top)):
         return None
-    return f"{parent} leads to {parent.resolve()} by now, by a link; move the file by hand"
+    return f"{parent} leads to {there} by now, by a link; move the file by hand"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from diptych.dedupe.actions.undo_log import Outcome, UndoLog
 from diptych.dedupe.duplicates import Group
 from diptych.errors import DedupeError
 from diptych.pictures.file_info import Picture
-from diptych.pictures.walk import TRASH, place_in
+from diptych.pictures.walk import TRASH, place_in, real_path
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def planned(
     else:
         to = to.absolute()
         for root in roots:
-            if (place := place_in(root, to.resolve())) is not None:
+            if (place := place_in(root, real_path(to))) is not None:
                 raise DedupeError(f"{to} lies in {place}, where the next run would find it; choose a folder outside")
         folders = tops = [to] if len(roots) == 1 else _distinct(to, roots)
         journal = _free(to / f"diptych-journal-{stamp}.jsonl")
@@ -81,7 +81,7 @@ def planned(
         Step(picture, keeper, tops[picture.root] / Path(picture.path).relative_to(roots[picture.root]))
         for picture, keeper in going
     ]
-    for parent in {step.target.parent.resolve() for step in steps}:
+    for parent in {real_path(step.target.parent) for step in steps}:
         if inside := [reference for reference in references if parent.is_relative_to(reference)]:
             raise DedupeError(
                 f"{parent} lies in {inside[0]}, a reference, where nothing is changed; choose another folder"

@@ -16,7 +16,7 @@ from pathlib import Path
 from diptych.dedupe.actions.move_file import change_of
 from diptych.dedupe.actions.past import Entry, Past
 from diptych.errors import DedupeError
-from diptych.pictures.walk import TRASH
+from diptych.pictures.walk import TRASH, full_path, real_path
 
 Mark = list[int]
 
@@ -96,15 +96,26 @@ class _Places:
 
     def __init__(self, past: Past, written: Written, path: Path) -> None:
         self._past, self._written = past, written
-        self.path, self._was = path.resolve(), written.at.resolve()
+        self.path, self._was = self._found(path), real_path(written.at)
         # A journal that lies elsewhere while there is one at its place was copied, unless its folder is the same.
-        here = self.path == self._was or is_marked(self.path.parent, written.folder)
+        here = self.path == written.at or is_marked(self.path.parent, written.folder)
         self.copied = not here and os.path.lexists(self._was)
         self._in_trash = past.act != "move" and self.path.parent.parent.name == TRASH
         self.beside = here or self._in_trash or self._any_target(self.shifted, self.went_beside)
 
+    def _found(self, path: Path) -> Path:
+        """The journal's path: as it was written if that leads to it, as it is named, or behind a link."""
+        named, real = Path(full_path(path)), real_path(path)
+        if real == real_path(self._written.at):
+            return self._written.at
+        if named.is_symlink() or (self._past.act != "move" and named.parent.parent.name != TRASH):
+            return real
+        return named
+
     def shifted(self, place: str | Path) -> Path:
         """A place that has moved as the journal has."""
+        if self.path == self._written.at:
+            return Path(place)
         at = self._written.at if Path(place).is_relative_to(self._written.at.parent) else self._was
         return Path(os.path.normpath(self.path.parent / os.path.relpath(place, at.parent)))
 

@@ -118,7 +118,7 @@ def read(path: Path) -> Past:
         return relocated(past, written, path)
     except OSError as error:
         raise DedupeError(f"the journal {path} cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise DedupeError(
             f"{path} is no journal of `diptych dedupe` ({error}); name the file that it printed"
         ) from None

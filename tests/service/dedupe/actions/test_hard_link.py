@@ -380,3 +380,16 @@ def test_nothing_goes_where_a_link_leads_into_a_reference(group, pair, tmp_path)
     (tmp_path / "out" / "sub").symlink_to(tmp_path / "reference")
     with pytest.raises(DedupeError, match=r"reference, a reference, where nothing is changed; choose another folder"):
         planned([group], [pair[0].parent], to=tmp_path / "out" / "sub", references=[tmp_path / "reference"])
+
+
+def test_the_longest_of_names_can_become_a_link_and_be_undone(pair):
+    keeper, copy, target = pair
+    copy, target = (path.with_name("n" * 251 + ".jpg") for path in (copy, target))
+    pair[1].rename(copy)
+    move_and_link(copy, target, id_of(DATA), keeper)
+    assert copy.samefile(keeper)
+    link = copy.with_name(f".{hashlib.sha256(os.fsencode(copy.name)).hexdigest()}.{'0' * 32}{LINK}")
+    copy.rename(link)
+    assert links_of(copy) == [link]
+    assert hard_link.put_back_over_link(copy, target, id_of(DATA), keeper)
+    assert (links_of(copy), copy.samefile(keeper), copy.read_bytes()) == ([], False, DATA)

@@ -8,7 +8,18 @@ from typing import cast
 
 import pytest
 
-from diptych.dedupe.actions.move_file import ChangedError, alone_in, change_of, held_of, move, parts_of, same_file
+from diptych.dedupe.actions.move_file import (
+    HELD,
+    ChangedError,
+    alone_in,
+    change_of,
+    give_back,
+    held_of,
+    move,
+    parts_of,
+    private_beside,
+    same_file,
+)
 from diptych.errors import DedupeError
 from diptych.pictures.content import picture_id
 
@@ -244,3 +255,28 @@ def test_a_pipe_is_not_waited_for_and_a_link_not_followed(source, tmp_path):
     with pytest.raises(ChangedError, match="or that has gone meanwhile"):
         move(source, tmp_path / "to.jpg", ID, keeper=tmp_path / "pipe.jpg")
     assert source.read_bytes() == b"picture"
+
+
+def test_a_file_with_the_longest_of_names_is_moved_and_found_when_that_was_killed(system, source, tmp_path):
+    source = source.rename(source.with_name("ü" * 125 + "x.jpg"))
+    assert len(os.fsencode(source.name)) == 255
+    target = tmp_path / "to" / source.name
+    move(source, target, ID)
+    assert (target.read_bytes(), [path.name for path in target.parent.iterdir()]) == (b"picture", [source.name])
+    held = target.rename(private_beside(target, HELD))
+    assert (held_of(target), held_of(target.with_name("another"))) == ([held], [])
+    give_back(held, target)
+    assert target.read_bytes() == b"picture"
+
+
+def test_a_file_that_cannot_get_its_name_back_is_named_by_the_one_it_has(source, tmp_path, monkeypatch):
+    def closed(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    rename = Path.rename
+    monkeypatch.setattr(os, "link", closed)
+    monkeypatch.setattr(Path, "rename", lambda path, to: closed() if path.name.endswith(HELD) else rename(path, to))
+    with pytest.raises(ChangedError, match=r"is .*diptych-moving now, as it cannot get its name back: Permission"):
+        move(source, tmp_path / "to" / "a.jpg", id_of(b"another"))
+    (held,) = held_of(source)
+    assert held.read_bytes() == b"picture"

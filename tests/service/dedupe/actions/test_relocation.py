@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from diptych.dedupe.actions.past import LINKED, Entry
+from diptych.dedupe.actions.plan import carry_out, planned
 from diptych.dedupe.actions.relocation import is_marked, mark_of
 from diptych.dedupe.actions.undo_log import Outcome, UndoLog, empty, read, undo
+from diptych.dedupe.duplicates import Group, Member
 from diptych.errors import DedupeError
 from diptych.pictures.content import picture_id
 from diptych.pictures.walk import TRASH
@@ -240,3 +242,32 @@ def test_nothing_goes_through_a_link_that_came_into_the_place_of_a_folder(tmp_pa
     (photos / "b").symlink_to(elsewhere)
     assert undo(read(journal)).done == 0
     assert (files(elsewhere), files(photos / STAMP)) == (set(), {"b/a.jpg"})
+
+
+@pytest.mark.parametrize(("act", "after"), [(undo, UNDONE), (empty, EMPTIED)])
+@pytest.mark.parametrize("by", ["its name", "a link to its folder", "a link to the folder of the pictures", "a link"])
+def test_a_trash_that_is_a_link_is_undone_and_emptied_by_whatever_name(tmp_path, act, after, by):
+    photos, big = tmp_path / "photos", tmp_path / "big"
+    journal = gone_from([photos])
+    (photos / TRASH).rename(big)
+    (photos / TRASH).symlink_to(big)
+    link = tmp_path / "link"
+    if by == "a link to its folder":
+        link.symlink_to(journal.parent)
+        journal = link / "journal.jsonl"
+    elif by == "a link to the folder of the pictures":
+        link.symlink_to(photos)
+        journal = link / journal.relative_to(photos)
+    elif by == "a link":
+        link.symlink_to(journal)
+        journal = link
+    assert act(read(journal)) == Outcome(done=1)
+    assert files(photos) == after
+
+
+def test_a_trash_that_leads_in_a_circle_is_an_error_and_no_trace(tmp_path, picture):
+    (tmp_path / TRASH).symlink_to(TRASH)
+    (tmp_path / "a.jpg").write_bytes(b"a")
+    one = picture(path=str(tmp_path / "a.jpg"), id=id_of(b"a"))
+    with pytest.raises(DedupeError, match="nothing was moved"):
+        carry_out(planned([Group(one, (Member(one, 1.0, True),))], [tmp_path], to=None))

@@ -83,7 +83,17 @@ def test_a_journal_is_never_written_over(tmp_path):
         UndoLog.begin(tmp_path / "j.jsonl", "move", [], [])
 
 
-@pytest.mark.parametrize("content", ["", "a text\n", "[]\n", '{"journal": 1}\n', json.dumps({"journal": 9}) + "\n"])
+_HEAD = {"journal": 2, "act": "delete", "folders": [], "roots": ["/"], "at": "/j"}
+_MARKS = [[], "x", {"roots": "x"}, {"roots": [[1]]}, {"roots": [], "folder": [2]}, {"roots": [["a", 0, 1]], "folder": 7}]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "a text\n", "[]\n", '{"journal": 1}\n', json.dumps({"journal": 9}) + "\n"),
+        *(json.dumps({**_HEAD, "marks": marks}) + "\n" for marks in _MARKS),
+    ],
+)
 def test_what_is_no_journal_is_refused(tmp_path, content):
     (tmp_path / "j.jsonl").write_text(content)
     with pytest.raises(DedupeError, match=r"is no journal of `diptych dedupe`|is a journal of format 9"):
