@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +24,14 @@ class Entry:
     keeper_id: str = ""
 
 
+def device_of(folder: Path) -> int | None:
+    """The device on which a folder is, or would be if it were made; None if there is none at all."""
+    for place in (folder, *folder.parents):
+        with suppress(OSError):
+            return place.stat().st_dev
+    return None
+
+
 def led_out(path: str, top: Path) -> str | None:
     """The reason why a path below a folder does not lie in it: a link by now leads out of it. None where it does."""
     parent = Path(path).parent
@@ -35,7 +44,8 @@ def led_out(path: str, top: Path) -> str | None:
 @dataclass(frozen=True)
 class Past:
     """The content of a journal: the act, the folders into which files went and those that they are from, the files in
-    order, the journal's format, the reference folders, and the folders in which nothing may be done, with the reasons.
+    order, the journal's format, the reference folders, the folders in which nothing may be done, with the reasons, and
+    the folders of files that were on another disk than the folder searched.
     """
 
     act: str
@@ -45,6 +55,7 @@ class Past:
     format: int = FORMAT
     references: list[Path] = field(default_factory=list)
     unknown: dict[Path, str] = field(default_factory=dict)
+    mounted: list[Path] = field(default_factory=list)
 
     @property
     def locked(self) -> list[Path]:
@@ -61,5 +72,8 @@ class Past:
                     return self.unknown[root]
                 if leads := led_out(entry.source, root):
                     return leads
+                parent = Path(entry.source).parent
+                if parent in self.mounted and device_of(parent) == device_of(root):
+                    return f"{parent}, where it is from, was on another disk, which is not there; mount it"
         tops = [top for top in self.folders if Path(entry.target).is_relative_to(top)]
         return led_out(entry.target, tops[0]) if tops else None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from diptych.dedupe.actions.hard_link import move_and_link
 from diptych.dedupe.actions.move_file import ChangedError, alone_in, change_of, move
-from diptych.dedupe.actions.past import LINKED, Entry, led_out
+from diptych.dedupe.actions.past import LINKED, Entry, device_of, led_out
 from diptych.dedupe.actions.undo_log import Outcome, UndoLog
 from diptych.dedupe.duplicates import Group
 from diptych.errors import DedupeError
@@ -100,7 +100,7 @@ def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
     outcome, keepers = Outcome(), _Keepers()
     with (
         alone_in([*plan.roots, *plan.references]),
-        UndoLog.begin(plan.journal, plan.act, plan.folders, plan.roots, plan.references) as journal,
+        UndoLog.begin(plan.journal, plan.act, plan.folders, plan.roots, plan.references, _mounted(plan)) as journal,
     ):
         for step in plan.steps:
             if reason := keepers.change_of(step.keeper):
@@ -134,6 +134,12 @@ def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
                     outcome.leave(step.picture.path, f"it cannot be moved to {step.target}: {error.strerror}")
             tick()
     return outcome
+
+
+def _mounted(plan: Plan) -> list[Path]:
+    """The folders of files that are on another disk than the folder that was searched."""
+    parents = {(Path(step.picture.path).parent, plan.roots[step.picture.root]) for step in plan.steps}
+    return sorted(parent for parent, root in parents if device_of(parent) != device_of(root))
 
 
 class _Keepers:

@@ -87,6 +87,8 @@ def relocated(past: Past, written: Written, path: Path) -> Past:
             replace(one, source=now(one.source), target=went(one.target), keeper=now(one.keeper))
             for one in past.entries
         ],
+        # A copy may have on one disk what lay on two.
+        mounted=[Path(now(str(place))) for place in past.mounted if found.is_original(root_of(str(place)), places)],
         unknown={root: found.reason(root) for root, there in zip(past.roots, places, strict=True) if there is None},
     )
 
@@ -130,6 +132,12 @@ class _Places:
             self._own(root, mark) if self._is_own(root) else self._other(root, mark)
             for root, mark in zip(self._past.roots, marks, strict=True)
         ]
+
+    def is_original(self, root: int | None, places: Sequence[Path | None]) -> bool:
+        """True for the number of a folder that is no copy of the one in which files were moved."""
+        if root is None or (there := places[root]) is None:
+            return False
+        return bool(self._written.roots) and is_marked(there, self._written.roots[root])
 
     def reason(self, root: Path) -> str:
         """The reason why nothing is done with files from a folder that is not to be found."""

@@ -50,23 +50,34 @@ class UndoLog:
 
     @classmethod
     def begin(
-        cls, path: Path, act: str, folders: Sequence[Path], roots: Sequence[Path], references: Sequence[Path] = ()
+        cls,
+        path: Path,
+        act: str,
+        folders: Sequence[Path],
+        roots: Sequence[Path],
+        references: Sequence[Path] = (),
+        mounted: Sequence[Path] = (),
     ) -> UndoLog:
         """Make a new journal of an act, "move", "delete" or "hardlink", from the `roots` into these folders, of files
-        some of which were kept in the `references`.
+        some of which were kept in the `references`, and some are from folders on another disk, `mounted` below a root.
 
         Raises DedupeError if it cannot be written.
         """
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             journal = cls(path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644))
+        except OSError as error:
+            raise DedupeError(f"the journal {path} cannot be written: {error.strerror}; nothing was moved") from None
+        try:
             began = datetime.now(UTC).isoformat(timespec="seconds")
-            named = {"folders": folders, "roots": roots, "references": references}
+            named = {"folders": folders, "roots": roots, "references": references, "mounted": mounted}
             places = {name: list(map(str, paths)) for name, paths in named.items()} | {"at": str(path.absolute())}
             marks = {"folder": mark_of(path.parent), "roots": [mark_of(root) for root in roots]}
             journal._write({"journal": FORMAT, "act": act, "began": began, **places, "marks": marks})
             sync_folder(path.parent)
         except OSError as error:
+            journal.close()
+            path.unlink()
             raise DedupeError(f"the journal {path} cannot be written: {error.strerror}; nothing was moved") from None
         return journal
 
@@ -105,7 +116,7 @@ def read(path: Path) -> Past:
             lines += [json.loads(last)]
         if first["journal"] not in (1, FORMAT):
             raise DedupeError(f"{path} is a journal of format {first['journal']}; use the Diptych that wrote it")
-        places = {name: [Path(place) for place in first.get(name, ())] for name in ("roots", "references")}
+        places = {name: [Path(place) for place in first.get(name, ())] for name in ("roots", "references", "mounted")}
         past = Past(
             first["act"],
             [Path(folder) for folder in first["folders"]],

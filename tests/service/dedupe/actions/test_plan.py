@@ -1,8 +1,10 @@
 import hashlib
+import shutil
 from pathlib import Path
 
 import pytest
 
+from diptych.dedupe.actions import past
 from diptych.dedupe.actions import plan as plan_module
 from diptych.dedupe.actions.move_file import alone_in, move
 from diptych.dedupe.actions.plan import carry_out, planned
@@ -211,3 +213,27 @@ def test_nothing_is_taken_through_a_link_that_came_into_the_place_of_a_folder(gr
     assert [one["path"] for one in outcome.left] == [str(roots[0] / "b" / "a.jpg")]
     assert f"leads to {tmp_path}/elsewhere by now, by a link" in outcome.left[0]["reason"]
     assert (tmp_path / "elsewhere" / "a.jpg").exists()
+
+
+def test_nothing_is_put_back_below_the_place_of_a_disk_that_is_not_mounted(groups, roots, tmp_path, monkeypatch):
+    mounted, device_of = True, past.device_of
+
+    def device(folder):
+        return -1 if mounted and folder == roots[0] / "b" else device_of(folder)
+
+    monkeypatch.setattr(past, "device_of", device)
+    monkeypatch.setattr(plan_module, "device_of", device)
+    plan = planned(groups, roots, to=None)
+    assert carry_out(plan).done == 3
+    copy = tmp_path / "copy"
+    shutil.copytree(roots[0], copy)
+    mounted = False
+    outcome = undo(read(plan.journal))
+    assert (outcome.done, [one["reason"] for one in outcome.left]) == (
+        2,
+        [f"{roots[0]}/b, where it is from, was on another disk, which is not there; mount it"],
+    )
+    own = undo(read(copy / plan.journal.relative_to(roots[0])))
+    assert (own.done, (copy / "b/a.jpg").exists()) == (1, True), "a copy may be on one disk"
+    mounted = True
+    assert undo(read(plan.journal)).done == 1

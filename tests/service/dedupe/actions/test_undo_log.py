@@ -1,3 +1,4 @@
+import errno
 import hashlib
 import json
 import os
@@ -84,7 +85,14 @@ def test_a_journal_is_never_written_over(tmp_path):
 
 
 _HEAD = {"journal": 2, "act": "delete", "folders": [], "roots": ["/"], "at": "/j"}
-_MARKS = [[], "x", {"roots": "x"}, {"roots": [[1]]}, {"roots": [], "folder": [2]}, {"roots": [["a", 0, 1]], "folder": 7}]
+_MARKS = [
+    [],
+    "x",
+    {"roots": "x"},
+    {"roots": [[1]]},
+    {"roots": [], "folder": [2]},
+    {"roots": [["a", 0, 1]], "folder": 7},
+]
 
 
 @pytest.mark.parametrize(
@@ -346,3 +354,15 @@ def test_a_target_that_leads_out_of_the_trash_is_not_emptied(tmp_path):
     outside = replace(past.entries[0], source=str(tmp_path / "b.jpg"), target=f"{trash}/../../a.jpg")
     assert empty(replace(past, entries=[outside])).done == 0
     assert (tmp_path / "a.jpg").exists()
+
+
+def test_a_journal_that_cannot_be_begun_leaves_neither_a_file_nor_a_descriptor(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(DedupeError, match="cannot be written: No space left on device; nothing was moved"):
+            UndoLog.begin(tmp_path / "j.jsonl", "move", [], [])
+    assert (list(tmp_path.iterdir()), len(list(Path("/proc/self/fd").iterdir()))) == ([], before)
