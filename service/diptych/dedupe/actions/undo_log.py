@@ -77,7 +77,8 @@ class UndoLog:
             sync_folder(path.parent)
         except OSError as error:
             journal.close()
-            path.unlink()
+            with suppress(OSError):
+                path.unlink()
             raise DedupeError(f"the journal {path} cannot be written: {error.strerror}; nothing was moved") from None
         return journal
 
