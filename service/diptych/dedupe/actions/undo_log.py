@@ -117,14 +117,10 @@ def read(path: Path) -> Past:
             lines += [json.loads(last)]
         if first["journal"] not in (1, FORMAT):
             raise DedupeError(f"{path} is a journal of format {first['journal']}; use the Diptych that wrote it")
-        places = {name: [Path(place) for place in first.get(name, ())] for name in ("roots", "references", "mounted")}
-        past = Past(
-            first["act"],
-            [Path(folder) for folder in first["folders"]],
-            entries=[Entry(**line) for line in lines],
-            format=first["journal"],
-            **places,
-        )
+        names = ("folders", "roots", "references", "mounted")
+        folders, roots, references, mounted = ([Path(place) for place in first.get(name, ())] for name in names)
+        entries = [Entry(**line) for line in lines]
+        past = Past(first["act"], folders, roots, entries, first["journal"], references, mounted=mounted)
         marks = first.get("marks", {})
         written = Written(Path(first.get("at", path)), marks.get("folder"), marks.get("roots", []))
         return relocated(past, written, path)

@@ -192,7 +192,7 @@ def test_a_folder_that_was_moved_to_another_disk_is_known_by_what_was_kept_in_it
 def test_a_journal_that_went_elsewhere_alone_is_not_for_another_folder_of_that_name(tmp_path):
     photos = tmp_path / "photos"
     journal = gone_from([photos])
-    alone = shutil.copy(journal, tmp_path / "journal.jsonl")
+    alone = Path(shutil.copy(journal, tmp_path / "journal.jsonl"))
     photos.rename(tmp_path / "renamed")
     photos.mkdir()
     assert [act(read(alone)).done for act in (empty, undo)] == [0, 0]
