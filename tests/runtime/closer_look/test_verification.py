@@ -216,6 +216,24 @@ def test_a_picture_with_a_frame_around_the_other_is_told_from_it(frame, share):
     assert verify(plain, framed).framed == -verify(framed, plain).framed
 
 
+def photographed(picture: Image.Image) -> Image.Image:
+    """The picture with the noise of a sensor."""
+    noise = np.random.default_rng(3).normal(0, 6, (*picture.size[::-1], 3))
+    return Image.fromarray((np.asarray(picture) * 0.8 + 20 + noise).clip(0, 255).astype(np.uint8))
+
+
+def test_a_frame_in_the_colour_of_the_edge_is_told_where_the_edge_was_photographed():
+    for plain in (photographed(article(40)), photographed(shapes(1))):
+        pixels = np.asarray(plain)
+        edge = np.median(np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]]), 0)
+        framed = ImageOps.expand(plain, 60, tuple(edge.astype(int).tolist()))
+        share = plain.width * plain.height / (framed.width * framed.height)
+        assert look(framed, plain).framed == pytest.approx(share, abs=0.03)
+    # A photographed ground is no frame, and of a drawn one nobody can say where the picture ended.
+    assert look(photographed(article(100)), photographed(article(100)).crop((60, 60, 620, 740))).framed == 0
+    assert look(article(100), article(20)).framed == 0
+
+
 @pytest.mark.parametrize(
     ("a", "b"),
     [
