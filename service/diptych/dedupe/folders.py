@@ -152,7 +152,7 @@ def hashed_duplicates(
         refused.append(reason)
         refuse(path, reason)
 
-    with kept_hashes(store or store_of(references or roots, "phash")) as ledger:
+    with kept_hashes(Path(store) if store else store_of(references or roots, "phash")) as ledger:
         with console.progress(total=len(files), unit="picture", desc="hashing") as bar:
             seen, hashes = scan_hashes(
                 places, files, ledger, threads=threads or thread_count(), refuse=refuse_too, tick=bar.update

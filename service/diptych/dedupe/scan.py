@@ -171,7 +171,7 @@ def scan(
         refused = {path: one for path, one in results.items() if isinstance(one, PictureError)}
         for path, error in refused.items():
             refuse(path, str(error))
-        take({path: Found(*one) for path, one in results.items() if not isinstance(one, PictureError)})
+        take({path: Found(one[0], one[1]) for path, one in results.items() if not isinstance(one, PictureError)})
         blind += len(results) - len(refused)
         tick(len(refused))
     if crew:
@@ -220,11 +220,12 @@ def read_in_batches(
     read: Callable[[Mapping[str, NamedBytes]], Sequence[T | PictureError]],
     limits: PictureLimits,
     threads: int,
+    most: int | None = None,
 ) -> Iterator[dict[str, tuple[Picture, T] | PictureError]]:
     """The files batch by batch, each as its picture and what `read` makes of its content: of the bytes, and a name for
-    errors, by id. Each content is read once in a batch, unless it is broken.
+    errors, by id. Each content is read once in a batch, which has at most so many, unless it is broken.
     """
-    for batch in batches(map(Path, paths)):
+    for batch in batches(map(Path, paths), most):
         results: dict[str, tuple[Picture, T] | PictureError] = {}
         files: dict[Path, tuple[os.stat_result, bytes]] = {}
         for path, one in zip(batch, map_pictures(partial(read_file, limits=limits), batch, threads), strict=True):

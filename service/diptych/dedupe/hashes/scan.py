@@ -21,6 +21,7 @@ from diptych_runtime.decoder import PictureLimits
 from diptych_runtime.errors import PictureError
 
 Hashes = dict[str, int | None]
+_BATCH = 1024  # files at most, after each of which the cache has them: it waits for the disk each time
 
 
 class HashScan(NamedTuple):
@@ -71,7 +72,7 @@ def scan_hashes(
     def read(contents: Mapping[str, NamedBytes]) -> list[int | PictureError | None]:
         return _hashed(contents, hashes, limits, threads)
 
-    for results in read_in_batches(fresh, read, limits, threads):
+    for results in read_in_batches(fresh, read, limits, threads, _BATCH):
         good = [one for one in results.values() if not isinstance(one, PictureError)]
         new = {picture.id: phash for picture, phash in good if picture.id not in hashes}
         ledger.add_hashes(new)

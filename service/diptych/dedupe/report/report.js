@@ -14,7 +14,7 @@ const matches = matchesOf(found.contents, found.pairs);
 const STEP = 30; // groups drawn at a time
 const hashed = found.method === "phash";
 const LOW = odds(found.bound);
-const HIGH = hashed ? Math.max(odds(64 / 65 - 1e-6), LOW + 0.1) : Math.max(odds(0.999999), odds(found.threshold) + 1);
+const HIGH = hashed ? Math.max(odds(64 / 65 - 1e-5), LOW + 0.1) : Math.max(odds(0.999999), odds(found.threshold) + 1);
 const state = { threshold: found.threshold, groups: [], shown: [], drawn: 0 };
 const kept = new Map(); // a picture that was made the one to keep -> when
 const ticked = new Map(); // a picture -> whether it was selected by hand
@@ -32,8 +32,8 @@ function el(tag, properties = {}, ...children) {
 }
 
 const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
-// The score of two hashes is (64 - bits that differ) / 65.
-const bits = (score) => Math.max(0, Math.floor(64 - 65 * score + 1e-6));
+// The score of two hashes is (64 - bits that differ) / 65, rounded.
+const bits = (score) => Math.max(0, Math.floor(64 - 65 * score + 1e-4));
 const sureness = (score) => (hashed ? `${bits(score)} of 64 bits differ` : `score ${probability(score)}`);
 const probability = (value) => (value < 0.99 ? value.toFixed(3) : value > 0.999995 ? "> 0.99999" : value.toFixed(5));
 

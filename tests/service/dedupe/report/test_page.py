@@ -15,6 +15,7 @@ from exported import drawn_collection
 from diptych import Collection, Scorer
 from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.groups import grouped, matches_of
+from diptych.dedupe.hashes.find import duplicates_by_hash
 from diptych.dedupe.keeper import preference
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.report.page import page_data, write
@@ -161,6 +162,26 @@ def test_the_page_says_why_each_picture_is_kept_as_the_table_does(visit, found):
     assert dict(said) == {group.keeper.path: ", ".join(group.kept_because) for group in found[0].groups}
     page.locator(".copy:not(.keeper) button").first.click()
     assert "the one to keep: chosen by you" in page.inner_text(".group .copy.keeper .tag")
+
+
+def test_a_report_by_hash_counts_bits(visit, found, tmp_path):
+    pictures, roots = found[0].pictures, found[1]
+    first, near, far = sorted({one.id for one in pictures})[:3]
+    hashes = {one.id: None for one in pictures} | {first: 0, near: 0b11, far: 0b1111}
+    hashed = duplicates_by_hash(pictures, hashes)
+    write(tmp_path / "r.html", hashed, roots, "By digest and perceptual hash")
+    page = visit(tmp_path / "r.html")
+    assert sorted(shown(page)) == sorted(
+        [group.keeper.path, *(member.picture.path for member in group.others)] for group in hashed.groups
+    )
+    assert page.inner_text("label[for=threshold]") == "Bits that may differ"
+    assert page.inner_text("#threshold-value") == "4"
+    assert "likely, 2 of 64 bits differ" in page.inner_text("#groups")
+    assert page.inner_text("#told-by") == "By digest and perceptual hash"
+    everything = sum(map(len, shown(page)))
+    slide(page, 1 - 1e-9)
+    assert page.inner_text("#threshold-value") == "0"
+    assert sum(map(len, shown(page))) < everything
 
 
 def test_nothing_in_a_reference_folder_can_be_selected(visit, found, tmp_path):
