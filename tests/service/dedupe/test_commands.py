@@ -402,3 +402,13 @@ def test_a_reference_without_a_picture_is_remarked_upon(dedupe, photos, tmp_path
     assert found.code == 0
     said = f"there is no picture in the reference folder {tmp_path}/empty; if its disk is not mounted, mount it"
     assert (said in found.err, "reference folder" in found.err.replace(said, "")) == (True, False)
+
+
+def test_a_quick_pass_and_the_network_share_a_store(dedupe, diptych, photos, tmp_path):
+    quick = ("dedupe", photos, "--method", "phash", "--store", tmp_path / "store", "--json")
+    assert diptych(*quick).json["new"] == 6
+    first = dedupe(photos, "--json", threshold=0.2).json
+    assert (first["pictures"], first["pairs_scored"]) == (6, 3)
+    assert diptych(*quick).json["new"] == 0
+    again = dedupe(photos, "--json", threshold=0.2).json
+    assert (again["new"], again["pairs_scored"], again["groups"]) == (0, 0, first["groups"])
