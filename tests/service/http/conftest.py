@@ -19,6 +19,7 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
+from fastapi import FastAPI
 from PIL import Image
 
 from diptych.collection.collection import Collection
@@ -36,9 +37,14 @@ _NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn, which notices in no time that it is to end, and not within a tenth of a second; it reads no more of any
-    body then, as `diptych serve` does.
+    """Uvicorn, which notices in no time that it is to end, and not within a tenth of a second. It ends as `diptych
+    serve` does: it reads no more of any body, and closes a connection that is made in that moment.
     """
+
+    def __init__(self, app: FastAPI) -> None:
+        self._inlet, self._connections = app.state.inlet, Connections(allowed())
+        accept: Any = self._connections.accept
+        super().__init__(uvicorn.Config(app, http=accept, port=0, log_level="error", ws="none"))
 
     async def main_loop(self) -> None:
         await self.on_tick(0)
@@ -46,11 +52,12 @@ class _Server(uvicorn.Server):
             await asyncio.sleep(0.01)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.config.app.state.inlet.end()  # type: ignore[union-attr]
+        self._connections.ending = True
+        self._inlet.end()
         await super().shutdown(sockets)
 
     def unfinished(self) -> list[str]:
-        """What is still open: for each connection the request that was read last on it, if any was."""
+        """What is still open: for each connection the path of the request that was read last on it, if any was."""
         lines: Any = self.server_state.connections
         return [f"{line.client}: {line.scope and line.scope['path']}" for line in lines]
 
@@ -60,12 +67,7 @@ def _running(
     stored: Collections | Collection | None, scorer: Scorer, settings: Settings | None = None, *, warm: bool = True
 ) -> Iterator[httpx.Client]:
     """The service for as long as the block lasts, as a client that knows its address; `warm`: once it has warmed up."""
-    # A connection that is made in the moment in which uvicorn ends is overlooked by it and, where nothing comes on it,
-    # waited for without end, but for the deadline of a head that `Connections` has.
-    accept: Any = Connections(allowed()).accept
-    server = _Server(
-        uvicorn.Config(create_app(stored, scorer, settings=settings), http=accept, port=0, log_level="error", ws="none")
-    )
+    server = _Server(create_app(stored, scorer, settings=settings))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
     thread.start()
     try:
