@@ -1,7 +1,6 @@
 """A closer look: what two pictures laid over each other say, on pictures drawn here."""
 
 from dataclasses import asdict, replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -34,9 +33,6 @@ WORDS = [
 ]
 
 
-font = cache(ImageFont.load_default)  # a size of it is read anew each time otherwise, which takes longer than to draw
-
-
 def page(seed: int, other: int | None = None) -> Image.Image:
     """A page of words; with `other` the same page but for its ninth line."""
     rng = np.random.default_rng(seed)
@@ -46,7 +42,7 @@ def page(seed: int, other: int | None = None) -> Image.Image:
     picture = Image.new("RGB", (480, 600), "white")
     draw = ImageDraw.Draw(picture)
     for number, line in enumerate(lines):
-        draw.text((30, 30 + 30 * number), line, "black", font(20))
+        draw.text((30, 30 + 30 * number), line, "black", ImageFont.load_default(20))
     return picture
 
 
@@ -58,7 +54,7 @@ def shapes(seed: int) -> Image.Image:
     for _ in range(120):
         x, y, width, height = (int(value) for value in rng.integers((-40, -40, 8, 8), (460, 580, 120, 120)))
         draw.rectangle((x, y, x + width, y + height), tuple(rng.integers(0, 256, 3).tolist()))
-        draw.text((x, y), str(rng.choice(WORDS)), "black", font(24))
+        draw.text((x, y), str(rng.choice(WORDS)), "black", ImageFont.load_default(24))
     return picture
 
 
