@@ -83,11 +83,10 @@ def modules() -> dict[str, Module]:
 
 def _imports(tree: ast.Module, found: dict[str, Path]) -> Iterator[Import]:
     """Every import of a file; `from package import module` counts as that module where there is one."""
-    lazy = {inner for node in ast.walk(tree) if _is_lazy(node) for inner in ast.walk(node)}
-    for node in ast.walk(tree):
+    for node, lazy in _statements(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield Import(alias.name, node.lineno, node not in lazy)
+                yield Import(alias.name, node.lineno, not lazy)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"a relative import in line {node.lineno}"
             base = node.module or ""
@@ -95,7 +94,15 @@ def _imports(tree: ast.Module, found: dict[str, Path]) -> Iterator[Import]:
             folder = found.get(package, ROOT) / rest.replace(".", "/")
             for alias in node.names:
                 inner = package in found and ((folder / f"{alias.name}.py").exists() or (folder / alias.name).is_dir())
-                yield Import(f"{base}.{alias.name}" if inner else base, node.lineno, node not in lazy)
+                yield Import(f"{base}.{alias.name}" if inner else base, node.lineno, not lazy)
+
+
+def _statements(node: ast.AST, lazy: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    """All below a node but expressions, which hold no import, and whether each is run only when it is used."""
+    for inner in ast.iter_child_nodes(node):
+        if not isinstance(inner, ast.expr):
+            yield inner, lazy
+            yield from _statements(inner, lazy or _is_lazy(inner))
 
 
 def _is_lazy(node: ast.AST) -> bool:

@@ -1,6 +1,7 @@
 """The command line as tests read it: its commands, and what words of it mean."""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from typer.core import TyperOption
@@ -8,15 +9,17 @@ from typer.core import TyperOption
 from diptych.cli.main import build_commands
 from diptych.command_tree import Commands, parse
 
+_commands = cache(build_commands)  # it is built for each command line otherwise, of which documents have hundreds
+
 
 def parsed(*words: str) -> dict[str, Any]:
     """The parameters of the command that the words name; raises a usage error."""
-    return parse(build_commands(), words).params
+    return parse(_commands(), words).params
 
 
 def options(path: str) -> list[TyperOption]:
     """The options of a command, but that for help."""
-    command: Any = build_commands()
+    command: Any = _commands()
     for name in path.split():
         command = command.get_command(None, name)
     return [param for param in command.params if isinstance(param, TyperOption)]
@@ -24,7 +27,7 @@ def options(path: str) -> list[TyperOption]:
 
 def command_names(below: Commands | None = None, prefix: str = "") -> Iterator[str]:
     """Every command that runs, as it is typed."""
-    group = build_commands() if below is None else below
+    group = _commands() if below is None else below
     if group.invoke_without_command:
         yield prefix
     for name, command in group.below.items():

@@ -6,11 +6,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def until(done: Callable[[], bool], seconds: float = 10) -> None:
+def eventually(done: Callable[[], bool], seconds: float = 10) -> bool:
+    """Whether it is done within so many seconds; returns as soon as it is."""
     limit = time.monotonic() + seconds
     while not done():
-        assert time.monotonic() < limit, "waited in vain"
+        if time.monotonic() >= limit:
+            return False
         time.sleep(0.005)
+    return True
+
+
+def until(done: Callable[[], bool], seconds: float = 10) -> None:
+    """Wait for a step of a test, and fail it where that is in vain; what the test is about is asserted in sight."""
+    assert eventually(done, seconds), "waited in vain"
 
 
 def alive(pid: int) -> bool:

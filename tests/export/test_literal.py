@@ -1,4 +1,8 @@
-"""An artifact of the literal form: one graph from both pictures' pixels to the logits, in both orders."""
+"""An artifact of the literal form: one graph from both pictures' pixels to the logits, in both orders.
+
+No released model has it, and to export this one takes longer than the next ten tests: what is slow here is run by
+.ci/run. By default the form is held in torch, by `test_network` of the model and `test_literal` of training.
+"""
 
 import numpy as np
 import onnx
@@ -23,6 +27,7 @@ def runtime(literal_artifact):
     return Runtime.open(literal_artifact, provider="cpu", threads=1)
 
 
+@pytest.mark.slow
 def test_the_pair_graph_is_the_whole_network_and_takes_pixels(literal_artifact):
     pair = onnx.load(literal_artifact / "pair.onnx")
     shapes = {v.name: [d.dim_param or d.dim_value for d in v.type.tensor_type.shape.dim] for v in pair.graph.input}
@@ -37,6 +42,7 @@ def test_the_pair_graph_is_the_whole_network_and_takes_pixels(literal_artifact):
     assert stored < 1.5 * sum(parameter.numel() for parameter in make_literal_network().parameters())
 
 
+@pytest.mark.slow
 def test_what_is_kept_of_a_picture_are_its_pixels_exactly(runtime):
     assert runtime.token_shape == (32, 32, 3)
     assert runtime.manifest.literal
@@ -45,6 +51,7 @@ def test_what_is_kept_of_a_picture_are_its_pixels_exactly(runtime):
     assert panels.embeddings.shape == (5, 10)
 
 
+@pytest.mark.slow
 def test_the_runtime_computes_what_torch_computes_and_order_leaves_no_trace(runtime):
     network = make_literal_network()
     a, b = (torch.from_numpy(side).permute(0, 3, 1, 2) / 255 for side in (PIXELS[:4], PIXELS[1:]))
@@ -59,6 +66,7 @@ def test_the_runtime_computes_what_torch_computes_and_order_leaves_no_trace(runt
     assert np.array_equal(seen, runtime.attention(tokens[1:2], tokens[:1]).swapaxes(1, 2))
 
 
+@pytest.mark.slow
 def test_the_graph_itself_scores_both_orders_alike(literal_artifact):
     import onnxruntime
 
@@ -68,6 +76,7 @@ def test_the_graph_itself_scores_both_orders_alike(literal_artifact):
     assert np.array_equal(np.asarray(one), np.asarray(other))
 
 
+@pytest.mark.slow
 def test_its_cost_is_that_of_both_orders_from_pixels(literal_artifact):
     costs = Manifest.load(literal_artifact).flops
     # A pair sees the stem four times, each picture in both orders.
@@ -77,6 +86,7 @@ def test_its_cost_is_that_of_both_orders_from_pixels(literal_artifact):
     assert document["manifest"]["flops"] == costs
 
 
+@pytest.mark.slow
 def test_triton_is_served_it_too(literal_artifact, tmp_path):
     assert write_repository(literal_artifact, tmp_path / "models") == ["literal_panel", "literal_pair", "literal"]
 

@@ -5,10 +5,12 @@ import itertools
 import json
 import logging
 import os
+import re
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +26,13 @@ from diptych.cli.main import main
 from diptych.pictures.file_info import Picture
 
 CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+FLAGS = [
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--mute-audio"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions"),
+    # What is not in sight is tested too, and widths are those of pages without bars.
+    *("--disable-background-timer-throttling", "--disable-backgrounding-occluded-windows"),
+    *("--disable-renderer-backgrounding", "--hide-scrollbars", "--force-color-profile=srgb"),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -225,13 +233,35 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MilvusServer]:
         yield server
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Chromium, for one file of tests: as long as it runs, no other event loop can run in this thread."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="the playwright package is not installed")
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where one Chromium is led from, which runs for all files of tests: to begin takes it longer than most of them."""
     if not CHROMIUM.exists():
         pytest.skip(f"there is no Chromium at {CHROMIUM}")
+    profile = tmp_path_factory.mktemp("chromium")
+    command = [CHROMIUM, *FLAGS, "--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"]
+    log = profile / "log"
+    with log.open("wb") as file, subprocess.Popen(command, stdout=file, stderr=file) as process:
+        try:
+            limit = time.monotonic() + 60
+            while not (said := re.search(r"DevTools listening on (ws://\S+)", log.read_text(errors="replace"))):
+                assert process.poll() is None, log.read_text(errors="replace")
+                assert time.monotonic() < limit, "Chromium did not begin within a minute"
+                time.sleep(0.02)
+            yield said[1]
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+@pytest.fixture(scope="module")
+def browser(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Chromium, for one file of tests: as long as it is led, no other event loop can run in this thread."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="the playwright package is not installed")
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        browser = playwright.chromium.connect_over_cdp(request.getfixturevalue("chromium"))
         yield browser
         browser.close()

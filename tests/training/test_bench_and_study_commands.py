@@ -2,17 +2,20 @@
 
 import inspect
 import json
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 from typed import parsed
 
 from diptych.cli.main import main
+from diptych_model.networks.translation import TranslationConfig
 from diptych_training.benchmarks import resnets
 from diptych_training.benchmarks.operators import bench_operators
 from diptych_training.benchmarks.resnets import Count
-from diptych_training.studies import pairs
-from diptych_training.studies.papers import xcit
+from diptych_training.studies import pairs, variants
+from diptych_training.studies.papers import translation, xcit
 from diptych_training.studies.papers.questions import study_questions
 from diptych_training.studies.papers.sagan import study_sagan
 from diptych_training.studies.papers.scales import study_language
@@ -74,6 +77,9 @@ def test_study_mixers_measures_what_is_asked_for(
     omniglot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(pairs.PANEL, "steps", 1)
+    monkeypatch.setitem(pairs.PANEL_SHAPE, "pixels", 16)
+    for module in (pairs, variants):
+        monkeypatch.setattr(module, "BASE", replace(variants.BASE, pixels=16, blocks=1))
     monkeypatch.setenv("DIPTYCH_DATA", str(omniglot))
     small = ["--steps", "1", "--episodes", "1", "--seeds", "1", "--processes", "0", "--out", str(tmp_path)]
     assert main(["study", "mixers", "--only", "convolution", *small, "--json"]) == 0
@@ -104,7 +110,11 @@ def test_study_language_reads_the_text_it_is_given(tmp_path: Path, capsys: pytes
     assert "expected a text file or a folder" in capsys.readouterr().err
 
 
-def test_study_translation_draws_what_each_network_looks_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_study_translation_draws_what_each_network_looks_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small_shape = partial(TranslationConfig, words=4, longest=5, width=8, heads=2, blocks=1)
+    monkeypatch.setattr(translation, "TranslationConfig", small_shape)
     small = ["--steps", "1", "--seeds", "1", "--processes", "0", "--out", str(tmp_path / "runs")]
     assert main(["study", "translation", *small, "--plot", str(tmp_path / "seen.png"), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]

@@ -28,6 +28,7 @@ class Connections:
 
     def __init__(self, most: int, *, head: float = HEAD, unread: float = UNREAD) -> None:
         self.most, self.head, self.unread = most, head, unread
+        self.ending = False  # the server ends: a connection that is made from now on is closed at once
         self._waiting: dict[Connection, float] = {}  # for a request's head since when, the first for longest
         self._sweeping = False
 
@@ -72,8 +73,12 @@ class Connection(H11Protocol):
         self._unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request, in the place of another where there are too many."""
+        """Begin to wait for a request, in the place of another where there are too many, or end it with the server."""
         super().connection_made(transport)
+        if self._all.ending:
+            # Uvicorn closes those that it knows when it ends, and would wait for one that is made in this moment.
+            self.end()
+            return
         self._all.wait(self)
         if len(self.connections) > self._all.most:
             self._all.end_longest()

@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
+from diptych.http.middleware.errors import ErrorEnvelope
 from diptych.http.middleware.outer import OPEN
 from diptych.http.schemas.requests import (
     AddRequest,
@@ -48,8 +49,8 @@ _WAYS = {
 
 
 def complete_openapi(app: FastAPI, settings: Settings, questions: Sequence[str]) -> None:
-    """Let `app.openapi()` also define the bodies that come as JSON or as a form, the limits of a search, the questions
-    of the model and, if there are any, the keys.
+    """Let `app.openapi()` also define the bodies that come as JSON or as a form, the body of errors, the limits of a
+    search, the questions of the model and, if there are any, the keys.
     """
     plain = app.openapi
 
@@ -58,7 +59,7 @@ def complete_openapi(app: FastAPI, settings: Settings, questions: Sequence[str])
         schemas = document["components"]["schemas"]
         if SearchRequest.__name__ not in schemas:
             _, extra = models_json_schema(
-                [(body, "validation") for body in _BODIES],
+                [*((body, "validation") for body in _BODIES), (ErrorEnvelope, "serialization")],
                 ref_template="#/components/schemas/{model}",
             )
             for name, schema in extra["$defs"].items():

@@ -123,11 +123,18 @@ def run(app: FastAPI, sockets: list[socket.socket], settings: Settings) -> None:
             asyncio.get_running_loop().call_soon_threadsafe(app.state.inlet.end)
             super().handle_exit(sig, frame)
 
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            """Take no more connections, and end those there are."""
+            connections.ending = True
+            await super().shutdown(sockets)
+
     sys.setswitchinterval(SWITCH)
     # Uvicorn ends by giving itself the signal again: the collection must be closed then, and the exit code be 0.
     end_orderly()
-    accept = Connections(allowed()).accept
-    config = uvicorn.Config(app, http=cast(Any, accept), log_config=None, access_log=False, server_header=False)
+    connections = Connections(allowed())
+    config = uvicorn.Config(
+        app, http=cast(Any, connections.accept), log_config=None, access_log=False, server_header=False
+    )
     config.timeout_graceful_shutdown = round(settings.seconds)
     watch = threading.Thread(target=_end_when_stuck, args=(app, settings.stuck_seconds), daemon=True)
     watch.start()

@@ -1,9 +1,9 @@
 import re
+from dataclasses import replace
 
 import pytest
 from simple_bench import simplify
 
-from diptych import Scorer
 from diptych.bench.model import REQUESTS, measure, peak_memory, text
 from diptych.bench.peers import PEERS, comparable
 from diptych.errors import BenchError
@@ -70,8 +70,12 @@ def test_too_few_rounds_and_unknown_peers_are_refused(scorer) -> None:
         measure(scorer, peers=["clip"])
 
 
-def test_late_interaction_stands_beside_no_model_that_keeps_pixels(literal_artifact) -> None:
-    scorer = Scorer.load(str(literal_artifact))
+def test_late_interaction_stands_beside_no_model_that_keeps_pixels(scorer, monkeypatch) -> None:
+    manifest = scorer.runtime.manifest
+    side = manifest.panel_size
+    pixels = replace(manifest, token_shape=(side, side, 3))
+    assert (manifest.literal, pixels.literal) == (False, True)
+    monkeypatch.setattr(scorer.runtime, "manifest", pixels)
     assert comparable(scorer.runtime.manifest) == ["sift", "cnn", "vit-s16"]
     with pytest.raises(BenchError, match=r"'late' relates tokens.*has none but pixels.*--peer: sift, cnn, vit-s16"):
         measure(scorer, peers=list(PEERS))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import socket
 import ssl
 import struct
 import threading
@@ -18,11 +19,13 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
+from fastapi import FastAPI
 from PIL import Image
 
 from diptych.collection.collection import Collection
 from diptych.collection.registry import Collections
 from diptych.http.app import create_app
+from diptych.http.connections import Connections, allowed
 from diptych.http.settings import Settings
 from diptych.scoring.scorer import Scorer
 
@@ -34,12 +37,29 @@ _NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn, which notices in no time that it is to end, and not within a tenth of a second."""
+    """Uvicorn, which notices in no time that it is to end, and not within a tenth of a second. It ends as `diptych
+    serve` does: it reads no more of any body, and closes a connection that is made in that moment.
+    """
+
+    def __init__(self, app: FastAPI) -> None:
+        self._inlet, self._connections = app.state.inlet, Connections(allowed())
+        accept: Any = self._connections.accept
+        super().__init__(uvicorn.Config(app, http=accept, port=0, log_level="error", ws="none"))
 
     async def main_loop(self) -> None:
         await self.on_tick(0)
         while not self.should_exit:
             await asyncio.sleep(0.01)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._connections.ending = True
+        self._inlet.end()
+        await super().shutdown(sockets)
+
+    def unfinished(self) -> list[str]:
+        """What is still open: for each connection the path of the request that was read last on it, if any was."""
+        lines: Any = self.server_state.connections
+        return [f"{line.client}: {line.scope and line.scope['path']}" for line in lines]
 
 
 @contextmanager
@@ -47,9 +67,7 @@ def _running(
     stored: Collections | Collection | None, scorer: Scorer, settings: Settings | None = None, *, warm: bool = True
 ) -> Iterator[httpx.Client]:
     """The service for as long as the block lasts, as a client that knows its address; `warm`: once it has warmed up."""
-    server = _Server(
-        uvicorn.Config(create_app(stored, scorer, settings=settings), port=0, log_level="error", ws="none")
-    )
+    server = _Server(create_app(stored, scorer, settings=settings))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
     thread.start()
     try:
@@ -65,7 +83,7 @@ def _running(
         server.should_exit = True
         # One that never ends fails the test, or what is torn down after the last, in place of holding up the whole run.
         thread.join(60)
-        assert not thread.is_alive(), "the service did not end within a minute: something is still being answered"
+        assert not thread.is_alive(), f"the service did not end within a minute: {server.unfinished()} is still open"
 
 
 @pytest.fixture(scope="session")

@@ -40,11 +40,12 @@ async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-def served(most: int, work: Callable[[int], R], **seconds: float) -> R:
+def served(most: int | Connections, work: Callable[[int], R], **seconds: float) -> R:
     """Run `work(port)` in a thread beside a server with these limits."""
+    connections = Connections(most, **seconds) if isinstance(most, int) else most
 
     async def run() -> R:
-        accept: Any = Connections(most, **seconds).accept
+        accept: Any = connections.accept
         server = uvicorn.Server(uvicorn.Config(app, http=accept, port=0, log_level="error", lifespan="off"))
         serving = asyncio.create_task(server.serve())
         while not server.started:
@@ -145,6 +146,22 @@ def test_one_more_is_closed_where_all_others_are_being_answered():
     waited, answers = served(2, work)
     assert waited < 0.4
     assert all(answer.startswith(b"HTTP/1.1 200") for answer in answers)
+
+
+def test_a_connection_that_is_made_while_the_server_ends_is_closed_at_once_and_not_waited_for():
+    connections = Connections(10)
+
+    def work(port: int) -> tuple[float, float]:
+        with connected(port) as (before,):
+            before.sendall(HEAD + b"\r\n")
+            assert before.recv(100).startswith(b"HTTP/1.1 200")
+            connections.ending = True
+            with connected(port) as (late,):
+                return until_closed(late), until_closed(before, most=0.2)
+
+    waited, kept = served(connections, work)
+    assert waited < 1
+    assert kept >= 0.2, "uvicorn itself closes those that it knows"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from diptych.dedupe.pair_cache import LEDGER
 from diptych.http import stint
 from diptych.http.routes import duplicates
 
-COUNT = 24
+COUNT = 16
 PATH = "/v1/duplicates"
 
 

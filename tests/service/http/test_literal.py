@@ -10,6 +10,8 @@ from diptych.scoring.ranking import RankedDocument
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.decoder import panel_pixels
 
+pytestmark = pytest.mark.slow  # for the export of its artifact
+
 
 @pytest.fixture(scope="module")
 def literal(literal_artifact: Path) -> Scorer:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from waiting import alive, until
+from waiting import alive, eventually
 from working import double, fail_at_two
 
 from diptych_training.errors import DataError
@@ -70,11 +70,11 @@ def test_workers_end_when_the_process_that_asked_is_killed(tmp_path: Path) -> No
     )
     # What multiprocessing's tracker says of the kill is nothing to see here.
     started = subprocess.Popen([sys.executable, "program.py"], cwd=tmp_path, stderr=subprocess.DEVNULL)
-    until(lambda: len(list(tmp_path.glob("pid-*"))) == 2, 60)
+    assert eventually(lambda: len(list(tmp_path.glob("pid-*"))) == 2, 60), "the workers did not begin"
     started.kill()
     started.wait()
     workers = [int(path.name.removeprefix("pid-")) for path in tmp_path.glob("pid-*")]
-    until(lambda: not any(alive(worker) for worker in workers), 60)
+    assert eventually(lambda: not any(alive(worker) for worker in workers), 60), "a worker outlived who asked for it"
 
 
 def test_a_run_made_with_other_settings_is_refused_not_mixed_in(tmp_path: Path) -> None:

@@ -93,9 +93,9 @@ def test_a_step_settles_the_stems_statistics_once_for_each_order(seam: str) -> N
 def test_both_stages_learn_and_say_what_they_cost(omniglot: Path, tmp_path: Path) -> None:
     config, shared = SMALL.to_dict(), {"episodes": 3, "seed": 0}
     untaught = teach_panel(str(omniglot), str(tmp_path), config=config, steps=1, rate=1e-6, **shared)
-    panel = teach_panel(str(omniglot), str(tmp_path), config=config, steps=60, rate=3e-3, **shared)
+    panel = teach_panel(str(omniglot), str(tmp_path), config=config, steps=30, rate=6e-3, **shared)
     assert sum(panel["won"]) > sum(untaught["won"])
-    result = train_and_measure(str(omniglot), str(tmp_path), config=config, steps=30, rate=2e-3, **shared)
+    result = train_and_measure(str(omniglot), str(tmp_path), config=config, steps=15, rate=4e-3, **shared)
     assert result["losses"][-1] < result["losses"][0]
     assert result["parameters"] > panel["parameters"]
     assert result["flops"] > panel["flops"] > 0

@@ -89,8 +89,11 @@ class RequestError(DiptychError):
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route that may answer with these error statuses, for the OpenAPI document."""
-    return {status: {"model": ErrorEnvelope, "description": HTTPStatus(status).phrase} for status in statuses}
+    """The `responses` of a route that may answer with these error statuses, for the OpenAPI document, which
+    `complete_openapi` gives the schema: a model here would be built anew for each status of each route.
+    """
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{ErrorEnvelope.__name__}"}}}
+    return {status: {"content": content, "description": HTTPStatus(status).phrase} for status in statuses}
 
 
 def envelope(
