@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -12,14 +11,16 @@ import numpy as np
 from diptych.collection.collection import Collection
 from diptych.dedupe.pair_cache import PairCache
 from diptych.errors import UnknownPictureError
+from diptych.pictures.content import picture_id, read_bytes
+from diptych.scoring.view_cache import ViewCache
 from diptych_runtime import judgement
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.closer_look.verification import View
 from diptych_runtime.decoder import PictureSource
+from diptych_runtime.errors import PictureError
 
 BATCH = 16  # pairs, after each of which the ledger has them; more of them would outlast a request on a busy machine
-_KEPT = 256  # pictures whose keypoints stay in memory, 1.3 MB each
 
 
 @runtime_checkable
@@ -52,15 +53,17 @@ class CloserLook:
         ledger: PairCache,
         question: str = COPY,
         tick: Callable[[int], object] | LookProgress = lambda n: None,
+        views: ViewCache | None = None,
     ) -> None:
         """`tick` is told how many pairs were looked at, each time some were; before that, if it is a `LookProgress`,
-        how many will be.
+        how many will be. Keypoints stay in `views`, by default until this is done.
         """
         self.collection, self.ids, self.paths, self.ledger = collection, ids, paths, ledger
         self.verification, self.tick = collection.scorer.asking(question).runtime.verification, tick
         self.looks: dict[tuple[int, int], judgement.CloserLook] = {}
         self.frames: dict[tuple[int, int], float] = {}
-        self._views: OrderedDict[int, View | None] = OrderedDict()
+        self._views = ViewCache() if views is None else views
+        self._lost = set[str]()
 
     def scores(self, pairs: np.ndarray, scores: np.ndarray) -> np.ndarray:
         """Scores float64 (P,) of pairs int64 (P, 2) of places in `ids`, rounded as `PairScores` does, from those that
@@ -96,22 +99,26 @@ class CloserLook:
         return seen
 
     def _look(self, pairs: list[tuple[int, int]]) -> list[Evidence | None]:
-        self._load(sorted({place for pair in pairs for place in pair}))
-        return self.collection.scorer.evidence([(self._views[a], self._views[b]) for a, b in pairs])
+        places = sorted({place for pair in pairs for place in pair})
+        views = self._views.views([self.ids[place] for place in places], self._described)
+        return self.collection.scorer.evidence([(views[self.ids[a]], views[self.ids[b]]) for a, b in pairs])
 
-    def _load(self, places: list[int]) -> None:
-        """Have the keypoints of these pictures in memory, and forget those that were not asked for longest."""
-        wanted = [place for place in places if place not in self._views]
-        sources = [self._source(self.ids[place]) for place in wanted]
-        self._views.update(zip(wanted, self.collection.scorer.views(sources), strict=True))
-        for place in places:
-            self._views.move_to_end(place)
-        while len(self._views) > max(_KEPT, len(places)):
-            self._views.popitem(last=False)
+    def _described(self, ids: list[str]) -> dict[str, View | None]:
+        """The views of pictures by id; one without a file, or that cannot be read, is asked for once."""
+        sources = [None if id in self._lost else self._source(id) for id in ids]
+        views = dict(zip(ids, self.collection.scorer.views(sources), strict=True))
+        self._lost |= {id for id, view in views.items() if view is None}
+        return views
 
     def _source(self, id: str) -> PictureSource | None:
-        if Path(path := self.paths.get(id, "")).is_file():
-            return path
+        """The bytes of a picture, and of no other one that has come into its place: what is seen is kept by its id."""
+        try:
+            if (path := self.paths.get(id)) is not None:
+                data = read_bytes(path, self.collection.scorer.limits)
+                if picture_id(hashlib.sha256(data).hexdigest()) == id:
+                    return data
+        except PictureError:
+            pass
         try:
             return self.collection.content(id)[0]
         except UnknownPictureError:
