@@ -184,7 +184,9 @@ def scan(
     new = len(kept - known.keys())
     pictures.sort(key=lambda picture: picture.path)
     changed = sum(picture.path in known and picture.id != known[picture.path].picture.id for picture in pictures)
-    return Scan(pictures, new, changed, len(known.keys() - {file.path for file in files}))
+    # Of several names of one file, as hard links are, one is listed; the others are there none the less.
+    gone = sum(not os.path.lexists(path) for path in known.keys() - {file.path for file in files})
+    return Scan(pictures, new, changed, gone)
 
 
 def _read_in_batches(paths: Sequence[str], collection: Collection) -> Iterator[dict[str, Found | PictureError]]:

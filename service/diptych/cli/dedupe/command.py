@@ -23,7 +23,7 @@ from diptych.cli.dedupe.action import (
     check_one_of,
     revisit,
 )
-from diptych.cli.dedupe.text import Refused, found_text
+from diptych.cli.dedupe.text import NOTHING_MOVED, Refused, found_text, searched_text
 from diptych.cli.options import (
     ClusterAddress,
     Engine,
@@ -161,16 +161,15 @@ def dedupe(
         console.remark("interrupted; what was done is kept, and the same command goes on from here")
         return 130
     data = table.summary(found, refused) | {"new": seen.new, "changed": seen.changed, "gone": seen.gone}
-    lines = found_text(found, seen, refused, {"groups": output, "report": report})
+    console.remark(searched_text(found, seen, refused))
+    lines = found_text(found, refused, {"groups": output, "report": report})
     code = 1 if _failed(refused, strict=strict) else 0
     if act is not None:
         acted, left = act_on(console, act, found, places, lines, to=move_to, selection=selection, dry_run=dry_run)
         data, code = data | acted, 1 if left else code
-    elif found.groups:
-        lines.append(
-            "nothing was moved or deleted; --move-to DIR, --delete or --action hardlink does, and can be undone"
-        )
     console.emit(data, "\n".join(lines))
+    if act is None and found.groups:
+        console.remark(NOTHING_MOVED)
     return code
 
 
