@@ -26,6 +26,7 @@ from diptych.pictures.walk import Refuse
 from diptych.scoring.scorer import Scorer
 from diptych.store.location import Location
 from diptych_runtime.calibration.questions import COPY
+from diptych_runtime.errors import ArgumentError
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ def find_duplicates(
     reference: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
     scorer: Scorer | None = None,
     threshold: float | Literal["auto"] = "auto",
-    keep: Sequence[str] = DEFAULT,
+    keep: str | Sequence[str] = DEFAULT,
     candidates: int = CANDIDATES,
     question: str = COPY,
     store: Location | None = None,
@@ -49,10 +50,10 @@ def find_duplicates(
     >>> for group in find_duplicates(["photos", "more photos"]).groups:
     ...     print(group.keeper.path, [member.picture.path for member in group.others])
 
-    No file is changed. A group is a keeper, chosen by the rules `keep` (`diptych.dedupe.keeper.RULES`), and the
-    pictures whose score with the keeper itself is at least the `threshold`; "auto" follows from the model's calibration
-    and the number of pictures. Each picture is compared with its `candidates` nearest. With the `question` "thing" a
-    group has what shows the same thing as its keeper.
+    No file is changed. A group is a keeper, chosen by `keep`, one rule of `diptych.dedupe.keeper.RULES` or several in
+    order, and the pictures whose score with the keeper itself is at least the `threshold`; "auto" follows from the
+    model's calibration and the number of pictures. Each picture is compared with its `candidates` nearest. With the
+    `question` "thing" a group has what shows the same thing as its keeper.
 
     A `reference` is a folder, or several, whose pictures the others are compared with, and not with each other: they
     are kept before any rule, and never among what can be removed. Below one of the folders it is that part of it.
@@ -61,8 +62,8 @@ def find_duplicates(
     collection `store` or in the user's cache, where `diptych dedupe` keeps it too. A file that cannot be read is logged
     and left out, or goes to `on_error`: its path and the reason.
 
-    Raises ValueError for a threshold out of its range and a reference of a collection, DedupeError for unknown rules,
-    for a folder without pictures or in a reference and for a model without calibration, and StoreError.
+    Raises ArgumentError for a threshold out of its range and a reference of a collection, DedupeError for unknown
+    rules, for a folder without pictures or in a reference and for a model without calibration, and StoreError.
     """
     check_threshold(threshold)
     keep, console = checked_rules(keep), Console(quiet=not show_progress_bar)
@@ -83,7 +84,7 @@ def find_duplicates(
     kept = _paths(reference)
     if isinstance(source, Collection):
         if kept:
-            raise ValueError("reference is for folders, and a collection has none; name the folders in its place")
+            raise ArgumentError("reference is for folders, and a collection has none; name the folders in its place")
         return grouped(source, None, None)
     scorer = (scorer or Scorer.load()).asking(question)
     roots, references = searched(_paths(source), kept)
