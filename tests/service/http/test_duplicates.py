@@ -145,7 +145,7 @@ def test_what_does_not_fit_into_a_request_goes_on_with_the_next_and_nothing_is_s
 
 
 def test_views_of_pictures_are_held_between_requests_and_let_go_at_the_end(client, monkeypatch):
-    described, real = [], duplicates.duplicates_among
+    described, real = [], duplicates_among
 
     def among(*words, views, **options):
         views.views(["a"], lambda ids: described.append(ids) or dict.fromkeys(ids, VIEW))
