@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -34,6 +35,34 @@ class LookProgress(Protocol):
     def closer_looks(self, missing: int, known: int) -> Callable[[int], object]:
         """So many more closer looks are to be taken, and so many are known; returns the callback of those taken."""
         ...
+
+
+def breadth_first(pairs: Sequence[tuple[int, int]]) -> list[int]:
+    """The permutation of pairs in which those of one picture lie close together, so that few views need be held.
+
+    Pictures are numbered breadth first along the pairs, those with few of them first (Cuthill and McKee 1969).
+    """
+    beside: dict[int, list[int]] = {}
+    for a, b in pairs:
+        beside.setdefault(a, []).append(b)
+        beside.setdefault(b, []).append(a)
+
+    def fewest(pictures: Iterable[int]) -> list[int]:
+        return sorted(pictures, key=lambda one: (len(beside[one]), one))
+
+    number: dict[int, int] = {}
+    for first in fewest(beside):
+        if first in number:
+            continue
+        number[first] = len(number)
+        queue = deque([first])
+        while queue:
+            for other in fewest(beside[queue.popleft()]):
+                if other not in number:
+                    number[other] = len(number)
+                    queue.append(other)
+    keys = [sorted((number[a], number[b]), reverse=True) for a, b in pairs]
+    return sorted(range(len(pairs)), key=keys.__getitem__)
 
 
 class CloserLook:
@@ -84,7 +113,7 @@ class CloserLook:
     def _seen(self, pairs: list[tuple[int, int]]) -> list[Evidence | None]:
         named = [(self.ids[a], self.ids[b]) for a, b in pairs]
         seen = self.ledger.evidence(named)
-        missing = [place for place, evidence in enumerate(seen) if evidence is None]
+        missing = [place for place in breadth_first(pairs) if seen[place] is None]
         tick = self.tick
         if isinstance(tick, LookProgress):
             tick = tick.closer_looks(len(missing), len(seen) - len(missing))

@@ -8,7 +8,7 @@ from threading import Lock
 
 from diptych_runtime.closer_look.verification import View
 
-BYTES = 320 * 1024 * 1024  # some 250 pictures
+BYTES = 128 * 1024 * 1024  # some 100 pictures
 
 
 class ViewCache:

@@ -9,7 +9,7 @@ from PIL import ImageOps
 from diptych import Collection, Scorer
 from diptych.bench.demo.collection import draw_scenes
 from diptych.dedupe import closer as module
-from diptych.dedupe.closer import CloserLook
+from diptych.dedupe.closer import CloserLook, breadth_first
 from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.threshold import automatic_of
@@ -17,7 +17,9 @@ from diptych.errors import UnknownPictureError
 from diptych.scoring.view_cache import ViewCache
 from diptych_runtime.calibration.verdicts import verdict
 from diptych_runtime.closer_look.evidence import FEATURES, Verification
+from diptych_runtime.closer_look.verification import Keypoints, View
 
+VIEW = View(np.zeros((9, 9, 3), np.uint8), Keypoints(np.empty((0, 2), np.float32), np.empty((0, 128), np.float32)))
 # Only what can be laid over each other, and agrees, is a copy.
 WEIGHTS = dict.fromkeys(FEATURES, 0.0) | {"bias": -4.0, "registered": 4.0, "agreement_60": 12.0}
 LOOK = Verification(0.1, WEIGHTS, {"0.01": 0.5, "0.001": 0.9})
@@ -109,6 +111,22 @@ def test_keypoints_are_computed_once_for_all_searches_that_share_them(scenes, mo
         shared = closer_look(scenes, PairCache(None, "x"), views=held).scores(every_pair(4), np.full(6, 0.9))
         assert shared.tolist() == alone.tolist()
     assert len(described) == 8
+
+
+def test_the_pairs_of_one_picture_lie_close_together_in_whatever_order_they_come():
+    """A belt of pictures, each alike to the next three, under random names, and a pair apart."""
+    rng = np.random.default_rng(0)
+    names = rng.permutation(302).tolist()
+    pairs = [(names[n], names[n + k]) for n in range(297) for k in (1, 2, 3)] + [(names[300], names[301])]
+    pairs = [tuple(sorted(pairs[n])) for n in rng.permutation(len(pairs))]
+    order = breadth_first(pairs)
+    assert sorted(order) == list(range(len(pairs)))
+    held, described = ViewCache(20 * VIEW.nbytes), []
+    for start in range(0, len(order), 4):
+        ids = sorted({str(one) for n in order[start : start + 4] for one in pairs[n]})
+        held.views(ids, lambda missing: described.extend(missing) or dict.fromkeys(missing, VIEW))
+    assert len(described) == len(set(described)) == 302
+    assert breadth_first([]) == []
 
 
 def test_a_file_of_a_collection_that_has_changed_since_is_not_looked_at(looking, tmp_path):
