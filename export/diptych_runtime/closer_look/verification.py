@@ -32,6 +32,9 @@ WITHIN = 0.97  # of a picture's pixels: it lies within the other one; and one wi
 APART, RIM = 12, 8  # pixels to the first one that counts as frame, and of the rim that has to differ from it
 PLAIN, DISTINCT = 12, 20  # distances of a channel, 0 to 255: within one colour, and from another
 UNIFORM, ABRUPT = 0.95, 0.97  # shares of a frame that have its colour, and of the rim that do not
+# Distances of a channel that a drawn frame keeps within, as no photographed ground does, and that a picture's edge of
+# the same colour does not, and the share of the rim for which that is so.
+DRAWN, NOISY, MOSTLY = 4, 2, 0.85
 RECOLOURED, EXPLAINED = 30.0, 6.0  # distances of two colours, each channel 0 to 255
 _LIMITS = PictureLimits()
 
@@ -209,7 +212,8 @@ def _framed(laid: Laid, covered: float) -> float:
     without a frame.
 
     A frame has one colour, and all along it begins abruptly. What a crop has left out has texture; and where the
-    surroundings are plain, as around an article on white, they go on within the crop.
+    surroundings are plain, as around an article on white, they go on within the crop. A frame in the colour of the
+    picture's own edge does not begin abruptly, but it is drawn: its colour is exact, and that of the edge is not.
     """
     cv2, inside = _opencv(), laid.shown.astype(np.uint8)
     share = float(laid.shown.mean())
@@ -222,7 +226,9 @@ def _framed(laid: Laid, covered: float) -> float:
         return 0.0
     colour = np.median(laid.b[frame], axis=0)
     from_it = np.abs(laid.b - colour).max(-1)
-    return share if _share(from_it[frame] <= PLAIN) > UNIFORM and _share(from_it[rim] > DISTINCT) > ABRUPT else 0.0
+    abrupt = _share(from_it[frame] <= PLAIN) > UNIFORM and _share(from_it[rim] > DISTINCT) > ABRUPT
+    drawn = _share(from_it[frame] <= DRAWN) > UNIFORM and _share(from_it[rim] > NOISY) > MOSTLY
+    return share if abrupt or drawn else 0.0
 
 
 def _magnification(homography: np.ndarray, size: tuple[int, int]) -> float:

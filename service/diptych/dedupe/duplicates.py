@@ -6,11 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
+from typing import Literal
 
 from diptych.dedupe.keeper import DEFAULT
 from diptych.pictures.file_info import Picture
 from diptych_runtime import judgement
 from diptych_runtime.calibration.verdicts import Verdict
+
+Method = Literal["network", "phash"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,11 @@ class Duplicates(Mapping[str, list[str]]):
     is at most the `threshold`; `scored` counts all pairs, `computed` those not known. `verdicts` are the lowest scores
     of each. `alarm_rate` is how often a picture without a copy is taken for one of another
     (`diptych_runtime.calibration.thresholds`); None where the model does not say.
+
+    `method` says what told copies that are not exact: the *network*, with its closer look, or perceptual hashes
+    (*phash*). These differ in at most `max_distance` of 64 bits, a score is (64 - bits that differ) / 65 and no
+    probability, and `unhashed` counts the pictures in which there is too little to be seen: only exact copies match
+    them.
     """
 
     groups: list[Group]
@@ -73,6 +81,9 @@ class Duplicates(Mapping[str, list[str]]):
     question: str
     alarm_rate: float | None = None
     keep: tuple[str, ...] = DEFAULT
+    method: Method = "network"
+    max_distance: int | None = None
+    unhashed: int = 0
 
     def __getitem__(self, path: str) -> list[str]:
         return [other for other, _ in self.scores[path]]

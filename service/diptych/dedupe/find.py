@@ -99,7 +99,7 @@ def duplicates_among(
     groups = grouped(contents, matching, limit, ask)
     thresholds = stated_of(asked)
     return Duplicates(
-        groups=_named(groups, matching, closer.looks, ids, found, order, thresholds, keep),
+        groups=named(groups, matching, closer.looks, ids, found, order, thresholds, keep),
         pictures=found,
         order=order,
         pairs=[(ids[a], ids[b], known[a][b]) for a in sorted(known) for b in sorted(known[a]) if a < b],
@@ -131,7 +131,7 @@ def _framed(
     return [replace(one, framed=True) if one.id in framed else one for one in pictures]
 
 
-def _named(
+def named(
     groups: list[list[int]],
     matching: dict[int, dict[int, float]],
     looks: Mapping[tuple[int, int], judgement.CloserLook],
@@ -141,7 +141,10 @@ def _named(
     thresholds: Mapping[str, float],
     keep: Sequence[str],
 ) -> list[Group]:
-    """Groups of contents, and contents that several files have, as groups of pictures."""
+    """Groups of contents, and contents that several files have, as groups of pictures.
+
+    Contents are places in `ids`, and `matching` has the score of each that is in a group with its keeper.
+    """
     files: dict[str, list[Picture]] = {}
     for number in order:
         files.setdefault(pictures[number].id, []).append(pictures[number])

@@ -8,25 +8,28 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from diptych.collection.collection import Collection
 from diptych.console import Console, PairBars, counted
 from diptych.dedupe.candidates import CANDIDATES
-from diptych.dedupe.duplicates import Duplicates
+from diptych.dedupe.duplicates import Duplicates, Method
 from diptych.dedupe.find import duplicates_among
+from diptych.dedupe.hashes.find import MAX_DISTANCE, check_distance, duplicates_by_hash
+from diptych.dedupe.hashes.scan import kept_hashes, scan_hashes
 from diptych.dedupe.keeper import DEFAULT, checked_rules
 from diptych.dedupe.pair_cache import LEDGER, PairCache
-from diptych.dedupe.scan import PictureFile, listed, scan, searched
+from diptych.dedupe.scan import PictureFile, Scan, listed, resolved, scan, searched
 from diptych.dedupe.threshold import check_threshold
 from diptych.dedupe.workers import recover
-from diptych.errors import DedupeError
+from diptych.errors import DedupeError, StoreError
 from diptych.pictures.file_info import Picture
 from diptych.pictures.walk import Refuse
 from diptych.scoring.scorer import Scorer
-from diptych.store.location import Location
+from diptych.store.location import Address, Location
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.errors import ArgumentError
+from diptych_runtime.session import thread_count
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +43,8 @@ def find_duplicates(
     keep: str | Sequence[str] = DEFAULT,
     candidates: int = CANDIDATES,
     question: str = COPY,
+    method: Method = "network",
+    max_distance: int | None = None,
     store: Location | None = None,
     on_error: Refuse | None = None,
     show_progress_bar: bool = False,
@@ -55,6 +60,10 @@ def find_duplicates(
     model's calibration and the number of pictures. Each picture is compared with its `candidates` nearest. With the
     `question` "thing" a group has what shows the same thing as its keeper.
 
+    The `method` "phash" is a quick pass over very many files: no model is loaded, and pictures match whose perceptual
+    hashes differ in at most `max_distance` of 64 bits, by default 4. It takes folders, and neither `scorer`,
+    `threshold`, `candidates` nor `question`.
+
     A `reference` is a folder, or several, whose pictures the others are compared with, and not with each other: they
     are kept before any rule, and never among what can be removed. Below one of the folders it is that part of it.
 
@@ -62,10 +71,12 @@ def find_duplicates(
     collection `store` or in the user's cache, where `diptych dedupe` keeps it too. A file that cannot be read is logged
     and left out, or goes to `on_error`: its path and the reason.
 
-    Raises ArgumentError for a threshold out of its range and a reference of a collection, DedupeError for unknown
-    rules, for a folder without pictures or in a reference and for a model without calibration, and StoreError.
+    Raises ArgumentError for a threshold out of its range, for arguments of another method and for a reference of a
+    collection, DedupeError for unknown rules, for a folder without pictures or in a reference and for a model without
+    calibration, and StoreError.
     """
     check_threshold(threshold)
+    _check_method(method, source, scorer, threshold, candidates, question, max_distance)
     keep, console = checked_rules(keep), Console(quiet=not show_progress_bar)
 
     def grouped(collection: Collection, pictures: list[Picture] | None, ledger: PairCache | None) -> Duplicates:
@@ -86,7 +97,8 @@ def find_duplicates(
         if kept:
             raise ArgumentError("reference is for folders, and a collection has none; name the folders in its place")
         return grouped(source, None, None)
-    scorer = (scorer or Scorer.load()).asking(question)
+    if method == "network":
+        scorer = (scorer or Scorer.load()).asking(question)
     roots, references = searched(_paths(source), kept)
     refused: list[str] = []
 
@@ -95,6 +107,17 @@ def find_duplicates(
         on_error(path, reason) if on_error else logger.warning("skipped %s", reason)
 
     files = listed(roots, refuse, references)
+    if scorer is None:
+        return hashed_duplicates(
+            roots,
+            files,
+            references,
+            store=store,
+            max_distance=MAX_DISTANCE if max_distance is None else max_distance,
+            keep=keep,
+            refuse=refuse,
+            console=console,
+        )[0]
     with kept_features(roots, scorer, store, references) as (collection, ledger):
         with console.progress(total=len(files), unit="picture", desc="reading") as bar:
             places = [*roots, *references]
@@ -103,6 +126,73 @@ def find_duplicates(
         if store is None:
             forget_others(collection, ledger, pictures)
         return grouped(collection, pictures, ledger)
+
+
+def hashed_duplicates(
+    roots: Sequence[Path],
+    files: Sequence[PictureFile],
+    references: Sequence[Path] = (),
+    *,
+    store: Location | None,
+    max_distance: int,
+    keep: Sequence[str],
+    refuse: Refuse,
+    console: Console,
+    threads: int | None = None,
+) -> tuple[Duplicates, Scan]:
+    """The duplicates among the files below the folders and the references by digest and perceptual hash, and the scan.
+
+    Hashes are kept in the folder `store`, or in the user's cache. Raises DedupeError where no file could be read, and
+    StoreError.
+    """
+    if isinstance(store, Address):
+        raise StoreError(f"hashes are kept in a folder of this machine, and {store} is on Milvus; name a folder")
+    places, refused = [*roots, *references], list[str]()
+
+    def refuse_too(path: str, reason: str) -> None:
+        refused.append(reason)
+        refuse(path, reason)
+
+    with kept_hashes(Path(store) if store else store_of(references or roots, "phash")) as ledger:
+        with console.progress(total=len(files), unit="picture", desc="hashing") as bar:
+            seen, hashes = scan_hashes(
+                places, files, ledger, threads=threads or thread_count(), refuse=refuse_too, tick=bar.update
+            )
+        resolved(places)  # one that is gone by now would look as if it had become empty
+        check_read(files, seen.pictures, refused)
+        if store is None:
+            ledger.forget_all_but({picture.path for picture in seen.pictures})
+    return duplicates_by_hash(seen.pictures, hashes, max_distance=max_distance, keep=keep), seen
+
+
+def _check_method(
+    method: str,
+    source: object,
+    scorer: Scorer | None,
+    threshold: float | str,
+    candidates: int,
+    question: str,
+    max_distance: int | None,
+) -> None:
+    """Raise ArgumentError for arguments that do not go together."""
+    if method not in get_args(Method):
+        raise ArgumentError(f"method must be one of {', '.join(get_args(Method))}, got {method!r}")
+    if method == "network":
+        if max_distance is not None:
+            raise ArgumentError('max_distance is for method="phash"; the network has a threshold')
+        return
+    if max_distance is not None:
+        check_distance(max_distance)
+    if isinstance(source, Collection):
+        raise ArgumentError('method="phash" reads files; name the folders in place of the collection')
+    given = {
+        "scorer": scorer is not None,
+        "threshold": threshold != "auto",
+        "candidates": candidates != CANDIDATES,
+        "question": question != COPY,
+    }
+    if named := [name for name, there in given.items() if there]:
+        raise ArgumentError(f'{" and ".join(named)} are for method="network"; phash has max_distance alone')
 
 
 def _paths(folders: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:
@@ -125,19 +215,23 @@ def kept_features(
     other folders that are compared with them. Raises StoreError.
     """
     with (
-        Collection.open(store or store_of(references or roots, scorer), scorer, create=True) as collection,
+        Collection.open(
+            store or store_of(references or roots, scorer.runtime.revision), scorer, create=True
+        ) as collection,
         PairCache(collection.directory / LEDGER, scorer.runtime.revision) as ledger,
     ):
         recover(collection, ledger)
         yield collection, ledger
 
 
-def store_of(roots: Sequence[Path], scorer: Scorer) -> Path:
-    """The folder of features and scores without a store: in the user's cache, by the digest of the folders' names."""
+def store_of(roots: Sequence[Path], name: str) -> Path:
+    """The folder of features and scores without a store: in the user's cache, by the digest of the folders' names and
+    the `name` of what made them, the revision of a model for one.
+    """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     names = "\0".join(sorted(map(str, roots)))
     digest = hashlib.sha256(names.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return cache / "diptych" / "dedupe" / f"{digest}-{scorer.runtime.revision}"
+    return cache / "diptych" / "dedupe" / f"{digest}-{name}"
 
 
 def forget_others(collection: Collection, ledger: PairCache, pictures: Sequence[Picture]) -> None:

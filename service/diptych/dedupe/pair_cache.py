@@ -1,9 +1,9 @@
-"""The cache of earlier runs, kept beside the collection: the files with their digests, and the scores of pairs."""
+"""The cache of earlier runs, beside the collection: files with their digests, hashes of contents, scores of pairs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from diptych_runtime.closer_look.evidence import Evidence
 
 LEDGER = "dedupe.sqlite"
 _EVIDENCE_OF = TypeAdapter(Evidence)
-_VERSION = 5
+_VERSION = 6
 
 # Pairs are named by the ids of contents, so a file that changes its name keeps its scores and one that changes its
 # content has none. An id is 16 bytes here, the lower one first. A score is of one question of the model.
@@ -31,6 +31,10 @@ CREATE TABLE pairs (question TEXT NOT NULL, a BLOB NOT NULL, b BLOB NOT NULL, lo
 _EVIDENCE = """
 CREATE TABLE evidence (a BLOB NOT NULL, b BLOB NOT NULL, seen TEXT NOT NULL, PRIMARY KEY (a, b)) WITHOUT ROWID;
 """
+# Perceptual hashes by content, of no model either; NULL for a picture in which there is too little to be hashed.
+_HASHES = """
+CREATE TABLE hashes (id BLOB PRIMARY KEY, phash INTEGER) WITHOUT ROWID;
+"""
 _TABLES = f"""
 CREATE TABLE files (path TEXT PRIMARY KEY, id BLOB NOT NULL, bytes INTEGER NOT NULL, modified INTEGER NOT NULL,
   width INTEGER NOT NULL, height INTEGER NOT NULL, format TEXT NOT NULL, exif INTEGER NOT NULL, taken REAL,
@@ -39,6 +43,7 @@ CREATE INDEX files_id ON files (id);
 {_PAIRS}
 CREATE TABLE model (revision TEXT NOT NULL);
 {_EVIDENCE}
+{_HASHES}
 """
 # Models of the time of version 1 have a single question.
 _LIFT = f"""
@@ -49,7 +54,8 @@ DROP TABLE old;
 """
 # Until version 4 two files of one size and time that swapped their names were not told apart; those are read once more.
 _INODES = "ALTER TABLE files ADD COLUMN inode_changed INTEGER NOT NULL DEFAULT 0;"
-# Until version 5 a look did not say which of both has a frame around the other.
+# Until version 5 a look did not say which of both has a frame around the other, and until version 6 it missed frames in
+# the colour of the picture's own edge.
 _FRAMES = "DELETE FROM evidence;"
 _COLUMNS = "path, id, bytes, modified, width, height, format, exif, taken, inode_changed"
 
@@ -69,8 +75,10 @@ class PairCache(CacheDatabase):
 
     error, remedy = DedupeError, "the next run computes again what it holds"
 
-    def __init__(self, path: Path | None, revision: str) -> None:
-        """Open or make it, by default in memory; scores of another model revision are dropped. Raises DedupeError."""
+    def __init__(self, path: Path | None, revision: str | None) -> None:
+        """Open or make it, by default in memory; scores of another model revision are dropped, if one is named. Raises
+        DedupeError.
+        """
         self.path = path or Path(":memory:")
         with self._understood():
             self._connection = self.connect(self.path)
@@ -108,6 +116,7 @@ class PairCache(CacheDatabase):
                 connection.execute(
                     f"DELETE FROM {table} WHERE a NOT IN (SELECT id FROM files) OR b NOT IN (SELECT id FROM files)"
                 )
+            connection.execute("DELETE FROM hashes WHERE id NOT IN (SELECT id FROM files)")
 
     def forget_all_but(self, paths: Collection[str]) -> None:
         """Forget the files at other paths, and the scores of contents that no file has any more."""
@@ -155,14 +164,26 @@ class PairCache(CacheDatabase):
         with self._transaction() as connection:
             connection.executemany("INSERT OR REPLACE INTO evidence VALUES (?,?,?)", rows)
 
-    def _prepare(self, revision: str) -> None:
+    def hashes(self) -> dict[str, int | None]:
+        """The perceptual hashes, 64 bits, of contents by id; None where there is too little to be seen."""
+        with self._understood():
+            rows = self._connection.execute("SELECT id, phash FROM hashes")
+            return {id.hex(): _unsigned(phash) for id, phash in rows}
+
+    def add_hashes(self, hashes: Mapping[str, int | None]) -> None:
+        """Remember the perceptual hashes of contents."""
+        rows = [(bytes.fromhex(id), _signed(phash)) for id, phash in hashes.items()]
+        with self._transaction() as connection:
+            connection.executemany("INSERT OR REPLACE INTO hashes VALUES (?,?)", rows)
+
+    def _prepare(self, revision: str | None) -> None:
         connection = self._connection
         version = version_of(connection)
         if version == 0:
             in_one_step(connection, _TABLES, _VERSION)
-        elif version in (1, 2, 3, 4):
+        elif version in range(1, _VERSION):
             steps = (_LIFT if version == 1 else "") + (_EVIDENCE if version < 3 else _FRAMES)
-            steps += _INODES if version < 4 else ""
+            steps += (_INODES if version < 4 else "") + _HASHES
             in_one_step(connection, steps, _VERSION)
         elif version != _VERSION:
             raise DedupeError(
@@ -170,7 +191,7 @@ class PairCache(CacheDatabase):
                 f"{self.remedy}"
             )
         known = connection.execute("SELECT revision FROM model").fetchone()
-        if known != (revision,):
+        if revision is not None and known != (revision,):
             with self._transaction():
                 connection.execute("DELETE FROM pairs")
                 connection.execute("DELETE FROM model")
@@ -180,6 +201,15 @@ class PairCache(CacheDatabase):
 def _sides(pair: tuple[str, str]) -> list[bytes]:
     """The ids of a pair as its tables have them."""
     return sorted(map(bytes.fromhex, pair))
+
+
+def _signed(phash: int | None) -> int | None:
+    """A hash as SQLite holds it, whose integers have a sign."""
+    return phash if phash is None or phash < 2**63 else phash - 2**64
+
+
+def _unsigned(phash: int | None) -> int | None:
+    return None if phash is None else phash % 2**64
 
 
 def _read(seen: str) -> Evidence | None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from diptych.batch.ingest import Found, embedded
 from diptych.batch.workers.shared_folder import WorkerPool
-from diptych.collection.collection import Collection
+from diptych.collection.collection import Collection, Received
 from diptych.collection.ingest import Incoming, batches
 from diptych.dedupe.actions.hard_link import LINK
 from diptych.dedupe.actions.move_file import HELD
@@ -21,11 +22,14 @@ from diptych.pictures.content import picture_id
 from diptych.pictures.file_info import Picture, picture_of, read_file
 from diptych.pictures.walk import TRASH, FoundFile, Refuse, Tree, check_name, place_in
 from diptych.scoring.threads import map_pictures
-from diptych_runtime.decoder import SUFFIXES
+from diptych_runtime.decoder import SUFFIXES, PictureLimits
 from diptych_runtime.errors import PictureError
 
+T = TypeVar("T")
+NamedBytes = tuple[bytes, str]  # of a picture file, and its name in errors
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class PictureFile:
     """A file that may be a picture: which of the folders it is from, its size and times (ns) when it was listed, and
     whether that folder is a reference.
@@ -141,27 +145,16 @@ def scan(
     """
     known = ledger.files(map(str, roots))
     stored = collection.backend.known(sorted({old.picture.id for old in known.values()}))
-    pictures: list[Picture] = []
-    fresh: dict[str, PictureFile] = {}
-    for file in files:
-        old = known.get(file.path)
-        if old is not None and file.is_still(old) and old.picture.id in stored:
-            pictures.append(replace(old.picture, root=file.root, reference=file.reference))
-            tick(1)
-        else:
-            fresh[file.path] = file
+    pictures, fresh = sorted_out(files, known, stored)
+    if pictures:
+        tick(len(pictures))
 
     def take(results: Mapping[str, Found]) -> None:
         arrivals: dict[str, Incoming] = {}
         for path, one in results.items():
             arrivals.setdefault(one.picture.id, Incoming(one.content, path, {}))
         collection.commit(list(arrivals.values()))
-        good = [
-            replace(one.picture, root=fresh[path].root, reference=fresh[path].reference)
-            for path, one in results.items()
-        ]
-        ledger.add_files([KnownFile(picture, fresh[picture.path].inode_changed) for picture in good])
-        pictures.extend(good)
+        pictures.extend(remembered([one.picture for one in results.values()], fresh, ledger))
         tick(len(results))
 
     unread: list[str] = []
@@ -170,15 +163,50 @@ def scan(
         if done := {path: one for path, one in part.items() if one is not None}:
             take(done)
     blind = 0
-    for results in _read_in_batches(unread, collection):
+
+    def read(contents: Mapping[str, NamedBytes]) -> Received:
+        return collection.read_new(list(contents.values()))
+
+    for results in read_in_batches(unread, read, collection.scorer.limits, collection.scorer.runtime.threads):
         refused = {path: one for path, one in results.items() if isinstance(one, PictureError)}
         for path, error in refused.items():
             refuse(path, str(error))
-        take({path: one for path, one in results.items() if not isinstance(one, PictureError)})
+        take({path: Found(one[0], one[1]) for path, one in results.items() if not isinstance(one, PictureError)})
         blind += len(results) - len(refused)
         tick(len(refused))
     if crew:
         crew.say_blind(blind)
+    return finished(pictures, files, known, ledger)
+
+
+def sorted_out(
+    files: Iterable[PictureFile], known: Mapping[str, KnownFile], stored: Container[str]
+) -> tuple[list[Picture], dict[str, PictureFile]]:
+    """The pictures of the files that are still as they are known, with contents that are stored, and the other files by
+    path.
+    """
+    pictures: list[Picture] = []
+    fresh: dict[str, PictureFile] = {}
+    for file in files:
+        old = known.get(file.path)
+        if old is not None and file.is_still(old) and old.picture.id in stored:
+            pictures.append(_placed(old.picture, file))
+        else:
+            fresh[file.path] = file
+    return pictures, fresh
+
+
+def remembered(read: Iterable[Picture], files: Mapping[str, PictureFile], ledger: PairCache) -> list[Picture]:
+    """The pictures that were read, with their places among the folders; the ledger knows them when this returns."""
+    pictures = [_placed(picture, files[picture.path]) for picture in read]
+    ledger.add_files([KnownFile(picture, files[picture.path].inode_changed) for picture in pictures])
+    return pictures
+
+
+def finished(
+    pictures: list[Picture], files: Iterable[PictureFile], known: Mapping[str, KnownFile], ledger: PairCache
+) -> Scan:
+    """The scan of the files that gave these pictures; the ledger forgets the other files that were known."""
     kept = {picture.path for picture in pictures}
     ledger.forget_files(sorted(known.keys() - kept))
     new = len(kept - known.keys())
@@ -189,28 +217,40 @@ def scan(
     return Scan(pictures, new, changed, gone)
 
 
-def _read_in_batches(paths: Sequence[str], collection: Collection) -> Iterator[dict[str, Found | PictureError]]:
-    """The contents of files, batch by batch; each content is decoded once in a batch, unless it is broken."""
-    limits, threads = collection.scorer.limits, collection.scorer.runtime.threads
-    for batch in batches(map(Path, paths)):
-        results: dict[str, Found | PictureError] = {}
-        read: dict[Path, tuple[os.stat_result, bytes]] = {}
+def read_in_batches(
+    paths: Iterable[str],
+    read: Callable[[Mapping[str, NamedBytes]], Sequence[T | PictureError]],
+    limits: PictureLimits,
+    threads: int,
+    most: int | None = None,
+) -> Iterator[dict[str, tuple[Picture, T] | PictureError]]:
+    """The files batch by batch, each as its picture and what `read` makes of its content: of the bytes, and a name for
+    errors, by id. Each content is read once in a batch, which has at most so many, unless it is broken.
+    """
+    for batch in batches(map(Path, paths), most):
+        results: dict[str, tuple[Picture, T] | PictureError] = {}
+        files: dict[Path, tuple[os.stat_result, bytes]] = {}
         for path, one in zip(batch, map_pictures(partial(read_file, limits=limits), batch, threads), strict=True):
             if isinstance(one, PictureError):
                 results[str(path)] = one
             else:
-                read[path] = one
-        ids = {path: picture_id(hashlib.sha256(data).hexdigest()) for path, (_, data) in read.items()}
+                files[path] = one
+        ids = {path: picture_id(hashlib.sha256(data).hexdigest()) for path, (_, data) in files.items()}
         first: dict[str, Path] = {}
         for path, id in ids.items():
             first.setdefault(id, path)
-        received = collection.read_new([(read[path][1], str(path)) for path in first.values()])
+        received = read({id: (files[path][1], str(path)) for id, path in first.items()})
         contents = dict(zip(first, received, strict=True))
-        for path, (status, data) in read.items():
+        for path, (status, data) in files.items():
             id, content = ids[path], contents[ids[path]]
             if isinstance(content, PictureError) and path != first[id]:
-                (content,) = collection.read_new([(data, str(path))])  # whose error calls it by its own name
-            if not isinstance(content, PictureError):
-                content = Found(picture_of(id, path, status, data), content)
-            results[str(path)] = content
+                (content,) = read({id: (data, str(path))})  # whose error calls it by its own name
+            if isinstance(content, PictureError):
+                results[str(path)] = content
+            else:
+                results[str(path)] = picture_of(id, path, status, data), content
         yield results
+
+
+def _placed(picture: Picture, file: PictureFile) -> Picture:
+    return replace(picture, root=file.root, reference=file.reference)

@@ -31,7 +31,7 @@ class Facts(NamedTuple):
     taken: float | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Picture:
     """A picture file. Those with one `id` have the same bytes; `modified` is in nanoseconds since 1970.
 

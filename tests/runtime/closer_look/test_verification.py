@@ -216,6 +216,20 @@ def test_a_picture_with_a_frame_around_the_other_is_told_from_it(frame, share):
     assert verify(plain, framed).framed == -verify(framed, plain).framed
 
 
+def photographed(picture: Image.Image) -> Image.Image:
+    """The picture with the noise of a sensor."""
+    noise = np.random.default_rng(3).normal(0, 12, (*picture.size[::-1], 3))
+    return Image.fromarray((np.asarray(picture) * 0.8 + 20 + noise).clip(0, 255).astype(np.uint8))
+
+
+def test_a_frame_in_the_colour_of_the_edge_is_told_where_the_edge_was_photographed():
+    plain = photographed(article(40))
+    framed = ImageOps.expand(plain, 60, tuple(np.asarray(plain)[0, 0].tolist()))
+    share = plain.width * plain.height / (framed.width * framed.height)
+    assert look(framed, plain).framed == pytest.approx(share, abs=0.03)
+    assert look(plain, plain.crop((30, 30, 530, 650))).framed == 0, "a photographed ground is no frame"
+
+
 @pytest.mark.parametrize(
     ("a", "b"),
     [

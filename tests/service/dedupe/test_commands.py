@@ -378,3 +378,13 @@ def test_the_short_forms_are_the_actions(dedupe, photos, tmp_path):
     ):
         told = [dedupe(photos, *words, "--dry-run", "--json").json["act"] for words in (short, long)]
         assert told == [long[1]] * 2
+
+
+def test_a_quick_pass_and_the_network_share_a_store(dedupe, diptych, photos, tmp_path):
+    quick = ("dedupe", photos, "--method", "phash", "--store", tmp_path / "store", "--json")
+    assert diptych(*quick).json["new"] == 6
+    first = dedupe(photos, "--json", threshold=0.2).json
+    assert (first["pictures"], first["pairs_scored"]) == (6, 3)
+    assert diptych(*quick).json["new"] == 0
+    again = dedupe(photos, "--json", threshold=0.2).json
+    assert (again["new"], again["pairs_scored"], again["groups"]) == (0, 0, first["groups"])

@@ -46,7 +46,7 @@ def test_one_line_finds_the_copies_in_a_folder_and_changes_no_file(photos, small
 
 def test_a_second_call_computes_nothing_and_a_named_store_is_used(photos, small, tmp_path, monkeypatch):
     assert find_duplicates(photos, scorer=small).computed > 0
-    assert store_of([photos], small).is_dir()
+    assert store_of([photos], small.runtime.revision).is_dir()
     monkeypatch.setattr(Loaded, "encode_pixels", lambda self, pixels: pytest.fail("it was encoded again"))
     assert find_duplicates(photos, scorer=small).computed == 0
     monkeypatch.undo()
@@ -117,7 +117,7 @@ def test_the_features_of_references_serve_every_folder_that_is_compared_with_the
     new.mkdir()
     (photos / "again.jpg").rename(new / "again.jpg")
     find_duplicates(photos, scorer=small)
-    store = store_of([photos], small)
+    store = store_of([photos], small.runtime.revision)
     assert find_duplicates(new, scorer=small, reference=[photos], threshold=1.0).to_remove == [str(new / "again.jpg")]
     assert [path.name for path in store.parent.iterdir()] == [store.name]
     with PairCache(store / LEDGER, small.runtime.revision) as ledger:

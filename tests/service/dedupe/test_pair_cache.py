@@ -84,7 +84,7 @@ def test_what_is_no_ledger_is_refused_with_the_way_out_and_an_empty_file_is_a_ne
 def test_a_ledger_of_another_version_is_refused(path):
     with PairCache(path, "rev") as ledger:
         ledger._connection.execute("PRAGMA user_version=9")
-    with pytest.raises(DedupeError, match="format version 9, and this Diptych reads version 5; delete it"):
+    with pytest.raises(DedupeError, match="format version 9, and this Diptych reads version 6; delete it"):
         PairCache(path, "rev")
 
 
@@ -105,7 +105,7 @@ def test_what_an_older_version_knew_is_kept_as_answers_of_its_one_question(path,
     with PairCache(path, "rev") as ledger:
         remember(ledger, [a, b])
         ledger._connection.executescript(
-            "DROP TABLE pairs; DROP TABLE evidence; "
+            "DROP TABLE pairs; DROP TABLE evidence; DROP TABLE hashes; "
             "CREATE TABLE pairs (a BLOB NOT NULL, b BLOB NOT NULL, logit REAL NOT NULL, "
             "PRIMARY KEY (a, b)) WITHOUT ROWID; ALTER TABLE files DROP COLUMN inode_changed; PRAGMA user_version=1"
         )
@@ -140,21 +140,45 @@ def test_a_ledger_from_before_closer_looks_has_its_scores(path, picture):
         remember(ledger, [a, b])
         ledger.add_scores([(a.id, b.id)], np.array([1.5], np.float32), "copy")
         ledger._connection.executescript(
-            "DROP TABLE evidence; ALTER TABLE files DROP COLUMN inode_changed; PRAGMA user_version=2"
+            "DROP TABLE evidence; DROP TABLE hashes; ALTER TABLE files DROP COLUMN inode_changed; PRAGMA user_version=2"
         )
     with PairCache(path, "rev") as ledger:
         assert ledger.scores([a.id, b.id], "copy")[1].tolist() == [1.5]
         assert ledger.evidence([(a.id, b.id)]) == [None]
 
 
-def test_looks_that_say_nothing_of_frames_are_taken_again(path, picture):
+@pytest.mark.parametrize("version", [4, 5])
+def test_looks_that_say_less_of_frames_are_taken_again(path, picture, version):
     a, b = picture(), picture()
     with PairCache(path, "rev") as ledger:
         remember(ledger, [a, b])
         ledger.add_scores([(a.id, b.id)], np.array([1.5], np.float32), "copy")
         ledger.add_evidence([(a.id, b.id)], [Evidence(300, 40, 30, 0.5)])
-        ledger._connection.execute("PRAGMA user_version=4")
+        ledger._connection.executescript(f"DROP TABLE hashes; PRAGMA user_version={version}")
     with PairCache(path, "rev") as ledger:
         assert ledger.evidence([(a.id, b.id)]) == [None]
         assert ledger.scores([a.id, b.id], "copy")[1].tolist() == [1.5]
         assert len(ledger.files(["/photos"])) == 2
+
+
+def test_hashes_are_kept_whichever_model_asks_and_go_with_the_last_file(path, picture):
+    a, b = picture(), picture()
+    hashes = {a.id: 2**64 - 1, b.id: None}
+    with PairCache(path, None) as ledger:
+        remember(ledger, [a, b])
+        ledger.add_hashes(hashes)
+    with PairCache(path, "rev") as ledger:
+        assert ledger.hashes() == hashes
+        ledger.forget_files([a.path])
+        assert ledger.hashes() == {b.id: None}
+
+
+def test_scores_stay_where_no_model_is_named(path, picture):
+    a, b = picture(), picture()
+    with PairCache(path, "rev") as ledger:
+        remember(ledger, [a, b])
+        ledger.add_scores([(a.id, b.id)], np.array([1.5], np.float32), "copy")
+    with PairCache(path, None) as ledger:
+        assert ledger.scores([a.id, b.id], "copy")[1].tolist() == [1.5]
+    with PairCache(path, "rev") as ledger:
+        assert ledger.scores([a.id, b.id], "copy")[1].tolist() == [1.5]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
@@ -57,6 +58,23 @@ def _threshold(text: str) -> float | None:
 
 
 _Folders = Annotated[list[Path] | None, Argument(metavar="DIR", help="folders of pictures, searched through")]
+_Method = Annotated[
+    Literal["network", "phash"],
+    Option(
+        help="how copies that are not exact are found: network, or phash, a quick pass by perceptual hash without a "
+        "model",
+    ),
+]
+_MaxDistance = Annotated[
+    int | None,
+    Option(
+        "--max-distance",
+        parser=number(0),
+        metavar="BITS",
+        help="with --method phash: how many of the 64 bits of two hashes may differ, 10 at most",
+        show_default="4",
+    ),
+]
 _Threshold = Annotated[
     float | None,
     Option(
@@ -95,6 +113,8 @@ _Reference = Annotated[
 def dedupe(
     folders: _Folders = None,
     reference: _Reference = None,
+    method: _Method = "network",
+    max_distance: _MaxDistance = None,
     threshold: _Threshold = None,
     candidates: Annotated[int, Option(parser=number(1), metavar="N", help="pictures each one is compared with")] = 20,
     keep: _Keep = ("unframed", "resolution", "format", "exif", "largest", "oldest"),
@@ -123,7 +143,6 @@ def dedupe(
 
     Exits with 1 if a folder cannot be listed or a file cannot be moved or put back, and with --strict if one is unread.
     """
-    from diptych.dedupe.find import duplicates_among
     from diptych.dedupe.report import table
     from diptych.dedupe.scan import listed, searched
 
@@ -136,27 +155,29 @@ def dedupe(
     if not folders:
         raise BadParameter("name a folder of pictures, or a journal with --undo")
     check_engine(engine, address)
+    if method == "phash":
+        _check_hashing(max_distance, threshold=threshold, candidates=candidates, question=question, engine=engine)
+    elif max_distance is not None:
+        raise BadParameter("--max-distance is for --method phash; the network has --threshold")
     rules = _rules(keep)
     _check_outputs(output, report, spreadsheet=spreadsheet)
     places = roots, references = searched(folders, reference or (), to=move_to)
     refused: Refused = []
     files = listed(roots, _into(refused), references)
     _check_not_read([output, report], [*(file.path for file in files), selection])
-    scorer = open_scorer(model := model_of(model, store), provider, threads, question=question)
+    if method == "phash":
+        finding = partial(_by_hash, console, max_distance, rules, store, threads)
+    else:
+        scorer = open_scorer(model := model_of(model, store), provider, threads, question=question)
+        workers = partial(open_workers, console, engine, address, model, provider, threads)
+        least = "auto" if threshold is None else threshold
+        how = {"threshold": least, "keep": rules, "candidates": candidates, "question": question}
+        finding = partial(_by_network, console, scorer, workers, store, **how)
     try:
-        with open_workers(console, engine, address, model, provider, threads) as crew:
-            find = partial(
-                duplicates_among,
-                threshold="auto" if threshold is None else threshold,
-                keep=rules,
-                candidates=candidates,
-                question=question,
-                crew=crew,
-            )
-            found, seen = _find(console, find, store, places, files, scorer, crew, refused)
+        found, seen, told_by = finding(places, files, refused)
         if output:
             table.write(output, found, refused, spreadsheet=spreadsheet)
-        _write_report(console, report, found, [*roots, *references], scorer, refused)
+        _write_report(console, report, found, [*roots, *references], told_by, refused, threads)
     except KeyboardInterrupt:
         console.remark("interrupted; what was done is kept, and the same command goes on from here")
         return 130
@@ -171,6 +192,27 @@ def dedupe(
     if act is None and found.groups:
         console.remark(NOTHING_MOVED)
     return code
+
+
+def _check_hashing(
+    max_distance: int | None, *, threshold: float | None, candidates: int, question: str, engine: str
+) -> None:
+    """End with a usage error for options that hashes have nothing to do with; the model is just not loaded."""
+    from diptych.dedupe.hashes.find import check_distance
+
+    network = {
+        "--threshold": threshold is not None,
+        "--candidates": candidates != 20,
+        "--question": question != COPY,
+        "--engine": engine != "local",
+    }
+    for option, given in network.items():
+        if given:
+            raise BadParameter(f"{option} is for --method network; with --method phash there is --max-distance")
+    try:
+        check_distance(max_distance or 0)
+    except ValueError as error:
+        raise BadParameter(str(error), param_hint="--max-distance") from None
 
 
 def _failed(refused: Refused, *, strict: bool) -> bool:
@@ -200,25 +242,56 @@ def _check_outputs(output: Path | None, report: Path | None, *, spreadsheet: boo
             raise DedupeError(f"{path} cannot be written: {path.absolute().parent} is no folder; make it first")
 
 
-def _find(
+def _by_hash(
     console: Console,
-    find: Callable[..., Duplicates],
+    max_distance: int | None,
+    rules: tuple[str, ...],
+    store: Path | None,
+    threads: int | None,
+    folders: tuple[list[Path], list[Path]],
+    files: Sequence[PictureFile],
+    refused: Refused,
+) -> tuple[Duplicates, Scan, str]:
+    """The duplicates below the folders and the references by digest and perceptual hash, and the words for that."""
+    from diptych.dedupe.folders import hashed_duplicates
+    from diptych.dedupe.hashes.find import MAX_DISTANCE
+
+    roots, references = folders
+    most = MAX_DISTANCE if max_distance is None else max_distance
+    found, seen = hashed_duplicates(
+        roots,
+        files,
+        references,
+        store=store,
+        max_distance=most,
+        keep=rules,
+        refuse=_into(refused),
+        console=console,
+        threads=threads,
+    )
+    return found, seen, f"By digest and perceptual hash, at most {most} of 64 bits apart"
+
+
+def _by_network(
+    console: Console,
+    scorer: Scorer,
+    workers: Callable[[], AbstractContextManager[WorkerPool | None]],
     store: Path | None,
     folders: tuple[list[Path], list[Path]],
     files: Sequence[PictureFile],
-    scorer: Scorer,
-    crew: WorkerPool | None,
     refused: Refused,
-) -> tuple[Duplicates, Scan]:
-    """Read the files below the folders and the references into the collection, then `find(collection, pictures,
-    ledger=..., on_pairs=...)`.
+    **how: Any,
+) -> tuple[Duplicates, Scan, str]:
+    """The duplicates below the folders and the references by the network, as `duplicates_among` finds them, and the
+    words for that: the files are read into a collection first.
     """
+    from diptych.dedupe.find import duplicates_among
     from diptych.dedupe.folders import check_read, forget_others, kept_features
     from diptych.dedupe.scan import resolved, scan
 
     roots, references = folders
     places = [*roots, *references]
-    with kept_features(roots, scorer, store, references) as (collection, ledger):
+    with workers() as crew, kept_features(roots, scorer, store, references) as (collection, ledger):
         with console.progress(total=len(files), unit="picture", desc="reading") as bar:
             seen = scan(places, files, collection, ledger, refuse=_into(refused), tick=bar.update, crew=crew)
         resolved(places)  # one that is gone by now would look as if it had become empty
@@ -226,7 +299,15 @@ def _find(
         if store is None:
             forget_others(collection, ledger, seen.pictures)
         with PairBars(console, "comparing") as bars:
-            return find(collection, seen.pictures, ledger=ledger, on_pairs=bars.begin), seen
+            found = duplicates_among(
+                collection,
+                seen.pictures,
+                ledger=ledger,
+                on_pairs=bars.begin,
+                crew=crew,
+                **how,
+            )
+    return found, seen, f"Model {scorer.runtime.name}, revision {scorer.runtime.revision}"
 
 
 def _check_not_read(outputs: Iterable[Path | None], inputs: Iterable[str | Path | None]) -> None:
@@ -236,16 +317,23 @@ def _check_not_read(outputs: Iterable[Path | None], inputs: Iterable[str | Path 
 
 
 def _write_report(
-    console: Console, report: Path | None, found: Duplicates, roots: Sequence[Path], scorer: Scorer, refused: Refused
+    console: Console,
+    report: Path | None,
+    found: Duplicates,
+    roots: Sequence[Path],
+    told_by: str,
+    refused: Refused,
+    threads: int | None,
 ) -> None:
     from diptych.dedupe.report import page
+    from diptych_runtime.session import thread_count
 
     if report is None:
         return
 
     total = len(page.page_data(found, roots)[1])
     with console.progress(total=total, unit="picture", desc="report") as bar:
-        page.write(report, found, roots, scorer, refused, bar.update)
+        page.write(report, found, roots, told_by, refused, bar.update, threads=threads or thread_count())
 
 
 def _into(refused: Refused) -> Callable[[str, str], object]:

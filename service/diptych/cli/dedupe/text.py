@@ -27,8 +27,7 @@ def searched_text(found: Duplicates, seen: Scan, refused: Refused) -> str:
     lines = [
         f"{counted(data['pictures'], 'picture')}{_in_references(data)}: {seen.new:,} new, {seen.changed:,} changed, "
         f"{seen.gone:,} gone",
-        f"{counted(data['pairs'], 'pair')} scored, {data['pairs_scored']:,} of them now; copies have a score of "
-        f"{found.threshold:.5f} or more",
+        *_compared(found, data),
     ]
     if found.alarm_rate is not None:
         lines.append(f"expect a false match for {percent(found.alarm_rate)} of the pictures that have no copy")
@@ -48,6 +47,22 @@ def found_text(found: Duplicates, refused: Refused, written: Mapping[str, Path |
         lines.append(f"{counted(len(refused), 'file or folder', 'files or folders')} could not be read:")
         lines += some([f"  {entry['reason']}" for entry in refused])
     return [*lines, *(f"{name}: {path}" for name, path in written.items() if path)]
+
+
+def _compared(found: Duplicates, data: Mapping[str, Any]) -> list[str]:
+    """The lines about what was compared."""
+    if found.method == "network":
+        return [
+            f"{counted(data['pairs'], 'pair')} scored, {data['pairs_scored']:,} of them now; copies have a score of "
+            f"{found.threshold:.5f} or more"
+        ]
+    lines = [
+        f"compared by digest and perceptual hash, of which at most {found.max_distance} of 64 bits differ; no model "
+        "looked at them: a match that is not exact is likely at most"
+    ]
+    if found.unhashed:
+        lines.append(f"{counted(found.unhashed, 'picture')} too plain to be hashed, of which only exact copies match")
+    return lines
 
 
 def _in_references(data: Mapping[str, Any]) -> str:

@@ -15,8 +15,8 @@ from diptych.dedupe.keeper import deciding, reasons
 from diptych.dedupe.report.table import unwritable
 from diptych.dedupe.report.thumbnails import thumbnails
 from diptych.pictures.file_info import Picture
-from diptych.scoring.scorer import Scorer
 from diptych_runtime.atomic import replacing
+from diptych_runtime.decoder import PictureLimits
 
 _HERE = Path(__file__).parent
 _PAGE = _HERE.parents[1] / "http" / "page"
@@ -26,19 +26,21 @@ def write(
     path: Path,
     found: Duplicates,
     roots: Sequence[Path],
-    scorer: Scorer,
+    told_by: str,
     refused: Sequence[Mapping[str, str]] = (),
     tick: Callable[[], object] = lambda: None,
+    *,
+    limits: PictureLimits | None = None,
+    threads: int = 1,
 ) -> None:
     """Write the report of the duplicates below some folders; the file appears as a whole. Raises DedupeError.
 
-    `tick` is called for every thumbnail. The file has the pictures that are in a pair at the bound or have exact
-    copies, about 6 kB each.
+    `told_by` names the model, or another method, below the groups, and `tick` is called for every thumbnail. The file
+    has the pictures that are in a pair at the bound or have exact copies, about 6 kB each.
     """
     data, shown = page_data(found, roots)
     data |= {
-        "model": scorer.runtime.name,
-        "revision": scorer.runtime.revision,
+        "told_by": told_by,
         "made": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
         "refused": list(refused),
     }
@@ -54,7 +56,7 @@ def write(
     }
     try:
         with replacing(path) as file:
-            for text in _filled(parts, thumbnails(shown, scorer.limits, scorer.runtime.threads), tick):
+            for text in _filled(parts, thumbnails(shown, limits or PictureLimits(), threads), tick):
                 file.write(text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise unwritable(path, error) from None
@@ -96,6 +98,7 @@ def page_data(found: Duplicates, roots: Sequence[Path]) -> tuple[dict[str, Any],
         "bound": found.bound,
         "verdicts": found.verdicts,
         "looked": len(found.pictures),
+        "method": found.method,
     }
     return data, shown
 

@@ -10,7 +10,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-from diptych.dedupe.duplicates import Duplicates, Group, Member
+from diptych.dedupe.duplicates import Duplicates, Member
 from diptych.errors import DedupeError
 from diptych_runtime.atomic import replacing
 
@@ -20,6 +20,7 @@ COLUMNS = (
     "keeper",
     "relevance_score",
     "verdict",
+    "method",
     "closer_look",
     "exact",
     "reference",
@@ -37,27 +38,31 @@ COLUMNS = (
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a cell begins that a spreadsheet computes
 
 
-def rows(groups: Sequence[Group]) -> Iterator[dict[str, Any]]:
-    """A row with `COLUMNS` for every picture of a group, groups numbered from 1; the score is the one to the keeper.
+def rows(found: Duplicates) -> Iterator[dict[str, Any]]:
+    """A row with `COLUMNS` for every picture of a group, groups numbered from 1; the score is the one to the keeper,
+    and `method` what told that they match: the *digest* of the same bytes, the *network*, or *phash*.
 
     `kept_because` is the reason for which that is kept and not this one; the keeper's row has all of its reasons.
     """
-    for number, group in enumerate(groups, 1):
-        yield _row(number, Member(group.keeper, 1.0, True, kept_because=", ".join(group.kept_because)), True)
+    for number, group in enumerate(found.groups, 1):
+        yield _row(number, Member(group.keeper, 1.0, True, kept_because=", ".join(group.kept_because)), None)
         for member in group.others:
-            yield _row(number, member, False)
+            yield _row(number, member, "digest" if member.exact else found.method)
 
 
 def summary(found: Duplicates, refused: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """Counts as JSON values: the pictures that can be removed, and the bytes that would be free."""
     others = [member for group in found.groups for member in group.others]
     return {
+        "method": found.method,
+        "max_distance": found.max_distance,
         "question": found.question,
         "pictures": len(found.pictures),
         "references": sum(picture.reference for picture in found.pictures),
         "groups": len(found.groups),
         "could_go": len(others),
         "exact": sum(member.exact for member in others),
+        "unhashed": found.unhashed,
         "bytes": sum(member.picture.bytes for member in others),
         "threshold": found.threshold,
         "alarm_rate": found.alarm_rate,
@@ -78,10 +83,10 @@ def write(path: Path, found: Duplicates, refused: Sequence[Mapping[str, str]], *
             if path.suffix.lower() == ".csv":
                 writer = csv.writer(text, lineterminator="\n")
                 writer.writerow(COLUMNS)
-                for row in rows(found.groups):
+                for row in rows(found):
                     writer.writerow(_cell(value, spreadsheet=spreadsheet) for value in row.values())
             else:
-                document = {**summary(found, refused), "rows": list(rows(found.groups))}
+                document = {**summary(found, refused), "rows": list(rows(found))}
                 json.dump(document, text, ensure_ascii=False, indent=1)
             text.flush()
             text.detach()
@@ -102,10 +107,11 @@ def _cell(value: Any, *, spreadsheet: bool) -> Any:
     return value
 
 
-def _row(group: int, member: Member, keeper: bool) -> dict[str, Any]:
+def _row(group: int, member: Member, method: str | None) -> dict[str, Any]:
+    """The row of a picture that is in a group by this method, or of its keeper."""
     picture = member.picture
     time = datetime.fromtimestamp(picture.time, UTC).isoformat(timespec="seconds")
     facts = (picture.width, picture.height, picture.bytes, picture.format, picture.exif, time, picture.id)
-    said = (member.relevance_score, member.verdict, member.closer_look, member.exact)
+    said = (member.relevance_score, member.verdict, method, member.closer_look, member.exact)
     said += (picture.reference, member.kept_because)
-    return dict(zip(COLUMNS, (group, picture.path, keeper, *said, *facts), strict=True))
+    return dict(zip(COLUMNS, (group, picture.path, method is None, *said, *facts), strict=True))

@@ -15,6 +15,7 @@ from exported import drawn_collection
 from diptych import Collection, Scorer
 from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.groups import grouped, matches_of
+from diptych.dedupe.hashes.find import duplicates_by_hash
 from diptych.dedupe.keeper import preference
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.report.page import page_data, write
@@ -58,9 +59,9 @@ def found(tmp_path_factory, scorer, photo_bytes):
 
 
 @pytest.fixture(scope="module")
-def report(found, scorer, tmp_path_factory) -> Path:
+def report(found, tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
-    write(path, found[0], found[1], scorer, [{"path": "/x/<b>.jpg", "reason": "it is damaged"}])
+    write(path, found[0], found[1], "Model small", [{"path": "/x/<b>.jpg", "reason": "it is damaged"}])
     return path
 
 
@@ -163,11 +164,31 @@ def test_the_page_says_why_each_picture_is_kept_as_the_table_does(visit, found):
     assert "the one to keep: chosen by you" in page.inner_text(".group .copy.keeper .tag")
 
 
-def test_nothing_in_a_reference_folder_can_be_selected(visit, found, scorer, tmp_path):
+def test_a_report_by_hash_counts_bits(visit, found, tmp_path):
+    pictures, roots = found[0].pictures, found[1]
+    first, near, far = sorted({one.id for one in pictures})[:3]
+    hashes = {one.id: None for one in pictures} | {first: 0, near: 0b11, far: 0b1111}
+    hashed = duplicates_by_hash(pictures, hashes)
+    write(tmp_path / "r.html", hashed, roots, "By digest and perceptual hash")
+    page = visit(tmp_path / "r.html")
+    assert sorted(shown(page)) == sorted(
+        [group.keeper.path, *(member.picture.path for member in group.others)] for group in hashed.groups
+    )
+    assert page.inner_text("label[for=threshold]") == "Bits that may differ"
+    assert page.inner_text("#threshold-value") == "4"
+    assert "likely, 2 of 64 bits differ" in page.inner_text("#groups")
+    assert page.inner_text("#told-by") == "By digest and perceptual hash"
+    everything = sum(map(len, shown(page)))
+    slide(page, 1 - 1e-9)
+    assert page.inner_text("#threshold-value") == "0"
+    assert sum(map(len, shown(page))) < everything
+
+
+def test_nothing_in_a_reference_folder_can_be_selected(visit, found, tmp_path):
     duplicates, roots = found
     pictures = [replace(one, reference="/copies/" in one.path) for one in duplicates.pictures]
     order = preference(pictures, duplicates.keep)
-    write(tmp_path / "r.html", replace(duplicates, pictures=pictures, order=order), roots, scorer)
+    write(tmp_path / "r.html", replace(duplicates, pictures=pictures, order=order), roots, "Model small")
     page = visit(tmp_path / "r.html")
     assert page.locator(".copy.reference").count() >= 2
     assert page.locator(".copy.reference input").count() == 0
@@ -329,11 +350,11 @@ def test_the_file_has_all_in_itself_and_its_policy_allows_no_other_script(report
     assert text.count("<script>") == 2
 
 
-def test_a_report_that_cannot_be_written_says_so_and_leaves_nothing(found, scorer, tmp_path, monkeypatch):
+def test_a_report_that_cannot_be_written_says_so_and_leaves_nothing(found, tmp_path, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(DedupeError, match=r"r\.html cannot be written: No space left on device; nothing is left of it"):
-        write(tmp_path / "r.html", found[0], found[1], scorer)
+        write(tmp_path / "r.html", found[0], found[1], "Model small")
     assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,128 @@
+"""From hashed pictures to groups, each with the one to keep."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations, product
+
+import numpy as np
+
+from diptych.dedupe.duplicates import Duplicates
+from diptych.dedupe.find import named
+from diptych.dedupe.groups import grouped, matches_of
+from diptych.dedupe.hashes.near import close_pairs
+from diptych.dedupe.hashes.phash import BITS
+from diptych.dedupe.keeper import DEFAULT, preference
+from diptych.pictures.file_info import Picture
+from diptych_runtime.calibration.questions import COPY
+from diptych_runtime.calibration.verdicts import least_of
+from diptych_runtime.errors import ArgumentError
+
+MAX_DISTANCE = 4  # bits that differ; it is always an even number
+FURTHEST = 10  # of which the search for a million hashes still takes minutes, and as far as others go by default
+# Contents that share their hashes are all in pairs with each other up to so many pairs; beyond, with the best alone, so
+# that ten thousand copies of one picture do not make fifty million.
+_PAIRS = 1024
+
+
+def check_distance(max_distance: int) -> None:
+    """Raise ArgumentError for a Hamming distance that is out of its range."""
+    if not 0 <= max_distance <= FURTHEST:
+        raise ArgumentError(f"max_distance must be 0 to {FURTHEST} bits, got {max_distance}")
+
+
+def score_of(distance: int) -> float:
+    """The similarity of two hashes that differ in so many bits, in [0, 1): 1 is that of the very same bytes."""
+    return round((BITS - distance) / (BITS + 1), 7)
+
+
+def duplicates_by_hash(
+    pictures: Iterable[Picture],
+    hashes: Mapping[str, int | None],
+    *,
+    max_distance: int = MAX_DISTANCE,
+    keep: Sequence[str] = DEFAULT,
+) -> Duplicates:
+    """Group pictures with the same bytes, and those whose hashes differ in at most `max_distance` bits; `hashes` has
+    the hash of each content, or None for one that only exact copies match.
+
+    Groups are made as those of `duplicates_among`, and two pictures in reference folders are not compared. A hash tells
+    copies from look-alikes less surely than a closer look, so that its matches are *likely* at most. Raises
+    DedupeError for unknown rules.
+    """
+    found = sorted(pictures, key=lambda picture: picture.path)
+    order = preference(found, keep)
+    ids = list(dict.fromkeys(found[number].id for number in order))
+    kept = {picture.id for picture in found if picture.reference}
+    # Contents with one hash match the same others, so they are one item, the best first; those in references, which are
+    # not compared with each other, are another.
+    items: dict[tuple[int, bool], list[int]] = {}
+    for place, id in enumerate(ids):
+        if (phash := hashes[id]) is not None:
+            items.setdefault((phash, id in kept), []).append(place)
+    contents = list(items.values())
+    pairs, distances = close_pairs(
+        np.array([phash for phash, _ in items], np.uint64),
+        max_distance,
+        asking=np.array([not reference for _, reference in items], bool),
+    )
+    limit = score_of(max_distance)
+    close, scores = [(a, b) for a, b in pairs.tolist()], [score_of(distance) for distance in distances.tolist()]
+    matches = matches_of(close, scores, limit)
+    groups = grouped(range(len(contents)), matches, limit)
+    taken = {item for group in groups for item in group}
+    groups += [[item] for item, same in enumerate(contents) if item not in taken and len(same) > 1]
+    matching: dict[int, dict[int, float]] = {}
+    for item, *others in groups:
+        keeper, *same = contents[item]
+        alike = {} if ids[keeper] in kept else dict.fromkeys(same, score_of(0))
+        matching[keeper] = alike | {place: matches[item][other] for other in others for place in contents[other]}
+    thresholds = {"exact": 1.0, "near": limit}
+    listed = [(ids[a], ids[b], score) for a, b, score in _pairs(contents, close, scores, ids, kept)]
+    return Duplicates(
+        groups=named(
+            [[keeper, *sorted(alike)] for keeper, alike in matching.items() if alike],
+            matching,
+            {},
+            ids,
+            found,
+            order,
+            thresholds,
+            keep,
+        ),
+        pictures=found,
+        order=order,
+        pairs=listed,
+        threshold=limit,
+        bound=limit,
+        scored=len(listed),
+        computed=len(listed),
+        verdicts=least_of(thresholds),
+        question=COPY,
+        keep=tuple(keep),
+        method="phash",
+        max_distance=max_distance,
+        unhashed=sum(hashes[picture.id] is None for picture in found),
+    )
+
+
+def _pairs(
+    contents: Sequence[Sequence[int]],
+    close: Iterable[tuple[int, int]],
+    scores: Iterable[float],
+    ids: Sequence[str],
+    kept: Container[str],
+) -> Iterator[tuple[int, int, float]]:
+    """The pairs of contents that match: of one item, unless it lies in references, and of two that are close."""
+    for same in contents:
+        if ids[same[0]] not in kept:
+            many = len(same) * (len(same) - 1) // 2 > _PAIRS
+            pairs = ((same[0], other) for other in same[1:]) if many else combinations(same, 2)
+            yield from ((a, b, score_of(0)) for a, b in pairs)
+    for (one, other), score in zip(close, scores, strict=True):
+        here, there = contents[one], contents[other]
+        if len(here) * len(there) > _PAIRS:
+            pairs = [*product(here[:1], there), *product(here[1:], there[:1])]
+        else:
+            pairs = product(here, there)
+        yield from ((a, b, score) for a, b in pairs)

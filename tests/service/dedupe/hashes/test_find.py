@@ -1,0 +1,79 @@
+"""Groups by hashes: those of all pairs, exact copies the same and others likely."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from diptych.dedupe.groups import grouped, matches_of
+from diptych.dedupe.hashes import find
+from diptych.dedupe.hashes.find import check_distance, duplicates_by_hash, score_of
+from diptych.dedupe.keeper import preference
+
+
+def names(found) -> list[list[str]]:
+    return [[group.keeper.path, *(member.picture.path for member in group.others)] for group in found.groups]
+
+
+def test_exact_copies_are_the_same_and_near_ones_likely_however_near(picture):
+    keeper, near, equal, far = (picture(path=f"/p/{name}.jpg", bytes=90 - n) for n, name in enumerate("abcd"))
+    twin = replace(keeper, path="/p/z.jpg")
+    hashes = {keeper.id: 0b0, near.id: 0b1111, equal.id: 0b0, far.id: 0b111111}
+    found = duplicates_by_hash([far, equal, twin, near, keeper], hashes)
+    assert names(found) == [["/p/a.jpg", "/p/z.jpg", "/p/b.jpg", "/p/c.jpg"]]
+    told = [(one.relevance_score, one.exact, one.verdict, one.closer_look) for one in found.groups[0].others]
+    assert told == [
+        (1.0, True, "same", None),
+        (round(60 / 65, 7), False, "likely", None),
+        (round(64 / 65, 7), False, "likely", None),
+    ]
+    assert (found.method, found.max_distance, found.threshold) == ("phash", 4, score_of(4))
+    assert found.scores["/p/d.jpg"] == [("/p/b.jpg", score_of(2))]
+
+
+def test_plain_pictures_match_exact_copies_alone(picture):
+    plain, other = picture(path="/p/a.jpg"), picture(path="/p/b.jpg")
+    found = duplicates_by_hash(
+        [plain, other, replace(plain, path="/p/c.jpg")], {plain.id: None, other.id: None}, max_distance=10
+    )
+    assert names(found) == [["/p/a.jpg", "/p/c.jpg"]]
+    assert found.unhashed == 3
+
+
+def test_groups_are_those_of_all_pairs_of_contents_and_references_are_never_removed(picture):
+    rng = np.random.default_rng(7)
+    centres = rng.integers(0, 2**64, 9, np.uint64)
+    pictures, hashes = [], {}
+    for number in range(120):
+        one = picture(path=f"/p/{number:03d}.jpg", bytes=int(rng.integers(1, 9)), reference=bool(rng.random() < 0.3))
+        flips = sum(1 << int(bit) for bit in rng.integers(0, 64, rng.integers(0, 4)))
+        hashes[one.id] = int(centres[rng.integers(9)]) ^ flips
+        pictures.append(one)
+    found = duplicates_by_hash(pictures, hashes)
+    ordered = [pictures[place] for place in preference(pictures)]
+    pairs = [
+        (a, b)
+        for a, one in enumerate(ordered)
+        for b, other in enumerate(ordered[:a])
+        if not (one.reference and other.reference) and (hashes[one.id] ^ hashes[other.id]).bit_count() <= 4
+    ]
+    expected = grouped(range(len(ordered)), matches_of(pairs, [1.0] * len(pairs), 1.0), 1.0)
+    assert len(expected) > 8
+    assert sorted(map(sorted, names(found))) == sorted(sorted(ordered[one].path for one in group) for group in expected)
+    assert not any(member.picture.reference for group in found.groups for member in group.others)
+    assert len(found.pairs) == len(pairs)
+
+
+def test_many_copies_of_one_picture_make_pairs_with_the_best_alone(picture, monkeypatch):
+    monkeypatch.setattr(find, "_PAIRS", 10)
+    pictures = [picture(path=f"/p/{number:02d}.jpg") for number in range(20)]
+    hashes = {one.id: number % 2 for number, one in enumerate(pictures)}
+    found = duplicates_by_hash(pictures, hashes)
+    assert names(found) == [[one.path for one in pictures]]
+    assert len(found.pairs) == 9 + 9 + 10 + 9
+
+
+@pytest.mark.parametrize("wrong", [-1, 11])
+def test_a_distance_out_of_its_range_is_refused(wrong):
+    with pytest.raises(ValueError, match=f"max_distance must be 0 to 10 bits, got {wrong}"):
+        check_distance(wrong)

@@ -1,0 +1,61 @@
+"""Pairs of hashes, held against all pairs."""
+
+import numpy as np
+import pytest
+
+from diptych.dedupe.hashes import near
+from diptych.dedupe.hashes.near import close_pairs
+from diptych.errors import DedupeError
+
+
+def drawn(count: int, clusters: int = 12) -> np.ndarray:
+    """Hashes, most of which are a few bits from one of some, with some that are equal."""
+    rng = np.random.default_rng(count)
+    hashes = rng.integers(0, 2**64, clusters, np.uint64)[rng.integers(0, clusters, count)]
+    for _ in range(6):
+        hashes ^= np.where(rng.random(count) < 0.5, np.uint64(1) << rng.integers(0, 64, count, np.uint64), np.uint64(0))
+    return hashes
+
+
+def all_pairs(hashes: np.ndarray, distance: int) -> list[tuple[int, int, int]]:
+    apart = np.bitwise_count(hashes[:, None] ^ hashes[None])
+    first, second = np.nonzero(np.triu(apart <= distance, 1))
+    return list(zip(first.tolist(), second.tolist(), apart[first, second].tolist(), strict=True))
+
+
+@pytest.mark.parametrize("distance", [0, 1, 3, 4, 7, 8, 10])
+def test_all_pairs_that_are_close_are_found_each_once(distance):
+    hashes = drawn(401)
+    pairs, distances = close_pairs(hashes, distance)
+    expected = all_pairs(hashes, distance)
+    assert len(expected) > 3
+    assert [(a, b, d) for (a, b), d in zip(pairs.tolist(), distances.tolist(), strict=True)] == expected
+
+
+def test_the_same_pairs_however_few_are_compared_at_once(monkeypatch):
+    hashes = drawn(211)
+    expected = close_pairs(hashes, 6)[0].tolist()
+    monkeypatch.setattr(near, "_AT_ONCE", 7)
+    assert close_pairs(hashes, 6)[0].tolist() == expected
+
+
+def test_two_that_do_not_ask_are_no_pair():
+    hashes = drawn(97)
+    asking = np.arange(97) % 3 == 0
+    pairs, _ = close_pairs(hashes, 6, asking=asking)
+    expected = [(a, b) for a, b, _ in all_pairs(hashes, 6) if asking[a] or asking[b]]
+    assert list(map(tuple, pairs.tolist())) == expected
+
+
+def test_of_none_and_of_one_there_is_no_pair():
+    for hashes in (np.empty(0, np.uint64), np.array([5], np.uint64)):
+        pairs, distances = close_pairs(hashes, 4)
+        assert (pairs.shape, distances.shape) == ((0, 2), (0,))
+
+
+def test_more_pairs_than_memory_has_room_for_are_refused(monkeypatch):
+    monkeypatch.setattr(near, "MOST_PAIRS", 50)
+    with pytest.raises(
+        DedupeError, match="more than 50 pairs of hashes differ in at most 6 bits; name a smaller --max-d"
+    ):
+        close_pairs(drawn(401), 6)

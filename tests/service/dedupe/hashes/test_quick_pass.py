@@ -1,0 +1,117 @@
+"""`--method phash` and `find_duplicates(..., method="phash")`: no model, the same table, and every act."""
+
+import csv
+import io
+
+import pytest
+from PIL import Image
+
+from diptych import find_duplicates
+from diptych.dedupe.hashes import scan
+from diptych.errors import StoreError
+from diptych_runtime.runtime import Runtime
+
+
+@pytest.fixture(autouse=True)
+def no_model(monkeypatch, tmp_path):
+    monkeypatch.setattr(Runtime, "open", lambda *_, **__: pytest.fail("a model was loaded"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def hashed(diptych, photos, photo_bytes):
+    """`hashed(...)` runs the command on six files of three contents, and one that was saved again."""
+    picture = Image.open(io.BytesIO(photo_bytes(3)))
+    picture.save(photos / "b" / "3 saved again.jpg", quality=40)
+    return lambda *words: diptych("dedupe", photos, "--method", "phash", "--threads", 1, *words)
+
+
+def rows(path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_it_finds_exact_copies_as_the_same_and_what_was_saved_again_as_likely(hashed, photos, tmp_path):
+    found = hashed("-o", tmp_path / "g.csv", "--report", tmp_path / "r.html")
+    assert (
+        "7 pictures: 7 new, 0 changed, 0 gone\ncompared by digest and perceptual hash, of which at most 4 of"
+        in found.err
+    )
+    assert "3 groups; 4 pictures can be removed (3 exact copies)" in found.out
+    told = {row["path"]: (row["verdict"], row["method"]) for row in rows(tmp_path / "g.csv") if row["keeper"] == "0"}
+    again = told.pop(str(photos / "b/3 saved again.jpg"))
+    assert (again, set(told.values())) == (("likely", "phash"), {("same", "digest")})
+    assert '"told_by":"By digest and perceptual hash, at most 4 of 64 bits apart"' in (tmp_path / "r.html").read_text()
+    assert (tmp_path / "cache" / "diptych" / "dedupe").is_dir()
+
+
+def test_a_second_run_reads_no_file_and_finds_the_same(hashed, photos, tmp_path, monkeypatch):
+    first = hashed("--json", "-o", tmp_path / "1.csv").json
+    monkeypatch.setattr("diptych.dedupe.scan.read_file", lambda *_, **__: pytest.fail("a file was read"))
+    again = hashed("--json", "-o", tmp_path / "2.csv").json
+    assert (first["new"], again["new"], again["method"], again["max_distance"]) == (7, 0, "phash", 4)
+    assert (tmp_path / "1.csv").read_text() == (tmp_path / "2.csv").read_text()
+    (photos / "b/2.jpg").rename(photos / "moved.jpg")
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(scan, "reduced", lambda *_, **__: pytest.fail("a content was decoded again"))
+    assert hashed("--json").json["groups"] == 3
+
+
+def test_acts_and_references_are_those_of_the_network(hashed, photos, diptych, tmp_path, bytes_of):
+    before = bytes_of(photos)
+    done = hashed("--delete", "--json").json
+    assert (done["done"], done["act"]) == (4, "delete")
+    assert diptych("dedupe", "--undo", done["journal"]).code == 0
+    assert {name: data for name, data in bytes_of(photos).items() if "trash" not in name} == before
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "2.jpg").write_bytes((photos / "a/2.jpg").read_bytes())
+    found = diptych("dedupe", tmp_path / "new", "--reference", photos, "--method", "phash", "--json").json
+    assert (found["could_go"], found["groups"], found["references"]) == (1, 1, 7)
+
+
+def test_what_cannot_be_decoded_is_named_and_counted(hashed, photos):
+    (photos / "cut.jpg").write_bytes((photos / "a/1.jpg").read_bytes()[:300])
+    found = hashed()
+    assert (found.code, "1 file or folder could not be read:\n" in found.out) == (0, True)
+    assert f"{photos}/cut.jpg is damaged" in found.out
+    assert hashed("--strict").code == 1
+
+
+def test_plain_pictures_are_counted(hashed, photos):
+    for number, colour in enumerate(("white", "black")):
+        Image.new("RGB", (80, 60), colour).save(photos / f"{number}.png")
+    assert "2 pictures too plain to be hashed, of which only exact copies match" in hashed().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--threshold", "0.9"), "--threshold is for --method network; with --method phash there is --max-distance"),
+        (("--candidates", "5"), "--candidates is for --method network"),
+        (("--question", "thing"), "--question is for --method network"),
+        (("--engine", "ray"), "--engine is for --method network"),
+        (("--max-distance", "11"), "max_distance must be 0 to 10 bits, got 11"),
+        (("--method", "network", "--max-distance", "4"), "--max-distance is for --method phash"),
+    ],
+)
+def test_options_of_the_other_method_are_wrong_usage(hashed, words, said):
+    refused = hashed(*words)
+    assert (refused.code, said in refused.err) == (2, True)
+
+
+def test_find_duplicates_takes_the_method_too(hashed, photos, tmp_path):
+    found = find_duplicates(photos, method="phash", max_distance=4, store=tmp_path / "store")
+    assert [str(photos / name) in found.to_remove for name in ("b/3 saved again.jpg", "a/3.jpg")] == [True, False]
+    assert found[str(photos / "a/3.jpg")] == [str(photos / "b/3 saved again.jpg")]
+    with pytest.raises(ValueError, match='threshold and question are for method="network"; phash has max_distance'):
+        find_duplicates(photos, method="phash", threshold=0.9, question="thing")
+    with pytest.raises(ValueError, match='max_distance is for method="phash"'):
+        find_duplicates(photos, max_distance=4)
+    with pytest.raises(ValueError, match="method must be one of network, phash, got 'dhash'"):
+        find_duplicates(photos, method="dhash")  # type: ignore[arg-type]
+
+
+def test_hashes_are_kept_for_one_process_at_a_time(hashed, photos, tmp_path):
+    with scan.kept_hashes(tmp_path / "store"), pytest.raises(StoreError, match="is being written by process"):
+        find_duplicates(photos, method="phash", store=tmp_path / "store")
