@@ -224,8 +224,8 @@ def read_in_batches(
     threads: int,
     most: int | None = None,
 ) -> Iterator[dict[str, tuple[Picture, T] | PictureError]]:
-    """The files batch by batch, each as its picture and what `read` makes of its content: of the bytes, and a name for
-    errors, by id. Each content is read once in a batch, which has at most so many, unless it is broken.
+    """The files batch by batch, each as its picture and the result of `read` for its content: of the bytes, and a name
+    for errors, by id. Each content is read once in a batch, which has at most so many, unless it is broken.
     """
     for batch in batches(map(Path, paths), most):
         results: dict[str, tuple[Picture, T] | PictureError] = {}

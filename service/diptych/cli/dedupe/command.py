@@ -155,10 +155,7 @@ def dedupe(
     if not folders:
         raise BadParameter("name a folder of pictures, or a journal with --undo")
     check_engine(engine, address)
-    if method == "phash":
-        _check_hashing(max_distance, threshold=threshold, candidates=candidates, question=question, engine=engine)
-    elif max_distance is not None:
-        raise BadParameter("--max-distance is for --method phash; the network has --threshold")
+    _check_method(method, max_distance, threshold=threshold, candidates=candidates, question=question, engine=engine)
     rules = _rules(keep)
     _check_outputs(output, report, spreadsheet=spreadsheet)
     places = roots, references = searched(folders, reference or (), to=move_to)
@@ -194,10 +191,14 @@ def dedupe(
     return code
 
 
-def _check_hashing(
-    max_distance: int | None, *, threshold: float | None, candidates: int, question: str, engine: str
+def _check_method(
+    method: str, max_distance: int | None, *, threshold: float | None, candidates: int, question: str, engine: str
 ) -> None:
-    """End with a usage error for options that hashes have nothing to do with; the model is just not loaded."""
+    """End with a usage error for options of the other method; the model is just not loaded."""
+    if method == "network":
+        if max_distance is not None:
+            raise BadParameter("--max-distance is for --method phash; the network has --threshold")
+        return
     from diptych.dedupe.hashes.find import check_distance
 
     network = {

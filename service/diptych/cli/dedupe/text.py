@@ -50,7 +50,7 @@ def found_text(found: Duplicates, refused: Refused, written: Mapping[str, Path |
 
 
 def _compared(found: Duplicates, data: Mapping[str, Any]) -> list[str]:
-    """The lines about what was compared."""
+    """The lines about the comparison."""
     if found.method == "network":
         return [
             f"{counted(data['pairs'], 'pair')} scored, {data['pairs_scored']:,} of them now; copies have a score of "
