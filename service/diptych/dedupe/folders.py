@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from diptych.collection.collection import Collection
 from diptych.console import Console, PairBars, counted
@@ -79,24 +79,12 @@ def find_duplicates(
     _check_method(method, source, scorer, threshold, candidates, question, max_distance)
     keep, console = checked_rules(keep), Console(quiet=not show_progress_bar)
 
-    def grouped(collection: Collection, pictures: list[Picture] | None, ledger: PairCache | None) -> Duplicates:
-        with PairBars(console, "comparing") as bars:
-            return duplicates_among(
-                collection,
-                pictures,
-                threshold=threshold,
-                keep=keep,
-                candidates=candidates,
-                ledger=ledger,
-                on_pairs=bars.begin,
-                question=question,
-            )
-
+    how: dict[str, Any] = {"threshold": threshold, "keep": keep, "candidates": candidates, "question": question}
     kept = _paths(reference)
     if isinstance(source, Collection):
         if kept:
             raise ArgumentError("reference is for folders, and a collection has none; name the folders in its place")
-        return grouped(source, None, None)
+        return _grouped(console, source, None, None, **how)
     if method == "network":
         scorer = (scorer or Scorer.load()).asking(question)
     roots, references = searched(_paths(source), kept)
@@ -125,7 +113,15 @@ def find_duplicates(
         check_read(files, pictures, refused)
         if store is None:
             forget_others(collection, ledger, pictures)
-        return grouped(collection, pictures, ledger)
+        return _grouped(console, collection, pictures, ledger, **how)
+
+
+def _grouped(
+    console: Console, collection: Collection, pictures: list[Picture] | None, ledger: PairCache | None, **how: Any
+) -> Duplicates:
+    """The duplicates of a collection, under bars."""
+    with PairBars(console, "comparing") as bars:
+        return duplicates_among(collection, pictures, ledger=ledger, on_pairs=bars.begin, **how)
 
 
 def hashed_duplicates(
