@@ -27,6 +27,14 @@ help: ## this list
 # Of the pictures that were taken up the first one is the example: not one that was refused.
 EXAMPLE := import json, sys; found = json.load(sys.stdin)["pictures"]; print((found[0]["path"] or "picture.jpg") if found else "")
 
+# pip says either nothing for a minute or too much; its errors come as they are.
+INSTALL := import re, subprocess, sys; \
+pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", *sys.argv[1:]]; \
+running = subprocess.Popen(pip, stdout=subprocess.PIPE, text=True); \
+[print("Unpacking them." if found[3] else "  " + (found[1] or found[2]), flush=True) for line in running.stdout \
+if (found := re.match(r"Collecting ([\w.-]+)|Processing \S*/(\w+)-|(Installing collected)", line))]; \
+sys.exit(running.wait())
+
 run: ## index pictures and serve them with the web page; without PHOTOS=folder a drawn demonstration collection
 	@begun=$$(date +%s); [ -z "$$PHOTOS" ] || [ -d "$$PHOTOS" ] || { echo "make run: PHOTOS names no folder: $$PHOTOS" >&2; exit 1; }; \
 	$(MAKE) --silent $(VENV)/installed && { \
@@ -107,10 +115,10 @@ clean: ## remove what was built here; keeps demo/, store/ and runs/
 
 $(VENV)/installed: pyproject.toml
 	$(call new_environment,$(VENV))
-	@echo "Installing diptych[$(EXTRA),heif] into $(VENV): some minutes, this once."
+	@echo "Installing diptych[$(EXTRA),heif] into $(VENV), which takes a minute or more, this once:"
 	@# In the versions that the image has; beside them HEIF, which telephones take.
 	@sed -n 's/^\([a-z].*==.*\) \\$$/\1/p' service/requirements-$(EXTRA).txt > $(VENV)/constraints.txt
-	@$(VENV)/bin/pip install --quiet --constraint $(VENV)/constraints.txt --editable ".[$(EXTRA),heif]"
+	@$(VENV)/bin/python -c '$(INSTALL)' --constraint $(VENV)/constraints.txt --editable ".[$(EXTRA),heif]"
 	@touch $@
 
 $(TOOLS)/installed: pyproject.toml
@@ -124,5 +132,5 @@ $(TOOLS)/installed: pyproject.toml
 define new_environment
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 echo "Diptych needs Python 3.11 or newer, but $(PYTHON) is $$($(PYTHON) --version 2>&1); name another: make PYTHON=python3.12" >&2; exit 1; }
-@[ -x $(1)/bin/pip ] || $(PYTHON) -m venv --clear $(1)
+@[ -x $(1)/bin/pip ] || { echo "Making the environment $(1)."; $(PYTHON) -m venv --clear $(1); }
 endef

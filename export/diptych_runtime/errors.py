@@ -16,6 +16,12 @@ class PictureError(DiptychError, ValueError):
     code = "invalid_picture"
 
 
+class ArgumentError(DiptychError, ValueError):
+    """An argument of a call that is out of its range, of another form than expected, or does not go with the others."""
+
+    code = "invalid_argument"
+
+
 class ArtifactError(DiptychError):
     """A model artifact that is missing, damaged, of another version, or cannot run here as asked."""
 

@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from diptych_runtime.atomic import write_atomic
+from diptych_runtime.atomic import sync_folder, write_atomic
 from diptych_runtime.calibration.recalibration import recalibrated
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import Manifest, Question, digest
@@ -109,6 +109,14 @@ class OwnCalibration:
             where = ".".join(map(str, first["loc"])) or "the whole"
             raise ArtifactError(f"the calibration {path} is not valid: {where}: {first['msg']}; {again}") from None
 
+    @classmethod
+    def beside(cls, folder: Path) -> OwnCalibration | None:
+        """The calibration in the folder of a collection, over whatever model it was made; None where there is none.
+
+        Raises ArtifactError for a damaged one.
+        """
+        return cls.load(folder / CALIBRATION) if (folder / CALIBRATION).exists() else None
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file, whole or not at all."""
         write_atomic(Path(path), (json.dumps(asdict(self), indent=2) + "\n").encode())
@@ -127,6 +135,16 @@ class OwnCalibration:
             )
         laid = {name: own.over(manifest.questions[name]) for name, own in self.questions.items()}
         return replace(manifest, questions=dict(manifest.questions) | laid)
+
+
+def remove_calibration(folder: Path) -> bool:
+    """Remove the calibration in the folder of a collection, also a damaged one; False if there was none."""
+    try:
+        (folder / CALIBRATION).unlink()
+    except FileNotFoundError:
+        return False
+    sync_folder(folder)
+    return True
 
 
 def released_digest(manifest: Manifest) -> str:

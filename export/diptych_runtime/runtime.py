@@ -18,7 +18,7 @@ import numpy as np
 from diptych_runtime.calibration.questions import answered, default_question
 from diptych_runtime.calibration.verdicts import Verdict
 from diptych_runtime.closer_look.evidence import Verification
-from diptych_runtime.errors import ArtifactError
+from diptych_runtime.errors import ArgumentError, ArtifactError
 from diptych_runtime.kernel import NAME, KernelError, Library, kernel, kernel_mode
 from diptych_runtime.manifest import EXPLAIN_GRAPH, PAIR_GRAPH, PANEL_GRAPH, Manifest, Question
 from diptych_runtime.models import find_artifact, own_calibration
@@ -178,7 +178,7 @@ class Runtime:
         """Pixels uint8 (B, S, S, 3) of `panel_pixels` -> tokens and embeddings; B may be 0."""
         size = self.panel_size
         if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[1:] != (size, size, 3):
-            raise ValueError(f"pixels must be uint8 (B, {size}, {size}, 3), got {pixels.dtype} {pixels.shape}")
+            raise ArgumentError(f"pixels must be uint8 (B, {size}, {size}, 3), got {pixels.dtype} {pixels.shape}")
         tokens = np.empty((len(pixels), *self.token_shape), np.float16)
         embeddings = np.empty((len(pixels), self.embedding_dim), np.float32)
 
@@ -281,17 +281,17 @@ class Runtime:
     def broadcast_pairs(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Both sides in float16 with as many rows; one row stands for the other's many, without a copy.
 
-        Raises ValueError where they do not fit.
+        Raises ArgumentError where they do not fit.
         """
         tokens_a, tokens_b = self._tokens(tokens_a, "tokens_a"), self._tokens(tokens_b, "tokens_b")
         if len(tokens_a) != len(tokens_b) and 1 not in (len(tokens_a), len(tokens_b)):
-            raise ValueError(f"tokens_a has {len(tokens_a)} rows and tokens_b {len(tokens_b)}; give as many, or one")
+            raise ArgumentError(f"tokens_a has {len(tokens_a)} rows and tokens_b {len(tokens_b)}; give as many, or one")
         shape = (len(tokens_b) if len(tokens_a) == 1 else len(tokens_a), *self.token_shape)
         return np.broadcast_to(tokens_a, shape), np.broadcast_to(tokens_b, shape)
 
     def _tokens(self, tokens: np.ndarray, name: str) -> np.ndarray:
         if tokens.ndim != 4 or tokens.shape[1:] != self.token_shape:
-            raise ValueError(f"{name} must be (P, {', '.join(map(str, self.token_shape))}), got {tokens.shape}")
+            raise ArgumentError(f"{name} must be (P, {', '.join(map(str, self.token_shape))}), got {tokens.shape}")
         return np.ascontiguousarray(tokens, np.float16)
 
     def _answer(self, question: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from diptych_runtime.errors import DiptychError, PictureError
 
 
@@ -143,6 +145,16 @@ class LabellingError(DiptychError):
     """Labels that cannot be read, or from which no calibration can be made."""
 
     code = "labelling"
+
+
+class NotBetterError(LabellingError):
+    """Labels that do not show that a calibration is better than the released one; `fitted` has its figures."""
+
+    code = "not_better"
+
+    def __init__(self, message: str, *, fitted: Any) -> None:
+        super().__init__(message)
+        self.fitted = fitted
 
 
 class OutputError(DiptychError):

@@ -9,7 +9,7 @@ the matches (RANSAC), one picture is laid over the other by it, and both are com
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,7 +60,12 @@ class View:
         """Pixels of it for each pixel there."""
         return self.rgb.shape[1] / self.size[0]
 
-    @cached_property
+    @property
+    def nbytes(self) -> int:
+        """The bytes of memory that it takes."""
+        return self.rgb.nbytes + self.keypoints.places.nbytes + self.keypoints.descriptors.nbytes
+
+    @property
     def mirrored(self) -> View:
         """Its mirror image, with the same keypoints."""
         return View(np.ascontiguousarray(self.rgb[:, ::-1]), self.keypoints.mirrored(self.size[0]))

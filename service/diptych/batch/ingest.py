@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from io import BytesIO
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -130,6 +132,7 @@ def add_with_workers(
     crew: WorkerPool | None,
     *,
     on_error: Callable[[Path, PictureError], object],
+    by_path: Mapping[str, dict[str, Any]] = MappingProxyType({}),
     keep_originals: bool = False,
     dry_run: bool = False,
 ) -> Iterator[Added]:
@@ -141,7 +144,9 @@ def add_with_workers(
     """
     shared = isinstance(collection.backend, SqliteBackend) and not dry_run
     if not shared or (crew is None and not SharedParts.of(collection, _NAME).jobs()):
-        yield from add_in_batches(collection, paths, on_error=on_error, keep_originals=keep_originals, dry_run=dry_run)
+        yield from add_in_batches(
+            collection, paths, on_error=on_error, by_path=by_path, keep_originals=keep_originals, dry_run=dry_run
+        )
         return
     if keep_originals:
         collection.backend.check_keeping()
@@ -158,14 +163,15 @@ def add_with_workers(
             if found is None:
                 unread += named[path]
                 continue
-            arrivals += [Incoming(found.content, full_path(path), {})] * len(named[path])
+            own = by_path.get(full_path(path))
+            arrivals += [Incoming(found.content, full_path(path), own or {}, own is not None)] * len(named[path])
             if held > BATCH_BYTES:
                 yield from collection.commit(arrivals)
                 arrivals, held = [], 0
         if arrivals:
             yield from collection.commit(arrivals)
     blind = 0
-    for added in add_in_batches(collection, unread, on_error=on_error, keep_originals=keep_originals):
+    for added in add_in_batches(collection, unread, on_error=on_error, by_path=by_path, keep_originals=keep_originals):
         blind += 1
         yield added
     if crew:

@@ -66,7 +66,7 @@ def measure(folder: Path, setting: Setting, say: Callable[[str], object] = lambd
     counts = timed("choosing", lambda: _label(store, scorer, setting))
     released = timed("looking", lambda: _judged(other, scorer, setting))
     with Collection.open(store, scorer.calibrated(None), read_only=True) as collection:
-        own = timed("calibrating", lambda: calibrate_collection(collection)).calibration
+        own = timed("calibrating", lambda: calibrate_collection(collection, force=True)).calibration
         with (folder / "pairs.csv").open("w", newline="") as stream:
             write_labels(collection.labels(), stream)
     calibrated = _judged(other, scorer.calibrated(own), setting)

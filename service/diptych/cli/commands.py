@@ -14,7 +14,7 @@ def register(commands: Commands) -> None:
     index.add("diptych.cli.index.sync:sync", "Keep a collection in step with folders")
     index.add("diptych.cli.index.actions:remove", "Forget pictures; their files are left alone")
     index.add("diptych.cli.index.listing:list", "List the pictures of a collection")
-    index.add("diptych.cli.index.actions:stats", "Show the pictures, model, index and size of a collection")
+    index.add("diptych.cli.index.stats:stats", "Show the pictures, model, index and size of a collection")
     index.add("diptych.cli.index.actions:verify", "Check every picture and the index")
     index.add("diptych.cli.index.listing:export", "Write a line of JSON for every picture")
     index.add("diptych.cli.index.backup:backup", "Copy a collection while it is in use")

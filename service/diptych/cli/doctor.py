@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from diptych.cli.index.actions import laid_out
+from diptych.cli.index.stats import laid_out
 from diptych.cli.options import (
     AnyStore,
     Collections,

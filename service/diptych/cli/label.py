@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from diptych_runtime.calibration.questions import COPY
 
 if TYPE_CHECKING:
     from diptych.dedupe.find import OnPairs
+    from diptych.errors import NotBetterError
     from diptych.labelling.calibrate import Fitted
     from diptych.labelling.table import LabelledRow
     from diptych.scoring.scorer import Scorer
@@ -98,6 +99,12 @@ def calibrate(
         Option("-o", "--output", metavar="OWN.json", help="the calibration", show_default="in the collection, for it"),
     ] = None,
     plot: Annotated[Path | None, Option(metavar="OUT.svg", help="a reliability plot")] = None,
+    force: Annotated[
+        bool, Option("--force", help="calibrate also where the labels do not show that it is better than the release")
+    ] = False,
+    remove: Annotated[
+        bool, Option("--remove", help="remove the calibration of the collection: the model is as released again")
+    ] = False,
     question: Question = COPY,
     model: StoredModel = None,
     provider: Provider = "auto",
@@ -107,8 +114,13 @@ def calibrate(
 ) -> int:
     """Fit probabilities and verdicts to your own labels.
 
-    The model itself stays as it is. `--question` is that of the rows of a table without one.
+    The model itself stays as it is. `--question` is that of the rows of a table without one. Exits with 1, and writes
+    no calibration, if the labels do not show that it is better than the release.
     """
+    if remove:
+        others = {"--labels": labels, "-o": output, "--plot": plot, "--force": force}
+        return _remove(Console(as_json, quiet), store, others)
+    from diptych.errors import NotBetterError
     from diptych.labelling.chart import reliability_svg
     from diptych.labelling.terminal import calibration_json, calibration_text
     from diptych_runtime.atomic import write_atomic
@@ -118,20 +130,52 @@ def calibrate(
     rows = None if labels is None else _rows(labels, question)
     model = model_of(model, store)
     scorer = open_scorer(model, provider, threads)
-    fitted = _fitted(scorer, rows, store, _named(scorer, model))
-    fitted.calibration.save(target)
+    refusal = None
+    try:
+        fitted = _fitted(scorer, rows, store, _named(scorer, model), force=force)
+        fitted.calibration.save(target)
+    except NotBetterError as error:
+        fitted, refusal = error.fitted, error
     if "labels" in scorer.runtime.released.metrics:
         console.remark(
             "this model was fine-tuned on labels: where they are among these, the calibration looks better than it is"
         )
     if plot is not None:
         write_atomic(plot, reliability_svg(fitted.questions).encode())
-    lines = [calibration_text(fitted), f"written: {target}", *([f"drawn: {plot}"] if plot else [])]
-    console.emit({"calibration": str(target), "plot": plot and str(plot), **calibration_json(fitted)}, "\n".join(lines))
+    written = "no calibration written" if refusal else f"written: {target}"
+    lines = [calibration_text(fitted), written, *([f"drawn: {plot}"] if plot else [])]
+    data = {"calibration": None if refusal else str(target), "plot": plot and str(plot), **calibration_json(fitted)}
+    console.emit(data, "\n".join(lines))
+    if refusal is not None:
+        if target.exists():
+            console.remark(f"{target} stays as it is")
+        return _refused(console, refusal)
     if output is None:
         console.remark("commands use it from now on, and a running service once it starts again")
     else:
         console.remark(f"use it wherever a model is named: --model {target}")
+    return 0
+
+
+def _refused(console: Console, refusal: NotBetterError) -> int:
+    """Let the error be said after the result; with --json that says it."""
+    if console.json:
+        return 1
+    raise refusal
+
+
+def _remove(console: Console, store: Path, others: Mapping[str, object]) -> int:
+    """Remove the calibration of a collection."""
+    from diptych_runtime.own_calibration import remove_calibration
+
+    if named := [name for name, given in others.items() if given]:
+        raise BadParameter(f"--remove removes a calibration, and {named[0]} is for a new one; leave one of them out")
+    check_store(store)
+    removed = remove_calibration(store)
+    done = "its calibration is removed" if removed else "it has no calibration of its own"
+    console.emit({"store": str(store), "removed": removed}, f"{store}: {done}; the model is as released")
+    if removed:
+        console.remark("commands open it so from now on, and a running service once it starts again")
     return 0
 
 
@@ -161,14 +205,14 @@ def _rows(labels: str, question: str) -> list[LabelledRow]:
         return list(read_labels(stream, labels, question))
 
 
-def _fitted(scorer: Scorer, rows: list[LabelledRow] | None, store: Path, model: str) -> Fitted:
+def _fitted(scorer: Scorer, rows: list[LabelledRow] | None, store: Path, model: str, *, force: bool) -> Fitted:
     from diptych.collection.collection import Collection
     from diptych.labelling.calibrate import calibrate_collection, calibrate_files
 
     if rows is not None:
-        return calibrate_files(scorer, rows, model=model)
+        return calibrate_files(scorer, rows, model=model, force=force)
     with Collection.open(store, scorer.calibrated(None), read_only=True) as collection:
-        return calibrate_collection(collection, model=model)
+        return calibrate_collection(collection, model=model, force=force)
 
 
 def _named(scorer: Scorer, model: str) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
 from diptych.cli.options import (
     Filter,
@@ -155,7 +155,7 @@ def explain(
     b: Annotated[str, Argument(metavar="B", help="another picture")],
     output: Annotated[
         str | None,
-        Option("-o", "--output", metavar="OUT.png", help="both pictures with the links drawn over them"),
+        Option("-o", "--output", metavar="OUT.png", help="both pictures with the links drawn over them, .png or .jpg"),
     ] = None,
     links: Annotated[
         int | None,
@@ -179,6 +179,8 @@ def explain(
     from diptych_runtime.decoder import open_picture
 
     if output:
+        if Path(output).suffix.lower() not in explanation.ENDINGS:
+            raise BadParameter(f"-o must end in {', '.join(explanation.ENDINGS)}, as it is a picture; got {output}")
         check_output(output, (a, b), picture=True)
     sides = read_pictures([a, b], urls=urls)
     scorer = open_scorer(model, provider, threads, question=question, urls=urls)
@@ -186,7 +188,8 @@ def explain(
     found = explanation.explain(scorer, *tokens, links=_LINKS if links is None else links, original=sides.__getitem__)
     if output:
         opened = (scorer.decoder.run(partial(open_picture, side, scorer.limits)) for side in sides)
-        write_atomic(Path(output), explanation.overlay(found, *opened))
+        drawn = explanation.overlay(found, *opened, format=explanation.ENDINGS[Path(output).suffix.lower()])
+        write_atomic(Path(output), drawn)
     answer = found.answer
     places = [(found.place(link.first), found.place(link.second), link.share) for link in found.links]
     looks = {"taken": ", after a closer look", "not taken": ", without the closer look that it deserves", None: ""}

@@ -15,11 +15,10 @@ from diptych.store.index.candidates import CandidateIndex
 from diptych.store.reports import RebuildReport
 from diptych.store.sqlite.adopted import AdoptedModel
 from diptych.store.sqlite.database import Store
-from diptych_runtime.atomic import sync_folder
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import PANEL_GRAPH, Manifest
 from diptych_runtime.models import models_by_name
-from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration
+from diptych_runtime.own_calibration import OwnCalibration, remove_calibration
 
 
 @dataclass(frozen=True)
@@ -74,12 +73,8 @@ def panels(adopted: AdoptedModel | None) -> Mapping[str, str]:
 
 def _without_calibration(folder: Path, released: Manifest) -> bool:
     """Remove the calibration of one's own if it was made over another model; True if it was."""
-    path = folder / CALIBRATION
     try:
-        if not path.exists() or OwnCalibration.load(path).fits(released):
-            return False
+        own = OwnCalibration.beside(folder)
     except ArtifactError:
         return False  # a damaged one is named where it is used
-    path.unlink()
-    sync_folder(folder)
-    return True
+    return own is not None and not own.fits(released) and remove_calibration(folder)

@@ -17,9 +17,8 @@ def calibrated(scorer: Scorer, folder: Path | None) -> Scorer:
 
     A scorer that was opened with a calibration stays as it is.
     """
-    if folder is None or not (folder / CALIBRATION).exists() or scorer.runtime.own is not None:
+    if folder is None or scorer.runtime.own is not None or (own := OwnCalibration.beside(folder)) is None:
         return scorer
-    own = OwnCalibration.load(folder / CALIBRATION)
     if own.fits(scorer.runtime.released):
         return scorer.calibrated(own)
     logger.warning(

@@ -43,7 +43,7 @@ from diptych.store.reports import RebuildReport, VerifyReport
 from diptych.store.sqlite.backend import SqliteBackend
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.decoder import PictureSource
-from diptych_runtime.errors import PictureError
+from diptych_runtime.errors import ArgumentError, PictureError
 
 Records = list[Record]
 Labels = list[Label]
@@ -77,7 +77,7 @@ class Collection:
 
         One process may write to a folder, others may open it with `read_only=True` at the same time; a damaged or stale
         index cache is repaired on the way. On Milvus all may write. Raises StoreError, ModelMismatchError if its
-        pictures were embedded by another model, and ValueError for an address that is none.
+        pictures were embedded by another model, and ArgumentError for an address that is none.
         """
         backend = open_searchable(where, scorer.runtime, create=create, read_only=read_only)
         try:
@@ -148,10 +148,10 @@ class Collection:
         there already; without it, that stays. With `keep_originals` the files are kept too. With `dry_run` all is
         checked alike and nothing is written. A picture that is named and cannot be read raises PictureError, and those
         of earlier batches of 64 stay; a file below a folder is logged and skipped. With `on_error` both go to it, with
-        the error. Raises ValueError for metadata that is not JSON.
+        the error. Raises ArgumentError for metadata that is not JSON.
         """
         if path is not None and not is_picture(pictures):
-            raise ValueError("`path` says where one picture can be found again; leave it out for several")
+            raise ArgumentError("`path` says where one picture can be found again; leave it out for several")
         facts = None if metadata is None else checked_metadata(metadata)
         below: set[Path] = set()  # what nobody named
 
@@ -214,8 +214,8 @@ class Collection:
         With `early_stop` in (0, 1] re-ranking stops as soon as `top` candidates, in their first-stage order, reach that
         relevance. This is an approximation: a later one might score higher. `filter` is a condition on metadata (see
         `filters`): there is nothing but the pictures that meet it. `question` is asked in place of the scorer's own.
-        Raises PictureError for the query, ValueError for numbers out of their range and for what is no condition, and
-        what `asking` does.
+        Raises PictureError for the query, ArgumentError for numbers out of their range and for what is no condition,
+        and what `asking` does.
         """
         return stages.search(
             self.backend,
@@ -260,7 +260,7 @@ class Collection:
     def thumbnail(self, id: str, side: int = 256) -> bytes:
         """A JPEG whose longer side has at most `side` pixels. Raises UnknownPictureError like `content`."""
         if side < 1:
-            raise ValueError(f"side must be at least 1, got {side}")
+            raise ArgumentError(f"side must be at least 1, got {side}")
         data, _ = self.content(id)
         return self.scorer.decoder.run(partial(thumbnail, data, side, self.scorer.limits, name=id))
 
@@ -272,10 +272,10 @@ class Collection:
         """Up to `limit` records in the order they were added, beginning behind the id `after`.
 
         `filter` is a condition on metadata (see `filters`). Raises UnknownPictureError if there is no picture `after`,
-        ValueError for what is no condition.
+        ArgumentError for what is no condition.
         """
         if limit < 1:
-            raise ValueError(f"limit must be at least 1, got {limit}")
+            raise ArgumentError(f"limit must be at least 1, got {limit}")
         if after is not None:
             self.get(after)
         return self.backend.page(limit, after, filter)
@@ -284,7 +284,7 @@ class Collection:
         """Keep a person's answer about two stored pictures, by id: *same*, *different* or *cannot tell*.
 
         It stands in place of an earlier answer, and stays when a picture is removed, for when it is added again. Raises
-        UnknownPictureError, ValueError for another answer and for a picture with itself, what `asking` does, and
+        UnknownPictureError, ArgumentError for another answer and for a picture with itself, what `asking` does, and
         StoreError for a collection that is not in a folder.
         """
         self.scorer.asking(question)

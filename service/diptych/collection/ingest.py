@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -20,7 +21,7 @@ from diptych.pictures.walk import check_name, full_path
 from diptych.scoring.scorer import Scorer
 from diptych.store.records import NewPicture
 from diptych_runtime.decoder import PictureSource
-from diptych_runtime.errors import PictureError
+from diptych_runtime.errors import ArgumentError, PictureError
 
 S = TypeVar("S", bound=PictureSource)
 
@@ -134,6 +135,7 @@ def add_in_batches(
     on_error: Callable[[S, PictureError], object],
     path: str | None = None,
     metadata: dict[str, Any] | None = None,
+    by_path: Mapping[str, dict[str, Any]] = MappingProxyType({}),
     keep_originals: bool = False,
     dry_run: bool = False,
 ) -> Iterator[Added]:
@@ -141,8 +143,8 @@ def add_in_batches(
 
     A picture that cannot be read is skipped and given to `on_error`. Stop at any time: what was yielded stays, and
     running it again takes up the rest. With `dry_run` all is checked alike and nothing is written. `path` and
-    `metadata` are kept with each; without a path, the file or the web address it came from. Metadata replace those of a
-    picture that is there already.
+    `metadata` are kept with each, and with some more by their paths; without a path, the file or the web address it
+    came from. Metadata replace those of a picture that is there already.
     """
     met: set[str] = set()
     for batch in batches(sources):
@@ -154,7 +156,10 @@ def add_in_batches(
             if isinstance(content, PictureError):
                 on_error(source, content)
             else:
-                arrivals.append(Incoming(content, path or path_of(source), metadata or {}, metadata is not None))
+                place = path or path_of(source)
+                own = None if place is None else by_path.get(place)
+                given = metadata is not None or own is not None
+                arrivals.append(Incoming(content, place, (metadata or {}) | (own or {}), given))
         yield from simulate(arrivals, met) if dry_run else collection.commit(arrivals)
 
 
@@ -243,19 +248,19 @@ def features(pixels: Sequence[np.ndarray], scorer: Scorer) -> list[tuple[bytes, 
 
 
 def checked_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
-    """The metadata as JSON keeps it; raises ValueError for values that JSON cannot hold."""
+    """The metadata as JSON keeps it; raises ArgumentError for values that JSON cannot hold."""
     try:
         # Encoded, so that half a surrogate pair is refused here and not by whoever asks for it later.
         text = json.dumps(metadata, allow_nan=False, ensure_ascii=False).encode()
         kept = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"metadata must be a dict of JSON values: {error}") from None
+        raise ArgumentError(f"metadata must be a dict of JSON values: {error}") from None
     if not isinstance(kept, dict):
-        raise ValueError(f"metadata must be a dict of JSON values, got {type(metadata).__name__}")
+        raise ArgumentError(f"metadata must be a dict of JSON values, got {type(metadata).__name__}")
     if _deeper_than(METADATA_DEPTH, kept):
-        raise ValueError(f"metadata may be nested {METADATA_DEPTH} levels deep, and this is nested deeper")
+        raise ArgumentError(f"metadata may be nested {METADATA_DEPTH} levels deep, and this is nested deeper")
     if len(text) > METADATA_BYTES:
-        raise ValueError(f"metadata may have {METADATA_BYTES:,} bytes as JSON, and this has {len(text):,}")
+        raise ArgumentError(f"metadata may have {METADATA_BYTES:,} bytes as JSON, and this has {len(text):,}")
     return kept
 
 

@@ -21,6 +21,7 @@ from diptych.store.records import Record
 from diptych_runtime.calibration.verdicts import Verdict
 from diptych_runtime.crops import nearest_of_all, second_looks
 from diptych_runtime.decoder import PictureSource
+from diptych_runtime.errors import ArgumentError
 from diptych_runtime.judgement import CLOSER_LOOKS, CloserLook, Judgement
 
 PAIR_BATCH = 64
@@ -104,9 +105,9 @@ def search(
     `filter` there is nothing but the pictures that meet it.
     """
     if top < 1 or candidates < 0:
-        raise ValueError(f"expected top >= 1 and candidates >= 0, got top={top} and candidates={candidates}")
+        raise ArgumentError(f"expected top >= 1 and candidates >= 0, got top={top} and candidates={candidates}")
     if early_stop is not None and not 0 < early_stop <= 1:
-        raise ValueError(f"early_stop is a relevance above 0 and at most 1, got {early_stop}")
+        raise ArgumentError(f"early_stop is a relevance above 0 and at most 1, got {early_stop}")
     watch = Stopwatch({"decode": 0.0, "panel": 0.0, "retrieve": 0.0, "pair": 0.0})
     column = scorer.runtime.column
     with watch("decode"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import faiss
 import numpy as np
 
+from diptych_runtime.errors import ArgumentError
+
 CANDIDATES = 20
 
 
@@ -24,7 +26,7 @@ def candidate_pairs(
     20,000 pictures and some minutes for 200,000.
     """
     if count < 1:
-        raise ValueError(f"count must be at least 1 candidate, got {count}")
+        raise ArgumentError(f"count must be at least 1 candidate, got {count}")
     total = len(embeddings)
     if total < 2 or (asking is not None and not asking.any()):
         return np.empty((0, 2), np.int64)

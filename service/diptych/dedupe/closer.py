@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -12,14 +12,16 @@ import numpy as np
 from diptych.collection.collection import Collection
 from diptych.dedupe.pair_cache import PairCache
 from diptych.errors import UnknownPictureError
+from diptych.pictures.content import picture_id, read_bytes
+from diptych.scoring.view_cache import ViewCache
 from diptych_runtime import judgement
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.closer_look.verification import View
 from diptych_runtime.decoder import PictureSource
+from diptych_runtime.errors import PictureError
 
 BATCH = 16  # pairs, after each of which the ledger has them; more of them would outlast a request on a busy machine
-_KEPT = 256  # pictures whose keypoints stay in memory, 1.3 MB each
 
 
 @runtime_checkable
@@ -33,6 +35,34 @@ class LookProgress(Protocol):
     def closer_looks(self, missing: int, known: int) -> Callable[[int], object]:
         """So many more closer looks are to be taken, and so many are known; returns the callback of those taken."""
         ...
+
+
+def breadth_first(pairs: Sequence[tuple[int, int]]) -> list[int]:
+    """The permutation of pairs in which those of one picture lie close together, so that few views need be held.
+
+    Pictures are numbered breadth first along the pairs, those with few of them first (Cuthill and McKee 1969).
+    """
+    beside: dict[int, list[int]] = {}
+    for a, b in pairs:
+        beside.setdefault(a, []).append(b)
+        beside.setdefault(b, []).append(a)
+
+    def fewest(pictures: Iterable[int]) -> list[int]:
+        return sorted(pictures, key=lambda one: (len(beside[one]), one))
+
+    number: dict[int, int] = {}
+    for first in fewest(beside):
+        if first in number:
+            continue
+        number[first] = len(number)
+        queue = deque([first])
+        while queue:
+            for other in fewest(beside[queue.popleft()]):
+                if other not in number:
+                    number[other] = len(number)
+                    queue.append(other)
+    keys = [sorted((number[a], number[b]), reverse=True) for a, b in pairs]
+    return sorted(range(len(pairs)), key=keys.__getitem__)
 
 
 class CloserLook:
@@ -52,15 +82,17 @@ class CloserLook:
         ledger: PairCache,
         question: str = COPY,
         tick: Callable[[int], object] | LookProgress = lambda n: None,
+        views: ViewCache | None = None,
     ) -> None:
         """`tick` is told how many pairs were looked at, each time some were; before that, if it is a `LookProgress`,
-        how many will be.
+        how many will be. Keypoints stay in `views`, by default until this is done.
         """
         self.collection, self.ids, self.paths, self.ledger = collection, ids, paths, ledger
         self.verification, self.tick = collection.scorer.asking(question).runtime.verification, tick
         self.looks: dict[tuple[int, int], judgement.CloserLook] = {}
         self.frames: dict[tuple[int, int], float] = {}
-        self._views: OrderedDict[int, View | None] = OrderedDict()
+        self._views = ViewCache() if views is None else views
+        self._lost = set[str]()
 
     def scores(self, pairs: np.ndarray, scores: np.ndarray) -> np.ndarray:
         """Scores float64 (P,) of pairs int64 (P, 2) of places in `ids`, rounded as `PairScores` does, from those that
@@ -81,7 +113,7 @@ class CloserLook:
     def _seen(self, pairs: list[tuple[int, int]]) -> list[Evidence | None]:
         named = [(self.ids[a], self.ids[b]) for a, b in pairs]
         seen = self.ledger.evidence(named)
-        missing = [place for place, evidence in enumerate(seen) if evidence is None]
+        missing = [place for place in breadth_first(pairs) if seen[place] is None]
         tick = self.tick
         if isinstance(tick, LookProgress):
             tick = tick.closer_looks(len(missing), len(seen) - len(missing))
@@ -96,22 +128,26 @@ class CloserLook:
         return seen
 
     def _look(self, pairs: list[tuple[int, int]]) -> list[Evidence | None]:
-        self._load(sorted({place for pair in pairs for place in pair}))
-        return self.collection.scorer.evidence([(self._views[a], self._views[b]) for a, b in pairs])
+        places = sorted({place for pair in pairs for place in pair})
+        views = self._views.views([self.ids[place] for place in places], self._described)
+        return self.collection.scorer.evidence([(views[self.ids[a]], views[self.ids[b]]) for a, b in pairs])
 
-    def _load(self, places: list[int]) -> None:
-        """Have the keypoints of these pictures in memory, and forget those that were not asked for longest."""
-        wanted = [place for place in places if place not in self._views]
-        sources = [self._source(self.ids[place]) for place in wanted]
-        self._views.update(zip(wanted, self.collection.scorer.views(sources), strict=True))
-        for place in places:
-            self._views.move_to_end(place)
-        while len(self._views) > max(_KEPT, len(places)):
-            self._views.popitem(last=False)
+    def _described(self, ids: list[str]) -> dict[str, View | None]:
+        """The views of pictures by id; one without a file, or that cannot be read, is asked for once."""
+        sources = [None if id in self._lost else self._source(id) for id in ids]
+        views = dict(zip(ids, self.collection.scorer.views(sources), strict=True))
+        self._lost |= {id for id, view in views.items() if view is None}
+        return views
 
     def _source(self, id: str) -> PictureSource | None:
-        if Path(path := self.paths.get(id, "")).is_file():
-            return path
+        """The bytes of a picture, and of no other one that has come into its place: what is seen is kept by its id."""
+        try:
+            if (path := self.paths.get(id)) is not None:
+                data = read_bytes(path, self.collection.scorer.limits)
+                if picture_id(hashlib.sha256(data).hexdigest()) == id:
+                    return data
+        except PictureError:
+            pass
         try:
             return self.collection.content(id)[0]
         except UnknownPictureError:

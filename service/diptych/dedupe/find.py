@@ -15,11 +15,12 @@ from diptych.dedupe.candidates import CANDIDATES, candidate_pairs
 from diptych.dedupe.closer import CloserLook
 from diptych.dedupe.duplicates import Duplicates, Group, Member
 from diptych.dedupe.groups import grouped, matches_of
-from diptych.dedupe.keeper import DEFAULT, preference, reason
+from diptych.dedupe.keeper import DEFAULT, checked_rules, preference, reason
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.pair_scores import PairScores
 from diptych.dedupe.threshold import automatic_of, check_threshold, most_lenient, stated_of
 from diptych.pictures.file_info import Picture
+from diptych.scoring.view_cache import ViewCache
 from diptych.store.records import Record
 from diptych_runtime import judgement
 from diptych_runtime.calibration.questions import COPY
@@ -36,25 +37,25 @@ def duplicates_among(
     pictures: Iterable[Picture] | None = None,
     *,
     threshold: float | Literal["auto"] = "auto",
-    keep: Sequence[str] = DEFAULT,
+    keep: str | Sequence[str] = DEFAULT,
     candidates: int = CANDIDATES,
     bound: float | None = None,
     ledger: PairCache | None = None,
     on_pairs: OnPairs = lambda missing, known: lambda done: None,
     crew: WorkerPool | None = None,
     question: str = COPY,
+    views: ViewCache | None = None,
 ) -> Duplicates:
     """Group the pictures of a collection, by default all of it, that are copies of one: see `find_duplicates`.
 
     The pairs answered reach down to `bound`, by default the most lenient threshold that the model states. The `ledger`
-    keeps scores for the next time; `on_pairs` is told how many have to be computed and how many are known, and gives
-    what is told how many more were; what that raises ends the search, and what was computed is in the ledger. A `crew`
-    computes instead of this process. The same pictures give the same groups, in whatever order they come and whatever
-    the ledger knows.
+    keeps scores for the next time, and `views` keypoints; `on_pairs` is told how many have to be computed and how many
+    are known, and gives what is told how many more were; what that raises ends the search, and what was computed is in
+    the ledger. A `crew` computes instead of this process. The same pictures give the same groups, in any order.
 
     Pictures in reference folders are kept, whatever the rules, and two of them are not compared.
 
-    Raises ValueError, DedupeError for unknown rules and a model without calibration, and StoreError.
+    Raises ArgumentError, DedupeError for unknown rules and a model without calibration, and StoreError.
     """
     found = sorted(_everything(collection) if pictures is None else pictures, key=lambda p: p.path)
     ids = sorted({picture.id for picture in found})
@@ -68,10 +69,10 @@ def duplicates_among(
     _, embeddings = collection.embeddings(ids)
     asking = np.array([id not in kept for id in ids], bool)
     pairs = candidate_pairs(embeddings, candidates, asked.threads, queries=asked.queries(embeddings), asking=asking)
-    missing = scores.missing(pairs)
-    scores.tick = on_pairs(missing, len(pairs) - missing)
+    scores.tick = on_pairs(missing := scores.missing(pairs), len(pairs) - missing)
     scores.hold_against(pairs)
-    closer = CloserLook(collection, ids, {one.id: one.path for one in reversed(found)}, ledger, question, scores.tick)
+    paths = {one.id: one.path for one in reversed(found)}
+    closer = CloserLook(collection, ids, paths, ledger, question, scores.tick, views)
     values = closer.scores(pairs, scores.of(pairs))
     found = _framed(found, ids, pairs[values >= limit], closer.frames)
     order = preference(found, keep)
@@ -109,7 +110,7 @@ def duplicates_among(
         verdicts=least_of(thresholds),
         question=asked.question,
         alarm_rate=asked.asked.alarm_rate(max(len(ids) - 1, 0), limit),
-        keep=tuple(keep),
+        keep=checked_rules(keep),
     )
 
 

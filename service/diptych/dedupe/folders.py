@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from diptych.collection.collection import Collection
 from diptych.console import Console, PairBars, counted
@@ -28,6 +28,7 @@ from diptych.pictures.walk import Refuse
 from diptych.scoring.scorer import Scorer
 from diptych.store.location import Address, Location
 from diptych_runtime.calibration.questions import COPY
+from diptych_runtime.errors import ArgumentError
 from diptych_runtime.session import thread_count
 
 logger = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ def find_duplicates(
     reference: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
     scorer: Scorer | None = None,
     threshold: float | Literal["auto"] = "auto",
-    keep: Sequence[str] = DEFAULT,
+    keep: str | Sequence[str] = DEFAULT,
     candidates: int = CANDIDATES,
     question: str = COPY,
     method: Method = "network",
@@ -54,10 +55,10 @@ def find_duplicates(
     >>> for group in find_duplicates(["photos", "more photos"]).groups:
     ...     print(group.keeper.path, [member.picture.path for member in group.others])
 
-    No file is changed. A group is a keeper, chosen by the rules `keep` (`diptych.dedupe.keeper.RULES`), and the
-    pictures whose score with the keeper itself is at least the `threshold`; "auto" follows from the model's calibration
-    and the number of pictures. Each picture is compared with its `candidates` nearest. With the `question` "thing" a
-    group has what shows the same thing as its keeper.
+    No file is changed. A group is a keeper, chosen by `keep`, one rule of `diptych.dedupe.keeper.RULES` or several in
+    order, and the pictures whose score with the keeper itself is at least the `threshold`; "auto" follows from the
+    model's calibration and the number of pictures. Each picture is compared with its `candidates` nearest. With the
+    `question` "thing" a group has what shows the same thing as its keeper.
 
     The `method` "phash" is a quick pass over very many files: no model is loaded, and pictures match whose perceptual
     hashes differ in at most `max_distance` of 64 bits, by default 4. It takes folders, and neither `scorer`,
@@ -70,32 +71,20 @@ def find_duplicates(
     collection `store` or in the user's cache, where `diptych dedupe` keeps it too. A file that cannot be read is logged
     and left out, or goes to `on_error`: its path and the reason.
 
-    Raises ValueError for a threshold out of its range, for arguments of another method and for a reference of a
-    collection, DedupeError for unknown rules,
-    for a folder without pictures or in a reference and for a model without calibration, and StoreError.
+    Raises ArgumentError for a threshold out of its range, for arguments of another method and for a reference of a
+    collection, DedupeError for unknown rules, for a folder without pictures or in a reference and for a model without
+    calibration, and StoreError.
     """
     check_threshold(threshold)
     _check_method(method, source, scorer, threshold, candidates, question, max_distance)
     keep, console = checked_rules(keep), Console(quiet=not show_progress_bar)
 
-    def grouped(collection: Collection, pictures: list[Picture] | None, ledger: PairCache | None) -> Duplicates:
-        with PairBars(console, "comparing") as bars:
-            return duplicates_among(
-                collection,
-                pictures,
-                threshold=threshold,
-                keep=keep,
-                candidates=candidates,
-                ledger=ledger,
-                on_pairs=bars.begin,
-                question=question,
-            )
-
+    how: dict[str, Any] = {"threshold": threshold, "keep": keep, "candidates": candidates, "question": question}
     kept = _paths(reference)
     if isinstance(source, Collection):
         if kept:
-            raise ValueError("reference is for folders, and a collection has none; name the folders in its place")
-        return grouped(source, None, None)
+            raise ArgumentError("reference is for folders, and a collection has none; name the folders in its place")
+        return _grouped(console, source, None, None, **how)
     if method == "network":
         scorer = (scorer or Scorer.load()).asking(question)
     roots, references = searched(_paths(source), kept)
@@ -124,7 +113,15 @@ def find_duplicates(
         check_read(files, pictures, refused)
         if store is None:
             forget_others(collection, ledger, pictures)
-        return grouped(collection, pictures, ledger)
+        return _grouped(console, collection, pictures, ledger, **how)
+
+
+def _grouped(
+    console: Console, collection: Collection, pictures: list[Picture] | None, ledger: PairCache | None, **how: Any
+) -> Duplicates:
+    """The duplicates of a collection, under bars."""
+    with PairBars(console, "comparing") as bars:
+        return duplicates_among(collection, pictures, ledger=ledger, on_pairs=bars.begin, **how)
 
 
 def hashed_duplicates(
@@ -173,17 +170,17 @@ def _check_method(
     question: str,
     max_distance: int | None,
 ) -> None:
-    """Raise ValueError for arguments that do not go together."""
+    """Raise ArgumentError for arguments that do not go together."""
     if method not in get_args(Method):
-        raise ValueError(f"method must be one of {', '.join(get_args(Method))}, got {method!r}")
+        raise ArgumentError(f"method must be one of {', '.join(get_args(Method))}, got {method!r}")
     if method == "network":
         if max_distance is not None:
-            raise ValueError('max_distance is for method="phash"; the network has a threshold')
+            raise ArgumentError('max_distance is for method="phash"; the network has a threshold')
         return
     if max_distance is not None:
         check_distance(max_distance)
     if isinstance(source, Collection):
-        raise ValueError('method="phash" reads files; name the folders in place of the collection')
+        raise ArgumentError('method="phash" reads files; name the folders in place of the collection')
     given = {
         "scorer": scorer is not None,
         "threshold": threshold != "auto",
@@ -191,7 +188,7 @@ def _check_method(
         "question": question != COPY,
     }
     if named := [name for name, there in given.items() if there]:
-        raise ValueError(f'{" and ".join(named)} are for method="network"; phash has max_distance alone')
+        raise ArgumentError(f'{" and ".join(named)} are for method="network"; phash has max_distance alone')
 
 
 def _paths(folders: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:

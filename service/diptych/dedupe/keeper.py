@@ -41,14 +41,17 @@ _REFERENCE = Rule("its reference folder", lambda picture: not picture.reference)
 _PATH = Rule("its path, the first in the alphabet", lambda picture: picture.path)
 
 
-def checked_rules(names: Sequence[str]) -> tuple[str, ...]:
-    """The rules of these names. Raises DedupeError for a name that is none, with what it could have been."""
+def checked_rules(names: str | Sequence[str]) -> tuple[str, ...]:
+    """The rules of these names, or of the one. Raises DedupeError for a name that is none, with what it could have
+    been.
+    """
+    names = (names,) if isinstance(names, str) else tuple(names)
     for name in names:
         if name not in RULES:
             close = get_close_matches(name, RULES, 1)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise DedupeError(f"{name!r} is not a rule for what to keep; expected some of {', '.join(RULES)}{hint}")
-    return tuple(names)
+    return names
 
 
 def preference(pictures: Sequence[Picture], rules: Sequence[str] = DEFAULT) -> list[int]:

@@ -219,7 +219,9 @@ def finished(
     new = len(kept - known.keys())
     pictures.sort(key=lambda picture: picture.path)
     changed = sum(picture.path in known and picture.id != known[picture.path].picture.id for picture in pictures)
-    return Scan(pictures, new, changed, len(known.keys() - {file.path for file in files}))
+    # Of several names of one file, as hard links are, one is listed; the others are there none the less.
+    gone = sum(not os.path.lexists(path) for path in known.keys() - {file.path for file in files})
+    return Scan(pictures, new, changed, gone)
 
 
 def read_in_batches(
@@ -229,8 +231,8 @@ def read_in_batches(
     threads: int,
     most: int | None = None,
 ) -> Iterator[dict[str, tuple[Picture, T] | PictureError]]:
-    """The files batch by batch, each as its picture and what `read` makes of its content: of the bytes, and a name for
-    errors, by id. Each content is read once in a batch, which has at most so many, unless it is broken.
+    """The files batch by batch, each as its picture and the result of `read` for its content: of the bytes, and a name
+    for errors, by id. Each content is read once in a batch, which has at most so many, unless it is broken.
     """
     for batch in batches(map(Path, paths), most):
         results: dict[str, tuple[Picture, T] | PictureError] = {}

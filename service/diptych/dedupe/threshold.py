@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from diptych.errors import DedupeError
 from diptych_runtime.calibration.thresholds import threshold_at
+from diptych_runtime.errors import ArgumentError
 
 if TYPE_CHECKING:
     from diptych_runtime.runtime import Runtime
@@ -25,9 +26,9 @@ _RANDOM = 1 / 1000  # how often a random pair passes, for once that a near look-
 
 
 def check_threshold(threshold: float | str) -> None:
-    """Raise ValueError for a threshold that is neither `auto` nor above 0 and at most 1."""
+    """Raise ArgumentError for a threshold that is neither `auto` nor above 0 and at most 1."""
     if threshold != "auto" and not (isinstance(threshold, float | int) and 0 < threshold <= 1):
-        raise ValueError(f"threshold must be 'auto' or above 0 and at most 1, got {threshold!r}")
+        raise ArgumentError(f"threshold must be 'auto' or above 0 and at most 1, got {threshold!r}")
 
 
 def automatic_of(runtime: Runtime, pictures: int, references: int = 0) -> float:

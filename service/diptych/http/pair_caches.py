@@ -1,4 +1,4 @@
-"""The scores of pairs that searches for duplicates keep, and whose turn it is to add some."""
+"""Scores of pairs and views of pictures that searches for duplicates keep between requests, and their turns."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from weakref import WeakKeyDictionary, finalize
 from diptych.collection.collection import Collection
 from diptych.dedupe.pair_cache import LEDGER, PairCache
 from diptych.errors import DeadlineError
+from diptych.scoring.view_cache import ViewCache
 
 
 class PairCaches:
     """One ledger a collection: beside it on the disk, or, where that may not be written, in memory.
+
+    The `views` of pictures are those of all collections, and held while there are closer looks to be taken.
 
     One request at a time searches a collection: two would score the same pairs.
     """
@@ -21,6 +24,7 @@ class PairCaches:
     def __init__(self) -> None:
         self._turns: WeakKeyDictionary[Collection, asyncio.Lock] = WeakKeyDictionary()
         self._memory: WeakKeyDictionary[Collection, PairCache] = WeakKeyDictionary()
+        self.views = ViewCache()
 
     @asynccontextmanager
     async def turn(self, collection: Collection, seconds: float) -> AsyncIterator[None]:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from diptych.collection.collection import Collection
-from diptych.errors import LabellingError, UnknownPictureError
+from diptych.errors import LabellingError, NotBetterError, UnknownPictureError
 from diptych.labelling.table import LabelledRow
 from diptych.scoring.scorer import Scorer
 from diptych.store.records import Answer
@@ -81,6 +81,11 @@ class FittedQuestion:
     levels: dict[Verdict, Level]
 
     @property
+    def better(self) -> bool:
+        """True if the labels show that the fit is better than the release: all of the interval of its gain is."""
+        return self.gain[1] > 0
+
+    @property
     def reliability_before(self) -> Reliability:
         """The reliability of the released probabilities."""
         return reliability(self.before, self.labels, bins=BINS)
@@ -93,8 +98,8 @@ class FittedQuestion:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A calibration, the fit of each question that it has, why others have none, and how many labels say *cannot
-    tell*.
+    """A calibration, the fit of each question that has labels enough, why others have none, and how many labels say
+    *cannot tell*. A question whose fit is no better than the release is in the calibration only if that was forced.
     """
 
     calibration: OwnCalibration
@@ -130,19 +135,22 @@ def observe_stored(collection: Collection, pairs: Sequence[LabelledPair]) -> Obs
     return _observed(collection.scorer, pairs, sides, tokens, original)
 
 
-def calibrate_collection(collection: Collection, *, model: str | None = None) -> Fitted:
+def calibrate_collection(collection: Collection, *, model: str | None = None, force: bool = False) -> Fitted:
     """Fit a calibration to the labels of a collection, over its scorer's model, which is opened as `model`, by default
     by its name.
 
     >>> calibrate_collection(collection).calibration.save(collection.directory / "calibration.json")
 
-    Raises LabellingError, and StoreError for a collection that is not in a folder.
+    Raises LabellingError, and NotBetterError as `calibrate` does, and StoreError for a collection that is not in a
+    folder.
     """
     pairs = [LabelledPair(one.a, one.b, one.question, one.answer) for one in collection.labels()]
-    return calibrate(collection.scorer, observe_stored(collection, pairs), model=model)
+    return calibrate(collection.scorer, observe_stored(collection, pairs), model=model, force=force)
 
 
-def calibrate_files(scorer: Scorer, rows: Iterable[LabelledRow], *, model: str | None = None) -> Fitted:
+def calibrate_files(
+    scorer: Scorer, rows: Iterable[LabelledRow], *, model: str | None = None, force: bool = False
+) -> Fitted:
     """Fit a calibration to the rows of a table, whose pictures are read from their paths; `calibrate_collection`
     besides.
 
@@ -156,19 +164,21 @@ def calibrate_files(scorer: Scorer, rows: Iterable[LabelledRow], *, model: str |
                 "`diptych label --import`, and calibrate with --store"
             )
         pairs.append(LabelledPair(row.path_a, row.path_b, row.question, row.answer))
-    return calibrate(scorer, observe(scorer, pairs, str), model=model)
+    return calibrate(scorer, observe(scorer, pairs, str), model=model, force=force)
 
 
-def calibrate(scorer: Scorer, observed: Observed, *, model: str | None = None) -> Fitted:
+def calibrate(scorer: Scorer, observed: Observed, *, model: str | None = None, force: bool = False) -> Fitted:
     """Fit a calibration of the questions that have labels enough, over the released one of the scorer's model, which is
     opened as `model`, by default by its name.
 
     Raises LabellingError where no question has `FEWEST` answers *same* or *different*, `FEWEST_OF_A_KIND` of each, or
-    where the answers contradict the scores.
+    where the answers contradict the scores; and NotBetterError where the labels show of no question that its fit is
+    better than the release. With `force` all fits are taken; else only those that are better.
     """
     released = scorer.runtime.released
     asked = [answered(pair.question, released.questions, released.name) for pair in observed.pairs]
     questions, fits, left_out = dict(released.questions), {}, {}
+    taken: dict[str, OwnQuestion] = {}
     for name in questions:
         of = [
             place for place, pair in enumerate(observed.pairs) if asked[place] == name and pair.answer != "cannot tell"
@@ -182,7 +192,9 @@ def calibrate(scorer: Scorer, observed: Observed, *, model: str | None = None) -
             fits[name] = _fit(questions, name, logits, seen, labels, together(observed.sides[of]))
         except ValueError as error:
             raise LabellingError(f"no calibration of {name!r} can be made: {error}") from None
-        questions[name] = fits[name].own.over(questions[name])
+        if force or fits[name].better:
+            questions[name] = fits[name].own.over(questions[name])
+            taken[name] = fits[name].own
     if not fits:
         raise LabellingError(
             "there are too few labels for a calibration: "
@@ -194,9 +206,16 @@ def calibrate(scorer: Scorer, observed: Observed, *, model: str | None = None) -
         revision=released.revision,
         released=released_digest(released),
         made=datetime.now(UTC).isoformat(timespec="seconds"),
-        questions={name: fit.own for name, fit in fits.items()},
+        questions=taken,
     )
-    return Fitted(made, fits, left_out, sum(pair.answer == "cannot tell" for pair in observed.pairs))
+    fitted = Fitted(made, fits, left_out, sum(pair.answer == "cannot tell" for pair in observed.pairs))
+    if not taken:
+        raise NotBetterError(
+            "the labels do not show that a calibration is better than the release; label more pairs with "
+            "`diptych label`, or take it nevertheless with --force (force=True in Python)",
+            fitted=fitted,
+        )
+    return fitted
 
 
 def _too_few(labels: np.ndarray) -> str | None:

@@ -14,10 +14,12 @@ from diptych.dedupe.candidates import candidate_pairs
 from diptych.dedupe.closer import CloserLook
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.pair_scores import PairScores
+from diptych.scoring.view_cache import ViewCache
 from diptych.store.records import Record
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.calibration.recalibration import log_odds
 from diptych_runtime.calibration.verdicts import Verdict, least_of
+from diptych_runtime.errors import ArgumentError
 
 Reason = Literal["threshold", "disagreement", "spread"]
 
@@ -50,15 +52,16 @@ def pairs_to_label(
     question: str = COPY,
     ledger: PairCache | None = None,
     on_pairs: Callable[[int, int], Callable[[int], object]] = lambda missing, known: lambda done: None,
+    views: ViewCache | None = None,
 ) -> list[PairToLabel]:
     """The `count` pairs of a collection that teach most and have no label yet, the best first, or all there are.
 
-    The same collection and labels give the same pairs. The `ledger` keeps scores for the next time; `on_pairs` is as in
-    `duplicates_among`. Raises ValueError, StoreError, UnknownPictureError where a picture is removed meanwhile, and
-    ArtifactError for a question that the model does not answer.
+    The same collection and labels give the same pairs. The `ledger` keeps scores for the next time; `on_pairs` and
+    `views` are as in `duplicates_among`. Raises ArgumentError, StoreError, UnknownPictureError where a picture is
+    removed meanwhile, and ArtifactError for a question that the model does not answer.
     """
     if count < 1:
-        raise ValueError(f"count must be at least 1, got {count}")
+        raise ArgumentError(f"count must be at least 1, got {count}")
     asked = collection.scorer.asking(question).runtime
     ids = collection.store.ids(PICTURES)
     labelled = collection.store.labelled_pairs(question)
@@ -72,7 +75,7 @@ def pairs_to_label(
     scores.tick = on_pairs(missing, len(pairs) - missing)
     alone = scores.of(pairs)
     paths = {id: record.path for id, record in records.items() if record.path is not None}
-    shown = CloserLook(collection, ids, paths, ledger, question, scores.tick).scores(pairs, alone)
+    shown = CloserLook(collection, ids, paths, ledger, question, scores.tick, views).scores(pairs, alone)
     near = _nearness(shown, least_of(asked.stated)["likely"])
     apart = np.maximum(_disagreement(shown, cosines), _disagreement_of_looks(shown, alone))
     used = Counter(id for pair in labelled for id in pair)

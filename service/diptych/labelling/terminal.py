@@ -132,7 +132,8 @@ class Dialogue:
 
 def calibration_text(fitted: Fitted) -> str:
     """A calibration in words: calibration error before and after, thresholds, and what more labels are worth."""
-    parts = [_question_text(name, fit) for name, fit in fitted.questions.items()]
+    taken = fitted.calibration.questions
+    parts = [_question_text(name, fit, taken=name in taken) for name, fit in fitted.questions.items()]
     parts += [f"{name}: as released, for it {reason}" for name, reason in fitted.left_out.items()]
     if fitted.cannot_tell:
         parts.append(f"left out: {counted(fitted.cannot_tell, 'label')} with the answer cannot tell")
@@ -149,6 +150,8 @@ def calibration_json(fitted: Fitted) -> dict[str, Any]:
                 "offset": fit.own.offset,
                 "ece": {"released": fit.reliability_before.error, "calibrated": fit.reliability_after.error},
                 "gain": list(fit.gain),
+                "better": fit.better,
+                "calibrated": name in fitted.calibration.questions,
                 "verdicts": {
                     verdict: {
                         "probability": level.level,
@@ -176,9 +179,9 @@ def _where(record: Record) -> str:
     return one_line(name)
 
 
-def _question_text(name: str, fit: FittedQuestion) -> str:
+def _question_text(name: str, fit: FittedQuestion, *, taken: bool) -> str:
     own, (gain, low, high) = fit.own, fit.gain
-    worth = "better" if low > 0 else "worse" if high < 0 else "not told apart from the release by these labels"
+    worth = "better" if fit.better else "worse" if high < 0 else "not told apart from the release by these labels"
     lines = [
         f"{name}: {own.same} labels same, {own.different} different",
         f"  expected calibration error {fit.reliability_before.error:.3f} as released, "
@@ -191,6 +194,8 @@ def _question_text(name: str, fit: FittedQuestion) -> str:
             f"({level.interval[0]:.4g} to {level.interval[1]:.4g}; with twice the labels about "
             f"{level.doubled[0]:.4g} to {level.doubled[1]:.4g})"
         )
+    if not taken:
+        lines.append("  stays as released")
     if "likely" in fit.levels:
         lines.append(f"  some {fit.levels['likely'].more:,} more labels like these halve the interval of likely")
     return "\n".join(lines)

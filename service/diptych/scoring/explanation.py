@@ -16,6 +16,7 @@ from diptych_runtime.attention_links import Link, strongest_links
 from diptych_runtime.judgement import Judgement
 
 SIDE = 480  # pixels, of a picture in an overlay
+ENDINGS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}  # of the file of one, and its format
 _GAP, _SCALE = 24, 2  # drawn twice as large, so that lines are smooth
 _WHITE = _HALO = (255, 255, 255)
 
@@ -106,8 +107,12 @@ def _part(place: tuple[int, int], grid: tuple[int, int]) -> str:
     return words or "centre"
 
 
-def overlay(found: Explanation, picture_a: Image.Image, picture_b: Image.Image, *, side: int = SIDE) -> bytes:
-    """A PNG of both pictures side by side, `side` pixels their longer side, the links drawn between their patches."""
+def overlay(
+    found: Explanation, picture_a: Image.Image, picture_b: Image.Image, *, side: int = SIDE, format: str = "PNG"
+) -> bytes:
+    """A PNG, or one of the other formats of `ENDINGS`, of both pictures side by side, `side` pixels their longer side,
+    the links drawn between their patches.
+    """
     shown = [_fitted(picture, side) for picture in (picture_a, picture_b)]
     height = max(picture.height for picture in shown)
     canvas = Image.new("RGB", (2 * side + _GAP, height), _WHITE)
@@ -139,7 +144,7 @@ def overlay(found: Explanation, picture_a: Image.Image, picture_b: Image.Image, 
             draw.circle((x, y), 1.5 * width, colour, _HALO)
     canvas = canvas.reduce(_SCALE)
     buffer = BytesIO()
-    canvas.save(buffer, "PNG")
+    canvas.save(buffer, format, **({} if format == "PNG" else {"quality": 90}))
     return buffer.getvalue()
 
 

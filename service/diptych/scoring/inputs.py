@@ -14,7 +14,7 @@ from PIL import Image
 from diptych.pictures.sources import Fetch, is_url
 from diptych.pictures.walk import Refuse, Tree
 from diptych_runtime.decoder import SUFFIXES, PictureSource
-from diptych_runtime.errors import PictureError
+from diptych_runtime.errors import ArgumentError, PictureError
 
 Pair = Sequence[PictureSource]
 _FETCHES = 8  # at a time
@@ -35,14 +35,14 @@ def listed(pictures: PictureSource | Iterable[PictureSource]) -> list[PictureSou
 def pictures_of(documents: str | os.PathLike[str] | Iterable[PictureSource]) -> list[PictureSource]:
     """The pictures of a list, or the picture files below a folder in alphabetical order.
 
-    Raises ValueError for a single picture, PictureError for a folder without any.
+    Raises ArgumentError for a single picture, PictureError for a folder without any.
     """
     if not is_picture(documents):
         return listed(documents)
     if isinstance(documents, str | os.PathLike) and Path(documents).is_dir():
         return list(files_below(documents))
     what = repr(os.fspath(documents)) if isinstance(documents, str | os.PathLike) else type(documents).__name__
-    raise ValueError(f"expected a list of pictures or a folder, got one picture ({what[:200]}); put it into a list")
+    raise ArgumentError(f"expected a list of pictures or a folder, got one picture ({what[:200]}); put it into a list")
 
 
 def files_below(folder: str | os.PathLike[str], refuse: Refuse = lambda path, reason: None) -> list[Path]:
@@ -71,14 +71,14 @@ def with_contents(sources: Iterable[PictureSource], fetch: Fetch) -> list[Pictur
 
 
 def pairs_of(inputs: Iterable[Pair]) -> list[Pair]:
-    """The pairs, each a list or a tuple of two pictures. Raises ValueError for what else comes, one bare pair too."""
+    """The pairs, each a list or a tuple of two pictures. Raises ArgumentError for anything else, one bare pair too."""
     if isinstance(inputs, np.ndarray) and inputs.dtype.kind in "UO":  # two columns of a table
         inputs = inputs.tolist()
     if is_picture(inputs):
-        raise ValueError(f"expected a list of pairs of pictures, got {type(inputs).__name__}; {_LIST}")
+        raise ArgumentError(f"expected a list of pairs of pictures, got {type(inputs).__name__}; {_LIST}")
     given = list(inputs)
     if len(given) == 2 and all(map(is_picture, given)):
-        raise ValueError(f"expected a list of pairs of pictures, got the one pair itself; {_LIST}")
+        raise ArgumentError(f"expected a list of pairs of pictures, got the one pair itself; {_LIST}")
     return [_pair(pair, place) for place, pair in enumerate(given)]
 
 
@@ -87,9 +87,9 @@ _LIST = 'write predict([("a.jpg", "b.jpg")])'
 
 def _pair(pair: Any, place: int) -> Pair:
     if not isinstance(pair, list | tuple):
-        raise ValueError(f"pair {place} must be a list or a tuple of two pictures, got {type(pair).__name__}")
+        raise ArgumentError(f"pair {place} must be a list or a tuple of two pictures, got {type(pair).__name__}")
     if len(pair) != 2:
-        raise ValueError(f"pair {place} must have two pictures, got {len(pair)}")
+        raise ArgumentError(f"pair {place} must have two pictures, got {len(pair)}")
     return pair
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from diptych_runtime.calibration.verdicts import Verdict
 from diptych_runtime.decoder import PictureSource
+from diptych_runtime.errors import ArgumentError
 from diptych_runtime.judgement import CloserLook
 
 Activation = Callable[[np.ndarray], Any]
@@ -30,7 +31,7 @@ class RankedDocument(TypedDict):
 def activated(function: Activation, logits: np.ndarray) -> np.ndarray:
     """The values (P,) that a function of the caller makes of logits float32 (P,).
 
-    Raises TypeError for a function of tensors, ValueError for one that does not give a number for each logit.
+    Raises TypeError for a function of tensors, ArgumentError for one that does not give a number for each logit.
     """
     try:
         values = np.asarray(function(logits))
@@ -39,7 +40,7 @@ def activated(function: Activation, logits: np.ndarray) -> np.ndarray:
             f"activation_fn gets the logits as a NumPy array, float32 ({len(logits)},), and no tensor: {error}"
         ) from error
     if values.shape != logits.shape:
-        raise ValueError(f"activation_fn must return an array of the shape {logits.shape}, got {values.shape}")
+        raise ArgumentError(f"activation_fn must return an array of the shape {logits.shape}, got {values.shape}")
     return values
 
 

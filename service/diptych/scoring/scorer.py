@@ -22,7 +22,7 @@ from diptych_runtime.calibration.verdicts import Verdict, least_of
 from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.closer_look.verification import View, describe, verify
 from diptych_runtime.decoder import PictureLimits, PictureSource, panel_pixels, query_pixels
-from diptych_runtime.errors import ArtifactError, PictureError
+from diptych_runtime.errors import ArgumentError, ArtifactError, PictureError
 from diptych_runtime.judgement import Judgement, deserving, judge
 from diptych_runtime.own_calibration import OwnCalibration
 from diptych_runtime.runtime import Panels, Runtime
@@ -119,8 +119,8 @@ class Scorer:
         `activation_fn` gets the logits float32 (P,), which are what the network alone says, and what it returns is
         returned. Without it they are calibrated, and copies are looked at more closely where the model says so
         (`judge`). `question` is asked in place of its own. `show_progress_bar` draws a bar where standard error is a
-        terminal. Each distinct picture is encoded once. Raises ValueError for what are no pairs, PictureError for the
-        first picture that cannot be read, RemoteError for a web address that gives none, and what `asking` does.
+        terminal. Each distinct picture is encoded once. Raises ArgumentError for what are no pairs, PictureError for
+        the first picture that cannot be read, RemoteError for a web address that gives none, and what `asking` does.
         """
         asked = self.asking(question)
         sources, sides, logits = asked._logits_of(pairs_of(inputs), batch_size, show_progress_bar)
@@ -153,7 +153,7 @@ class Scorer:
         (`ranked`). Raises what `predict` does.
         """
         if top_k is not None and top_k < 1:
-            raise ValueError(f"top_k must be at least 1, got {top_k}")
+            raise ArgumentError(f"top_k must be at least 1, got {top_k}")
         asked, documents = self.asking(question), pictures_of(documents)
         pairs = [(query, document) for document in documents]
         sources, sides, logits = asked._logits_of(pairs, batch_size, show_progress_bar)
@@ -393,4 +393,4 @@ def _good(pixels: np.ndarray | PictureError) -> np.ndarray:
 
 def _check_batch(batch_size: int) -> None:
     if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        raise ArgumentError(f"batch_size must be at least 1, got {batch_size}")

@@ -12,6 +12,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from diptych_runtime.errors import ArgumentError
+
 _COMPARE = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 _OPERATORS = ("$eq", "$ne", *_COMPARE, "$in", "$nin", "$exists")
 _LOGIC = {"$and": " AND ", "$or": " OR "}
@@ -64,38 +66,40 @@ ALWAYS: Condition = ("(1)", [])
 def to_sql(condition: Filter) -> Condition:
     """A condition as SQL over the column `metadata`, and the values it takes; an empty one is always true.
 
-    Raises ValueError, which says where and what was expected, for what is no condition.
+    Raises ArgumentError, which says where and what was expected, for what is no condition.
     """
     try:
         json.dumps(condition, ensure_ascii=False, default=str).encode()
     except (UnicodeEncodeError, RecursionError):
-        raise ValueError("filter: it is nested too deep, or has half of a surrogate pair, which is no text") from None
+        raise ArgumentError(
+            "filter: it is nested too deep, or has half of a surrogate pair, which is no text"
+        ) from None
     terms = [0]
 
     def all_of(value: Any, where: str, depth: int) -> Condition:
         if not isinstance(value, dict):
-            raise ValueError(f"{where}: expected an object of conditions, got {_shown(value)}")
+            raise ArgumentError(f"{where}: expected an object of conditions, got {_shown(value)}")
         if depth > _DEPTH:
-            raise ValueError(f"{where}: at most {_DEPTH} levels are allowed")
+            raise ArgumentError(f"{where}: at most {_DEPTH} levels are allowed")
         return _joined([one(key, given, f"{where}.{key}", depth) for key, given in value.items()], " AND ")
 
     def one(key: str, given: Any, where: str, depth: int) -> Condition:
         if key in _LOGIC:
             if not isinstance(given, list) or not given:
-                raise ValueError(f"{where}: expected a list of conditions, got {_shown(given)}")
+                raise ArgumentError(f"{where}: expected a list of conditions, got {_shown(given)}")
             parts = [all_of(part, f"{where}[{place}]", depth + 1) for place, part in enumerate(given)]
             return _joined(parts, _LOGIC[key])
         if key == "$not":
             text, values = all_of(given, where, depth + 1)
             return f"NOT {text}", values
         if key.startswith("$"):
-            raise ValueError(f"{where}: expected $and, $or, $not or the name of a field")
+            raise ArgumentError(f"{where}: expected $and, $or, $not or the name of a field")
         path = _path(key, where)
         if not (isinstance(given, dict) and given and all(str(name).startswith("$") for name in given)):
             given = {"$eq": given}
         terms[0] += sum(len(wanted) if isinstance(wanted, list) else 1 for wanted in given.values())
         if terms[0] > _TERMS:
-            raise ValueError(f"{where}: at most {_TERMS} comparisons are allowed")
+            raise ArgumentError(f"{where}: at most {_TERMS} comparisons are allowed")
         return _joined([_comparison(path, name, wanted, f"{where}.{name}") for name, wanted in given.items()], " AND ")
 
     return all_of(condition, "filter", 0)
@@ -109,18 +113,18 @@ def _comparison(path: str, name: str, wanted: Any, where: str) -> Condition:
             return _negated(_equal(path, wanted, where))
         case "$in" | "$nin":
             if not isinstance(wanted, list) or not wanted:
-                raise ValueError(f"{where}: expected a list of values, got {_shown(wanted)}")
+                raise ArgumentError(f"{where}: expected a list of values, got {_shown(wanted)}")
             found = _joined([_equal(path, value, where) for value in wanted], " OR ")
             return found if name == "$in" else _negated(found)
         case "$exists":
             if not isinstance(wanted, bool):
-                raise ValueError(f"{where}: expected true or false, got {_shown(wanted)}")
+                raise ArgumentError(f"{where}: expected true or false, got {_shown(wanted)}")
             return f"(json_type(metadata, ?) IS {'NOT ' if wanted else ''}NULL)", [path]
     if name not in _COMPARE:
-        raise ValueError(f"{where}: expected one of {', '.join(_OPERATORS)}")
+        raise ArgumentError(f"{where}: expected one of {', '.join(_OPERATORS)}")
     kinds = _kinds(wanted)
     if kinds is None:
-        raise ValueError(f"{where}: expected a number or a text, got {_shown(wanted)}")
+        raise ArgumentError(f"{where}: expected a number or a text, got {_shown(wanted)}")
     return _of_kind(path, kinds, _COMPARE[name], wanted)
 
 
@@ -129,7 +133,7 @@ def _equal(path: str, wanted: Any, where: str) -> Condition:
         return "(json_type(metadata, ?) IS ?)", [path, json.dumps(wanted)]
     kinds = _kinds(wanted)
     if kinds is None:
-        raise ValueError(f"{where}: expected a number, a text, true, false or null, got {_shown(wanted)}")
+        raise ArgumentError(f"{where}: expected a number, a text, true, false or null, got {_shown(wanted)}")
     return _of_kind(path, kinds, "=", wanted)
 
 
@@ -151,7 +155,7 @@ def _kinds(value: Any) -> str | None:
 def _path(key: str, where: str) -> str:
     steps = key.split(".")
     if not all(steps) or '"' in key or "\0" in key:
-        raise ValueError(f"{where}: expected the name of a field, or several with dots between, without quotes")
+        raise ArgumentError(f"{where}: expected the name of a field, or several with dots between, without quotes")
     return "$" + "".join(f'."{step}"' for step in steps)
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from diptych_runtime.errors import ArgumentError
+
 SCHEMES = {"milvus": "http", "milvuss": "https", "milvus+tls": "https"}
 PORT = 19530
 OWN = REBUILDING, REPLACED = "_rebuilding", "_replaced"  # what a rebuild's names for collections end in
@@ -39,7 +41,7 @@ Location = str | os.PathLike[str] | Address
 
 
 def parse_location(where: Location) -> Path | Address:
-    """The Milvus collection or the folder that is meant. Raises ValueError for an address that is none."""
+    """The Milvus collection or the folder that is meant. Raises ArgumentError for an address that is none."""
     if isinstance(where, Address):
         return where
     text = os.fspath(where)
@@ -48,7 +50,7 @@ def parse_location(where: Location) -> Path | Address:
     if separator and scheme.lower() in SCHEMES:
         return _address(scheme.lower(), rest.lstrip("/"))
     if _SCHEME.match(text):  # it may have a password, so it is not repeated
-        raise ValueError(f"expected a folder, or an address that begins with {'://, '.join(SCHEMES)}://")
+        raise ArgumentError(f"expected a folder, or an address that begins with {'://, '.join(SCHEMES)}://")
     return Path(text)
 
 
@@ -58,20 +60,20 @@ def _address(scheme: str, rest: str) -> Address:
         parts = urlsplit(f"{scheme}://{rest}")
         host, port = parts.hostname, parts.port or PORT
     except ValueError:  # says all of it, with the password
-        raise ValueError(
+        raise ArgumentError(
             f"{form}, with a port from 1 to 65535; in USER and PASSWORD write all but letters and digits as %XX"
         ) from None
     name = parts.path.strip("/")
     options = parse_qs(parts.query, keep_blank_values=True)
     if not host or not _NAME.fullmatch(name) or parts.fragment:
-        raise ValueError(f"{form}; COLLECTION has letters, digits and _, and no digit first")
+        raise ArgumentError(f"{form}; COLLECTION has letters, digits and _, and no digit first")
     if name.endswith(OWN):
-        raise ValueError(f"{form}; names that end in {' or '.join(OWN)} belong to `diptych index rebuild`")
+        raise ArgumentError(f"{form}; names that end in {' or '.join(OWN)} belong to `diptych index rebuild`")
     if unknown := options.keys() - {"originals", "consistency"}:
-        raise ValueError(f"{form}; {min(unknown)!r} is none of its options, originals and consistency are")
+        raise ArgumentError(f"{form}; {min(unknown)!r} is none of its options, originals and consistency are")
     consistency = options.get("consistency", ["bounded"])[-1]
     if consistency not in ("bounded", "strong"):
-        raise ValueError(f"{form}; consistency is bounded or strong, got {consistency[:40]!r}")
+        raise ArgumentError(f"{form}; consistency is bounded or strong, got {consistency[:40]!r}")
     originals = options.get("originals", [""])[-1]
     shown = f"[{host}]" if ":" in host else host
     own = parts.username and f"{unquote(parts.username)}:{unquote(parts.password or '')}"

@@ -90,6 +90,15 @@ def test_workers_fill_a_collection_as_one_process_does(files, crew, store):
         assert len(shared.search(files[0], top=12).matches) == 12
 
 
+def test_metadata_by_path_are_kept_with_or_without_workers(files, crew, store):
+    by_path = {str(files[0]): {"label": "shoe"}, str(files[5]): {"label": "boot"}}
+    for number, workers in enumerate((None, crew)):
+        with store(f"{number}") as collection:
+            list(add_with_workers(collection, files, workers, on_error=lambda *_: None, by_path=by_path))
+            kept = {record.path: record.metadata for record in collection.list(100)}
+        assert {path: found for path, found in kept.items() if found} == by_path
+
+
 def test_real_processes_do_the_same(files, means, store):
     with store("alone") as alone:
         expected, refused, _ = filled(alone, files, alone.add)

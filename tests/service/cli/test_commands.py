@@ -290,6 +290,12 @@ def test_the_command_prints_links_and_draws_them(diptych, gallery, model, tmp_pa
     assert len([line for line in said.out.splitlines() if re.match(r"\d+,\d", line)]) == 3
     with Image.open(out) as picture:
         assert picture.width == 2 * 480 + 24
+    assert diptych("explain", *pair, "-o", tmp_path / "out.JPG", *model).code == 0
+    with Image.open(tmp_path / "out.JPG") as picture:
+        assert (picture.format, picture.width) == ("JPEG", 2 * 480 + 24)
+    text = diptych("explain", *pair, "-o", tmp_path / "out.txt", *model)
+    assert (text.code, (tmp_path / "out.txt").exists()) == (2, False)
+    assert "-o must end in .png, .jpg, .jpeg, as it is a picture" in text.err
     words = diptych("explain", *pair, *model).out.splitlines()
     assert words[0].startswith("match  0.")
     assert "of the network's attention goes to the other picture" in words[1]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from diptych import Collection
+from diptych.labelling.calibrate import FittedQuestion
 from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration
 
 
@@ -88,7 +89,7 @@ def test_pairs_are_chosen_under_a_bar_before_the_question(diptych, store, option
 
 def test_without_a_store_calibrate_reads_the_labels_of_the_default_one(diptych, labelled, options, data_home):
     shutil.copytree(labelled, data_home / "diptych")
-    made = diptych("calibrate", *options, "--json")
+    made = diptych("calibrate", "--force", *options, "--json")
     assert (made.code, made.json["calibration"]) == (0, str(data_home / "diptych" / CALIBRATION))
 
 
@@ -117,7 +118,7 @@ def test_a_calibration_of_a_collection_makes_its_verdicts(diptych, labelled, opt
         return {match["path"]: match["relevance_score"] for match in found["matches"]}
 
     released = search()
-    made = diptych("calibrate", "--store", labelled, "--plot", tmp_path / "plot.svg", *options, "--json")
+    made = diptych("calibrate", "--store", labelled, "--force", "--plot", tmp_path / "plot.svg", *options, "--json")
     assert made.code == 0
     own = OwnCalibration.load(labelled / CALIBRATION)
     assert made.json["calibration"] == str(labelled / CALIBRATION)
@@ -136,21 +137,54 @@ def test_a_calibration_of_a_collection_makes_its_verdicts(diptych, labelled, opt
 def test_a_calibration_of_a_table_needs_no_collection(diptych, labelled, options, tmp_path):
     table, own = tmp_path / "pairs.csv", tmp_path / "own.json"
     diptych("label", "--store", labelled, "--export", table)
-    made = diptych("calibrate", "--labels", table, "-o", own, *options)
+    made = diptych("calibrate", "--labels", table, "-o", own, "--force", *options)
     assert made.code == 0
     assert "expected calibration error" in made.out
     assert f"written: {own}" in made.out
     assert f"--model {own}" in made.err
-    of_store = diptych("calibrate", "--store", labelled, *options, "--json").json
+    of_store = diptych("calibrate", "--store", labelled, "--force", *options, "--json").json
     assert json.loads(own.read_text())["questions"]["match"]["scale"] == of_store["questions"]["match"]["scale"]
-    over = diptych("calibrate", "--labels", table, "-o", tmp_path / "again.json", "--model", own, *options[2:])
+    words = ("--labels", table, "-o", tmp_path / "again.json", "--model", own, "--force", *options[2:])
+    over = diptych("calibrate", *words)
     assert over.code == 0
     assert json.loads((tmp_path / "again.json").read_text())["questions"] == json.loads(own.read_text())["questions"]
+
+
+def test_a_calibration_that_is_no_better_is_not_installed_unless_it_is_forced_and_is_removed_again(
+    diptych, labelled, options, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(FittedQuestion, "better", property(lambda fit: False))
+    words = ("calibrate", "--store", labelled, *options)
+    refused = diptych(*words, "--plot", tmp_path / "plot.svg")
+    assert (refused.code, (labelled / CALIBRATION).exists(), (tmp_path / "plot.svg").exists()) == (1, False, True)
+    assert "expected calibration error" in refused.out, "the figures are said"
+    assert "  stays as released\n" in refused.out
+    assert "no calibration written\n" in refused.out
+    assert "do not show that a calibration is better than the release" in refused.err
+    assert "--force" in refused.err
+    told = diptych(*words, "--json")
+    assert (told.code, told.json["calibration"], told.json["questions"]["match"]["better"]) == (1, None, False)
+    forced = diptych(*words, "--force")
+    assert (forced.code, "stays as released" in forced.out) == (0, False)
+    before = (labelled / CALIBRATION).read_bytes()
+    again = diptych(*words)
+    assert (again.code, f"{labelled / CALIBRATION} stays as it is" in again.err) == (1, True)
+    assert (labelled / CALIBRATION).read_bytes() == before
+    removed = diptych("calibrate", "--store", labelled, "--remove")
+    assert (removed.code, removed.out) == (0, f"{labelled}: its calibration is removed; the model is as released\n")
+    assert not (labelled / CALIBRATION).exists()
+    (labelled / CALIBRATION).write_text("damaged")
+    assert diptych("calibrate", "--store", labelled, "--remove", "--json").json["removed"]
+    none = diptych("calibrate", "--store", labelled, "--remove", "--json")
+    assert (none.code, none.json["removed"]) == (0, False)
 
 
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
+        (("--remove", "--force"), 2, "--remove removes a calibration, and --force is for a new one"),
+        (("--remove", "-o", "own.json"), 2, "--remove removes a calibration, and -o is for a new one"),
+        (("--remove", "--store", "nowhere"), 1, "holds no collection"),
         (
             (),
             1,

@@ -9,14 +9,17 @@ from PIL import ImageOps
 from diptych import Collection, Scorer
 from diptych.bench.demo.collection import draw_scenes
 from diptych.dedupe import closer as module
-from diptych.dedupe.closer import CloserLook
+from diptych.dedupe.closer import CloserLook, breadth_first
 from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.threshold import automatic_of
 from diptych.errors import UnknownPictureError
+from diptych.scoring.view_cache import ViewCache
 from diptych_runtime.calibration.verdicts import verdict
 from diptych_runtime.closer_look.evidence import FEATURES, Verification
+from diptych_runtime.closer_look.verification import Keypoints, View
 
+VIEW = View(np.zeros((9, 9, 3), np.uint8), Keypoints(np.empty((0, 2), np.float32), np.empty((0, 128), np.float32)))
 # Only what can be laid over each other, and agrees, is a copy.
 WEIGHTS = dict.fromkeys(FEATURES, 0.0) | {"bias": -4.0, "registered": 4.0, "agreement_60": 12.0}
 LOOK = Verification(0.1, WEIGHTS, {"0.01": 0.5, "0.001": 0.9})
@@ -93,6 +96,53 @@ def test_what_was_looked_at_before_an_interruption_is_kept(scenes, monkeypatch):
     assert told == [2, 2, 2]
 
 
+def test_keypoints_are_computed_once_for_all_searches_that_share_them(scenes, monkeypatch):
+    described, real = [], Scorer.views
+
+    def views(self, sources):
+        described.extend(sources)
+        return real(self, sources)
+
+    monkeypatch.setattr(Scorer, "views", views)
+    held = ViewCache()
+    alone = closer_look(scenes, PairCache(None, "x")).scores(every_pair(4), np.full(6, 0.9))
+    assert len(described) == 4
+    for _ in range(2):
+        shared = closer_look(scenes, PairCache(None, "x"), views=held).scores(every_pair(4), np.full(6, 0.9))
+        assert shared.tolist() == alone.tolist()
+    assert len(described) == 8
+
+
+def test_the_pairs_of_one_picture_lie_close_together_in_whatever_order_they_come():
+    """A belt of pictures, each alike to the next three, under random names, and a pair apart."""
+    rng = np.random.default_rng(0)
+    names = rng.permutation(302).tolist()
+    pairs = [(names[n], names[n + k]) for n in range(297) for k in (1, 2, 3)] + [(names[300], names[301])]
+    pairs = [tuple(sorted(pairs[n])) for n in rng.permutation(len(pairs))]
+    order = breadth_first(pairs)
+    assert sorted(order) == list(range(len(pairs)))
+    held, described = ViewCache(20 * VIEW.nbytes), []
+    for start in range(0, len(order), 4):
+        ids = sorted({str(one) for n in order[start : start + 4] for one in pairs[n]})
+        held.views(ids, lambda missing: described.extend(missing) or dict.fromkeys(missing, VIEW))
+    assert len(described) == len(set(described)) == 302
+    assert breadth_first([]) == []
+
+
+def test_a_file_of_a_collection_that_has_changed_since_is_not_looked_at(looking, tmp_path):
+    first, second, _ = draw_scenes(3)
+    first.save(tmp_path / "a.png")
+    first.resize((300, 220)).save(tmp_path / "b.png")
+    with Collection.open(tmp_path / "store", looking, create=True) as collection:
+        collection.add([tmp_path / "a.png", tmp_path / "b.png"])
+        second.save(tmp_path / "b.png")
+        ledger = PairCache(None, looking.runtime.revision)
+        found = duplicates_among(collection, threshold=0.01, ledger=ledger)
+        assert [member.closer_look for group in found.groups for member in group.others] == ["not taken"]
+        ids = sorted(record.id for record in collection.list(2))
+        assert ledger.evidence([(ids[0], ids[1])]) == [None], "nothing is kept of another content"
+
+
 def test_a_pair_without_its_files_keeps_the_networks_score_and_is_never_the_same(scenes, monkeypatch):
     look = closer_look(scenes, PairCache(None, "x"))
     look.paths = {}
@@ -155,8 +205,12 @@ def test_a_framed_copy_is_not_kept_unless_there_is_more_within_its_frame(looking
             assert list(found.values()) == [why]
 
 
-def test_a_picture_that_cannot_be_decoded_any_more_is_passed_over(scenes, tmp_path):
+def test_a_picture_that_cannot_be_decoded_any_more_is_passed_over(scenes, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "picture_id", lambda digest: look.ids[0])
     (tmp_path / "broken.png").write_bytes(b"broken")
     look = closer_look(scenes, PairCache(None, "x"))
-    look.paths = dict.fromkeys(look.ids, str(tmp_path / "broken.png"))
-    assert look.scores(every_pair(4), np.full(6, 0.85)).tolist() == [0.85] * 6
+    look.paths = {look.ids[0]: str(tmp_path / "broken.png")}
+    pairs = every_pair(4)
+    scores = look.scores(pairs, np.full(6, 0.85))
+    assert scores[(pairs == 0).any(1)].tolist() == [0.85] * 3
+    assert [pair for pair, taken in look.looks.items() if taken == "not taken"] == [(0, 1), (0, 2), (0, 3)]

@@ -30,10 +30,13 @@ def test_it_says_what_could_go_and_touches_nothing(dedupe, photos, bytes_of):
     before = bytes_of(photos)
     found = dedupe(photos)
     assert found.code == 0
-    assert "6 pictures: 6 new, 0 changed, 0 gone\n" in found.out
+    assert "6 pictures: 6 new, 0 changed, 0 gone\n" in found.err
     assert "2 groups; 3 pictures can be removed (3 exact copies), " in found.out
-    assert "nothing was moved or deleted" in found.out
+    assert "nothing was moved or deleted" in found.err
     assert bytes_of(photos) == before
+    quiet = dedupe(photos, "--quiet")
+    assert (quiet.out, quiet.err) == (found.out, ""), "the groups are the result, and all else is a remark"
+    assert quiet.out.count("\n") == 1
 
 
 def test_a_second_run_reads_and_compares_nothing_and_finds_the_same(dedupe, photos, tmp_path, monkeypatch):
@@ -42,7 +45,7 @@ def test_a_second_run_reads_and_compares_nothing_and_finds_the_same(dedupe, phot
     again = dedupe(photos, "-o", tmp_path / "2.csv", "--json", threshold=0.2)
     assert (again.json["new"], again.json["pairs"], again.json["pairs_scored"]) == (0, 3, 0)
     assert (tmp_path / "1.csv").read_text() == (tmp_path / "2.csv").read_text()
-    assert "3 of them now" in first.out
+    assert "3 of them now" in first.err
 
 
 def test_a_run_on_a_grown_folder_gives_what_one_from_nothing_does(
@@ -118,10 +121,14 @@ def test_an_act_can_be_undone_to_the_last_byte_and_undone_twice(dedupe, diptych,
 def test_only_a_step_of_its_own_deletes_for_good(dedupe, diptych, photos, bytes_of):
     journal = dedupe(photos, "--delete", "--json").json["journal"]
     assert len(bytes_of(photos)) == 3 + 3 + 1
-    assert diptych("dedupe", "--empty", journal).out == "3 pictures deleted for good, 0 already gone\n"
+    assert diptych("dedupe", "--empty", journal).out == "3 pictures deleted for good, 0 already deleted\n"
+    assert diptych("dedupe", "--empty", journal).out == "0 pictures deleted for good, 3 already deleted\n"
     assert bytes_of(photos).keys() == ORIGINALS | {str(Path(journal).relative_to(photos))}
     undone = diptych("dedupe", "--undo", journal)
-    assert (undone.code, "3 files left alone:" in undone.out) == (1, True)
+    assert (undone.code, undone.out) == (
+        1,
+        "3 pictures cannot be put back: deleted for good with --empty, or moved on by hand (--json lists them)\n",
+    )
 
 
 def test_what_goes_is_said_before_it_goes(dedupe, photos, tmp_path):
@@ -302,11 +309,11 @@ def test_cells_that_a_spreadsheet_would_compute_begin_with_an_apostrophe_on_requ
 def test_it_says_how_often_chance_alone_passes_its_threshold_where_that_was_measured(
     dedupe, diptych, photos, tmp_path, artifact_with_negatives
 ):
-    assert "expect a false match" not in dedupe(photos).out
+    assert "expect a false match" not in dedupe(photos).err
     words = ("dedupe", photos, "--store", tmp_path / "measured", "--model", artifact_with_negatives, "--threads", 1)
     found = diptych(*words, "--threshold", 0.99, "--json").json
     assert found["alarm_rate"] == pytest.approx(0.002, rel=0.01), "three pictures, each of which has two others"
-    said = diptych(*words, "--threshold", 0.99).out
+    said = diptych(*words, "--threshold", 0.99).err
     assert "0.99000 or more\nexpect a false match for 0.2% of the pictures that have no copy\n" in said
 
 
@@ -315,7 +322,7 @@ def test_nothing_in_a_reference_folder_is_touched_and_what_it_has_elsewhere_goes
     times = {path: (path.stat().st_mtime_ns, path.stat().st_ctime_ns) for path in (reference, *reference.iterdir())}
     before = bytes_of(photos)
     found = dedupe(photos, "--reference", reference, "--keep", "newest")
-    assert "6 pictures, 3 of them in reference folders: 6 new" in found.out
+    assert "6 pictures, 3 of them in reference folders: 6 new" in found.err
     done = dedupe(photos, "--reference", reference, "--keep", "newest", "--delete", "--json").json
     assert (done["done"], done["left"], done["references"]) == (3, [], 3)
     assert {name for name in bytes_of(photos) if TRASH not in name} == ORIGINALS
@@ -344,11 +351,15 @@ def test_exact_copies_become_hard_links_which_are_undone_and_emptied(dedupe, dip
     assert (done["act"], done["done"], done["unlinked"], done["left"]) == ("hardlink", 3, 0, [])
     assert {name: data for name, data in bytes_of(photos).items() if TRASH not in name} == before
     assert (photos / "b/1 again.jpg").samefile(photos / "a/1.jpg")
-    assert dedupe(photos, "--json").json["groups"] == 0, "names of one file are no copies"
+    again = dedupe(photos, "--json").json
+    assert (again["groups"], again["gone"]) == (0, 0), "names of one file are no copies, and are there"
     assert diptych("dedupe", "--undo", done["journal"]).out == "3 pictures put back, 0 already in place\n"
     assert not (photos / "b/1 again.jpg").samefile(photos / "a/1.jpg")
+    back = diptych("dedupe", "--empty", done["journal"])
+    assert (back.code, back.out) == (0, "3 pictures not deleted, as --undo has put them back\n")
     journal = dedupe(*words, "--json").json["journal"]
-    assert diptych("dedupe", "--empty", journal).out == "3 pictures deleted for good, 0 already gone\n"
+    assert diptych("dedupe", "--empty", journal).out == "3 pictures deleted for good, 0 already deleted\n"
+    assert diptych("dedupe", "--empty", journal).out == "0 pictures deleted for good, 3 already deleted\n"
     assert {name: data for name, data in bytes_of(photos).items() if TRASH not in name} == before
 
 

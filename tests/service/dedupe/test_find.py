@@ -11,6 +11,7 @@ from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.threshold import automatic
 from diptych.errors import DedupeError, UnknownPictureError
+from diptych_runtime.errors import ArgumentError
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +100,7 @@ def test_the_rules_choose_the_keeper(collection, picture):
     files = [picture(id=a, path="/a", width=900, taken=9.0), picture(id=b, path="/b", taken=1.0)]
     for keep, path in ((["resolution"], "/a"), (["oldest"], "/b"), (["newest", "oldest"], "/a")):
         assert duplicates_among(collection, files, threshold=1e-6, keep=keep).groups[0].keeper.path == path
+    assert duplicates_among(collection, files, threshold=1e-6, keep="oldest").keep == ("oldest",)
 
 
 def test_auto_follows_from_the_calibration_and_the_bound_is_never_above(collection):
@@ -108,7 +110,7 @@ def test_auto_follows_from_the_calibration_and_the_bound_is_never_above(collecti
 
 
 def test_what_cannot_be_is_refused(collection, picture):
-    with pytest.raises(ValueError, match=r"above 0 and at most 1, got 1\.5"):
+    with pytest.raises(ArgumentError, match=r"above 0 and at most 1, got 1\.5"):
         duplicates_among(collection, threshold=1.5)
     with pytest.raises(DedupeError, match="'best' is not a rule"):
         duplicates_among(collection, keep=["best"])

@@ -21,6 +21,13 @@ def test_every_rule_is_tried_below():
     assert set(DEFAULT) <= RULES.keys()
 
 
+def test_one_rule_is_a_text_and_several_a_sequence(picture):
+    assert checked_rules("resolution") == ("resolution",)
+    assert preference([picture(width=640), picture(width=800)], "resolution") == [1, 0]
+    with pytest.raises(DedupeError, match=r"'resolutoin' is not a rule .*; did you mean resolution\?"):
+        checked_rules("resolutoin")
+
+
 @pytest.mark.parametrize("rule", BETTER)
 def test_a_rule_prefers_what_it_says_whichever_comes_first(picture, rule):
     good, bad = (picture(**facts) for facts in BETTER[rule])

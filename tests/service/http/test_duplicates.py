@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from exported import drawn_collection
 
@@ -17,8 +18,11 @@ from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.pair_cache import LEDGER
 from diptych.http import stint
 from diptych.http.routes import duplicates
+from diptych.http.stint import TimeIsUp
+from diptych_runtime.closer_look.verification import Keypoints, View
 
 COUNT = 16
+VIEW = View(np.zeros((9, 9, 3), np.uint8), Keypoints(np.empty((0, 2), np.float32), np.empty((0, 128), np.float32)))
 PATH = "/v1/duplicates"
 
 
@@ -138,6 +142,23 @@ def test_what_does_not_fit_into_a_request_goes_on_with_the_next_and_nothing_is_s
     for stage in ("retrieve", "pair"):
         assert f'diptych_stage_seconds_count{{stage="{stage}"}} {len(answers)}.0\n' in text
     assert len(to_the_end(client, threshold=0.5, keep=["shortest"])) <= 2
+
+
+def test_views_of_pictures_are_held_between_requests_and_let_go_at_the_end(client, monkeypatch):
+    described, real = [], duplicates_among
+
+    def among(*words, views, **options):
+        views.views(["a"], lambda ids: described.append(ids) or dict.fromkeys(ids, VIEW))
+        if unfinished:
+            raise TimeIsUp
+        return real(*words, views=views, **options)
+
+    monkeypatch.setattr(duplicates, "duplicates_among", among)
+    for unfinished in (True, True, False):
+        assert ask(client, threshold=1)["complete"] is not unfinished
+    assert len(described) == 1, "the second request has what the first one described"
+    ask(client, threshold=1)
+    assert len(described) == 2, "at the end all is let go"
 
 
 def test_requests_at_once_share_the_work_and_the_ledger(client, scenes, slowly):

@@ -196,7 +196,8 @@ def test_every_route_answers_with_the_calibration_of_the_collection_and_info_nam
     collection.close()
     with Collection.open(collection.directory, scorer) as again, running(again, scorer) as client:
         info = client.get("/info").json()
-        assert info["calibration"] == {"made": "2026-11-25", "questions": {"match": {"same": 30, "different": 40}}}
+        counts = {"match": {"same": 30, "different": 40}}
+        assert info["calibration"] == {"made": "2026-11-25", "model": "tiny", "questions": counts}
         assert info["thresholds"] == {"0.01": 0.6}
         scored, found = scores(client)
         assert scored == found

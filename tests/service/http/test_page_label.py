@@ -51,6 +51,16 @@ def test_every_pair_is_labelled_by_the_keyboard_alone(view, collection, says):
     says(view, "#label-next", f"At least {FEWEST - 8} more answers")
 
 
+def test_the_names_of_files_are_hidden_until_their_pair_is_answered(view, collection, says):
+    names = [record.metadata["filename"] for record in collection.list(5)]
+    shown_now = view.inner_html("#label-pictures")
+    assert "Picture A" in shown_now
+    assert not [name for name in names if name in shown_now]
+    view.keyboard.press("s")
+    says(view, "#label-status", "1 label")
+    assert len([name for name in names if name in view.inner_text("#label-status")]) == 2
+
+
 def test_when_there_are_enough_labels_the_view_says_what_comes_next(visit, client, says, monkeypatch):
     enough = LabelCounts(same=FEWEST - FEWEST_OF_A_KIND, different=FEWEST_OF_A_KIND, cannot_tell=0)
     monkeypatch.setattr(labels, "_counts", lambda *_: enough)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from diptych import Scorer
+from diptych_runtime.decoder import FORMATS
 
 pytestmark = pytest.mark.browser
 REFUSAL = {"error": {"message": "Not now.", "type": "x", "code": "deadline", "param": None, "request_id": "r-17"}}
@@ -33,6 +34,8 @@ def told(answer: dict[str, Any], role: str, side: int, patch: int) -> str:
 
 def test_a_chosen_file_fills_both_columns(visit, reader, shelf, photo_bytes, upload):
     page, expected = visit(reader), shelf.search(photo_bytes(3))
+    page.wait_for_function("() => document.getElementById('drop-formats').textContent.startsWith('JPEG, PNG, WebP, ')")
+    assert page.inner_text("#drop-formats").endswith(f" or {FORMATS[-1]}. It is not kept.")
     page.set_input_files("#file", upload("mine.jpg", photo_bytes(3)))
     page.wait_for_selector("#second .move")
     for column, matches in (("#first", expected.candidates), ("#second", expected.matches)):

@@ -127,6 +127,7 @@ def test_a_ranking_is_sorted_and_agrees_with_the_scores(reader, uris):
     assert order == sorted(range(4), key=lambda index: -scores[index])
     assert [item["raw_score"] for item in answer["results"]] == pytest.approx(sorted(scores, reverse=True))
     assert all(0 <= item["relevance_score"] <= 1 and "document" not in item for item in answer["results"])
+    assert [item["closer_look"] for item in answer["results"]] == [None] * 4, "as in /v1/score and /v1/search"
 
 
 def test_a_ranking_is_cut_to_top_n_and_sends_documents_back_as_they_came(reader, shelf, uris):

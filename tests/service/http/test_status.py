@@ -18,6 +18,7 @@ from diptych.http.app import create_app
 from diptych.http.request_pool import RequestPool
 from diptych.http.settings import Settings
 from diptych_runtime.calibration.verdicts import least_of
+from diptych_runtime.decoder import FORMATS
 
 ROUTES = {
     "/v1/score": {"post"},
@@ -119,6 +120,7 @@ def test_info_and_models_tell_what_really_runs(reader, scorer):
     assert {name: value for name, value in info["limits"].items() if name not in own} == bounds
     assert own < set(info["limits"])
     assert info["collection"]["pictures"] == 5
+    assert info["formats"] == list(FORMATS)
     assert [model["id"] for model in reader.get("/v1/models").json()["data"]] == [runtime.name]
 
 

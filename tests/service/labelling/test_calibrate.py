@@ -10,12 +10,13 @@ from judged import LOOK, QUESTIONS
 
 from diptych import Collection, Scorer
 from diptych.dedupe.find import duplicates_among
-from diptych.errors import LabellingError
+from diptych.errors import LabellingError, NotBetterError
 from diptych.labelling.calibrate import LabelledPair, Observed, calibrate, observe, observe_stored
 from diptych_runtime.calibration.recalibration import recalibrated
 from diptych_runtime.manifest import Question
 from diptych_runtime.own_calibration import CALIBRATION
 
+TWO = {name: Question(1.0, 0.0, {"0.01": 0.8, "0.001": 0.97}) for name in ("copy", "thing")}
 ONE = {"match": Question(1.0, 0.0, {"0.01": 0.8, "0.001": 0.97})}
 
 
@@ -50,11 +51,36 @@ def test_on_pictures_that_the_release_errs_about_the_error_falls_and_the_thresho
 
 
 def test_where_the_release_is_right_nothing_is_gained_and_little_is_changed():
-    fit = calibrate(scorer_of(ONE), observed(200, 1.0, 0.0), model="made").questions["match"]
+    with pytest.raises(
+        NotBetterError, match=r"do not show that a calibration is better .* --force \(force=True"
+    ) as error:
+        calibrate(scorer_of(ONE), observed(200, 1.0, 0.0), model="made")
+    fit = error.value.fitted.questions["match"]
     gain, low, _ = fit.gain
     assert low < 0.01
     assert abs(gain) < 0.02
     assert (fit.own.scale, fit.own.offset) == (pytest.approx(1.0, abs=0.3), pytest.approx(0.0, abs=0.5))
+
+
+def test_a_fit_that_is_no_better_is_taken_if_it_is_forced():
+    with pytest.raises(NotBetterError) as error:
+        calibrate(scorer_of(ONE), observed(200, 1.0, 0.0), model="made")
+    assert error.value.fitted.calibration.questions == {}
+    forced = calibrate(scorer_of(ONE), observed(200, 1.0, 0.0), model="made", force=True)
+    assert forced.calibration.questions["match"] == error.value.fitted.questions["match"].own
+    assert not forced.questions["match"].better
+
+
+def test_of_two_questions_only_the_one_whose_fit_is_better_is_calibrated():
+    copies, things = observed(300), observed(300, 1.0, 0.0, "thing", seed=1)
+    logits = np.concatenate([copies.logits, things.logits], 0).repeat(2, 1)
+    sides = np.arange(1200).reshape(-1, 2)
+    both = Observed([*copies.pairs, *things.pairs], logits, [None] * 600, sides)
+    fitted = calibrate(scorer_of(TWO), both, model="made")
+    assert list(fitted.questions) == ["copy", "thing"]
+    assert list(fitted.calibration.questions) == ["copy"]
+    assert (fitted.questions["copy"].better, fitted.questions["thing"].better) == (True, False)
+    assert list(calibrate(scorer_of(TWO), both, model="made", force=True).calibration.questions) == ["copy", "thing"]
 
 
 def test_more_labels_are_promised_to_help_as_much_as_they_do():
@@ -131,7 +157,7 @@ def test_stored_pictures_and_their_files_look_the_same_and_removed_ones_are_left
 
 
 def test_a_calibration_beside_a_collection_makes_every_verdict_of_it(labelled, scorer, artifact):
-    made = calibrate(scorer, observe_stored(labelled, pairs_of(labelled)), model=str(artifact)).calibration
+    made = calibrate(scorer, observe_stored(labelled, pairs_of(labelled)), model=str(artifact), force=True).calibration
     folder, record = labelled.directory, labelled.list(1)[0]
     released = {one.id: one.relevance_score for one in labelled.search(record.path, top=12).matches}
     labelled.close()
@@ -154,5 +180,5 @@ def test_a_calibration_beside_a_collection_makes_every_verdict_of_it(labelled, s
         pairs = {frozenset(pair[:2]): pair[2] for pair in duplicates_among(own, threshold=0.9, bound=1e-6).pairs}
         for one in (one for one in found if one.id != record.id):
             assert pairs[frozenset((record.id, one.id))] == pytest.approx(one.relevance_score, abs=1e-5)
-        again = calibrate(own.scorer, observe_stored(own, pairs_of(own)), model=str(artifact)).calibration
+        again = calibrate(own.scorer, observe_stored(own, pairs_of(own)), model=str(artifact), force=True).calibration
         assert again.questions == made.questions, "a fit begins at the release, whatever lies over it"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -145,7 +146,10 @@ def test_a_calibration_is_told_with_its_error_thresholds_and_the_worth_of_more_l
         "thing: as released, for it needs at least 20 answers",
         "left out: 3 labels with the answer cannot tell",
     ]
+    unproven = replace(fitted, calibration=replace(fitted.calibration, questions={}))
+    assert calibration_text(unproven).splitlines()[4] == "  stays as released"
     told = calibration_json(fitted)
+    assert (told["questions"]["copy"]["better"], told["questions"]["copy"]["calibrated"]) == (True, True)
     assert told["questions"]["copy"]["verdicts"]["likely"]["more_to_halve"] == 170
     assert told["questions"]["copy"]["ece"] == {"released": pytest.approx(0.4), "calibrated": pytest.approx(0.1)}
     assert told["left_out"] == {"thing": "needs at least 20 answers"}

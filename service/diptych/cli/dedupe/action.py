@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import BadParameter, Option
 
-from diptych.cli.dedupe.text import left_alone, some
+from diptych.cli.dedupe.text import emptied_text, left_alone, some, undone_text
 from diptych.cli.options import named_folder
 from diptych.console import Console, byte_size, counted, open_text
 from diptych.errors import DedupeError, OutputError
@@ -184,10 +184,9 @@ def revisit(console: Console, folders: Sequence[Path] | None, undo: Path | None,
     past = undo_log.read(path)
     with console.progress(total=len(past.entries), unit="picture") as bar:
         outcome = (undo_log.undo if undo else undo_log.empty)(past, bar.update)
-    done, already = ("put back", "already in place") if undo else ("deleted for good", "already gone")
-    lines = [f"{counted(outcome.done, 'picture')} {done}, {outcome.already:,} {already}", *left_alone(outcome)]
+    lines = [*(undone_text if undo else emptied_text)(outcome), *left_alone(outcome)]
     console.emit({"journal": str(path), **asdict(outcome)}, "\n".join(lines))
-    return 1 if outcome.left else 0
+    return 1 if outcome.left or outcome.lost else 0
 
 
 def _selected(selection: str | None) -> list[str] | None:

@@ -25,7 +25,7 @@ from diptych.cli.dedupe.action import (
     check_outside,
     revisit,
 )
-from diptych.cli.dedupe.text import Refused, found_text
+from diptych.cli.dedupe.text import NOTHING_MOVED, Refused, found_text, searched_text
 from diptych.cli.options import (
     ClusterAddress,
     Engine,
@@ -160,10 +160,7 @@ def dedupe(
     if not folders:
         raise BadParameter("name a folder of pictures, or a journal with --undo")
     check_engine(engine, address)
-    if method == "phash":
-        _check_hashing(max_distance, threshold=threshold, candidates=candidates, question=question, engine=engine)
-    elif max_distance is not None:
-        raise BadParameter("--max-distance is for --method phash; the network has --threshold")
+    _check_method(method, max_distance, threshold=threshold, candidates=candidates, question=question, engine=engine)
     rules = _rules(keep)
     _check_outputs(output, report, spreadsheet=spreadsheet)
     places = roots, references = searched(folders, reference or (), to=move_to)
@@ -188,23 +185,26 @@ def dedupe(
         console.remark("interrupted; what was done is kept, and the same command goes on from here")
         return 130
     data = table.summary(found, refused) | {"new": seen.new, "changed": seen.changed, "gone": seen.gone}
-    lines = found_text(found, seen, refused, {"groups": output, "report": report})
+    console.remark(searched_text(found, seen, refused))
+    lines = found_text(found, refused, {"groups": output, "report": report})
     code = 1 if _failed(refused, strict=strict) else 0
     if act is not None:
         acted, left = act_on(console, act, found, places, lines, to=move_to, selection=selection, dry_run=dry_run)
         data, code = data | acted, 1 if left else code
-    elif found.groups:
-        lines.append(
-            "nothing was moved or deleted; --move-to DIR, --delete or --action hardlink does, and can be undone"
-        )
     console.emit(data, "\n".join(lines))
+    if act is None and found.groups:
+        console.remark(NOTHING_MOVED)
     return code
 
 
-def _check_hashing(
-    max_distance: int | None, *, threshold: float | None, candidates: int, question: str, engine: str
+def _check_method(
+    method: str, max_distance: int | None, *, threshold: float | None, candidates: int, question: str, engine: str
 ) -> None:
-    """End with a usage error for options that hashes have nothing to do with; the model is just not loaded."""
+    """End with a usage error for options of the other method; the model is just not loaded."""
+    if method == "network":
+        if max_distance is not None:
+            raise BadParameter("--max-distance is for --method phash; the network has --threshold")
+        return
     from diptych.dedupe.hashes.find import check_distance
 
     network = {

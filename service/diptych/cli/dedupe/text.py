@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from diptych.dedupe.duplicates import Duplicates
     from diptych.dedupe.scan import Scan
 
+NOTHING_MOVED = "nothing was moved or deleted; --move-to DIR, --delete or --action hardlink does, and can be undone"
 _SHOWN = 20
 
 Refused = list[dict[str, str]]
 
 
-def found_text(found: Duplicates, seen: Scan, refused: Refused, written: Mapping[str, Path | None]) -> list[str]:
-    """The lines about the groups, the files that could not be read, and those that were written."""
+def searched_text(found: Duplicates, seen: Scan, refused: Refused) -> str:
+    """The remarks about the search: pictures, pairs, and what its threshold comes to."""
     from diptych.dedupe.report import table
 
     data = table.summary(found, refused)
@@ -27,11 +28,21 @@ def found_text(found: Duplicates, seen: Scan, refused: Refused, written: Mapping
         f"{counted(data['pictures'], 'picture')}{_in_references(data)}: {seen.new:,} new, {seen.changed:,} changed, "
         f"{seen.gone:,} gone",
         *_compared(found, data),
+    ]
+    if found.alarm_rate is not None:
+        lines.append(f"expect a false match for {percent(found.alarm_rate)} of the pictures that have no copy")
+    return "\n".join(lines)
+
+
+def found_text(found: Duplicates, refused: Refused, written: Mapping[str, Path | None]) -> list[str]:
+    """The lines of the result: the groups, the files that could not be read, and those that were written."""
+    from diptych.dedupe.report import table
+
+    data = table.summary(found, refused)
+    lines = [
         f"{counted(data['groups'], 'group')}; {counted(data['could_go'], 'picture')} can be removed "
         f"({counted(data['exact'], 'exact copy', 'exact copies')}), {byte_size(data['bytes'])}",
     ]
-    if found.alarm_rate is not None:
-        lines.insert(2, f"expect a false match for {percent(found.alarm_rate)} of the pictures that have no copy")
     if refused:
         lines.append(f"{counted(len(refused), 'file or folder', 'files or folders')} could not be read:")
         lines += some([f"  {entry['reason']}" for entry in refused])
@@ -39,7 +50,7 @@ def found_text(found: Duplicates, seen: Scan, refused: Refused, written: Mapping
 
 
 def _compared(found: Duplicates, data: Mapping[str, Any]) -> list[str]:
-    """The lines about what was compared."""
+    """The lines about the comparison."""
     if found.method == "network":
         return [
             f"{counted(data['pairs'], 'pair')} scored, {data['pairs_scored']:,} of them now; copies have a score of "
@@ -56,6 +67,29 @@ def _compared(found: Duplicates, data: Mapping[str, Any]) -> list[str]:
 
 def _in_references(data: Mapping[str, Any]) -> str:
     return f", {data['references']:,} of them in reference folders" if data["references"] else ""
+
+
+def undone_text(outcome: Outcome) -> list[str]:
+    """The lines about the files that were put back."""
+    said = f"{counted(outcome.done, 'picture')} put back, {outcome.already:,} already in place"
+    lost = (
+        f"{counted(len(outcome.lost), 'picture')} cannot be put back: deleted for good with --empty, or moved on by "
+        "hand (--json lists them)"
+    )
+    return _said(said, lost if outcome.lost else "", outcome)
+
+
+def emptied_text(outcome: Outcome) -> list[str]:
+    """The lines about the files that were deleted for good."""
+    said = f"{counted(outcome.done, 'picture')} deleted for good, {outcome.already:,} already deleted"
+    restored = f"{counted(outcome.restored, 'picture')} not deleted, as --undo has put them back"
+    return _said(said, restored if outcome.restored else "", outcome)
+
+
+def _said(usual: str, unusual: str, outcome: Outcome) -> list[str]:
+    """The usual line, unless there is nothing but the unusual one."""
+    nothing = not outcome.done and not outcome.already
+    return [unusual] if unusual and nothing else [usual, *filter(None, [unusual])]
 
 
 def left_alone(outcome: Outcome) -> list[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,11 +30,11 @@ from diptych.cli.options import (
     to_add_to,
 )
 from diptych.command_tree import Json, Quiet
-from diptych.console import Console, byte_size, counted, read_bytes, shortened
+from diptych.console import Console, counted, read_bytes, shortened
 from diptych.errors import UnknownPictureError
 from diptych.store.index.layout import Kind
 from diptych.store.location import Address
-from diptych_runtime.errors import PictureError
+from diptych_runtime.errors import ArgumentError, PictureError
 
 if TYPE_CHECKING:
     from diptych.collection.ingest import Added
@@ -41,15 +42,25 @@ if TYPE_CHECKING:
     from diptych.store.records import Record
 
 _ID = re.compile(r"[0-9a-f]{32}")
+_KeepOriginals = Annotated[
+    bool,
+    Option("--keep-originals", help="keep the files themselves in the collection", envvar="DIPTYCH_KEEP_ORIGINALS"),
+]
+_Metadata = Annotated[
+    Path | None,
+    Option(
+        metavar="TABLE",
+        help="metadata of the pictures, .csv or .jsonl: a line for each, its file in the column path",
+        envvar="DIPTYCH_METADATA",
+    ),
+]
 
 
 def add(
     paths: Annotated[list[Path], Argument(metavar="PATH", help="a picture, or a folder to search through")],
     store: Store,
-    keep_originals: Annotated[
-        bool,
-        Option("--keep-originals", help="keep the files themselves in the collection", envvar="DIPTYCH_KEEP_ORIGINALS"),
-    ] = False,
+    keep_originals: _KeepOriginals = False,
+    metadata: _Metadata = None,
     strict: Strict = False,
     dry_run: DryRun = False,
     engine: Engine = "local",
@@ -66,6 +77,7 @@ def add(
     cannot be listed or nothing could be read, and with --strict if any file was refused.
     """
     from diptych.batch.ingest import add_with_workers
+    from diptych.collection.metadata_table import read_metadata
     from diptych.pictures.walk import Skipped, pictures_in, skipped_entries, skipped_lines
 
     check_engine(engine, address)
@@ -74,16 +86,18 @@ def add(
     console = Console(as_json, quiet)
     if len(missing := _missing(paths)) == len(paths):
         raise PictureError("; ".join(f"{path} does not exist" for path in missing))
-    model = model_of(model, store)
-    scorer = open_scorer(model, provider, threads)
+    by_path = {} if metadata is None else read_metadata(metadata)
     skipped: dict[str, Skipped] = {}
     tally, interrupted = _Tally(dry_run), False
+    files = list(pictures_in((path for path in paths if str(path) != "-"), tally.unread, skipped))
+    strays = _strays(by_path, files, metadata)
+    model = model_of(model, store)
+    scorer = open_scorer(model, provider, threads)
 
     with (
         open_workers(console, engine, address, model, provider, threads) as crew,
         to_add_to(store, scorer, dry_run=dry_run) as collection,
     ):
-        files = list(pictures_in((path for path in paths if str(path) != "-"), tally.unread, skipped))
         _remark_strangers(console, store)
         with console.progress(total=len(files), unit="picture", desc="adding") as bar:
 
@@ -91,10 +105,9 @@ def add(
                 tally.refuse(path, error)
                 bar.update()
 
+            adding = partial(add_with_workers, by_path=by_path, keep_originals=keep_originals, dry_run=dry_run)
             try:
-                for added in add_with_workers(
-                    collection, files, crew, on_error=refuse, keep_originals=keep_originals, dry_run=dry_run
-                ):
+                for added in adding(collection, files, crew, on_error=refuse):
                     tally.note(added)
                     bar.update()
                 if Path("-") in paths:
@@ -105,12 +118,13 @@ def add(
             except KeyboardInterrupt:
                 interrupted = True
         total = len(collection)
-    lines = _added_lines(tally.counts, tally.refused, "would be " if dry_run else "")
+    lines = _added_lines(tally.counts, tally.refused, "would be " if dry_run else "") + _stray_lines(strays, metadata)
     console.emit(
         {
             **tally.counts,
             "refused": tally.refused,
             "skipped": skipped_entries(skipped),
+            **({"metadata_without_picture": strays} if metadata else {}),
             "interrupted": interrupted,
             "total": total,
             **({"dry_run": [{"id": id, "new": new} for id, new in tally.foreseen.items()]} if dry_run else {}),
@@ -122,6 +136,26 @@ def add(
         return 130
     failed = tally.failed or (tally.refused and (strict or _missing(paths) or not any(tally.counts.values())))
     return 1 if failed else 0
+
+
+def _strays(by_path: Iterable[str], files: Iterable[Path], table: Path | None) -> list[str]:
+    """The paths of a table of metadata that are not among the files. Raises ArgumentError where none is."""
+    from diptych.pictures.walk import full_path
+
+    named, present = [*by_path], {full_path(file) for file in files}
+    strays = [path for path in named if path not in present]
+    if named and len(strays) == len(named):
+        raise ArgumentError(
+            f"{table} names none of the pictures, but {strays[0]} for one; relative names in it begin at its folder"
+        )
+    return strays
+
+
+def _stray_lines(strays: list[str], table: Path | None) -> list[str]:
+    if not strays:
+        return []
+    head = f"{counted(len(strays), 'line')} of {table} without a picture among these:"
+    return [head, *shortened([f"  {path}" for path in strays])]
 
 
 def _missing(paths: Iterable[Path]) -> list[Path]:
@@ -196,53 +230,6 @@ def remove(
     if unknown and not as_json:
         raise UnknownPictureError(f"the collection {store} has nothing under {', '.join(unknown)}")
     return 1 if unknown else 0
-
-
-def stats(
-    store: Store,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> int:
-    """Show the pictures, model, index and size of a collection.
-
-    Works while another process writes to the collection, and needs no model: its name is that of the bundled model, or
-    of your own, that has the revision.
-    """
-    from diptych.store.open import open_store
-    from diptych_runtime.models import models_by_name
-
-    names = {manifest.revision: name for name, manifest in reversed(models_by_name().items())}
-    with open_store(store, read_only=True) as backend:
-        found = {**backend.stats(), "index": backend.index_facts()}
-    found["models"] = {revision: names.get(revision) for revision in found["revisions"]}
-    models = [
-        f"{names.get(revision, 'not here by name')} ({revision}), {counted(count, 'picture')}"
-        for revision, count in found["revisions"].items()
-    ]
-    lines = [
-        f"{found['directory']}",
-        f"  pictures  {found['pictures']:,} ({found['kept']:,} with their bytes)",
-        f"  model     {'; '.join(models) or 'none yet'}",
-        *([f"  adopted   {found['adopted']}"] if found.get("adopted") else []),
-        *([f"  changes   {found['sequence']:,}"] if "sequence" in found else []),
-        f"  index     {laid_out(found['index'])}",
-        *([f"  on disk   {byte_size(found['disk_bytes'])}"] if "disk_bytes" in found else []),
-        *([f"  server    {found['server']}"] if "server" in found else []),
-        *([f"  originals {found['originals'] or 'not kept'}"] if "originals" in found else []),
-    ]
-    Console(as_json, quiet).emit(found, "\n".join(lines))
-    return 0
-
-
-def laid_out(index: Mapping[str, Any]) -> str:
-    """The layout of an index in words, with the kind that was `asked` for."""
-    if "kind" not in index:
-        shown = "none saved yet"
-    elif index["kind"] in ("exact", "hnsw"):
-        shown = index["kind"]
-    else:
-        shown = f"ivf, {index['lists']:,} lists, {index['recall']:.1%} of the exact candidates when it was made"
-    return shown if index["asked"] == "auto" else f"{shown} ({index['asked']} asked for)"
 
 
 def verify(

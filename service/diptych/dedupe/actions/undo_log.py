@@ -31,10 +31,14 @@ from diptych_runtime.atomic import sync_folder
 
 @dataclass
 class Outcome:
-    """The counts of files acted on and of files that needed nothing, and the files left alone with the reasons."""
+    """The counts of files acted on, of files that needed nothing, and of those that were to be deleted and are back in
+    place (`restored`); the files that are `lost`, at neither of their places; and those left alone with the reasons.
+    """
 
     done: int = 0
     already: int = 0
+    restored: int = 0
+    lost: list[str] = field(default_factory=list)
     left: list[dict[str, str]] = field(default_factory=list)
 
     def leave(self, path: str, reason: str) -> None:
@@ -181,7 +185,9 @@ def empty(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
                 if reason := past.hindrance(entry) or _hindrance(entry, target, linked=past.act == LINKED):
                     outcome.leave(entry.target, reason)
                 elif not os.path.lexists(target):
-                    outcome.already += 1
+                    back = _is_back(entry, linked=past.act == LINKED)
+                    outcome.restored += back
+                    outcome.already += not back
                 else:
                     target.unlink()
                     outcome.done += 1
@@ -216,6 +222,17 @@ def _hindrance(entry: Entry, target: Path, *, linked: bool) -> str | None:
     return f"it is {keeper} itself by another name" if same(target.stat(), keeper.stat()) else None
 
 
+def _is_back(entry: Entry, *, linked: bool) -> bool:
+    """True if a file that was put aside was put back; where it was `linked`, a link to its keeper is not it."""
+    source = Path(entry.source)
+    if not os.path.lexists(source):
+        return False
+    try:
+        return not (linked and os.path.samestat(source.lstat(), Path(entry.keeper).lstat()))
+    except FileNotFoundError:
+        return True
+
+
 def _put_back(entry: Entry, source: Path, target: Path, outcome: Outcome, *, linked: bool) -> None:
     """Move a file back to its source, where it was `linked` over the link there. After a killed move it is whole at two
     places at the utmost, and gets its name back first.
@@ -241,7 +258,7 @@ def _put_back(entry: Entry, source: Path, target: Path, outcome: Outcome, *, lin
     elif there:
         outcome.already += 1
     else:
-        outcome.leave(str(source), f"it is neither there nor at {target}")
+        outcome.lost.append(str(source))
     if linked:
         clear_links(source, entry.id, Path(entry.keeper))
 

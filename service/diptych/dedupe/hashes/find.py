@@ -16,6 +16,7 @@ from diptych.dedupe.keeper import DEFAULT, preference
 from diptych.pictures.file_info import Picture
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.calibration.verdicts import least_of
+from diptych_runtime.errors import ArgumentError
 
 MAX_DISTANCE = 4  # bits that differ; it is always an even number
 FURTHEST = 10  # of which the search for a million hashes still takes minutes, and as far as others go by default
@@ -25,9 +26,9 @@ _PAIRS = 1024
 
 
 def check_distance(max_distance: int) -> None:
-    """Raise ValueError for a Hamming distance that is out of its range."""
+    """Raise ArgumentError for a Hamming distance that is out of its range."""
     if not 0 <= max_distance <= FURTHEST:
-        raise ValueError(f"max_distance must be 0 to {FURTHEST} bits, got {max_distance}")
+        raise ArgumentError(f"max_distance must be 0 to {FURTHEST} bits, got {max_distance}")
 
 
 def score_of(distance: int) -> float:

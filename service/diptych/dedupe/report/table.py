@@ -40,7 +40,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a cell begins that a s
 
 def rows(found: Duplicates) -> Iterator[dict[str, Any]]:
     """A row with `COLUMNS` for every picture of a group, groups numbered from 1; the score is the one to the keeper,
-    and `method` what told that they match: the *digest* of the same bytes, the *network*, or *phash*.
+    and `method` the way by which they match: the *digest* of the same bytes, the *network*, or *phash*.
 
     `kept_because` is the reason for which that is kept and not this one; the keeper's row has all of its reasons.
     """

@@ -78,7 +78,7 @@ function give(answer) {
     state.queue.shift();
     state.given.push([pair, answer]);
     count(answer, 1);
-    say(`${capital(SAID[answer])}. ${counted()}`);
+    say(`${capital(SAID[answer])}: ${nameOf(pair.a)} and ${nameOf(pair.b)}. ${counted()}`);
     paint();
   });
 }
@@ -151,11 +151,11 @@ function paint() {
 
 function figure(picture, role) {
   const size = picture.thumbnail.includes("?") ? "&side=1024" : "?side=1024";
-  const link = el("a", { href: picture.content, target: "_blank", rel: "noopener", title: picture.path ?? nameOf(picture) },
-    thumbnail(picture.thumbnail + size, `${role}, ${nameOf(picture)}`));
-  link.setAttribute("aria-label", `Open ${role}, ${nameOf(picture)}, in a new tab`);
+  // Without its name: "copy of cat.jpg" would give the answer.
+  const link = el("a", { href: picture.content, target: "_blank", rel: "noopener" }, thumbnail(picture.thumbnail + size, role));
+  link.setAttribute("aria-label", `Open ${role} in a new tab`);
   return el("figure", {}, link,
-    el("figcaption", {}, el("span", { className: "name", textContent: nameOf(picture) }),
+    el("figcaption", {}, el("span", { className: "name", textContent: role }),
       el("span", { textContent: `${picture.width} × ${picture.height}` })));
 }
 

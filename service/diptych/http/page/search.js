@@ -165,6 +165,7 @@ function syncWhy() {
 onInfo((info) => {
   const count = info.collection?.pictures ?? 0;
   $("ask").hidden = !count;
+  $("drop-formats").textContent = `${readable(info.formats)}. It is not kept.`;
   if (!info.collection) {
     say(...noneBecause(info), "#/compare", "Compare two pictures");
   } else if (!count) {
@@ -175,6 +176,12 @@ onInfo((info) => {
     loadExamples(count);
   }
 });
+
+/** The formats as their makers spell them: "JPEG, PNG or WebP". */
+function readable(formats) {
+  const names = formats.map((name) => (name === "WEBP" ? "WebP" : name));
+  return names.length > 1 ? `${names.slice(0, -1).join(", ")} or ${names.at(-1)}` : names.join();
+}
 
 function say(title = "", text = "", href = "", link = "") {
   $("empty").hidden = !title;

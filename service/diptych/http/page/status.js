@@ -65,6 +65,13 @@ function card(title, ...facts) {
   return el("section", { className: "card" }, el("h3", { textContent: title }), el("dl", {}, ...facts));
 }
 
+/** The calibration in force, in words. */
+function calibrated(own) {
+  if (!own) return "as released";
+  const labels = Object.values(own.questions).reduce((sum, { same, different }) => sum + same + different, 0);
+  return `your own, of ${own.made.slice(0, 10)}, from ${plural(labels, "label")}`;
+}
+
 function cards(info, ready) {
   const number = (value) => value.toLocaleString("en");
   const { limits, collection } = info;
@@ -78,7 +85,7 @@ function cards(info, ready) {
   return [
     card("Model",
       fact("name", info.model), fact("revision", info.revision.slice(0, 12)), fact("picture side", `${info.panel_size} px`),
-      fact("embedding", `${info.embedding_dim} numbers`), ...stated),
+      fact("embedding", `${info.embedding_dim} numbers`), fact("calibration", calibrated(info.calibration)), ...stated),
     card("Running on",
       fact("provider", info.provider.replace("ExecutionProvider", "")), fact("attention", info.attention_path),
       fact("threads", number(info.threads)), fact("diptych", info.version), ...warm),

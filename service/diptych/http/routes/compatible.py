@@ -33,7 +33,6 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
     "/v2/rerank",
     summary="/v1/rerank, as in Cohere's second version",
     openapi_extra=body_schema(RerankRequest, RerankForm),
-    response_model_exclude_none=True,
 )
 async def rerank_v2(here: Here, request_id: RequestId, request: Request) -> RerankAnswer:
     """The answer of `/v1/rerank`."""
@@ -44,7 +43,6 @@ async def rerank_v2(here: Here, request_id: RequestId, request: Request) -> Rera
     "/rerank",
     summary="/v1/rerank, as in vLLM, infinity and Text Embeddings Inference",
     openapi_extra=body_schema(AnyRerankRequest, RerankForm),
-    response_model_exclude_none=True,
 )
 async def rerank(here: Here, request_id: RequestId, request: Request) -> RerankAnswer | list[TextRank]:
     """The answer of `/v1/rerank`; to `texts` in place of `documents` a list, as in Text Embeddings Inference."""

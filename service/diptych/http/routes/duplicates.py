@@ -59,7 +59,9 @@ async def duplicates(request: Request, here: Here, request_id: RequestId) -> Dup
                     ledger=ledger,
                     on_pairs=stint.begin,
                     question=COPY,
+                    views=here.ledgers.views,
                 )
+            here.ledgers.views.clear()  # all looks are taken, and kept
             done = {"scored": found.scored, "total": found.scored}
             return _answer(here, collection, found, {**facts, **stint.progress(), **done})
         except TimeIsUp:

@@ -70,7 +70,15 @@ async def following(request: Request, here: Here, request_id: RequestId) -> Pair
         facts: dict[str, Any] = {"id": f"pairs-{request_id}", "model": here.model, "question": question}
         try:
             with here.ledgers.of(collection) as ledger:
-                found = pairs_to_label(collection, body.count, question=question, ledger=ledger, on_pairs=stint.begin)
+                found = pairs_to_label(
+                    collection,
+                    body.count,
+                    question=question,
+                    ledger=ledger,
+                    on_pairs=stint.begin,
+                    views=here.ledgers.views,
+                )
+            here.ledgers.views.clear()  # all looks are taken, and kept
         except TimeIsUp:
             return PairsBegun(**facts, **stint.progress())
         except UnknownPictureError as error:

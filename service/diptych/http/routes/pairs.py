@@ -96,7 +96,6 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
     "/v1/rerank",
     summary="Order documents by likeness to a query",
     openapi_extra=body_schema(RerankRequest, RerankForm),
-    response_model_exclude_none=True,
 )
 async def rerank(here: Here, request_id: RequestId, request: Request) -> RerankAnswer:
     """The documents from the most to the least alike to the query, in Cohere's and Jina's form.
@@ -142,7 +141,6 @@ async def ranking(here: Context, request_id: str, request: Request, body: Rerank
     "/v1/explain",
     summary="Where two pictures match",
     openapi_extra=body_schema(ExplainRequest, ExplainForm),
-    response_model_exclude_none=True,
 )
 async def explain(here: Here, request_id: RequestId, request: Request) -> ExplainAnswer:
     """The patches of both pictures that the network relates: the strongest links from patch to patch across the seam.

@@ -20,7 +20,7 @@ from diptych.http.routes.collections import summaries
 from diptych.http.schemas.calibration import CalibratedQuestion, CalibrationItem, QuestionItem
 from diptych.http.schemas.responses import Health, Info, Limits, ModelItem, ModelList, Ready
 from diptych_runtime.calibration.verdicts import least_of
-from diptych_runtime.decoder import PictureLimits
+from diptych_runtime.decoder import FORMATS, PictureLimits
 from diptych_runtime.own_calibration import OwnCalibration
 
 router = APIRouter(tags=["service"], responses=documented(500))
@@ -53,6 +53,7 @@ async def info(
         threads=runtime.threads,
         panel_size=runtime.panel_size,
         embedding_dim=runtime.embedding_dim,
+        formats=[*FORMATS],
         thresholds=runtime.thresholds,
         questions={
             name: QuestionItem(thresholds=one.thresholds, verdicts=least_of(one.stated), negatives=one.negatives)
@@ -78,7 +79,7 @@ def _calibration(own: OwnCalibration | None) -> CalibrationItem | None:
     if own is None:
         return None
     counts = {name: CalibratedQuestion(same=one.same, different=one.different) for name, one in own.questions.items()}
-    return CalibrationItem(made=own.made, questions=counts)
+    return CalibrationItem(made=own.made, model=own.model, questions=counts)
 
 
 def _figures(collections: Collections, name: str | None) -> dict[str, Any] | None:

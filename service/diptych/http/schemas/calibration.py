@@ -30,4 +30,5 @@ class CalibrationItem(BaseModel):
     """A calibration of one's own over the released one (`diptych calibrate`)."""
 
     made: str = Field(description="ISO 8601 time.")
+    model: str = Field(description="The model that it was made over, as it was opened.")
     questions: dict[str, CalibratedQuestion]

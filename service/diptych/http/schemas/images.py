@@ -41,11 +41,18 @@ class Upload(NamedTuple):
     data: bytes
 
 
+def missing(value: object) -> bool:
+    """True for a field that a request has not, which an answer then leaves out too (`exclude_if`)."""
+    return value is None
+
+
 class ImageUrl(Strict):
     """The inside of an OpenAI content part."""
 
     url: str = Field(description="A data URI (`data:image/jpeg;base64,...`) or bare base64.", json_schema_extra=IMAGE)
-    detail: str | None = Field(None, description="Taken for compatibility; every picture is seen the same way.")
+    detail: str | None = Field(
+        None, exclude_if=missing, description="Taken for compatibility; every picture is seen the same way."
+    )
 
 
 def _as_image_url(value: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from diptych.http.schemas.calibration import CalibrationItem, QuestionItem
-from diptych.http.schemas.images import Picture
+from diptych.http.schemas.images import Picture, missing
 from diptych_runtime.calibration.verdicts import Verdict
 from diptych_runtime.judgement import CLOSER_LOOKS, NOT_TAKEN, CloserLook
 
@@ -70,7 +70,7 @@ class RerankItem(AnswerItem):
 
     relevance_score: float = Field(description=_SCORE)
     index: int = Field(description="The document's place in the request.")
-    document: Picture | None = Field(None, description="As sent, with `return_documents`.")
+    document: Picture | None = Field(None, exclude_if=missing, description="As sent, with `return_documents`.")
 
 
 class RerankAnswer(BaseModel):
@@ -88,7 +88,7 @@ class TextRank(BaseModel):
 
     index: int = Field(description="The picture's place in the request.")
     score: float = Field(description=_SCORE)
-    text: Picture | None = Field(None, description="As sent, with `return_text`.")
+    text: Picture | None = Field(None, exclude_if=missing, description="As sent, with `return_text`.")
 
 
 class LinkItem(BaseModel):
@@ -113,9 +113,10 @@ class ExplainAnswer(AnswerItem):
     links: list[LinkItem] = Field(description="Strongest first; each patch in one at most.")
     attention: list[list[float]] | None = Field(
         None,
+        exclude_if=missing,
         description="With `matrix`: a row a patch of the first picture, a column one of the second, row by row.",
     )
-    overlay: str | None = Field(None, description="With `overlay`: a PNG as a data URI.")
+    overlay: str | None = Field(None, exclude_if=missing, description="With `overlay`: a PNG as a data URI.")
     usage: Usage
 
 
@@ -324,6 +325,7 @@ class Info(BaseModel):
     threads: int
     panel_size: int = Field(description="Side in pixels to which each picture is brought.")
     embedding_dim: int
+    formats: list[str] = Field(description="The formats of pictures that are read here.")
     thresholds: dict[str, float] = Field(description="relevance_score at false-positive rates, default question.")
     questions: dict[str, QuestionItem] = Field(description="What the model answers, by name.")
     calibration: CalibrationItem | None = Field(description="One's own over the released one; null if there is none.")

@@ -17,6 +17,7 @@ from diptych.store.index import cache
 from diptych.store.index.layout import Kind, lists_for, needs_relayout
 from diptych.store.index.source import Source
 from diptych.store.index.vectors import Vectors, centroids
+from diptych_runtime.errors import ArgumentError
 
 METRIC = "inner product"
 FORMAT = 2
@@ -179,11 +180,11 @@ class CandidateIndex:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Rows int64 (n,) and cosines float32 (n,) of the n <= `count` nearest, nearest first, equals by row.
 
-        `embedding` is one finite unit vector float32 (e,); raises ValueError otherwise. With `among` only these rows
+        `embedding` is one finite unit vector float32 (e,); raises ArgumentError otherwise. With `among` only these rows
         are looked for, and always exactly.
         """
         if embedding.shape != (self.dimension,) or not np.isfinite(embedding).all():
-            raise ValueError(f"expected a finite embedding of {self.dimension} numbers, got shape {embedding.shape}")
+            raise ArgumentError(f"expected a finite embedding of {self.dimension} numbers, got shape {embedding.shape}")
         with self._lock:
             return self._vectors.search(embedding, count, among)
 

@@ -19,6 +19,7 @@ from diptych.store.sqlite.adopted import Adopted
 from diptych.store.sqlite.rows import COLUMNS, FEATURES, JOINED, checked, damaged, record
 from diptych.store.sqlite.schema import DATABASE, DIGESTS, FACTS, checksum, missing, prepare
 from diptych_runtime.atomic import disk_bytes, sync_folder
+from diptych_runtime.errors import ArgumentError
 
 _LAST = "SELECT coalesce(max(sequence), 0) AS last FROM changes"
 MEND = "`diptych index rebuild` embeds it anew"
@@ -348,9 +349,9 @@ class Store(Adopted):
         return found[0]["value"] if found else "auto"
 
     def set_index_kind(self, kind: Kind) -> None:
-        """Ask for a kind of candidate index. It is kept here because the index is only a cache. Raises ValueError."""
+        """Ask for a kind of candidate index, which is kept here as the index is only a cache. Raises ArgumentError."""
         if kind not in KINDS:
-            raise ValueError(f"expected a kind of index of {', '.join(KINDS)}, got {kind!r}")
+            raise ArgumentError(f"expected a kind of index of {', '.join(KINDS)}, got {kind!r}")
         with self._transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO facts VALUES ('index', ?)", (kind,))
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from diptych.store.records import ANSWERS, Answer, Label, NewLabel
 from diptych.store.sqlite.connection import Connections
 from diptych.store.sqlite.schema import checksum
+from diptych_runtime.errors import ArgumentError
 
 _ALL = (
     "SELECT sequence, a, b, question, answer, l.added, digest, p.path, q.path FROM labels l"
@@ -29,7 +30,7 @@ class Labels(Connections):
     def add_labels(self, labels: Sequence[NewLabel]) -> None:
         """Add answers in one transaction; each stands in place of an earlier one to its pair and question.
 
-        Raises ValueError for an unknown answer, and for a picture with itself.
+        Raises ArgumentError for an unknown answer, and for a picture with itself.
         """
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         rows = [_row(label, now) for label in labels]
@@ -115,7 +116,7 @@ class Labels(Connections):
 
 def _row(label: NewLabel, now: str) -> tuple[str, ...]:
     if label.answer not in ANSWERS:
-        raise ValueError(f"expected an answer of {', '.join(map(repr, ANSWERS))}, got {label.answer!r}")
+        raise ArgumentError(f"expected an answer of {', '.join(map(repr, ANSWERS))}, got {label.answer!r}")
     if label.a == label.b:
-        raise ValueError(f"a label is of two pictures, and both are {label.a!r}")
+        raise ArgumentError(f"a label is of two pictures, and both are {label.a!r}")
     return (*sorted((label.a, label.b)), label.question, label.answer, label.added or now)

@@ -125,14 +125,37 @@ def test_adding_an_empty_folder_makes_an_empty_collection_and_is_no_error(diptyc
     assert "none yet" in diptych("index", "stats", "--store", tmp_path / "store").out
 
 
-def test_stats_name_the_model_that_the_pictures_are_of(diptych, store, monkeypatch, artifact):
-    (revision,) = diptych("index", "stats", "--store", store, "--json").json["revisions"]
-    strange = diptych("index", "stats", "--store", store)
-    assert f"  model     not here by name ({revision}), " in strange.out
-    monkeypatch.setenv("DIPTYCH_MODELS", str(artifact.parent))
-    known = diptych("index", "stats", "--store", store)
-    assert f"  model     {artifact.name} ({revision}), " in known.out
-    assert diptych("index", "stats", "--store", store, "--json").json["models"] == {revision: artifact.name}
+def test_a_table_gives_each_picture_its_metadata_and_names_what_is_not_there(diptych, store, model, gallery, tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text(f"path,label,price\n{gallery}/01.jpg,shoe,20\n{gallery}/02.jpg,,3.5\n/nowhere/x.jpg,boot,1\n")
+    dry = diptych("index", "add", gallery, "--store", store, "--metadata", table, "--dry-run", *model)
+    assert (dry.code, {str(record.metadata) for record in _records(store)}) == (0, {"{}"})
+    added = diptych("index", "add", gallery, "--store", store, "--metadata", table, *model)
+    assert (added.code, f"1 line of {table} without a picture among these:\n  /nowhere/x.jpg\n" in added.out) == (
+        0,
+        True,
+    )
+    kept = {record.path: record.metadata for record in _records(store)}
+    assert kept.pop(f"{gallery}/01.jpg") == {"label": "shoe", "price": 20}
+    assert kept.pop(f"{gallery}/02.jpg") == {"price": 3.5}
+    assert set(map(str, kept.values())) == {"{}"}
+    exported = tmp_path / "all.jsonl"
+    diptych("index", "export", "-o", exported, "--store", store)
+    again = diptych("index", "add", gallery, "--store", tmp_path / "again", "--metadata", exported, *model, "--json")
+    assert (again.code, again.json["metadata_without_picture"]) == (0, [])
+    assert {record.path: record.metadata for record in _records(tmp_path / "again")} == {
+        record.path: record.metadata for record in _records(store)
+    }
+
+
+def test_a_table_that_is_wrong_or_of_other_pictures_adds_nothing(diptych, model, gallery, tmp_path):
+    table = tmp_path / "table.csv"
+    for text, words in (("path,label\n01.jpg,x\n", "names none of the pictures, but"), ("label\nx\n", "has no column")):
+        table.write_text(text)
+        refused = diptych("index", "add", gallery, "--store", tmp_path / "new", "--metadata", table, *model)
+        assert (refused.code, words in refused.err, (tmp_path / "new").exists()) == (1, True, False)
+    missing = diptych("index", "add", gallery, "--store", tmp_path / "new", "--metadata", tmp_path / "no.csv", *model)
+    assert (missing.code, "no.csv: No such file" in missing.err) == (1, True)
 
 
 def test_a_picture_named_twice_is_added_once_and_then_already_there(diptych, store, model, tmp_path, photo_bytes):

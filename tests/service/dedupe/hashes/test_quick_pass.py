@@ -35,7 +35,7 @@ def test_it_finds_exact_copies_as_the_same_and_what_was_saved_again_as_likely(ha
     found = hashed("-o", tmp_path / "g.csv", "--report", tmp_path / "r.html")
     assert (
         "7 pictures: 7 new, 0 changed, 0 gone\ncompared by digest and perceptual hash, of which at most 4 of"
-        in found.out
+        in found.err
     )
     assert "3 groups; 4 pictures can be removed (3 exact copies)" in found.out
     told = {row["path"]: (row["verdict"], row["method"]) for row in rows(tmp_path / "g.csv") if row["keeper"] == "0"}
@@ -81,7 +81,7 @@ def test_what_cannot_be_decoded_is_named_and_counted(hashed, photos):
 def test_plain_pictures_are_counted(hashed, photos):
     for number, colour in enumerate(("white", "black")):
         Image.new("RGB", (80, 60), colour).save(photos / f"{number}.png")
-    assert "2 pictures too plain to be hashed, of which only exact copies match" in hashed().out
+    assert "2 pictures too plain to be hashed, of which only exact copies match" in hashed().err
 
 
 @pytest.mark.parametrize(
