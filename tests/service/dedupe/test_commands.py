@@ -317,32 +317,6 @@ def test_it_says_how_often_chance_alone_passes_its_threshold_where_that_was_meas
     assert "0.99000 or more\nexpect a false match for 0.2% of the pictures that have no copy\n" in said
 
 
-def test_nothing_in_a_reference_folder_is_touched_and_what_it_has_elsewhere_goes(dedupe, diptych, photos, bytes_of):
-    reference = photos / "a"
-    times = {path: (path.stat().st_mtime_ns, path.stat().st_ctime_ns) for path in (reference, *reference.iterdir())}
-    before = bytes_of(photos)
-    found = dedupe(photos, "--reference", reference, "--keep", "newest")
-    assert "6 pictures, 3 of them in reference folders: 6 new" in found.err
-    done = dedupe(photos, "--reference", reference, "--keep", "newest", "--delete", "--json").json
-    assert (done["done"], done["left"], done["references"]) == (3, [], 3)
-    assert {name for name in bytes_of(photos) if TRASH not in name} == ORIGINALS
-    assert {path: (path.stat().st_mtime_ns, path.stat().st_ctime_ns) for path in times} == times
-    assert diptych("dedupe", "--undo", done["journal"]).code == 0
-    assert {name: data for name, data in bytes_of(photos).items() if TRASH not in name} == before
-
-
-def test_what_lies_in_a_reference_is_neither_searched_nor_listed_nor_a_place_to_move_to(dedupe, photos, tmp_path):
-    inside = dedupe(photos / "a", "--reference", photos)
-    assert (inside.code, f"{photos}/a lies in {photos}, a reference, where nothing" in inside.err) == (1, True)
-    target = dedupe(photos / "b", "--reference", photos / "a", "--move-to", photos / "a" / "new")
-    assert (target.code, "a/new lies in " in target.err, (photos / "a" / "new").exists()) == (1, True, False)
-    (tmp_path / "list.txt").write_text(f"{photos}/a/1.jpg\n")
-    words = ("--reference", photos / "a", "--delete", "--selection", tmp_path / "list.txt")
-    listed = dedupe(photos, *words)
-    assert (listed.code, f"{photos}/a/1.jpg is listed and lies in the reference folder" in listed.err) == (1, True)
-    assert (photos / "a/1.jpg").exists()
-
-
 def test_exact_copies_become_hard_links_which_are_undone_and_emptied(dedupe, diptych, photos, bytes_of):
     before = bytes_of(photos)
     words = (photos, "--action", "hardlink")
@@ -378,41 +352,6 @@ def test_the_short_forms_are_the_actions(dedupe, photos, tmp_path):
     ):
         told = [dedupe(photos, *words, "--dry-run", "--json").json["act"] for words in (short, long)]
         assert told == [long[1]] * 2
-
-
-def test_nothing_is_written_into_a_reference(dedupe, diptych, photos, tmp_path, artifact, bytes_of):
-    reference, link = photos / "a", tmp_path / "link.csv"
-    link.symlink_to(reference / "groups.csv")
-    (tmp_path / "by a link").symlink_to(reference)
-    before = bytes_of(photos)
-    for words in (
-        ("-o", reference / "groups.csv"),
-        ("-o", link),
-        ("-o", tmp_path / "by a link" / "groups.csv"),
-        ("--report", reference / "report.html"),
-    ):
-        found = dedupe(photos / "b", "--reference", reference, *words)
-        assert found.code == 1
-        assert f"lies in {reference}, a reference, where nothing is written" in found.err
-    words = ("--model", artifact, "--store", reference / "store")
-    found = diptych("dedupe", photos / "b", "--reference", reference, *words)
-    assert (found.code, f"--store {reference}/store lies in {reference}" in found.err) == (1, True)
-    assert bytes_of(photos) == before
-
-
-def test_a_folder_with_an_empty_name_is_none(diptych, photos):
-    for words in (["", photos], [photos, "--reference", ""], [photos, "--move-to", ""], [photos, "--store", ""]):
-        found = diptych("dedupe", *words)
-        assert (found.code, "expected the name of a folder, got an empty one" in found.err) == (2, True)
-
-
-def test_a_reference_without_a_picture_is_remarked_upon(dedupe, photos, tmp_path):
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "empty" / "link.jpg").symlink_to(photos / "a" / "1.jpg")
-    found = dedupe(photos, "--reference", tmp_path / "empty", "--reference", photos / "a")
-    assert found.code == 0
-    said = f"there is no picture in the reference folder {tmp_path}/empty; if its disk is not mounted, mount it"
-    assert (said in found.err, "reference folder" in found.err.replace(said, "")) == (True, False)
 
 
 def test_a_quick_pass_and_the_network_share_a_store(dedupe, diptych, photos, tmp_path):

@@ -131,6 +131,14 @@ def act_on(
 
     roots, references = folders
     chosen, link = _selected(selection), act == "hardlink"
+    if found.method == "phash" and chosen is None:
+        members = [member for group in found.groups for member in group.others]
+        chosen = [member.picture.path for member in members if member.exact]
+        if left := len(members) - len(chosen):
+            lines.append(
+                f"{counted(left, 'picture')} left alone that only a hash takes for copies: it cannot tell look-alikes; "
+                "look at the --report, and name those that go in a --selection"
+            )
     plan = planned(found.groups, roots, to=to, chosen=chosen, link=link, references=references)
     outcome = _act(console, plan, lines, dry_run=dry_run)
     data = {"act": plan.act, "journal": str(plan.journal), "dry_run": dry_run, **asdict(outcome)}

@@ -156,7 +156,7 @@ def alone_in(folders: Sequence[Path]) -> Iterator[None]:
 
 
 def private_beside(path: Path, ending: str) -> Path:
-    """A name beside a path that is nobody else's: by its own with this ending, or by the digest of one too long."""
+    """Free name beside a path, made of its own name, or the digest of one too long, and this ending."""
     name, more = path.name, f".{uuid4().hex}{ending}"
     if len(os.fsencode(f".{name}{more}")) > _LONGEST:
         name = _digest(name)

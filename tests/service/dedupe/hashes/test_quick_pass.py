@@ -60,7 +60,10 @@ def test_a_second_run_reads_no_file_and_finds_the_same(hashed, photos, tmp_path,
 
 def test_acts_and_references_are_those_of_the_network(hashed, photos, diptych, tmp_path, bytes_of):
     before = bytes_of(photos)
-    done = hashed("--delete", "--json").json
+    hashed("-o", tmp_path / "groups.csv")
+    going = [row for row in rows(tmp_path / "groups.csv") if row["keeper"] == "0"]
+    (tmp_path / "seen.txt").write_text("".join(f"{row['path']}\n" for row in going))
+    done = hashed("--delete", "--selection", tmp_path / "seen.txt", "--json").json
     assert (done["done"], done["act"]) == (4, "delete")
     assert diptych("dedupe", "--undo", done["journal"]).code == 0
     assert {name: data for name, data in bytes_of(photos).items() if "trash" not in name} == before
@@ -68,6 +71,17 @@ def test_acts_and_references_are_those_of_the_network(hashed, photos, diptych, t
     (tmp_path / "new" / "2.jpg").write_bytes((photos / "a/2.jpg").read_bytes())
     found = diptych("dedupe", tmp_path / "new", "--reference", photos, "--method", "phash", "--json").json
     assert (found["could_go"], found["groups"], found["references"]) == (1, 1, 7)
+
+
+def test_what_only_a_hash_takes_for_a_copy_goes_by_a_selection_alone(hashed, photos, bytes_of):
+    before = bytes_of(photos)
+    done = hashed("--delete")
+    gone = before.keys() - bytes_of(photos).keys()
+    kept = {content for name, content in before.items() if name not in gone}
+    assert gone
+    assert {before[name] for name in gone} <= kept
+    said = "left alone that only a hash takes for copies: it cannot tell look-alikes; look at the --report"
+    assert (done.code, f"{4 - len(gone)} picture" in done.out, said in done.out) == (0, True, True)
 
 
 def test_what_cannot_be_decoded_is_named_and_counted(hashed, photos):
