@@ -375,9 +375,10 @@ class Collection:
                 missing.pop(id, None)
         if missing:
             raise UnknownPictureError(
-                f"{len(missing):,} of the pictures are not in {self.name}, {next(iter(missing))} for one; add them"
+                f"{len(missing):,} of the pictures are not in the collection, {next(iter(missing))} for one; add them"
             )
         return list(ids), vectors if len(place) == len(ids) else vectors[[place[id] for id in ids]]
 
     def _unknown(self, id: str) -> UnknownPictureError:
-        return UnknownPictureError(f"the collection {self.name} has no picture {id[:64]!r}")
+        # Without the collection's name: the paths of a server are nobody's business.
+        return UnknownPictureError(f"the collection has no picture {id[:64]!r}")
