@@ -47,7 +47,7 @@ def test_the_page_names_no_outside_host_and_needs_no_inline_code(path):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.slow), "dark"])
 def test_the_interface_s_page_lists_every_route_and_asks_them_with_the_key_of_its_visitor(
     visit, serve, photo_bytes, scheme
 ):
