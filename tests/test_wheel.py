@@ -15,6 +15,7 @@ import pytest
 from diptych_runtime.kernel.build import KernelError, compiler, library_path
 from diptych_runtime.manifest import Manifest
 
+pytestmark = pytest.mark.slow  # it builds a wheel
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("diptych_model", "diptych_training", "diptych_export", "diptych_runtime", "diptych")
 HOMES = dict(zip(PACKAGES, ("model", "training", "export", "export", "service"), strict=True))
@@ -100,7 +101,6 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return programs
 
 
-@pytest.mark.slow
 def test_an_empty_environment_gets_the_command_and_no_torch(installed: Path, tmp_path: Path) -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert version in call(installed / "diptych", "--version", cwd=tmp_path)
@@ -113,7 +113,6 @@ def test_an_empty_environment_gets_the_command_and_no_torch(installed: Path, tmp
     assert doctor["runtime"]["attention_path"].startswith("kernel (" if _compiles() else "function body: no kernel")
 
 
-@pytest.mark.slow
 def test_the_bundled_model_scores_an_edited_copy_above_a_picture_of_another_kind(
     installed: Path, tmp_path: Path
 ) -> None:
