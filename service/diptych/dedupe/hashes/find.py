@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, product
+from numbers import Integral
 
 import numpy as np
 
 from diptych.dedupe.duplicates import Duplicates
 from diptych.dedupe.find import named
 from diptych.dedupe.groups import grouped, matches_of
-from diptych.dedupe.hashes.near import close_pairs
+from diptych.dedupe.hashes import near
+from diptych.dedupe.hashes.near import check_count, close_pairs
 from diptych.dedupe.hashes.phash import BITS
 from diptych.dedupe.keeper import DEFAULT, preference
 from diptych.pictures.file_info import Picture
@@ -20,15 +22,16 @@ from diptych_runtime.errors import ArgumentError
 
 MAX_DISTANCE = 4  # bits that differ; it is always an even number
 FURTHEST = 10  # of which the search for a million hashes still takes minutes, and as far as others go by default
-# Contents that share their hashes are all in pairs with each other up to so many pairs; beyond, with the best alone, so
-# that ten thousand copies of one picture do not make fifty million.
+# Contents that share their hashes are all in pairs with each other up to so many pairs; beyond, and where all of them
+# are more than `near.MOST_PAIRS`, with the best alone, so that ten thousand copies of one picture do not make fifty
+# million. No group changes by that: its keeper is the best of its hash.
 _PAIRS = 1024
 
 
 def check_distance(max_distance: int) -> None:
-    """Raise ArgumentError for a Hamming distance that is out of its range."""
-    if not 0 <= max_distance <= FURTHEST:
-        raise ArgumentError(f"max_distance must be 0 to {FURTHEST} bits, got {max_distance}")
+    """Raise ArgumentError for a Hamming distance that is no whole number or out of its range."""
+    if not isinstance(max_distance, Integral) or not 0 <= max_distance <= FURTHEST:
+        raise ArgumentError(f"max_distance must be 0 to {FURTHEST} bits, a whole number, got {max_distance!r}")
 
 
 def score_of(distance: int) -> float:
@@ -66,6 +69,8 @@ def duplicates_by_hash(
         max_distance,
         asking=np.array([not reference for _, reference in items], bool),
     )
+    sizes = np.array([len(same) for same in contents], np.int64)
+    check_count(int(_starred(*sizes[pairs].T).sum()), max_distance)
     limit = score_of(max_distance)
     close, scores = [(a, b) for a, b in pairs.tolist()], [score_of(distance) for distance in distances.tolist()]
     matches = matches_of(close, scores, limit)
@@ -108,21 +113,38 @@ def duplicates_by_hash(
 
 def _pairs(
     contents: Sequence[Sequence[int]],
-    close: Iterable[tuple[int, int]],
+    close: Sequence[tuple[int, int]],
     scores: Iterable[float],
     ids: Sequence[str],
     kept: Container[str],
 ) -> Iterator[tuple[int, int, float]]:
     """The pairs of contents that match: of one item, unless it lies in references, and of two that are close."""
+    most = _PAIRS if _count(contents, close, _PAIRS) <= near.MOST_PAIRS else 0
     for same in contents:
         if ids[same[0]] not in kept:
-            many = len(same) * (len(same) - 1) // 2 > _PAIRS
+            many = len(same) * (len(same) - 1) // 2 > most
             pairs = ((same[0], other) for other in same[1:]) if many else combinations(same, 2)
             yield from ((a, b, score_of(0)) for a, b in pairs)
     for (one, other), score in zip(close, scores, strict=True):
         here, there = contents[one], contents[other]
-        if len(here) * len(there) > _PAIRS:
+        if len(here) * len(there) > most:
             pairs = [*product(here[:1], there), *product(here[1:], there[:1])]
         else:
             pairs = product(here, there)
         yield from ((a, b, score) for a, b in pairs)
+
+
+def _count(contents: Sequence[Sequence[int]], close: Sequence[tuple[int, int]], most: int) -> int:
+    """The number of pairs of contents of one item and of two that are close, where up to so many are all listed."""
+    sizes = np.array([len(same) for same in contents], np.int64)
+    within = sizes * (sizes - 1) // 2
+    one, other = sizes[np.array(close, np.int64).reshape(-1, 2)].T
+    between = one * other
+    return int(
+        np.where(within > most, sizes - 1, within).sum() + np.where(between > most, _starred(one, other), between).sum()
+    )
+
+
+def _starred(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The number of pairs between items of so many contents of which only those with the best of either are listed."""
+    return one + other - 1

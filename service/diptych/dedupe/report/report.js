@@ -55,7 +55,10 @@ function makeGroup(contents) {
 }
 
 const passes = (score) => score !== null && (score === 1 || score >= state.threshold);
-const suggested = (picture, group) => picture !== group.keeper && passes(group.scores.get(picture));
+/** The first picture of the group with the same bytes, which stays: what any other is an exact copy of. */
+const original = (picture, group) => group.members.find((one) => one.content === picture.content);
+const suggested = (picture, group) =>
+  hashed ? picture !== original(picture, group) : picture !== group.keeper && passes(group.scores.get(picture));
 
 /** Why the one to keep is kept and not the others that match it, each reason once. */
 function reasons(group) {
@@ -175,6 +178,8 @@ function drawCopy(node, group, picture) {
   const facts = [`${picture.width} × ${picture.height}`, size(picture.bytes), picture.format].join(", ");
   const match = isKeeper
     ? el("span", { className: "tag", textContent: `the one to keep: ${reasons(group)}` })
+    : hashed && picture.content !== group.keeper.content && picture !== original(picture, group)
+      ? el("span", { textContent: `exact copy of ${original(picture, group).name}` })
     : score === null || !passes(score)
       ? el("span", { className: "differs", textContent: "does not match the one to keep" })
       : el("span", { textContent: picture.content === group.keeper.content ? "exact copy" : `${verdictOf(found.verdicts, score)}, ${sureness(score)}` });
@@ -253,6 +258,7 @@ document.addEventListener("keydown", (event) => {
 
 $("facts").textContent = `${plural(found.looked, "picture")}, ${found.made}`;
 $("told-by").textContent = found.told_by;
+$("unseen").hidden = !hashed;
 $("threshold-label").textContent = hashed ? "Bits that may differ" : "Minimum probability";
 $("refused").hidden = found.refused.length === 0;
 $("refused-title").textContent = `${plural(found.refused.length, "file")} could not be read`;
