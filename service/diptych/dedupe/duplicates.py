@@ -96,7 +96,9 @@ class Duplicates(Mapping[str, list[str]]):
 
     @property
     def to_remove(self) -> list[str]:
-        """The paths of the pictures that can be removed: those of every group but its keeper."""
+        """The paths of the pictures that can be removed: those of every group but its keeper, after a quick pass by
+        hash also those to look at first, which are not `removable` unseen.
+        """
         return [member.picture.path for group in self.groups for member in group.others]
 
     @cached_property

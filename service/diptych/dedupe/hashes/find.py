@@ -69,8 +69,7 @@ def duplicates_by_hash(
         max_distance,
         asking=np.array([not reference for _, reference in items], bool),
     )
-    sizes = np.array([len(same) for same in contents], np.int64)
-    check_count(int(_starred(*sizes[pairs].T).sum()), max_distance)
+    most = _listed_at_most(np.array([len(same) for same in contents], np.int64), pairs, max_distance)
     limit = score_of(max_distance)
     close, scores = [(a, b) for a, b in pairs.tolist()], [score_of(distance) for distance in distances.tolist()]
     matches = matches_of(close, scores, limit)
@@ -83,7 +82,7 @@ def duplicates_by_hash(
         alike = {} if ids[keeper] in kept else dict.fromkeys(same, score_of(0))
         matching[keeper] = alike | {place: matches[item][other] for other in others for place in contents[other]}
     thresholds = {"exact": 1.0, "near": limit}
-    listed = [(ids[a], ids[b], score) for a, b, score in _pairs(contents, close, scores, ids, kept)]
+    listed = [(ids[a], ids[b], score) for a, b, score in _pairs(contents, close, scores, ids, kept, most)]
     return Duplicates(
         groups=named(
             [[keeper, *sorted(alike)] for keeper, alike in matching.items() if alike],
@@ -113,13 +112,15 @@ def duplicates_by_hash(
 
 def _pairs(
     contents: Sequence[Sequence[int]],
-    close: Sequence[tuple[int, int]],
+    close: Iterable[tuple[int, int]],
     scores: Iterable[float],
     ids: Sequence[str],
     kept: Container[str],
+    most: int,
 ) -> Iterator[tuple[int, int, float]]:
-    """The pairs of contents that match: of one item, unless it lies in references, and of two that are close."""
-    most = _PAIRS if _count(contents, close, _PAIRS) <= near.MOST_PAIRS else 0
+    """The pairs of contents that match: of one item, unless it lies in references, and of two that are close; where
+    these are more than `most`, those with the best of an item.
+    """
     for same in contents:
         if ids[same[0]] not in kept:
             many = len(same) * (len(same) - 1) // 2 > most
@@ -134,17 +135,14 @@ def _pairs(
         yield from ((a, b, score) for a, b in pairs)
 
 
-def _count(contents: Sequence[Sequence[int]], close: Sequence[tuple[int, int]], most: int) -> int:
-    """The number of pairs of contents of one item and of two that are close, where up to so many are all listed."""
-    sizes = np.array([len(same) for same in contents], np.int64)
-    within = sizes * (sizes - 1) // 2
-    one, other = sizes[np.array(close, np.int64).reshape(-1, 2)].T
-    between = one * other
-    return int(
-        np.where(within > most, sizes - 1, within).sum() + np.where(between > most, _starred(one, other), between).sum()
-    )
+def _listed_at_most(sizes: np.ndarray, pairs: np.ndarray, max_distance: int) -> int:
+    """The number of pairs up to which those between two items, or within one, are all listed: `_PAIRS`, or 0 where they
+    would be too many together. Items have `sizes` int64 (n,), and `pairs` int64 (P, 2) of them are close.
 
-
-def _starred(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The number of pairs between items of so many contents of which only those with the best of either are listed."""
-    return one + other - 1
+    Raises DedupeError where those with the best of an item are too many already.
+    """
+    within, (one, other) = sizes * (sizes - 1) // 2, sizes[pairs].T
+    between, starred = one * other, one + other - 1
+    check_count(int(starred.sum()), max_distance)
+    count = np.where(within > _PAIRS, sizes - 1, within).sum() + np.where(between > _PAIRS, starred, between).sum()
+    return _PAIRS if count <= near.MOST_PAIRS else 0

@@ -51,12 +51,14 @@ function makeGroup(contents) {
     const exact = picture.content === keeper.content;
     scores.set(picture, exact ? 1 : (matches[keeper.content].get(picture.content) ?? null));
   }
-  return { keeper, members: [keeper, ...members.filter((one) => one !== keeper)], scores, exact: contents.length === 1 };
+  const ordered = [keeper, ...members.filter((one) => one !== keeper)];
+  // The first picture of each content stays after a quick pass: the others with its bytes are exact copies of it.
+  const originals = new Map([...ordered].reverse().map((picture) => [picture.content, picture]));
+  return { keeper, members: ordered, originals, scores, exact: contents.length === 1 };
 }
 
 const passes = (score) => score !== null && (score === 1 || score >= state.threshold);
-/** The first picture of the group with the same bytes, which stays: what any other is an exact copy of. */
-const original = (picture, group) => group.members.find((one) => one.content === picture.content);
+const original = (picture, group) => group.originals.get(picture.content);
 const suggested = (picture, group) =>
   hashed ? picture !== original(picture, group) : picture !== group.keeper && passes(group.scores.get(picture));
 
