@@ -17,6 +17,7 @@ from diptych_runtime.manifest import Question
 
 CloserLook = Literal["taken", "not taken"]
 CLOSER_LOOKS = 100  # of a search, at most: a few seconds
+_DECIMALS = 7  # of a score that is shown
 NOT_TAKEN = "a copy is likely at most without a closer look"
 
 
@@ -153,4 +154,7 @@ def _raised(question: Question, thing: Judgement, copy: Judgement) -> Judgement:
     said = stronger(thing.verdict, copy.verdict)
     if copy.closer_look == "not taken" or said == thing.verdict:
         return thing
-    return replace(thing, verdict=said, relevance_score=max(thing.relevance_score, least_of(question.stated)[said]))
+    stated = least_of(question.stated)[said]
+    least = round(stated, _DECIMALS)
+    least = least if least >= stated else round(least + 10**-_DECIMALS, _DECIMALS)
+    return replace(thing, verdict=said, relevance_score=max(thing.relevance_score, least))
