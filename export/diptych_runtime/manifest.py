@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass
 from diptych_runtime.atomic import write_atomic
 from diptych_runtime.calibration.normalization import normalized, shifts_of_pairs
 from diptych_runtime.calibration.questions import MATCH, default_question, lifted
-from diptych_runtime.calibration.thresholds import Negatives, alarm_rate
+from diptych_runtime.calibration.thresholds import Negatives, Thresholds, alarm_rate
 from diptych_runtime.calibration.verdicts import Verdict, least_of, verdict
 from diptych_runtime.closer_look.evidence import FEATURES, AfterLook, Evidence, Verification
 from diptych_runtime.errors import ArtifactError
@@ -44,14 +44,14 @@ class Question:
 
     scale: float = 1.0
     offset: float = 0.0
-    thresholds: dict[str, float] = field(default_factory=dict)
+    thresholds: Thresholds = field(default_factory=dict)
     weights: tuple[float, ...] = ()
     crops: float = 0.0
     cohort: float = 0.0
     level: float = 0.0
     verification: Verification | None = None
     after_look: AfterLook | None = None
-    negatives: dict[Negatives, dict[str, float]] = field(default_factory=dict)
+    negatives: dict[Negatives, Thresholds] = field(default_factory=dict)
 
     @field_validator("verification", mode="before")
     @classmethod

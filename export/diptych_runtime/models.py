@@ -68,6 +68,12 @@ def find_artifact(model: str | os.PathLike[str]) -> Path:
     """
     own = own_calibration(model)
     if own is not None:
+        path = Path(own.model)
+        if path.suffix == ".json" and path.is_file():
+            raise ArtifactError(
+                f"the calibration {os.fspath(model)} is over {own.model}, which is a file and no model; make it again "
+                "with `diptych calibrate`"
+            )
         return find_artifact(own.model)
     if (named := named_model(model)) is not None:
         return named

@@ -7,7 +7,6 @@ Wherever a model is named, such a file may be: the artifact is opened with the c
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, field, replace
@@ -20,30 +19,33 @@ from pydantic.dataclasses import dataclass
 
 from diptych_runtime.atomic import sync_folder, write_atomic
 from diptych_runtime.calibration.recalibration import recalibrated
+from diptych_runtime.calibration.thresholds import Thresholds
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import Manifest, Question, digest
 
 CALIBRATION = "calibration.json"  # beside a collection
 FORMAT = 1
+_FAR = 1000.0  # farther than labels move log-odds
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class OwnQuestion:
-    """One question: the `scale` (above 0) and `offset` of the released log-odds, and `thresholds` {false-positive
-    rate: relevance} of what comes out; `same` and `different` count the labels it was fitted to.
+    """One question: the `scale` (0.001 to 1,000) and `offset` (up to 1,000 either way) of the released log-odds, and
+    `thresholds` {false-positive rate: relevance} of what comes out; `same` and `different` count the labels it was
+    fitted to.
     """
 
     scale: float
     offset: float
-    thresholds: dict[str, float]
+    thresholds: Thresholds
     same: int = 0
     different: int = 0
 
     def __post_init__(self) -> None:
-        if not (0 < self.scale < math.inf and math.isfinite(self.offset)):
-            raise ValueError(f"expected a 'scale' above 0 and an 'offset', got {self.scale} and {self.offset}")
-        if not all(0 < value < 1 for value in self.thresholds.values()):
-            raise ValueError(f"expected thresholds between 0 and 1, got {self.thresholds}")
+        if not 1 / _FAR <= self.scale <= _FAR:
+            raise ValueError(f"expected a 'scale' from {1 / _FAR:g} to {_FAR:g}, got {self.scale}")
+        if not -_FAR <= self.offset <= _FAR:
+            raise ValueError(f"expected an 'offset' from {-_FAR:g} to {_FAR:g}, got {self.offset}")
 
     def over(self, released: Question) -> Question:
         """The released question with this calibration over it.
@@ -95,7 +97,8 @@ class OwnCalibration:
         again = "make it again with `diptych calibrate`, or remove it"
         try:
             values = json.loads(Path(path).read_text("utf-8"))
-        except (OSError, ValueError) as error:
+            json.dumps(values, ensure_ascii=False).encode()  # half a surrogate pair could not be printed
+        except (OSError, ValueError, RecursionError) as error:
             raise ArtifactError(f"the calibration {path} cannot be read as JSON ({error}); {again}") from None
         found = values.get("format") if isinstance(values, dict) else None
         if type(found) is not int or found != FORMAT:
@@ -126,12 +129,20 @@ class OwnCalibration:
         return (self.revision, self.released) == (manifest.revision, released_digest(manifest))
 
     def over(self, manifest: Manifest) -> Manifest:
-        """The manifest of a model with this calibration over it. Raises ArtifactError if it was made over another."""
-        if not self.fits(manifest) or not set(self.questions) <= set(manifest.questions):
+        """The manifest of a model with this calibration over it. Raises ArtifactError if it was made over another, or
+        has a question that the model does not answer.
+        """
+        if not self.fits(manifest):
             raise ArtifactError(
                 f"the calibration was made over the model {self.model} ({self.revision}, calibrated as "
                 f"{self.released}) and not over {manifest.name} ({manifest.revision}, {released_digest(manifest)}); "
                 "make it again with `diptych calibrate`"
+            )
+        if strange := [name for name in self.questions if name not in manifest.questions]:
+            raise ArtifactError(
+                f"the calibration has the question {', '.join(map(repr, strange))}, which the model {manifest.name} "
+                f"does not answer (it answers {', '.join(manifest.questions)}); make it again with `diptych "
+                "calibrate`, or remove it"
             )
         laid = {name: own.over(manifest.questions[name]) for name, own in self.questions.items()}
         return replace(manifest, questions=dict(manifest.questions) | laid)

@@ -129,16 +129,44 @@ def test_a_calibration_over_another_model_or_another_release_of_it_is_refused(ow
         assert not own.fits(released)
 
 
+def test_a_question_that_the_model_does_not_answer_is_named(own, artifact):
+    with pytest.raises(ArtifactError, match=r"has the question 'hat', which the model .* \(it answers match\)"):
+        replace(own, questions={**own.questions, "hat": OWN}).over(Manifest.load(artifact))
+
+
+def test_a_calibration_over_a_file_is_refused(own, tmp_path):
+    replace(own, model=str(tmp_path / "own.json")).save(tmp_path / "own.json")
+    with pytest.raises(ArtifactError, match=r"own\.json, which is a file and no model; make it again"):
+        find_artifact(tmp_path / "own.json")
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"format": 2}, "has format 2, this version of diptych reads 1; make it again"),
         ({"format": True}, "has format True"),
-        ({"questions": {"match": {"scale": -1, "offset": 0, "thresholds": {}}}}, "expected a 'scale' above 0"),
-        (
-            {"questions": {"match": {"scale": 1, "offset": 0, "thresholds": {"0.01": 1.5}}}},
-            "thresholds between 0 and 1",
+        *(
+            ({"questions": {"match": {"scale": 1, "offset": 0, "thresholds": {}} | wrong}}, words)
+            for wrong, words in (
+                ({"scale": -1}, "match: .*expected a 'scale' from 0.001 to 1000, got -1"),
+                ({"scale": float("nan")}, "expected a 'scale' from 0.001 to 1000, got nan"),
+                ({"scale": 1e300}, "expected a 'scale' from"),
+                ({"scale": 10**400}, r"questions\.match\.scale: "),
+                ({"offset": float("inf")}, "match: .*expected an 'offset' from -1000 to 1000, got inf"),
+                (
+                    {"thresholds": {"0.01": 1.5}},
+                    r"match\.thresholds: .*thresholds from 0 to 1, got 1.5 for the rate 0.01",
+                ),
+                ({"thresholds": {"0.01": float("nan")}}, "expected thresholds from 0 to 1, got nan"),
+                ({"thresholds": {"often": 0.5}}, "rates above 0 and below 1, got 'often'"),
+                ({"thresholds": {"1": 0.5}}, "rates above 0 and below 1, got '1'"),
+                ({"thresholds": {"-0.1": 0.5}}, "rates above 0 and below 1, got '-0.1'"),
+                ({"thresholds": {"0.01": 0.5, "0.010": 0.6}}, "rate once, got '0.01' and '0.010'"),
+                ({"thresholds": {"0.01": 0.9, "0.001": 0.8}}, "no lower threshold for the rate 0.001 than for 0.01"),
+            )
         ),
+        ({"questions": {"\ud800": {}}}, "cannot be read as JSON .*surrogates not allowed"),
+        ({"model": "\ud800"}, "cannot be read as JSON .*surrogates not allowed"),
         ({"more": 1}, "is not valid: more"),
     ],
 )
@@ -146,7 +174,7 @@ def test_a_damaged_file_is_refused_with_what_to_do(own, tmp_path, change, words)
     (tmp_path / "own.json").write_text(json.dumps(asdict(own) | change))
     with pytest.raises(ArtifactError, match=words):
         OwnCalibration.load(tmp_path / "own.json")
-    for text in ("", "[]", "{"):
+    for text in ("", "[]", "{", "[" * 100_000):
         (tmp_path / "own.json").write_text(text)
         with pytest.raises(ArtifactError, match=r"own.json (cannot be read as JSON|has format None)"):
             OwnCalibration.load(tmp_path / "own.json")

@@ -16,6 +16,7 @@ import numpy as np
 
 AS_RELEASED = (1.0, 0.0)
 _SURE = 1e-6  # from 0 and 1, so far a probability's own word counts
+_EDGE = 1e-12  # from 0 and 1, for the log-odds of a level
 _SLIP = 0.01  # of labels, which say the opposite of what is so
 _SPREAD = (0.5, 2.0)  # of scale and offset among kinds of pictures: standard deviations of the prior
 _WIDE = 1.96  # standard deviations, either way, of an interval of 95 %
@@ -71,6 +72,7 @@ class Line:
         return high
 
     def _place(self, level: float) -> float:
+        level = min(max(level, _EDGE), 1 - _EDGE)
         return (math.log(level / (1 - level)) - self.offset) / self.scale
 
     def _deviation(self, level: float, more: float) -> float:

@@ -10,12 +10,42 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator
 
 Negatives = Literal["random", "nearest"]
 
 # Pairs that do not match: drawn at random, and the first stage's ten nearest of each picture.
 NEGATIVES: tuple[Negatives, ...] = ("random", "nearest")
+_MOST = 700.0  # log-odds whose exponential is a float
+
+
+def checked(stated: dict[str, float]) -> dict[str, float]:
+    """Thresholds {false-positive rate: relevance} as they are; ValueError for a rate that is none or is stated twice,
+    for a relevance outside [0, 1], and for a stricter rate with a lower one than a more lenient rate has.
+    """
+    rates: dict[float, str] = {}
+    for name, least in stated.items():
+        rate = _rate(name)
+        if rate is None:
+            raise ValueError(f"expected false-positive rates above 0 and below 1, got {name!r}")
+        key = round(math.log(rate), 9)
+        if key in rates:
+            raise ValueError(f"expected each false-positive rate once, got {rates[key]!r} and {name!r}")
+        if not 0 <= least <= 1:
+            raise ValueError(f"expected thresholds from 0 to 1, got {least} for the rate {name}")
+        rates[key] = name
+    for (_, strict), (_, lenient) in pairwise(sorted(rates.items())):
+        if stated[strict] < stated[lenient]:
+            raise ValueError(
+                f"expected no lower threshold for the rate {strict} than for {lenient}, "
+                f"got {stated[strict]} and {stated[lenient]}"
+            )
+    return stated
+
+
+Thresholds = Annotated[dict[str, float], AfterValidator(checked)]
 
 
 def threshold_at(stated: Mapping[str, float], rate: float) -> float | None:
@@ -27,7 +57,8 @@ def threshold_at(stated: Mapping[str, float], rate: float) -> float | None:
         return None
     wanted = min(math.log(rate), known[-1][0])
     (low, odds), (high, other) = next(pair for pair in pairwise(known) if wanted <= pair[1][0])
-    return 1 / (1 + math.exp(-(odds + (other - odds) * (wanted - low) / (high - low))))
+    found = odds + (other - odds) * (wanted - low) / (high - low)
+    return 1 / (1 + math.exp(min(-found, _MOST)))
 
 
 def rate_at(stated: Mapping[str, float], threshold: float) -> float | None:
@@ -57,6 +88,14 @@ def alarm_rate(stated: Mapping[str, float], threshold: float, pictures: int) -> 
     """
     rate = rate_at(stated, threshold)
     return None if rate is None else -math.expm1(pictures * math.log1p(-min(rate, 1 - 1e-12)))
+
+
+def _rate(name: str) -> float | None:
+    try:
+        rate = float(name)
+    except ValueError:
+        return None
+    return rate if 0 < rate < 1 else None
 
 
 def _line(stated: Mapping[str, float]) -> list[tuple[float, float]]:

@@ -11,6 +11,7 @@ from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
 from diptych_runtime.calibration.recalibration import AS_RELEASED, log_odds, recalibrated
+from diptych_runtime.calibration.thresholds import Thresholds
 from diptych_runtime.calibration.verdicts import least_of
 
 FEWEST = 8  # matches that one homography explains: four always are
@@ -126,7 +127,7 @@ class Verification:
 
     above: float
     weights: dict[str, float]
-    thresholds: dict[str, float] = field(default_factory=dict)
+    thresholds: Thresholds = field(default_factory=dict)
     apart: dict[str, float] | None = None
     recalibration: tuple[float, float] = AS_RELEASED
 
@@ -207,7 +208,7 @@ class AfterLook:
 
     looked: dict[str, float]
     apart: dict[str, float]
-    thresholds: dict[str, float] = field(default_factory=dict)
+    thresholds: Thresholds = field(default_factory=dict)
     above: float = 0.0
 
     def __post_init__(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,13 +61,22 @@ def _csv_rows(table: Path) -> Iterator[tuple[int, str, Metadata]]:
                 raise ArgumentError(
                     f"{table} has no column {' or '.join(PATH)}; it has {', '.join(rows.fieldnames or ()) or 'none'}"
                 )
+            if twice := [name for name, count in Counter(rows.fieldnames).items() if count > 1]:
+                raise ArgumentError(
+                    f"{table} has more than one column named {', '.join(map(repr, twice))}; rename or remove all "
+                    "but one of them"
+                )
             for row in rows:
                 if None in row:
                     raise ArgumentError(f"{table}, line {rows.line_num}: more cells than the header has columns")
                 name = row.pop(column)
                 if not name:
                     raise ArgumentError(f"{table}, line {rows.line_num}: no {column}")
-                yield rows.line_num, name, {key: _value(cell) for key, cell in row.items() if cell}
+                try:
+                    values = {key: _value(cell) for key, cell in row.items() if cell}
+                except ValueError as error:  # a whole number of too many digits
+                    raise ArgumentError(f"{table}, line {rows.line_num}: a number cannot be read: {error}") from None
+                yield rows.line_num, name, values
         except csv.Error as error:
             raise ArgumentError(f"{table}, line {rows.reader.line_num}: {error}") from None
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -74,7 +75,8 @@ def add(
     """Add picture files and folders.
 
     Files that cannot be read are counted, with the reasons. Exits with 1 if a path does not exist, a folder
-    cannot be listed or nothing could be read, and with --strict if any file was refused.
+    cannot be listed or nothing could be read, and with --strict if any file was refused or copies of a picture have
+    different metadata.
     """
     from diptych.batch.ingest import add_with_workers
     from diptych.collection.metadata_table import read_metadata
@@ -88,11 +90,10 @@ def add(
         raise PictureError("; ".join(f"{path} does not exist" for path in missing))
     by_path = {} if metadata is None else read_metadata(metadata)
     skipped: dict[str, Skipped] = {}
-    tally, interrupted = _Tally(dry_run), False
+    tally, interrupted = _Tally(dry_run, by_path), False
     files = list(pictures_in((path for path in paths if str(path) != "-"), tally.unread, skipped))
     strays = _strays(by_path, files, metadata)
-    model = model_of(model, store)
-    scorer = open_scorer(model, provider, threads)
+    scorer = open_scorer(model := model_of(model, store), provider, threads)
 
     with (
         open_workers(console, engine, address, model, provider, threads) as crew,
@@ -118,13 +119,14 @@ def add(
             except KeyboardInterrupt:
                 interrupted = True
         total = len(collection)
-    lines = _added_lines(tally.counts, tally.refused, "would be " if dry_run else "") + _stray_lines(strays, metadata)
+    lines = _added_lines(tally.counts, tally.refused, "would be " if dry_run else "")
+    lines += _stray_lines(strays, metadata) + _conflict_lines(tally.conflicts, metadata)
     console.emit(
         {
             **tally.counts,
             "refused": tally.refused,
             "skipped": skipped_entries(skipped),
-            **({"metadata_without_picture": strays} if metadata else {}),
+            **({"metadata_without_picture": strays, "metadata_conflicts": tally.conflicts} if metadata else {}),
             "interrupted": interrupted,
             "total": total,
             **({"dry_run": [{"id": id, "new": new} for id, new in tally.foreseen.items()]} if dry_run else {}),
@@ -134,8 +136,13 @@ def add(
     if interrupted:
         console.remark("interrupted; what was added is kept, and the same command takes up the rest")
         return 130
-    failed = tally.failed or (tally.refused and (strict or _missing(paths) or not any(tally.counts.values())))
-    return 1 if failed else 0
+    return 1 if tally.failed or _failed(tally, strict=strict, missing=bool(_missing(paths))) else 0
+
+
+def _failed(tally: _Tally, *, strict: bool, missing: bool) -> bool:
+    if strict and tally.conflicts:
+        return True
+    return bool(tally.refused) and (strict or missing or not any(tally.counts.values()))
 
 
 def _strays(by_path: Iterable[str], files: Iterable[Path], table: Path | None) -> list[str]:
@@ -158,27 +165,48 @@ def _stray_lines(strays: list[str], table: Path | None) -> list[str]:
     return [head, *shortened([f"  {path}" for path in strays])]
 
 
+def _conflict_lines(conflicts: list[dict[str, Any]], table: Path | None) -> list[str]:
+    if not conflicts:
+        return []
+    head = f"{counted(len(conflicts), 'picture')} with copies to which {table} gives different metadata:"
+    return [head, *shortened([f"  {one['counts']} counts, not {', '.join(one['instead_of'])}" for one in conflicts])]
+
+
 def _missing(paths: Iterable[Path]) -> list[Path]:
     return [path for path in paths if str(path) != "-" and not os.path.lexists(path)]
 
 
 @dataclass
 class _Tally:
-    """The files that `index add` met: how many were added and known already, which were refused and why, and with
-    `dry_run` what would be new.
+    """The files that `index add` met: how many were added and known already, which were refused and why, with `dry_run`
+    what would be new, and by the metadata `by_path` which copies of a picture are `described` differently.
     """
 
     dry_run: bool
+    by_path: Mapping[str, dict[str, Any]]
     counts: dict[str, int] = field(default_factory=lambda: {"added": 0, "already": 0})
     refused: list[dict[str, str]] = field(default_factory=list)
     foreseen: dict[str, bool] = field(default_factory=dict)
     failed: bool = False
+    described: dict[str, list[str]] = field(default_factory=dict)
 
     def note(self, added: Added) -> None:
+        if added.path is not None and added.path in self.by_path:
+            self.described.setdefault(added.id, []).append(added.path)
         new = added.created and added.id not in self.foreseen
         self.counts["added" if new else "already"] += 1
         if self.dry_run:
             self.foreseen.setdefault(added.id, new)
+
+    @property
+    def conflicts(self) -> list[dict[str, Any]]:
+        """The pictures to whose copies the table gives different metadata: that of the last one added counts."""
+        found = []
+        for id, paths in self.described.items():
+            *others, last = ((path, json.dumps(self.by_path[path], sort_keys=True)) for path in paths)
+            if instead_of := [path for path, metadata in others if metadata != last[1]]:
+                found.append({"id": id, "counts": last[0], "instead_of": [*dict.fromkeys(instead_of)]})
+        return found
 
     def refuse(self, path: Path, error: PictureError) -> None:
         self.refused.append({"path": str(path), "reason": str(error)})

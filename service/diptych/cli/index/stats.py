@@ -62,18 +62,18 @@ def _calibration(
 
     try:
         own = None if folder is None else OwnCalibration.beside(folder)
+        if own is None:
+            return None
+        of_model = [manifest for manifest in models.values() if manifest.revision == own.revision]
+        fitting = [own.over(manifest) for manifest in of_model if own.fits(manifest)]
     except ArtifactError as error:
         return {"in_force": False, "error": str(error)}
-    if own is None:
-        return None
-    of_model = [manifest for manifest in models.values() if manifest.revision == own.revision]
-    fits = not of_model or any(own.fits(manifest) for manifest in of_model)
     return {
         "made": own.made,
         "model": own.model,
         "revision": own.revision,
         "questions": {name: {"same": one.same, "different": one.different} for name, one in own.questions.items()},
-        "in_force": fits and (not revisions or own.revision in revisions),
+        "in_force": bool(fitting or not of_model) and (not revisions or own.revision in revisions),
     }
 
 

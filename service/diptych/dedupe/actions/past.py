@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from diptych.pictures.walk import real_path
 
@@ -22,6 +24,26 @@ class Entry:
     id: str
     keeper: str = ""
     keeper_id: str = ""
+
+
+def checked(line: dict[str, Any]) -> Entry:
+    """The entry on a line of a journal. Raises TypeError and ValueError for one that names no files."""
+    entry = Entry(**line)
+    for name, value in asdict(entry).items():
+        checked_name(value, name)
+    for name in ("source", "target"):
+        if not Path(getattr(entry, name)).name:
+            raise ValueError(f"expected a file as {name}, got {getattr(entry, name)!r}")
+    return entry
+
+
+def checked_name(value: object, what: str) -> str:
+    """A text that can be a path. Raises TypeError for another value, and ValueError for one that no file can have."""
+    if not isinstance(value, str):
+        raise TypeError(f"expected a text as {what}, got {value!r}")
+    if b"\0" in os.fsencode(value):
+        raise ValueError(f"{what} has a NUL: {value!r}")
+    return value
 
 
 def device_of(folder: Path) -> int | None:

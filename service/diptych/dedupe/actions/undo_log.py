@@ -22,7 +22,7 @@ from diptych.dedupe.actions.move_file import (
     parts_of,
     same_file,
 )
-from diptych.dedupe.actions.past import FORMAT, LINKED, Entry, Past
+from diptych.dedupe.actions.past import FORMAT, LINKED, Entry, Past, checked, checked_name
 from diptych.dedupe.actions.relocation import Written, mark_of, relocated
 from diptych.errors import DedupeError
 from diptych.pictures.walk import TRASH
@@ -122,18 +122,29 @@ def read(path: Path) -> Past:
         if first["journal"] not in (1, FORMAT):
             raise DedupeError(f"{path} is a journal of format {first['journal']}; use the Diptych that wrote it")
         names = ("folders", "roots", "references", "mounted")
-        folders, roots, references, mounted = ([Path(place) for place in first.get(name, ())] for name in names)
-        entries = [Entry(**line) for line in lines]
+        folders, roots, references, mounted = (_places(first, name) for name in names)
+        if first["act"] not in ("move", "delete", LINKED):
+            raise ValueError(f"it has the act {first['act']!r}")
+        entries = [checked(line) for line in lines]
         past = Past(first["act"], folders, roots, entries, first["journal"], references, mounted=mounted)
         marks = first.get("marks", {})
-        written = Written(Path(first.get("at", path)), marks.get("folder"), marks.get("roots", []))
+        written = Written(
+            Path(checked_name(first.get("at", str(path)), "at")), marks.get("folder"), marks.get("roots", [])
+        )
         return relocated(past, written, path)
     except OSError as error:
         raise DedupeError(f"the journal {path} cannot be read: {error.strerror}") from None
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise DedupeError(
             f"{path} is no journal of `diptych dedupe` ({error}); name the file that it printed"
         ) from None
+
+
+def _places(first: dict[str, Any], name: str) -> list[Path]:
+    listed = first.get(name, [])
+    if not isinstance(listed, list):
+        raise TypeError(f"expected a list of {name}, got {listed!r}")
+    return [Path(checked_name(place, name)) for place in listed]
 
 
 def undo(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:

@@ -158,6 +158,30 @@ def test_a_table_that_is_wrong_or_of_other_pictures_adds_nothing(diptych, model,
     assert (missing.code, "no.csv: No such file" in missing.err) == (1, True)
 
 
+def test_copies_of_a_picture_with_different_metadata_are_named_and_the_last_one_counts(
+    diptych, model, tmp_path, photo_bytes
+):
+    for name in ("a", "b", "c", "d"):
+        (tmp_path / f"{name}.jpg").write_bytes(photo_bytes(30 + (name == "d")))
+    table = tmp_path / "table.csv"
+    table.write_text("path,label\na.jpg,shoe\nb.jpg,boot\nc.jpg,boot\nd.jpg,hat\n")
+    a, b, c, d = (tmp_path / f"{name}.jpg" for name in ("a", "b", "c", "d"))
+
+    def add(*arguments):
+        return diptych("index", "add", *arguments, "--store", tmp_path / "store", "--metadata", table, *model)
+
+    for code, arguments in ((0, ["--dry-run"]), (0, []), (1, ["--strict"])):
+        added = add(a, b, c, d, *arguments)
+        assert added.code == code
+        words = f"1 picture with copies to which {table} gives different metadata:\n  {c} counts, not {a}\n"
+        assert words in added.out
+    assert {record.metadata["label"] for record in _records(tmp_path / "store")} == {"boot", "hat"}
+    (conflict,) = add(b, a, "--json").json["metadata_conflicts"]
+    assert (conflict["counts"], conflict["instead_of"]) == (str(a), [str(b)])
+    assert {record.metadata["label"] for record in _records(tmp_path / "store")} == {"shoe", "hat"}
+    assert add(b, c, d, "--strict", "--json").json["metadata_conflicts"] == []
+
+
 def test_a_picture_named_twice_is_added_once_and_then_already_there(diptych, store, model, tmp_path, photo_bytes):
     (tmp_path / "new.jpg").write_bytes(photo_bytes(30))
     found = diptych("index", "add", *[tmp_path / "new.jpg"] * 3, "--store", store, *model, "--json").json

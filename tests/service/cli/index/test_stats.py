@@ -45,5 +45,8 @@ def test_stats_name_the_calibration_in_force_and_why_one_is_not(diptych, store, 
         other.save(store / CALIBRATION)
         assert not diptych("index", "stats", "--store", store, "--json").json["calibration"]["in_force"]
         assert "was made over another model" in diptych("index", "stats", "--store", store).out
+    replace(made, questions={"hat": own}).save(store / CALIBRATION)
+    strange = diptych("index", "stats", "--store", store, "--json").json["calibration"]
+    assert (strange["in_force"], "the question 'hat', which the model" in strange["error"]) == (False, True)
     (store / CALIBRATION).write_text("{")
     assert "cannot be read as JSON" in diptych("index", "stats", "--store", store).out

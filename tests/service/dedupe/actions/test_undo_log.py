@@ -98,7 +98,7 @@ _MARKS = [
 @pytest.mark.parametrize(
     "content",
     [
-        *("", "a text\n", "[]\n", '{"journal": 1}\n', json.dumps({"journal": 9}) + "\n"),
+        *("", "a text\n", "[]\n", "[" * 100_000 + "\n", '{"journal": 1}\n', json.dumps({"journal": 9}) + "\n"),
         *(json.dumps({**_HEAD, "marks": marks}) + "\n" for marks in _MARKS),
     ],
 )
