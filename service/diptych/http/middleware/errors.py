@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import compile_path
 
 from diptych.errors import (
+    ClientLeftError,
     CollectionKeptError,
     CollectionNameError,
     DamagedCollectionError,
@@ -155,6 +156,8 @@ async def _diptych_error(request: Request, error: Exception) -> Response:
     if isinstance(error, UnreachableError):
         headers = {"Retry-After": str(math.ceil(error.seconds))}
         return envelope(_id(request), 503, error.code, str(error), param="collection", headers=headers)
+    if isinstance(error, ClientLeftError):  # which reads no answer: this is for the log and the metrics
+        return envelope(_id(request), 499, error.code, str(error))
     if isinstance(error, DeadlineError):
         return envelope(_id(request), 504, error.code, str(error))
     if (status := _COLLECTIONS.get(type(error))) is not None:
