@@ -187,3 +187,5 @@ def test_an_interrupted_table_is_130_and_goes_on_where_the_line_on_the_screen_sa
         assert not (gallery / "out.csv").exists()
     resumed = score("pairs.csv", "-o", "out.csv", "--resume", "--json")
     assert (resumed.code, resumed.json["pairs"], resumed.json["scored"]) == (0, 2, 0)
+    again = score("pairs.csv", "-o", "out.csv", "--resume")
+    assert (again.code, again.out, again.err) == (0, "nothing to do: out.csv is complete, with 2 pairs\n", "")
