@@ -54,7 +54,13 @@ _COLLECTIONS = {
     NoOriginalsError: 501,
     ReadOnlyError: 403,
 }
-_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "overloaded_error"}
+_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "overloaded_error",
+    501: "invalid_request_error",  # for this service, as it was started: no fault of it, and no use to try again
+}
 
 
 class ErrorBody(BaseModel):
