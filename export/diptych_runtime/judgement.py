@@ -5,7 +5,7 @@ evidence of a closer look. Every interface reports these.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -123,7 +123,7 @@ def judge(
             for relevance, raw, look, counts in zip(shown[name], logits[:, place], looks, says.tolist(), strict=True)
         ]
     if COPY in made and THING in made:
-        made[THING] = [_raised(*both) for both in zip(made[THING], made[COPY], strict=True)]
+        made[THING] = [_raised(questions[THING], *both) for both in zip(made[THING], made[COPY], strict=True)]
     return made
 
 
@@ -146,8 +146,11 @@ def _verdict(one: Question, relevance: float, look: CloserLook | None) -> Verdic
     return one.verdict(relevance)
 
 
-def _raised(thing: Judgement, copy: Judgement) -> Judgement:
-    if copy.closer_look == "not taken":
+def _raised(question: Question, thing: Judgement, copy: Judgement) -> Judgement:
+    """The judgement of the *thing* of a pair, not below that of the copy; with a verdict the probability rises to where
+    that begins, or a score would contradict the thresholds that are stated beside it.
+    """
+    said = stronger(thing.verdict, copy.verdict)
+    if copy.closer_look == "not taken" or said == thing.verdict:
         return thing
-    verdict = stronger(thing.verdict, copy.verdict)
-    return Judgement(thing.relevance_score, thing.raw_score, verdict, thing.closer_look)
+    return replace(thing, verdict=said, relevance_score=max(thing.relevance_score, least_of(question.stated)[said]))

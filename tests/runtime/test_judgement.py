@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from judged import AFTER, QUESTIONS, drawn, evidence
 
-from diptych_runtime.calibration.verdicts import VERDICTS
+from diptych_runtime.calibration.verdicts import VERDICTS, least_of
 from diptych_runtime.closer_look.evidence import AfterLook
 from diptych_runtime.judgement import deserving, judge, probabilities
 from diptych_runtime.manifest import Manifest, Question
@@ -50,24 +50,27 @@ def test_a_judgement_is_the_probability_and_its_verdict_and_leaves_raw_scores_al
     logits, seen = drawn(questions), evidence()
     shown, judged = probabilities(questions, logits, seen), judge(questions, logits, seen)
     for place, (name, question) in enumerate(questions.items()):
-        assert [one.relevance_score for one in judged[name]] == shown[name].tolist()
+        scores = np.array([one.relevance_score for one in judged[name]])
+        raised = scores > shown[name]
+        assert (scores >= shown[name]).all()
+        assert name == "thing" or not raised.any(), "a thing alone is raised, by a copy that is called the same"
         assert [one.raw_score for one in judged[name]] == logits[:, place].tolist()
         verdicts = [
-            (VERDICTS.index(one.verdict), VERDICTS.index(question.verdict(one.relevance_score)))
+            (one.verdict, question.verdict(one.relevance_score))
             for one in judged[name]
             if name == "copy" or question.after_look is None or one.closer_look != "not taken"
         ]
-        assert all(said <= own if name == "thing" else said == own for said, own in verdicts)
+        assert all(said == by_score for said, by_score in verdicts)
 
 
 def test_what_is_called_a_copy_after_a_closer_look_is_called_the_same_thing():
     judged = judge(QUESTIONS, drawn(QUESTIONS), evidence())
     both = list(zip(judged["copy"], judged["thing"], strict=True))
-    raised = [
-        (copy, thing) for copy, thing in both if QUESTIONS["thing"].verdict(thing.relevance_score) != thing.verdict
-    ]
+    shown = probabilities(QUESTIONS, drawn(QUESTIONS), evidence())["thing"]
+    raised = [pair for pair, alone in zip(both, shown, strict=True) if pair[1].relevance_score > alone]
     assert raised
     assert {copy.closer_look for copy, _ in raised} == {"taken"}
+    assert {thing.relevance_score for _, thing in raised} <= set(least_of(QUESTIONS["thing"].stated).values())
     looked = [(copy.verdict, thing.verdict) for copy, thing in both if copy.closer_look != "not taken"]
     assert all(VERDICTS.index(thing) <= VERDICTS.index(copy) for copy, thing in looked)
 

@@ -138,11 +138,12 @@ class PairScheduler:
                     seconds=seconds,
                 )
             self._jobs.append(job)
-            # Threads live as long as there is work: nothing has to be closed.
+            # Threads live as long as there is work: nothing has to be closed. None is a daemon: as it comes back from
+            # ONNX Runtime while the interpreter ends, Python would end it, and that aborts the process.
             chunks = -(-(waiting + job.left) // self.runtime.pair_chunk)
             for _ in range(min(self.runtime.workers, self._working + chunks) - self._working):
                 self._working += 1
-                threading.Thread(target=self._work, name="diptych-pairs", daemon=True).start()
+                threading.Thread(target=self._work, name="diptych-pairs").start()
 
     def _work(self) -> None:
         while pieces := self._take():

@@ -3,10 +3,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import signal
 import sys
 from dataclasses import replace
 
 import pytest
+from waiting import until
 
 from diptych import Scorer
 from diptych.console import Console
@@ -52,6 +54,20 @@ def test_wrong_usage_says_what_was_expected_before_any_model_is_loaded(score, mo
     result = score(*arguments)
     assert (result.code, result.out) == (2, "")
     assert said in result.err
+
+
+def test_ctrl_c_in_the_middle_of_scoring_ends_in_order(spawn, gallery, tmp_path):
+    # With a released model: a small one is hardly ever met in the middle of a chunk.
+    names = sorted(str(path) for path in gallery.glob("*.jpg"))
+    rows = [f"{a},{b}" for a in names for b in names] * (20_000 // len(names) ** 2)
+    (tmp_path / "large.csv").write_text("\n".join(["image_a,image_b", *rows]))
+    output = tmp_path / "out.csv"
+    process = spawn("score", tmp_path / "large.csv", "-o", output, "--model", "photo-small", "--threads", 2)
+    until(lambda: process.poll() is not None or list(tmp_path.glob("out.csv.parts/pairs-*")), 60)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, output.exists()) == (130, False), err
+    assert err.endswith("interrupted; the same command with --resume goes on from here\n")
 
 
 def test_the_ending_names_the_format_and_the_option_overrules_it(score, gallery):
