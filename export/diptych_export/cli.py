@@ -11,7 +11,6 @@ from typer import Argument, BadParameter, Context, Option
 from diptych.command_tree import Commands, Json, Quiet
 from diptych.console import Console
 from diptych_runtime.errors import ArtifactError
-from diptych_runtime.models import find_checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,7 +123,9 @@ def _refuse_what_needs_an_output(context: Context, triton: str | None) -> None:
 
 
 def _check_checkpoint(checkpoint: str) -> None:
-    """Raise ArtifactError for what cannot be a checkpoint, without torch, whose import takes seconds."""
+    """Raise ArtifactError for a path that cannot be a checkpoint; torch, whose import takes seconds, is not needed."""
+    from diptych_runtime.models import find_checkpoint
+
     folder = find_checkpoint(checkpoint)
     if not folder.exists():
         raise ArtifactError(

@@ -105,16 +105,6 @@ def test_metadata_that_could_not_be_answered_again_is_refused(bad):
     assert refusal(AddRequest, {"image": DOT, "metadata": bad})
 
 
-@pytest.mark.parametrize(
-    ("text", "got"), [("[1]", "a list"), ('"x"', "a text"), ("null", "null"), ("7", "a number"), ("[{", "no JSON")]
-)
-def test_metadata_is_one_object_for_all_pictures_of_a_request_and_the_error_says_so(text, got):
-    said = refusal(AddForm, {"image": [Upload("a.jpg", b"1"), Upload("b.jpg", b"2")], "metadata": text})
-    assert said.startswith(
-        'expected one JSON object for all pictures of the request, like {"label": "shoe"}, got ' + got
-    )
-
-
 @pytest.mark.parametrize("number", [0, -1, 2.5, "many", float("nan"), None])
 def test_a_number_of_matches_is_a_whole_number_of_at_least_one(number):
     assert refusal(SearchRequest, {"image": DOT, "top": number})
