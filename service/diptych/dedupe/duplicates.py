@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import combinations, product
 from typing import Literal
 
-from diptych.dedupe.keeper import DEFAULT
+from diptych.dedupe.keeper import DEFAULT, reason
 from diptych.pictures.file_info import Picture
 from diptych_runtime import judgement
 from diptych_runtime.calibration.verdicts import Verdict
@@ -96,8 +96,37 @@ class Duplicates(Mapping[str, list[str]]):
 
     @property
     def to_remove(self) -> list[str]:
-        """The paths of the pictures that can be removed: those of every group but its keeper."""
+        """The paths of the pictures that can be removed: those of every group but its keeper, after a quick pass by
+        hash also those to look at first, which are not `removable` unseen.
+        """
         return [member.picture.path for group in self.groups for member in group.others]
+
+    @cached_property
+    def exact_groups(self) -> list[Group]:
+        """The files with the very same bytes within each group, as groups of their own: the first of them, which is
+        the keeper if it is among them, and the others. Their digest proves them copies of one another.
+        """
+        found = []
+        for group in self.groups:
+            files: dict[str, list[Picture]] = {}
+            for picture in (group.keeper, *(member.picture for member in group.others)):
+                files.setdefault(picture.id, []).append(picture)
+            for first, *copies in files.values():
+                members = [Member(one, 1.0, True, kept_because=reason(first, one, self.keep)) for one in copies]
+                found += [Group(first, tuple(members))] if members else []
+        return found
+
+    @property
+    def removable(self) -> list[Group]:
+        """The groups whose pictures but the keepers an act takes without a selection: all `groups`, or after a quick
+        pass by hash the `exact_groups`.
+        """
+        return self.exact_groups if self.method == "phash" else self.groups
+
+    @property
+    def unproven(self) -> int:
+        """The number of pictures that could go and that only a hash takes for copies; 0 where a model looked."""
+        return len(self.to_remove) - sum(len(group.others) for group in self.removable)
 
     @cached_property
     def scores(self) -> dict[str, list[tuple[str, float]]]:

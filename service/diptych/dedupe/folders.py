@@ -188,7 +188,8 @@ def _check_method(
         "question": question != COPY,
     }
     if named := [name for name, there in given.items() if there]:
-        raise ArgumentError(f'{" and ".join(named)} are for method="network"; phash has max_distance alone')
+        are = "is" if len(named) == 1 else "are"
+        raise ArgumentError(f'{" and ".join(named)} {are} for method="network"; phash has max_distance alone')
 
 
 def _paths(folders: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:

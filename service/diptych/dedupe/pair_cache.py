@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
@@ -60,6 +60,12 @@ _FRAMES = "DELETE FROM evidence;"
 _COLUMNS = "path, id, bytes, modified, width, height, format, exif, taken, inode_changed"
 
 
+# The types of rows as they are written.
+_FILE = [(str, bytes, int, int, int, int, str, int, taken, int) for taken in (float, type(None))]
+_HASH = (bytes, int), (bytes, type(None))
+_PAIR = bytes, bytes, float
+
+
 class KnownFile(NamedTuple):
     """A picture file, and the time (ns) at which its inode last changed."""
 
@@ -95,7 +101,8 @@ class PairCache(CacheDatabase):
         with self._understood():
             for folder in folders:
                 query = f"SELECT {_COLUMNS} FROM files WHERE path > ? AND path < ?"
-                for path, id, *facts, changed in self._connection.execute(query, paths_below(folder)):
+                rows = self._connection.execute(query, paths_below(folder))
+                for path, id, *facts, changed in self._intact(rows, "files", *_FILE):
                     found[path] = KnownFile(Picture(id.hex(), path, *facts), changed)
         return found
 
@@ -134,7 +141,7 @@ class PairCache(CacheDatabase):
         keys, logits = [], []
         with self._understood():
             query = "SELECT a, b, logit FROM pairs WHERE question=?"
-            for a, b, logit in self._connection.execute(query, (question,)):
+            for a, b, logit in self._intact(self._connection.execute(query, (question,)), "pairs", _PAIR):
                 if a in place and b in place:
                     low, high = sorted((place[a], place[b]))
                     keys.append(low * len(ids) + high)
@@ -168,13 +175,23 @@ class PairCache(CacheDatabase):
         """The perceptual hashes, 64 bits, of contents by id; None where there is too little to be seen."""
         with self._understood():
             rows = self._connection.execute("SELECT id, phash FROM hashes")
-            return {id.hex(): _unsigned(phash) for id, phash in rows}
+            return {id.hex(): _unsigned(phash) for id, phash in self._intact(rows, "hashes", *_HASH)}
 
     def add_hashes(self, hashes: Mapping[str, int | None]) -> None:
         """Remember the perceptual hashes of contents."""
         rows = [(bytes.fromhex(id), _signed(phash)) for id, phash in hashes.items()]
         with self._transaction() as connection:
             connection.executemany("INSERT OR REPLACE INTO hashes VALUES (?,?)", rows)
+
+    def _intact(self, rows: Iterable[tuple], table: str, *kinds: tuple[type, ...]) -> Iterator[tuple]:
+        """The rows of a table, whose values must have one of these lists of types, as SQLite itself does not ensure."""
+        for row in rows:
+            if tuple(map(type, row)) not in kinds:
+                raise DedupeError(
+                    f"{self.path} is damaged: its table {table} has values of another type than Diptych writes; delete "
+                    f"it: {self.remedy}"
+                )
+            yield row
 
     def _prepare(self, revision: str | None) -> None:
         connection = self._connection

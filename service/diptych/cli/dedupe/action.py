@@ -131,15 +131,14 @@ def act_on(
 
     roots, references = folders
     chosen, link = _selected(selection), act == "hardlink"
-    if found.method == "phash" and chosen is None:
-        members = [member for group in found.groups for member in group.others]
-        chosen = [member.picture.path for member in members if member.exact]
-        if left := len(members) - len(chosen):
-            lines.append(
-                f"{counted(left, 'picture')} left alone that only a hash takes for copies: it cannot tell look-alikes; "
-                "look at the --report, and name those that go in a --selection"
-            )
-    plan = planned(found.groups, roots, to=to, chosen=chosen, link=link, references=references)
+    groups = found.removable if chosen is None else found.groups
+    if chosen is None and (left := found.unproven):
+        copies = "a copy" if left == 1 else "copies"
+        lines.append(
+            f"{counted(left, 'picture')} left alone that only a hash takes for {copies}: it cannot tell look-alikes; "
+            "look at the --report, and name those that go in a --selection"
+        )
+    plan = planned(groups, roots, to=to, chosen=chosen, link=link, references=references)
     outcome = _act(console, plan, lines, dry_run=dry_run)
     data = {"act": plan.act, "journal": str(plan.journal), "dry_run": dry_run, **asdict(outcome)}
     return data | ({"unlinked": plan.unlinked} if link else {}), bool(outcome.left)
@@ -161,11 +160,11 @@ def _act(console: Console, plan: Plan, lines: list[str], *, dry_run: bool) -> Ou
         f"{counted(len(plan.steps), 'picture')} ({byte_size(size)}) {'would be' if dry_run else 'to be'} {verb}:",
         *some([f"  {step.picture.path} -> {step.target} (kept: {step.keeper.path})" for step in plan.steps]),
     ]
-    if dry_run:
-        lines += preview
-        return Outcome()
     if not plan.steps:
         lines.append("there is nothing to move")
+        return Outcome()
+    if dry_run:
+        lines += preview
         return Outcome()
     console.remark("\n".join(preview))
     with console.progress(total=len(plan.steps), unit="picture", desc="moving") as bar:

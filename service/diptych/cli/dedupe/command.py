@@ -166,17 +166,17 @@ def dedupe(
     places = roots, references = searched(folders, reference or (), to=move_to)
     refused: Refused = []
     check_outside(references, {"--output": output, "--report": report, "--store": store})
-    files = listed(roots, _into(refused), references, console.remark)
-    _check_not_read([output, report], [*(file.path for file in files), selection])
-    if method == "phash":
-        finding = partial(_by_hash, console, max_distance, rules, store, threads)
-    else:
-        scorer = open_scorer(model := model_of(model, store), provider, threads, question=question)
-        workers = partial(open_workers, console, engine, address, model, provider, threads)
-        least = "auto" if threshold is None else threshold
-        how = {"threshold": least, "keep": rules, "candidates": candidates, "question": question}
-        finding = partial(_by_network, console, scorer, workers, store, **how)
     try:
+        files = listed(roots, _into(refused), references, console.remark)
+        _check_not_read([output, report], [*(file.path for file in files), selection])
+        if method == "phash":
+            finding = partial(_by_hash, console, max_distance, rules, store, threads)
+        else:
+            scorer = open_scorer(model := model_of(model, store), provider, threads, question=question)
+            workers = partial(open_workers, console, engine, address, model, provider, threads)
+            least = "auto" if threshold is None else threshold
+            how = {"threshold": least, "keep": rules, "candidates": candidates, "question": question}
+            finding = partial(_by_network, console, scorer, workers, store, **how)
         found, seen, told_by = finding(places, files, refused)
         if output:
             table.write(output, found, refused, spreadsheet=spreadsheet)
@@ -265,6 +265,8 @@ def _by_hash(
 
     roots, references = folders
     most = MAX_DISTANCE if max_distance is None else max_distance
+    if most % 2:
+        console.remark(f"two hashes differ in an even number of bits, so --max-distance {most} is {most - 1}")
     found, seen = hashed_duplicates(
         roots,
         files,

@@ -39,14 +39,24 @@ def found_text(found: Duplicates, refused: Refused, written: Mapping[str, Path |
     from diptych.dedupe.report import table
 
     data = table.summary(found, refused)
+    exact = counted(data["exact"], "exact copy", "exact copies")
+    going = exact if found.method == "phash" else counted(data["could_go"], "picture")
     lines = [
-        f"{counted(data['groups'], 'group')}; {counted(data['could_go'], 'picture')} can be removed "
-        f"({counted(data['exact'], 'exact copy', 'exact copies')}), {byte_size(data['bytes'])}",
+        f"{counted(data['groups'], 'group')}; {going} can be removed"
+        f"{'' if found.method == 'phash' else f' ({exact})'}, {byte_size(data['bytes'])}"
+        f"{_to_look_at(data['to_look_at'])}",
     ]
     if refused:
         lines.append(f"{counted(len(refused), 'file or folder', 'files or folders')} could not be read:")
         lines += some([f"  {entry['reason']}" for entry in refused])
     return [*lines, *(f"{name}: {path}" for name, path in written.items() if path)]
+
+
+def _to_look_at(count: int) -> str:
+    if not count:
+        return ""
+    more = counted(count, "more picture")
+    return f"; {more} to be looked at, which only a hash takes for {'a copy' if count == 1 else 'copies'}"
 
 
 def _compared(found: Duplicates, data: Mapping[str, Any]) -> list[str]:

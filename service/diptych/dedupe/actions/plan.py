@@ -65,7 +65,7 @@ def planned(
         folders = [root / TRASH for root in roots]
         journal = tops[0] / "journal.jsonl"
     else:
-        to = to.absolute()
+        to = to.resolve() if ".." in to.parts else to.absolute()
         for root in roots:
             if (place := place_in(root, real_path(to))) is not None:
                 raise DedupeError(f"{to} lies in {place}, where the next run would find it; choose a folder outside")
@@ -207,7 +207,8 @@ def _chosen(
             raise DedupeError(
                 f"all {len(gone)} pictures of the group of {group.keeper.path} are listed; leave one of it"
             )
-        going += [(picture, stay[0]) for picture in gone]
+        same = {picture.id: picture for picture in reversed(stay)}  # the first of each content that stays
+        going += [(picture, same.get(picture.id, stay[0])) for picture in gone]
     if unknown := sorted(wanted - {picture.path for picture, _ in going}):
         raise DedupeError(f"{len(unknown):,} of the listed files are in no group of this run, {unknown[0]} for one")
     return going

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, product
+from numbers import Integral
 
 import numpy as np
 
 from diptych.dedupe.duplicates import Duplicates
 from diptych.dedupe.find import named
 from diptych.dedupe.groups import grouped, matches_of
-from diptych.dedupe.hashes.near import close_pairs
+from diptych.dedupe.hashes import near
+from diptych.dedupe.hashes.near import check_count, close_pairs
 from diptych.dedupe.hashes.phash import BITS
 from diptych.dedupe.keeper import DEFAULT, preference
 from diptych.pictures.file_info import Picture
@@ -20,15 +22,16 @@ from diptych_runtime.errors import ArgumentError
 
 MAX_DISTANCE = 4  # bits that differ; it is always an even number
 FURTHEST = 10  # of which the search for a million hashes still takes minutes, and as far as others go by default
-# Contents that share their hashes are all in pairs with each other up to so many pairs; beyond, with the best alone, so
-# that ten thousand copies of one picture do not make fifty million.
+# Contents that share their hashes are all in pairs with each other up to so many pairs; beyond, and where all of them
+# are more than `near.MOST_PAIRS`, with the best alone, so that ten thousand copies of one picture do not make fifty
+# million. No group changes by that: its keeper is the best of its hash.
 _PAIRS = 1024
 
 
 def check_distance(max_distance: int) -> None:
-    """Raise ArgumentError for a Hamming distance that is out of its range."""
-    if not 0 <= max_distance <= FURTHEST:
-        raise ArgumentError(f"max_distance must be 0 to {FURTHEST} bits, got {max_distance}")
+    """Raise ArgumentError for a Hamming distance that is no whole number or out of its range."""
+    if not isinstance(max_distance, Integral) or not 0 <= max_distance <= FURTHEST:
+        raise ArgumentError(f"max_distance must be 0 to {FURTHEST} bits, a whole number, got {max_distance!r}")
 
 
 def score_of(distance: int) -> float:
@@ -66,6 +69,7 @@ def duplicates_by_hash(
         max_distance,
         asking=np.array([not reference for _, reference in items], bool),
     )
+    most = _listed_at_most(np.array([len(same) for same in contents], np.int64), pairs, max_distance)
     limit = score_of(max_distance)
     close, scores = [(a, b) for a, b in pairs.tolist()], [score_of(distance) for distance in distances.tolist()]
     matches = matches_of(close, scores, limit)
@@ -78,7 +82,7 @@ def duplicates_by_hash(
         alike = {} if ids[keeper] in kept else dict.fromkeys(same, score_of(0))
         matching[keeper] = alike | {place: matches[item][other] for other in others for place in contents[other]}
     thresholds = {"exact": 1.0, "near": limit}
-    listed = [(ids[a], ids[b], score) for a, b, score in _pairs(contents, close, scores, ids, kept)]
+    listed = [(ids[a], ids[b], score) for a, b, score in _pairs(contents, close, scores, ids, kept, most)]
     return Duplicates(
         groups=named(
             [[keeper, *sorted(alike)] for keeper, alike in matching.items() if alike],
@@ -112,17 +116,33 @@ def _pairs(
     scores: Iterable[float],
     ids: Sequence[str],
     kept: Container[str],
+    most: int,
 ) -> Iterator[tuple[int, int, float]]:
-    """The pairs of contents that match: of one item, unless it lies in references, and of two that are close."""
+    """The pairs of contents that match: of one item, unless it lies in references, and of two that are close; where
+    these are more than `most`, those with the best of an item.
+    """
     for same in contents:
         if ids[same[0]] not in kept:
-            many = len(same) * (len(same) - 1) // 2 > _PAIRS
+            many = len(same) * (len(same) - 1) // 2 > most
             pairs = ((same[0], other) for other in same[1:]) if many else combinations(same, 2)
             yield from ((a, b, score_of(0)) for a, b in pairs)
     for (one, other), score in zip(close, scores, strict=True):
         here, there = contents[one], contents[other]
-        if len(here) * len(there) > _PAIRS:
+        if len(here) * len(there) > most:
             pairs = [*product(here[:1], there), *product(here[1:], there[:1])]
         else:
             pairs = product(here, there)
         yield from ((a, b, score) for a, b in pairs)
+
+
+def _listed_at_most(sizes: np.ndarray, pairs: np.ndarray, max_distance: int) -> int:
+    """The number of pairs up to which those between two items, or within one, are all listed: `_PAIRS`, or 0 where they
+    would be too many together. Items have `sizes` int64 (n,), and `pairs` int64 (P, 2) of them are close.
+
+    Raises DedupeError where those with the best of an item are too many already.
+    """
+    within, (one, other) = sizes * (sizes - 1) // 2, sizes[pairs].T
+    between, starred = one * other, one + other - 1
+    check_count(int(starred.sum()), max_distance)
+    count = np.where(within > _PAIRS, sizes - 1, within).sum() + np.where(between > _PAIRS, starred, between).sum()
+    return _PAIRS if count <= near.MOST_PAIRS else 0

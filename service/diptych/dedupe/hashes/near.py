@@ -34,22 +34,28 @@ def close_pairs(
             first, second, distance = first[compared], second[compared], distance[compared]
         keys.append(np.minimum(first, second) * len(hashes) + np.maximum(first, second))
         distances.append(distance.astype(np.int64))
-        if (count := count + len(first)) > 4 * MOST_PAIRS:  # each is met in four bands at most
-            raise DedupeError(
-                f"more than {MOST_PAIRS:,} pairs of hashes differ in at most {max_distance} bits; name a smaller "
-                "--max-distance"
-            )
-    found, place = np.unique(np.concatenate(keys), return_index=True)
-    return np.stack(np.divmod(found, max(len(hashes), 1)), 1), np.concatenate(distances)[place]
+        check_count(count := count + len(first), max_distance)
+    found = np.concatenate(keys)
+    order = np.argsort(found)
+    return np.stack(np.divmod(found[order], max(len(hashes), 1)), 1), np.concatenate(distances)[order]
+
+
+def check_count(count: int, max_distance: int) -> None:
+    """Raise DedupeError for more than `MOST_PAIRS` pairs."""
+    if count > MOST_PAIRS:
+        raise DedupeError(
+            f"more than {MOST_PAIRS:,} pairs of pictures have hashes that differ in at most {max_distance} bits; name "
+            "a smaller --max-distance"
+        )
 
 
 def _met(hashes: np.ndarray, most: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Places int64 (c,) of both hashes of pairs that differ in at most so many bits, and in how many, some at a time;
-    those that have several bands alike come several times.
+    each pair once, in the first band by which it is met.
     """
     flips = range(most // 4 + 1)
     masks = [sum(1 << bit for bit in bits) for size in flips for bits in combinations(range(_BAND), size)]
-    for band in hashes.view(np.uint16).reshape(len(hashes), 64 // _BAND).T:
+    for number, band in enumerate(_bands(hashes).T):
         order = np.argsort(band, kind="stable")
         keys, ordered = band[order].astype(np.int32), hashes[order]  # neighbours in memory, or it takes thrice as long
         starts = np.searchsorted(keys, np.arange(2**_BAND + 1)).astype(np.int32)
@@ -62,10 +68,18 @@ def _met(hashes: np.ndarray, most: int) -> Iterator[tuple[np.ndarray, np.ndarray
                 many = size[rows]
                 ends = np.cumsum(many, dtype=np.int32)
                 columns = np.arange(ends[-1], dtype=np.int32) + np.repeat(begin[rows] - ends + many, many)
-                distance = np.bitwise_count(np.repeat(ordered[rows], many) ^ ordered[columns])
+                differing = np.repeat(ordered[rows], many) ^ ordered[columns]
+                distance = np.bitwise_count(differing)
                 close = np.flatnonzero(distance <= most)
+                earlier = np.bitwise_count(_bands(differing[close])[:, :number]) <= most // 4
+                close = close[~earlier.any(axis=1)]
                 row = np.searchsorted(ends, close, "right") + rows.start
                 yield order[row], order[columns[close]], distance[close]
+
+
+def _bands(hashes: np.ndarray) -> np.ndarray:
+    """The bands uint16 (n, 4) of hashes uint64 (n,)."""
+    return hashes.view(np.uint16).reshape(len(hashes), 64 // _BAND)
 
 
 def _parts(count: np.ndarray) -> Iterator[slice]:

@@ -51,11 +51,16 @@ function makeGroup(contents) {
     const exact = picture.content === keeper.content;
     scores.set(picture, exact ? 1 : (matches[keeper.content].get(picture.content) ?? null));
   }
-  return { keeper, members: [keeper, ...members.filter((one) => one !== keeper)], scores, exact: contents.length === 1 };
+  const ordered = [keeper, ...members.filter((one) => one !== keeper)];
+  // The first picture of each content stays after a quick pass: the others with its bytes are exact copies of it.
+  const originals = new Map([...ordered].reverse().map((picture) => [picture.content, picture]));
+  return { keeper, members: ordered, originals, scores, exact: contents.length === 1 };
 }
 
 const passes = (score) => score !== null && (score === 1 || score >= state.threshold);
-const suggested = (picture, group) => picture !== group.keeper && passes(group.scores.get(picture));
+const original = (picture, group) => group.originals.get(picture.content);
+const suggested = (picture, group) =>
+  hashed ? picture !== original(picture, group) : picture !== group.keeper && passes(group.scores.get(picture));
 
 /** Why the one to keep is kept and not the others that match it, each reason once. */
 function reasons(group) {
@@ -175,6 +180,8 @@ function drawCopy(node, group, picture) {
   const facts = [`${picture.width} × ${picture.height}`, size(picture.bytes), picture.format].join(", ");
   const match = isKeeper
     ? el("span", { className: "tag", textContent: `the one to keep: ${reasons(group)}` })
+    : hashed && picture.content !== group.keeper.content && picture !== original(picture, group)
+      ? el("span", { textContent: `exact copy of ${original(picture, group).name}` })
     : score === null || !passes(score)
       ? el("span", { className: "differs", textContent: "does not match the one to keep" })
       : el("span", { textContent: picture.content === group.keeper.content ? "exact copy" : `${verdictOf(found.verdicts, score)}, ${sureness(score)}` });
@@ -253,6 +260,7 @@ document.addEventListener("keydown", (event) => {
 
 $("facts").textContent = `${plural(found.looked, "picture")}, ${found.made}`;
 $("told-by").textContent = found.told_by;
+$("unseen").hidden = !hashed;
 $("threshold-label").textContent = hashed ? "Bits that may differ" : "Minimum probability";
 $("refused").hidden = found.refused.length === 0;
 $("refused-title").textContent = `${plural(found.refused.length, "file")} could not be read`;

@@ -51,8 +51,10 @@ def rows(found: Duplicates) -> Iterator[dict[str, Any]]:
 
 
 def summary(found: Duplicates, refused: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """Counts as JSON values: the pictures that can be removed, and the bytes that would be free."""
-    others = [member for group in found.groups for member in group.others]
+    """Counts as JSON values: the pictures that can be removed, with the bytes that would be free, and those to look at
+    first, which only a hash takes for copies.
+    """
+    others = [member for group in found.removable for member in group.others]
     return {
         "method": found.method,
         "max_distance": found.max_distance,
@@ -62,6 +64,7 @@ def summary(found: Duplicates, refused: Sequence[Mapping[str, str]]) -> dict[str
         "groups": len(found.groups),
         "could_go": len(others),
         "exact": sum(member.exact for member in others),
+        "to_look_at": found.unproven,
         "unhashed": found.unhashed,
         "bytes": sum(member.picture.bytes for member in others),
         "threshold": found.threshold,

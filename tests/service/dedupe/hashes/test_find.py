@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from diptych.dedupe.groups import grouped, matches_of
-from diptych.dedupe.hashes import find
+from diptych.dedupe.hashes import find, near
 from diptych.dedupe.hashes.find import check_distance, duplicates_by_hash, score_of
 from diptych.dedupe.keeper import preference
+from diptych.dedupe.report.table import summary
+from diptych.errors import DedupeError
+from diptych_runtime.errors import ArgumentError
 
 
 def names(found) -> list[list[str]]:
@@ -73,7 +76,36 @@ def test_many_copies_of_one_picture_make_pairs_with_the_best_alone(picture, monk
     assert len(found.pairs) == 9 + 9 + 10 + 9
 
 
-@pytest.mark.parametrize("wrong", [-1, 11])
+def test_many_contents_of_close_hashes_make_no_more_pairs_than_are_allowed_and_the_same_groups(picture, monkeypatch):
+    pictures = [picture(path=f"/p/{number:02d}.jpg") for number in range(60)]
+    hashes = {one.id: 0b11 << number % 6 for number, one in enumerate(pictures)}
+    whole = duplicates_by_hash(pictures, hashes)
+    assert len(whole.pairs) == 60 * 59 // 2
+    monkeypatch.setattr(near, "MOST_PAIRS", 400)
+    starred = duplicates_by_hash(pictures, hashes)
+    assert len(starred.pairs) == 6 * 9 + 15 * 19
+    assert starred.groups == whole.groups
+    assert len(starred.groups) == 1
+    monkeypatch.setattr(near, "MOST_PAIRS", 15 * 19 - 1)
+    with pytest.raises(DedupeError, match=r"more than 284 pairs of pictures .* 4 bits; name a smaller --max-distance"):
+        duplicates_by_hash(pictures, hashes)
+
+
+def test_copies_of_one_that_is_not_kept_are_proven_by_their_bytes(picture):
+    best, other = picture(path="/p/A.png", bytes=90), picture(path="/p/B1.jpg", bytes=50)
+    twins = [replace(other, path=f"/p/B{number}.jpg") for number in (2, 3)]
+    found = duplicates_by_hash([*twins, best, other], {best.id: 0, other.id: 0b11})
+    assert names(found) == [["/p/A.png", "/p/B1.jpg", "/p/B2.jpg", "/p/B3.jpg"]]
+    assert [(one.keeper, [member.picture for member in one.others]) for one in found.removable] == [(other, twins)]
+    assert found.unproven == 1
+    assert (summary(found, [])["could_go"], summary(found, [])["bytes"], summary(found, [])["to_look_at"]) == (
+        2,
+        100,
+        1,
+    )
+
+
+@pytest.mark.parametrize("wrong", [-1, 11, 2.5, "4"])
 def test_a_distance_out_of_its_range_is_refused(wrong):
-    with pytest.raises(ValueError, match=f"max_distance must be 0 to 10 bits, got {wrong}"):
+    with pytest.raises(ArgumentError, match=f"max_distance must be 0 to 10 bits, a whole number, got {wrong!r}"):
         check_distance(wrong)

@@ -56,6 +56,16 @@ def test_of_none_and_of_one_there_is_no_pair():
 def test_more_pairs_than_memory_has_room_for_are_refused(monkeypatch):
     monkeypatch.setattr(near, "MOST_PAIRS", 50)
     with pytest.raises(
-        DedupeError, match="more than 50 pairs of hashes differ in at most 6 bits; name a smaller --max-d"
+        DedupeError,
+        match="more than 50 pairs of pictures have hashes that differ in at most 6 bits; name a smaller --max-d",
     ):
         close_pairs(drawn(401), 6)
+
+
+def test_pairs_are_counted_once_in_however_many_bands_they_meet(monkeypatch):
+    hashes = drawn(211)
+    monkeypatch.setattr(near, "MOST_PAIRS", len(all_pairs(hashes, 6)))
+    assert len(close_pairs(hashes, 6)[0]) == near.MOST_PAIRS
+    monkeypatch.setattr(near, "MOST_PAIRS", near.MOST_PAIRS - 1)
+    with pytest.raises(DedupeError, match="pairs of pictures have hashes"):
+        close_pairs(hashes, 6)

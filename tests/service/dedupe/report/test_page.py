@@ -177,6 +177,10 @@ def test_a_report_by_hash_counts_bits(visit, found, tmp_path):
     assert page.inner_text("label[for=threshold]") == "Bits that may differ"
     assert page.inner_text("#threshold-value") == "4"
     assert "likely, 2 of 64 bits differ" in page.inner_text("#groups")
+    proven = {member.picture.path for group in hashed.removable for member in group.others}
+    assert set(page.evaluate("state.groups.flatMap(going).map((picture) => picture.path)")) == proven
+    assert 0 < len(proven) < len(hashed.to_remove)
+    assert "Only exact copies are selected: no model looked at the other pictures" in page.inner_text("#unseen")
     assert page.inner_text("#told-by") == "By digest and perceptual hash"
     everything = sum(map(len, shown(page)))
     slide(page, 1 - 1e-9)
