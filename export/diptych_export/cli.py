@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from diptych_runtime.manifest import Manifest
 
 
+_CONFIG = "config.json"  # of a checkpoint, as `diptych_model.checkpoint` calls it
+
+
 def register(commands: Commands) -> None:
     """Add the command of this package."""
     commands.add("diptych_export.cli:export", "Write a checkpoint as a model artifact: ONNX graphs and manifest")
@@ -81,8 +84,10 @@ def export(
     document: dict[str, Any] = {}
     lines: list[str] = []
     if output:
+        _check_checkpoint(checkpoint)
+        export_checkpoint = _export_checkpoint()
         console.remark("exporting, and comparing every way to run it (about a minute) ...")
-        manifest = _export_checkpoint()(
+        manifest = export_checkpoint(
             checkpoint,
             output,
             name=name,
@@ -115,6 +120,22 @@ def _refuse_what_needs_an_output(context: Context, triton: str | None) -> None:
             context.params[option.name] != option.default
         ):
             raise BadParameter(f"--{option.name} changes what is exported, which needs -o/--output as well")
+
+
+def _check_checkpoint(checkpoint: str) -> None:
+    """Raise ArtifactError for a path that cannot be a checkpoint; torch, whose import takes seconds, is not needed."""
+    from diptych_runtime.models import find_checkpoint
+
+    folder = find_checkpoint(checkpoint)
+    if not folder.exists():
+        raise ArtifactError(
+            f"{checkpoint} does not exist; expected a directory that `diptych train` wrote, or a released model"
+        )
+    if not (folder / _CONFIG).is_file():
+        raise ArtifactError(
+            f"{checkpoint} cannot be exported: a checkpoint is a directory with {_CONFIG} and weights.safetensors, as "
+            f"`diptych train` writes it; {folder} has no {_CONFIG}"
+        )
 
 
 def _export_checkpoint() -> Callable[..., Manifest]:

@@ -101,6 +101,12 @@ class DeadlineError(DiptychError):
     code = "deadline"
 
 
+class ClientLeftError(DeadlineError):
+    """A request whose client closed the connection before the answer, which is therefore not computed."""
+
+    code = "client_left"
+
+
 class OverloadedError(DiptychError):
     """Too much is waiting to be computed; `seconds` from now there may be room."""
 

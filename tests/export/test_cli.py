@@ -1,4 +1,5 @@
 import json
+import sys
 
 import pytest
 
@@ -49,3 +50,19 @@ def test_the_output_is_required(capsys):
         run("checkpoint")
     assert stop.value.code == 2
     assert "-o/--output" in capsys.readouterr().err
+
+
+def test_a_wrong_path_and_a_missing_torch_are_said_before_anything_is_exported(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "diptych_export.artifact", None)  # importing it fails, as without torch
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "config.json").touch()
+    for name, said in (
+        ("nowhere", "nowhere does not exist; expected a directory that `diptych train` wrote, or a released model"),
+        ("photos", "photos has no config.json"),
+        ("checkpoint", "install it with `pip install 'diptych[train,cpu]'`"),
+    ):
+        assert run(str(tmp_path / name), "-o", str(tmp_path / "model")) == 1
+        printed = capsys.readouterr().err
+        assert said in printed
+        assert "about a minute" not in printed

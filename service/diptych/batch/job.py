@@ -56,16 +56,24 @@ class Job:
     def run(self, engine: AbstractContextManager[Executor], *, resume: bool = False, force: bool = False) -> Report:
         """Score the table, or with `resume` the rest that a stopped run left of it; then the folder of parts goes.
 
+        With `resume`, an output that this very job has completed is left as it is: the report has no seconds.
         Raises BatchError if the output is there already and `force` is not given, if the disk does not suffice, if
         something is in the way, and what `opened` raises, all in words that say how to go on.
         """
-        if resume and (outcome := assembled(self.output)):
-            remove(folder_of(self.output))
-            return Report(outcome, 0, 0, {})
-        if self.output.exists() and not force:
+        there = self.output.exists()
+        if there and not resume and not force:
             raise BatchError(f"{self.output} exists already; name another file, or replace it with --force")
         began = perf_counter()
         order = JobSpec.of(self.table, self.means.model, self.sides, self.question)
+        if there and resume and not force:
+            outcome = assembled(self.output, order, self.format)
+            if outcome is None:
+                raise BatchError(
+                    f"{self.output} exists already; --resume does not know it as this job's, so name another file, or "
+                    "replace it with --force"
+                )
+            remove(folder_of(self.output))
+            return Report(outcome, 0, 0, {})
         schema = schema_of(str(self.table), self.sides) if self.format == "parquet" else None
         with (
             opened(order, self.output, resume=resume, force=force, bar=self.bar) as manifest,
@@ -73,6 +81,7 @@ class Job:
         ):
             seconds = {"reading": perf_counter() - began}
             self._check_room(manifest)
+            self._say_done(manifest)
             with engine as workers:
                 encoded, seconds["encoding"] = self._do(workers, manifest.encoding, encode)
                 scored, seconds["scoring"] = self._do(workers, manifest.scoring, score)
@@ -88,8 +97,6 @@ class Job:
         folder, began = folder_of(self.output).absolute(), perf_counter()
         there = step.done(folder)
         left = [number for number in range(step.parts) if number not in there]
-        if there:
-            self.say(f"{step.items(there):,} of {step.count:,} {step.name} are done")
         count = 0
         if left:
             attempts = RetryQueue(left, partial(self._rows, step), self.say)
@@ -99,6 +106,14 @@ class Job:
                     count += done
                     tick(done)
         return count, perf_counter() - began
+
+    def _say_done(self, manifest: Manifest) -> None:
+        """Say where a resumed run goes on."""
+        folder = folder_of(self.output)
+        done = {step: step.items(step.done(folder)) for step in (manifest.encoding, manifest.scoring)}
+        if any(done.values()):
+            step = manifest.encoding if done[manifest.encoding] < manifest.pictures else manifest.scoring
+            self.say(f"going on from {done[step]:,} of {step.count:,} {step.name}")
 
     def _rows(self, step: Step, number: int) -> str:
         return describe(step, number, folder_of(self.output) / NAMES if step.name == "pictures" else None)

@@ -84,7 +84,9 @@ def score(
     output: _Output = None,
     format: Annotated[Format | None, Option(help="format of OUT", show_default="by its ending, or csv")] = None,
     columns: _Columns = ("image_a", "image_b"),
-    resume: Annotated[bool, Option("--resume", help="continue a run that was stopped")] = False,
+    resume: Annotated[
+        bool, Option("--resume", help="continue a run that was stopped; if it is complete, do nothing")
+    ] = False,
     force: Annotated[bool, Option("--force", help="start again and replace the output")] = False,
     workers: _Workers = None,
     engine: Engine = "local",
@@ -159,6 +161,8 @@ def _print_table(console: Console, data: dict[str, Any], output: str, seconds: f
     data |= {"seconds": round(seconds, 3), "pairs_per_second": round(data["scored"] / seconds, 1)}
     rate = f"{data['scored']:,} scored now at {data['pairs_per_second']:,} pairs/s"
     text = f"{counted(data['pairs'], 'pair')} in {output}, {rate}"
+    if data.get("steps") == {}:
+        text = f"nothing to do: {output} is complete, with {counted(data['pairs'], 'pair')}"
     if data["errors"]:
         text += f"; {data['errors']:,} could not be scored, the column error says why"
     if output == "-":

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from diptych.errors import DeadlineError
+from diptych.errors import ClientLeftError, DeadlineError
 
 
 @dataclass(eq=False)
@@ -19,9 +19,9 @@ class Deadline:
     cancelled: bool = False
 
     def check(self, task: str) -> None:
-        """Raise DeadlineError if the caller no longer waits for `task`."""
+        """Raise DeadlineError if the time for `task` is over, ClientLeftError if its client has left."""
         if self.cancelled:
-            raise DeadlineError(f"nobody waits for {task} any more")
+            raise ClientLeftError(f"nobody waits for {task} any more")
         if time.monotonic() >= self.at:
             raise DeadlineError(f"{task} was not done within the time it was given; ask for less, or allow more time")
 

@@ -130,6 +130,27 @@ def test_an_output_that_exists_is_replaced_only_by_force(run, pairs, tmp_path):
     assert run(pairs, tmp_path / "out.csv", force=True).outcome.pairs == 1000
 
 
+def test_resuming_what_is_complete_does_nothing_and_another_job_is_refused(run, pairs, tmp_path):
+    output = tmp_path / "out.csv"
+    outcome = run(pairs, output).outcome
+    whole = output.read_bytes()
+    report = run(pairs, output, resume=True)
+    assert (report.outcome, report.scored, report.encoded, report.seconds) == (outcome, 0, 0, {})
+    with pytest.raises(BatchError, match=r"out.csv exists already, and the format is not .* \(jsonl, then csv\)"):
+        run(pairs, output, "jsonl", resume=True)
+    with pytest.raises(BatchError, match=r"and the pair of columns is not .* then image_a, image_b\); .* --force"):
+        run(pairs, output, sides=("image_b", "image_a"), resume=True)
+    table = pairs.read_bytes()
+    pairs.write_bytes(table.replace(b"plain", b"plane"))
+    with pytest.raises(BatchError, match=r"and the table is not the one it was made with"):
+        run(pairs, output, resume=True)
+    pairs.write_bytes(table)
+    assert output.read_bytes() == whole
+    output.write_bytes(whole + b"\n")
+    with pytest.raises(BatchError, match=r"--resume does not know it as this job's"):
+        run(pairs, output, resume=True)
+
+
 def test_resuming_what_was_never_begun_begins(run, pairs, tmp_path):
     assert run(pairs, tmp_path / "out.csv", resume=True).scored == 1000
 
@@ -237,4 +258,4 @@ def test_progress_begins_where_the_stopped_run_ended(run, stopped, pairs, tmp_pa
 
     run(pairs, tmp_path / "out.csv", resume=True, bar=bar, say=said.append)
     assert bars == [("pair", 1000, 2 * PART), ("row", 1000, 0)]
-    assert said == ["15 of 15 pictures are done", "512 of 1,000 pairs are done"]
+    assert said == ["going on from 512 of 1,000 pairs"]

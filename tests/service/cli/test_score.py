@@ -63,7 +63,7 @@ def test_ctrl_c_in_the_middle_of_scoring_ends_in_order(spawn, gallery, tmp_path)
     (tmp_path / "large.csv").write_text("\n".join(["image_a,image_b", *rows]))
     output = tmp_path / "out.csv"
     process = spawn("score", tmp_path / "large.csv", "-o", output, "--model", "photo-small", "--threads", 2)
-    until(lambda: process.poll() is not None or list(tmp_path.glob("out.csv.parts/pairs-*")), 60)
+    until(lambda: process.poll() is not None or any(tmp_path.glob("out.csv.parts/pairs-*")), 60)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert (process.returncode, output.exists()) == (130, False), err
@@ -203,3 +203,5 @@ def test_an_interrupted_table_is_130_and_goes_on_where_the_line_on_the_screen_sa
         assert not (gallery / "out.csv").exists()
     resumed = score("pairs.csv", "-o", "out.csv", "--resume", "--json")
     assert (resumed.code, resumed.json["pairs"], resumed.json["scored"]) == (0, 2, 0)
+    again = score("pairs.csv", "-o", "out.csv", "--resume")
+    assert (again.code, again.out, again.err) == (0, "nothing to do: out.csv is complete, with 2 pairs\n", "")

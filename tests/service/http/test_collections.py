@@ -151,13 +151,16 @@ def test_with_one_store_its_name_is_default_and_none_is_made_or_removed(client, 
     ):
         error = check_envelope(answer, 501, "fixed_collections")
         assert "diptych serve --collections ROOT" in error["message"]
+        assert error["type"] == "invalid_request_error"
     assert len(collection) == 5
 
 
 @pytest.mark.parametrize("name", ["", "../x", "Shoes", "a" * 64, "a\n", 7])
 def test_what_is_no_name_is_refused(several, root, name):
     with several() as client:
-        check_envelope(client.post("/v1/collections", json={"name": name}), 422, "invalid_request", "name")
+        error = check_envelope(client.post("/v1/collections", json={"name": name}), 422, "invalid_request", "name")
+        if isinstance(name, str):
+            assert error["message"].startswith(f"name: {name[:80]!r} is no name for a collection; expected 1 to 63 of ")
     assert [path.name for path in root.iterdir()] == ["service.lock"]
     assert [path.name for path in root.parent.iterdir()] == ["root"]
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from diptych.batch.parts.folder import folder_of
+from diptych.batch.parts.folder import JobSpec, folder_of
 from diptych.batch.parts.manifest import Manifest
 from diptych.batch.tables.read import digest, open_table
 from diptych.batch.tables.scores import Scores
@@ -16,7 +16,7 @@ from diptych.batch.tables.write import make_writer
 from diptych.errors import BatchError
 from diptych_runtime.atomic import replacing, write_atomic
 
-_WHOLE = "output.json"  # what the output is, written before it gets its name
+_WHOLE = "output.json"  # the record of the output, written before it gets its name
 
 Tick = Callable[[int], object]
 
@@ -49,18 +49,41 @@ def assemble(manifest: Manifest, output: Path, format: str, schema: Any, tick: T
             raise BatchError(f"{manifest.table} changed while it was scored; begin anew with --force")
         outcome = Outcome(manifest.rows, parts.errors, manifest.pictures)
         stream.flush()
-        write_atomic(folder / _WHOLE, json.dumps({"sha256": digest(temporary), **asdict(outcome)}).encode())
+        job = {**manifest.identity, "the format": format}
+        record = {"sha256": digest(temporary), "outcome": asdict(outcome), "job": job}
+        write_atomic(folder / _WHOLE, json.dumps(record, indent=2).encode())
+    (folder / _WHOLE).replace(record_of(output))
     return outcome
 
 
-def assembled(output: Path) -> Outcome | None:
-    """The counts of an output that was complete when its job was stopped; None if there is none or it is another's."""
-    try:
-        found = json.loads((folder_of(output) / _WHOLE).read_bytes())
-        whole = output.exists() and digest(output) == found.pop("sha256")
-        return Outcome(**found) if whole else None
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+def record_of(output: Path) -> Path:
+    """The hidden file beside a complete output that says which job it is of: `.OUT.job`."""
+    return output.with_name(f".{output.name}.job")
+
+
+def assembled(output: Path, order: JobSpec, format: str) -> Outcome | None:
+    """The counts of an output that is complete; None if there is none, or nothing known of the file that is there.
+
+    Raises BatchError if it is the output of another job.
+    """
+    # In the folder the record is while the job may be killed between the two renames.
+    for path in (folder_of(output) / _WHOLE, record_of(output)):
+        try:
+            found = json.loads(path.read_bytes())
+            whole = output.exists() and digest(output) == found["sha256"]
+            outcome, then = Outcome(**found["outcome"]), dict(found["job"])
+        except (OSError, ValueError, KeyError, TypeError):  # a record of another version, or none
+            continue
+        if not whole:
+            continue
+        for what, now in {**order.identity, "the format": format}.items():
+            if now != then.get(what):
+                raise BatchError(
+                    f"{output} exists already, and {what} is not the one it was made with ({now}, then "
+                    f"{then.get(what)}); name another file, or replace it with --force"
+                )
+        return outcome
+    return None
 
 
 class _Parts:

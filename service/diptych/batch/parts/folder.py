@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from diptych.batch.parts.manifest import MANIFEST, NAMES, PAIRS, Manifest, new_id, part_sizes
+from diptych.batch.parts.manifest import MANIFEST, NAMES, PAIRS, Manifest, identity, new_id, part_sizes
 from diptych.batch.parts.picture_names import PictureNames
 from diptych.batch.tables.read import SIDES, digest, open_table
 from diptych.errors import BatchError
@@ -47,6 +47,11 @@ class JobSpec:
     def folder(self) -> str:
         """The folder that relative paths in the table start from."""
         return str(self.table.absolute().parent)
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """The values that make two runs the same job, as `Manifest.identity` has them, under names for people."""
+        return identity(self.sha256, self.model.revision, self.question, self.folder, self.sides)
 
 
 def folder_of(output: Path) -> Path:
@@ -99,16 +104,11 @@ def _begun(order: JobSpec, output: Path, *, resume: bool, force: bool, bar: Bar)
         raise BatchError(
             f"a run into {output} was stopped before its end; go on with --resume, or begin anew with --force"
         )
-    for what, now, then in (
-        ("the table", order.sha256, found.sha256),
-        ("the model", order.model.revision, found.model),
-        ("the question", order.question, found.question),
-        ("the table's folder", order.folder, found.folder),
-        ("the pair of columns", ", ".join(order.sides), ", ".join(found.sides)),
-    ):
-        if now != then:
+    then = found.identity
+    for what, now in order.identity.items():
+        if now != then[what]:
             raise BatchError(
-                f"{what} is not the one this run began with ({now}, expected {then}); "
+                f"{what} is not the one this run began with ({now}, expected {then[what]}); "
                 "go on with that one, or begin anew with --force"
             )
     _clear(folder, lambda name: name.endswith(".tmp"))

@@ -84,6 +84,11 @@ class Manifest:
         """The second step: pairs of tokens become scores."""
         return Step("pairs", self.rows, self.pairs_part)
 
+    @property
+    def identity(self) -> dict[str, str]:
+        """The values that make two runs the same job, under names for people."""
+        return identity(self.sha256, self.model, self.question, self.folder, self.sides)
+
     def save(self, folder: Path) -> None:
         """Write it; from then on the job has begun."""
         write_atomic(folder / MANIFEST, json.dumps(asdict(self), indent=2).encode())
@@ -103,6 +108,17 @@ class Manifest:
             raise BatchError(f"{path} was written by another version of Diptych; begin anew with --force")
         values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in found.items()}
         return cls(**values)
+
+
+def identity(sha256: str, model: str, question: str, folder: str, sides: tuple[str, str]) -> dict[str, str]:
+    """The identity of a job: the digest of its table, the revision of its model, and so on."""
+    return {
+        "the table": sha256,
+        "the model": model,
+        "the question": question,
+        "the table's folder": folder,
+        "the pair of columns": ", ".join(sides),
+    }
 
 
 def part_sizes(pictures: int, pairs: int) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import compile_path
 
 from diptych.errors import (
+    ClientLeftError,
     CollectionKeptError,
     CollectionNameError,
     DamagedCollectionError,
@@ -53,7 +54,13 @@ _COLLECTIONS = {
     NoOriginalsError: 501,
     ReadOnlyError: 403,
 }
-_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "overloaded_error"}
+_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "overloaded_error",
+    501: "invalid_request_error",  # for this service, as it was started: no fault of it, and no use to try again
+}
 
 
 class ErrorBody(BaseModel):
@@ -155,6 +162,8 @@ async def _diptych_error(request: Request, error: Exception) -> Response:
     if isinstance(error, UnreachableError):
         headers = {"Retry-After": str(math.ceil(error.seconds))}
         return envelope(_id(request), 503, error.code, str(error), param="collection", headers=headers)
+    if isinstance(error, ClientLeftError):  # which reads no answer: this is for the log and the metrics
+        return envelope(_id(request), 499, error.code, str(error))
     if isinstance(error, DeadlineError):
         return envelope(_id(request), 504, error.code, str(error))
     if (status := _COLLECTIONS.get(type(error))) is not None:

@@ -13,7 +13,6 @@ from pydantic import (
     Discriminator,
     Field,
     InstanceOf,
-    Json,
     RootModel,
     Tag,
     TypeAdapter,
@@ -22,11 +21,12 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from diptych.collection.ingest import checked_metadata
-from diptych.collection.root import NAME
+from diptych.collection.root import NAME, check_name
+from diptych.errors import CollectionNameError
 from diptych.http.middleware.errors import RequestError
 from diptych.http.schemas.base import Strict
 from diptych.http.schemas.images import IMAGE_ID, Picture, Pictures, Upload
+from diptych.http.schemas.metadata import Metadata, MetadataText
 from diptych.store.filters import to_sql
 from diptych.store.records import Answer
 
@@ -59,6 +59,14 @@ def _two(value: Any) -> Any:
     return value
 
 
+def _collection_name(value: str) -> str:
+    try:
+        check_name(value)
+    except CollectionNameError as error:
+        raise PydanticCustomError("collection_name", "{said}", {"said": str(error)}) from None
+    return value
+
+
 _FILE = {"type": "string", "format": "binary"}
 # Of a form, where every field of files comes as a list of them.
 File = Annotated[InstanceOf[Upload], BeforeValidator(_file), WithJsonSchema(_FILE)]
@@ -75,9 +83,7 @@ TwoFiles = Annotated[
 Count = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
 Positive = Annotated[int, Field(ge=1), BeforeValidator(_whole)]
 Flag = Annotated[bool, BeforeValidator(_flag), Field(strict=True)]
-# Python reads NaN, halves of surrogate pairs and a thousand levels from JSON, but nobody could read them back.
 _METADATA = ", kept with each picture, in place of what one has that is there already; without it, that stays."
-Metadata = Annotated[dict[str, Any], AfterValidator(checked_metadata)]
 
 
 CollectionName = Field(
@@ -362,7 +368,7 @@ class AddForm(Form):
     """Pictures to add, sent as a form."""
 
     images: Files = Field(validation_alias=Added)
-    metadata: Json[Metadata] | None = Field(None, description=f"A JSON object{_METADATA}")
+    metadata: MetadataText | None = Field(None, description=f"A JSON object{_METADATA}")
     collection: str | None = CollectionName
     dry_run: Flag = DryRun
 
@@ -370,6 +376,8 @@ class AddForm(Form):
 class NewCollection(Strict):
     """A collection to make."""
 
-    name: str = Field(
-        description="1 to 63 of a-z, 0-9, - and _; a letter or a digit begins.", pattern=f"^{NAME}$", examples=["shoes"]
+    name: Annotated[str, AfterValidator(_collection_name)] = Field(
+        description="1 to 63 of a-z, 0-9, - and _; a letter or a digit begins.",
+        examples=["shoes"],
+        json_schema_extra={"pattern": f"^{NAME}$"},
     )

@@ -183,7 +183,8 @@ def layout_of(server: Server, name: str, timeout: float = SECONDS) -> Layout:
         found = properties_of(server, name, timeout)
     except MissingError:
         raise MissingError(
-            f"{server.address} holds no collection; make one with `diptych index add --store {server.address} PICTURES`"
+            f"{server.address} holds no collection; make one with `diptych index add --store {server.address} "
+            "PICTURES`, or in Python with create=True"
         ) from None
     return Layout.read(str(server.address), found)
 

@@ -78,7 +78,8 @@ def is_collection(directory: Path) -> bool:
 def missing(directory: Path) -> StoreError:
     """The error for a folder without a collection."""
     return StoreError(
-        f"{directory} holds no collection; make one with `diptych index add --store {directory} PICTURES`"
+        f"{directory} holds no collection; make one with `diptych index add --store {directory} PICTURES`, or in "
+        "Python with create=True"
     )
 
 

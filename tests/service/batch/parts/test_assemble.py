@@ -37,13 +37,20 @@ def test_the_scores_of_all_parts_stand_beside_their_rows(whole):
     assert rows[38]["error"] == "gone"
 
 
-def test_an_output_is_known_by_its_bytes_as_that_of_its_job(whole):
+def test_an_output_is_known_by_its_bytes_as_that_of_its_job(whole, artifact, pairs):
     manifest, output = whole
-    assert assemble.assembled(output) is None
+    order = JobSpec.of(pairs, str(artifact))
+    assert assemble.assembled(output, order, "csv") is None
     outcome = assemble.assemble(manifest, output, "csv", None, lambda count: None)
-    assert assemble.assembled(output) == outcome
+    assert assemble.assembled(output, order, "csv") == outcome
+    record = assemble.record_of(output)
+    record.rename(folder_of(output) / "output.json")  # as a kill between the two renames leaves it
+    assert assemble.assembled(output, order, "csv") == outcome
+    other = dataclasses.replace(order, model=dataclasses.replace(order.model, revision="other"))
+    with pytest.raises(BatchError, match=r"the model is not the one it was made with \(other, then "):
+        assemble.assembled(output, other, "csv")
     output.write_text("another's")
-    assert assemble.assembled(output) is None
+    assert assemble.assembled(output, order, "csv") is None
 
 
 @pytest.mark.parametrize("change", [lambda rows: rows[:-1], lambda rows: [*rows, rows[-1]], lambda rows: rows[::-1]])
