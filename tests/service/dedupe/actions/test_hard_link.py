@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from aside import id_of
 
 from diptych.dedupe.actions import hard_link
 from diptych.dedupe.actions.hard_link import LINK, links_of, move_and_link
@@ -18,15 +19,10 @@ from diptych.dedupe.actions.plan import carry_out, planned
 from diptych.dedupe.actions.undo_log import Outcome, empty, read, undo
 from diptych.dedupe.duplicates import Group, Member
 from diptych.errors import DedupeError
-from diptych.pictures.content import picture_id
 from diptych.pictures.walk import TRASH
 
 LINKED = os.link
 DATA = b"picture"
-
-
-def id_of(data: bytes) -> str:
-    return picture_id(hashlib.sha256(data).hexdigest())
 
 
 @pytest.fixture

@@ -1,5 +1,4 @@
 import errno
-import hashlib
 import os
 import shutil
 from pathlib import Path
@@ -7,6 +6,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from aside import id_of
 
 from diptych.dedupe.actions.move_file import (
     HELD,
@@ -21,13 +21,8 @@ from diptych.dedupe.actions.move_file import (
     same_file,
 )
 from diptych.errors import DedupeError
-from diptych.pictures.content import picture_id
 
 LINK = os.link
-
-
-def id_of(data: bytes) -> str:
-    return picture_id(hashlib.sha256(data).hexdigest())
 
 
 ID = id_of(b"picture")

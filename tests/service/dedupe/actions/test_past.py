@@ -1,33 +1,19 @@
 """Journals edited by hand: refused before anything is done."""
 
-import hashlib
 import json
 from pathlib import Path
 
 import pytest
+from aside import put_aside
 
-from diptych.dedupe.actions.past import Entry
-from diptych.dedupe.actions.undo_log import UndoLog, empty, read, undo
+from diptych.dedupe.actions.undo_log import empty, read, undo
 from diptych.errors import DedupeError
-from diptych.pictures.content import picture_id
-from diptych.pictures.walk import TRASH
 
 
 @pytest.fixture
 def path(tmp_path) -> Path:
     """The journal of a picture that was put aside, and another that was kept."""
-    trash = tmp_path / TRASH / "1"
-    trash.mkdir(parents=True)
-    (tmp_path / "kept.jpg").write_bytes(b"kept")
-    (trash / "a.jpg").write_bytes(b"a")
-    entry = (tmp_path / "a.jpg", trash / "a.jpg", id_of(b"a"), tmp_path / "kept.jpg", id_of(b"kept"))
-    with UndoLog.begin(trash / "journal.jsonl", "delete", [tmp_path / TRASH], [tmp_path]) as journal:
-        journal.note(Entry(*map(str, entry)))
-    return journal.path
-
-
-def id_of(data: bytes) -> str:
-    return picture_id(hashlib.sha256(data).hexdigest())
+    return put_aside(tmp_path) / "journal.jsonl"
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
 """Journals whose folders were renamed, copied or replaced: nothing is deleted in another one or put back into it."""
 
-import hashlib
 import os
 import shutil
 from pathlib import Path
 
 import pytest
+from aside import id_of
 
 from diptych.dedupe.actions.past import LINKED, Entry
 from diptych.dedupe.actions.plan import carry_out, planned
@@ -13,14 +13,9 @@ from diptych.dedupe.actions.relocation import is_marked, mark_of
 from diptych.dedupe.actions.undo_log import Outcome, UndoLog, empty, read, undo
 from diptych.dedupe.duplicates import Group, Member
 from diptych.errors import DedupeError
-from diptych.pictures.content import picture_id
 from diptych.pictures.walk import TRASH
 
 STAMP = Path(TRASH, "1")
-
-
-def id_of(data: bytes) -> str:
-    return picture_id(hashlib.sha256(data).hexdigest())
 
 
 def gone_from(roots: list[Path], to: Path | None = None) -> Path:

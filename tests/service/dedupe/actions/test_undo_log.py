@@ -1,5 +1,4 @@
 import errno
-import hashlib
 import json
 import os
 from contextlib import suppress
@@ -7,35 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from aside import id_of, put_aside
 
 from diptych.dedupe.actions import undo_log as journal
 from diptych.dedupe.actions.move_file import HELD, PART, give_back, held_of, parts_of
 from diptych.dedupe.actions.past import Entry, Past
 from diptych.dedupe.actions.undo_log import Outcome, UndoLog, empty, read, undo
 from diptych.errors import DedupeError
-from diptych.pictures.content import picture_id
 from diptych.pictures.walk import TRASH
 
 
 def left(path: Path, ending: str) -> Path:
     """A name that a killed move leaves beside a path."""
     return path.with_name(f".{path.name}.{'0' * 32}{ending}")
-
-
-def id_of(data: bytes) -> str:
-    return picture_id(hashlib.sha256(data).hexdigest())
-
-
-def put_aside(root: Path) -> Path:
-    """A folder of one picture that was kept and one that was put aside; the folder of that one and of the journal."""
-    trash = root / TRASH / "1"
-    trash.mkdir(parents=True)
-    (root / "kept.jpg").write_bytes(b"kept")
-    (trash / "a.jpg").write_bytes(b"a")
-    entry = (root / "a.jpg", trash / "a.jpg", id_of(b"a"), root / "kept.jpg", id_of(b"kept"))
-    with UndoLog.begin(trash / "journal.jsonl", "delete", [root / TRASH], [root]) as journal:
-        journal.note(Entry(*map(str, entry)))
-    return trash
 
 
 @pytest.fixture
