@@ -185,8 +185,8 @@ def dedupe(
         console.remark("interrupted; what was done is kept, and the same command goes on from here")
         return 130
     data = table.summary(found, refused) | {"new": seen.new, "changed": seen.changed, "gone": seen.gone}
-    console.remark(searched_text(found, seen, refused))
-    lines = found_text(found, refused, {"groups": output, "report": report})
+    console.remark(searched_text(found, data))
+    lines = found_text(found, data, refused, {"groups": output, "report": report})
     code = 1 if _failed(refused, strict=strict) else 0
     if act is not None:
         acted, left = act_on(console, act, found, places, lines, to=move_to, selection=selection, dry_run=dry_run)

@@ -11,7 +11,6 @@ from diptych.console import byte_size, counted, one_line, percent
 if TYPE_CHECKING:
     from diptych.dedupe.actions.undo_log import Outcome
     from diptych.dedupe.duplicates import Duplicates
-    from diptych.dedupe.scan import Scan
 
 NOTHING_MOVED = "nothing was moved or deleted; --move-to DIR, --delete or --action hardlink does, and can be undone"
 _SHOWN = 20
@@ -19,14 +18,11 @@ _SHOWN = 20
 Refused = list[dict[str, str]]
 
 
-def searched_text(found: Duplicates, seen: Scan, refused: Refused) -> str:
-    """The remarks about the search: pictures, pairs, and what its threshold comes to."""
-    from diptych.dedupe.report import table
-
-    data = table.summary(found, refused)
+def searched_text(found: Duplicates, data: Mapping[str, Any]) -> str:
+    """The remarks about the search, of which `data` is the summary: pictures, pairs, what its threshold comes to."""
     lines = [
-        f"{counted(data['pictures'], 'picture')}{_in_references(data)}: {seen.new:,} new, {seen.changed:,} changed, "
-        f"{seen.gone:,} gone",
+        f"{counted(data['pictures'], 'picture')}{_in_references(data)}: {data['new']:,} new, {data['changed']:,} "
+        f"changed, {data['gone']:,} gone",
         *_compared(found, data),
     ]
     if found.alarm_rate is not None:
@@ -34,11 +30,12 @@ def searched_text(found: Duplicates, seen: Scan, refused: Refused) -> str:
     return "\n".join(lines)
 
 
-def found_text(found: Duplicates, refused: Refused, written: Mapping[str, Path | None]) -> list[str]:
-    """The lines of the result: the groups, the files that could not be read, and those that were written."""
-    from diptych.dedupe.report import table
-
-    data = table.summary(found, refused)
+def found_text(
+    found: Duplicates, data: Mapping[str, Any], refused: Refused, written: Mapping[str, Path | None]
+) -> list[str]:
+    """The lines of the result, of which `data` is the summary: the groups, the files that could not be read, and those
+    that were written.
+    """
     exact = counted(data["exact"], "exact copy", "exact copies")
     going = exact if found.method == "phash" else counted(data["could_go"], "picture")
     lines = [
