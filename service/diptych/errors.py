@@ -95,6 +95,12 @@ class DecoderEndedError(PictureError):
     code = "decoder_ended"
 
 
+class DecoderStartError(DiptychError):
+    """Decoding processes that end, or are ended, before they can begin; a while later one may start."""
+
+    code = "decoder_unavailable"
+
+
 class DeadlineError(DiptychError):
     """A request that was not done within its time."""
 

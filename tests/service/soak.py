@@ -82,6 +82,7 @@ class Account:
     wrong: list[str] = field(default_factory=list)
     killed: int = 0
     footprint: list[tuple[float, int, int, int]] = field(default_factory=list)  # minute, bytes, files, threads
+    log: list[str] = field(default_factory=list)  # the end of what the service wrote, where something was wrong
 
 
 class Client:
@@ -327,6 +328,8 @@ def soak(model: str, minutes: float, clients: int, kill: str | None, seed: int, 
         for thread in threads:
             thread.join()
         stack.close()
+        if account.wrong:
+            account.log = store.with_name("service.log").read_text(errors="replace").splitlines()[-60:]
         with Collection.open(store, scorer) as collection:
             verdict = collection.verify()
             account.wrong += [f"verify: {fault}" for fault in verdict.problems]
@@ -342,6 +345,7 @@ def report(account: Account) -> Iterator[str]:
         yield f"minute {minute:6.1f}  {memory / 2**20:7.1f} MiB  {files:4} files  {threads:3} threads"
     yield f"wrong    {len(account.wrong):34,}"
     yield from account.wrong[:10]
+    yield from account.log
 
 
 def main() -> int:

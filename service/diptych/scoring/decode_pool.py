@@ -26,7 +26,7 @@ from traceback import format_exc
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from diptych.errors import DeadlineError, DecoderEndedError, DecodingMemoryError, DecodingTimeError
+from diptych.errors import DeadlineError, DecoderEndedError, DecoderStartError, DecodingMemoryError, DecodingTimeError
 from diptych.pictures.sources import fetch_settings
 from diptych.scoring.deadline import current_deadline
 from diptych.scoring.fork_server import CHILDREN, LOST, START, start_process
@@ -48,6 +48,8 @@ _AT_A_TIME = 4
 _GRACE = 2.0
 # Seconds that a process has to end after its pipe was closed, and after it was killed.
 _END = 5.0
+# Times that a process is started in the place of another, as one may be killed before it can begin.
+_STARTS = 3
 
 logger = logging.getLogger(__name__)
 
@@ -154,7 +156,7 @@ class DecodePool:
         return answers
 
     def _free(self) -> _Worker:
-        """A process that waits for a picture. Raises DeadlineError if there is none in time, and OSError."""
+        """A process that waits for a picture. Raises DeadlineError if there is none in time, and DecoderStartError."""
         while True:
             left = current_deadline().at - time.monotonic()
             try:
@@ -168,7 +170,7 @@ class DecodePool:
                 return worker
             self._replace(worker)
             if isinstance(worker, OSError):
-                raise worker
+                raise DecoderStartError(f"{worker}; try again later") from worker
 
     def _replace(self, worker: _Worker | OSError) -> None:
         """Start another process in the place of one, beside the caller, who may have no time for it."""
@@ -178,10 +180,16 @@ class DecodePool:
         try:
             if isinstance(worker, _Worker):
                 worker.end(kill=True)
-            self._idle.put(_Worker(self.seconds, self.memory))
+            self._idle.put(self._start())
         except OSError as error:
             logger.error("no decoding process could be started: %s", error)
             self._idle.put(error)
+
+    def _start(self) -> _Worker:
+        for _ in range(_STARTS - 1):
+            with suppress(OSError):
+                return _Worker(self.seconds, self.memory)
+        return _Worker(self.seconds, self.memory)
 
     def close(self) -> None:
         """End the processes; calls in progress are waited for, waiting calls are refused."""

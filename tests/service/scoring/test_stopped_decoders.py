@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 from waiting import alive, until
 
-from diptych.errors import DeadlineError, DecoderEndedError
+from diptych.errors import DeadlineError, DecoderEndedError, DecoderStartError
 from diptych.scoring import decode_pool, fork_server
 from diptych.scoring.deadline import Deadline, deadline_scope
 from diptych.scoring.decode_pool import DecodePool
@@ -72,10 +72,46 @@ def test_a_stopped_server_that_processes_are_forked_from_is_replaced(monkeypatch
         assert workers.run(partial(str, "the other one")) == "the other one"
         until(lambda: not alive(server), 20)
         until(lambda: workers._idle.qsize() == 2, 20)
-        with pytest.raises(OSError, match="forked from ended or was stopped"):
-            workers.run(os.getppid)
-        until(lambda: workers._idle.qsize() == 2, 20)
-        assert workers.run(os.getppid) != server
+        assert server not in workers.each([os.getppid, os.getppid])
+
+
+@pytest.mark.parametrize("unlucky", [1, decode_pool._STARTS - 1])
+def test_nobody_hears_of_processes_that_are_killed_before_they_can_begin(unlucky, monkeypatch):
+    with DecodePool(1) as workers:
+        kill_the_next(unlucky, monkeypatch)
+        with pytest.raises(DecoderEndedError):
+            workers.run(partial(os._exit, 3))
+        assert workers.run(partial(str, "the next picture")) == "the next picture"
+
+
+def test_a_pool_whose_processes_never_begin_says_so_and_works_once_they_do(monkeypatch):
+    with DecodePool(1) as workers:
+        kill_the_next(decode_pool._STARTS, monkeypatch)
+        with pytest.raises(DecoderEndedError):
+            workers.run(partial(os._exit, 3))
+        with pytest.raises(DecoderStartError, match=r"ended before it could begin \(SIGKILL\); try again later"):
+            workers.run(os.getpid)
+        assert workers.run(partial(str, "the next picture")) == "the next picture"
+
+
+def kill_the_next(number, monkeypatch):
+    """Kill so many processes as soon as they are started."""
+    start, killed = decode_pool.start_process, []
+
+    def start_and_kill(*args, **options):
+        process, pipe = start(*args, **options)
+        if len(killed) < number:
+            killed.append(process.pid)
+            process.kill()
+            process.join()
+            while pipe.poll():  # what it said before it was killed
+                try:
+                    pipe.recv()
+                except EOFError:
+                    break
+        return process, pipe
+
+    monkeypatch.setattr(decode_pool, "start_process", start_and_kill)
 
 
 ORPHANED = """

@@ -21,6 +21,7 @@ from diptych.errors import (
     CollectionNameError,
     DamagedCollectionError,
     DeadlineError,
+    DecoderStartError,
     ModelMismatchError,
     NoOriginalsError,
     OverloadedError,
@@ -159,6 +160,8 @@ async def _diptych_error(request: Request, error: Exception) -> Response:
     if isinstance(error, OverloadedError):
         headers = {"Retry-After": str(math.ceil(error.seconds))}
         return envelope(_id(request), 429, error.code, str(error), headers=headers)
+    if isinstance(error, DecoderStartError):
+        return envelope(_id(request), 503, error.code, str(error), headers={"Retry-After": "1"})
     if isinstance(error, UnreachableError):
         headers = {"Retry-After": str(math.ceil(error.seconds))}
         return envelope(_id(request), 503, error.code, str(error), param="collection", headers=headers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from diptych.errors import DeadlineError, OverloadedError
+from diptych.errors import DeadlineError, DecoderStartError, OverloadedError
 from diptych.http.app import create_app
 from diptych.http.settings import Settings
 
@@ -147,9 +147,13 @@ def test_without_a_collection_pairs_are_scored_and_the_rest_says_what_is_missing
 
 @pytest.mark.parametrize(
     ("error", "status", "after"),
-    [(OverloadedError("too much", seconds=2.2), 429, "3"), (DeadlineError("too late"), 504, None)],
+    [
+        (OverloadedError("too much", seconds=2.2), 429, "3"),
+        (DeadlineError("too late"), 504, None),
+        (DecoderStartError("none begins"), 503, "1"),
+    ],
 )
-def test_a_full_engine_and_a_deadline_are_told_apart(
+def test_a_full_engine_a_deadline_and_a_want_of_decoders_are_told_apart(
     error, status, after, client, scorer, data_uri, photo_bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
