@@ -13,6 +13,7 @@ from diptych_runtime.kernel.build import KernelError, library_path, source_diges
 from diptych_runtime.kernel.library import Library
 
 DOMAIN, NAME = "diptych", "RelPosAttentionV2"
+BYTE_PRODUCT, DEPTHWISE, CORRESPONDENCE = "ByteProductV1", "DepthwiseFilterV1", "CorrespondenceV1"
 MODES = ("auto", "off", "require")
 VARIABLE = "DIPTYCH_KERNEL"
 

@@ -16,10 +16,14 @@ SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
 FLAGS = ("-std=c++17", "-O3", "-ffp-contract=fast", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-psabi")
 # Floats a vector and rows a tile, for each set of instructions: as many accumulators as there are registers for.
 GENERIC = {"generic": ("-DLANES=4", "-DROWS=4")}
+_AVX512 = ("-DLANES=16", "-DROWS=8", "-mavx512f", "-mfma", "-mprefer-vector-width=512")
 X86 = {
-    "avx512": ("-DLANES=16", "-DROWS=8", "-mavx512f", "-mfma", "-mprefer-vector-width=512"),
+    "avx512": _AVX512,
     "avx2": ("-DLANES=8", "-DROWS=6", "-mavx2", "-mfma"),
+    "vnni": (*_AVX512, "-mavx512bw", "-mavx512vl", "-mavx512vnni", "-Wno-maybe-uninitialized"),
 }
+SOURCES = {"vnni": ("product_simd.cc", "correspondence_simd.cc")}  # of a set; else the attention
+COMMON = ("relpos_attention.cc", "pair_nodes.cc")
 
 
 class KernelError(Exception):
@@ -33,7 +37,7 @@ def library_path() -> Path:
 
 def source_digest() -> str:
     """Of the sources and the way they are built, so that a library tells which it was built from."""
-    digest = hashlib.sha256(repr((FLAGS, X86, GENERIC)).encode())
+    digest = hashlib.sha256(repr((FLAGS, X86, GENERIC, SOURCES, COMMON)).encode())
     for path in sorted([*HERE.glob("*.cc"), *HERE.glob("*.h")]):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]
@@ -55,23 +59,17 @@ def build(target: Path | None = None, *, extra: tuple[str, ...] = ()) -> Path:
     target, command = target or library_path(), compiler()
     sets = GENERIC | (X86 if platform.machine().lower() in ("x86_64", "amd64") else {})
     with tempfile.TemporaryDirectory() as folder:
-        objects = []
+        objects: list[str] = []
+
+        def compile(source: str, *flags: str) -> None:
+            objects.append(f"{folder}/{len(objects)}.o")
+            _run(command, *FLAGS, *extra, *flags, "-c", str(HERE / source), "-o", objects[-1])
+
         for name, flags in sets.items():
-            objects.append(f"{folder}/{name}.o")
-            _run(
-                command,
-                *FLAGS,
-                *extra,
-                f"-DSET={name}",
-                *flags,
-                "-c",
-                str(HERE / "attention_simd.cc"),
-                "-o",
-                objects[-1],
-            )
-        objects.append(f"{folder}/node.o")
-        digest = f'-DSOURCE_DIGEST="{source_digest()}"'
-        _run(command, *FLAGS, *extra, digest, "-c", str(HERE / "relpos_attention.cc"), "-o", objects[-1])
+            for source in SOURCES.get(name, ("attention_simd.cc",)):
+                compile(source, f"-DSET={name}", *flags)
+        for source in COMMON:
+            compile(source, f'-DSOURCE_DIGEST="{source_digest()}"')
         made = Path(folder, target.name)
         _run(command, *FLAGS, *extra, "-shared", *objects, "-o", str(made))
         try:

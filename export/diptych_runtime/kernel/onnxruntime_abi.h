@@ -52,7 +52,7 @@ namespace ort {
 
 constexpr uint32_t API = 17;  // the first with ParallelFor
 constexpr uint32_t CUSTOM_OP = 16;
-constexpr int INVALID_ARGUMENT = 2, FLOAT32 = 1, REQUIRED = 0, DEFAULT_MEMORY = 0;
+constexpr int INVALID_ARGUMENT = 2, FLOAT32 = 1, INT8 = 3, REQUIRED = 0, DEFAULT_MEMORY = 0;
 
 enum Function {
   CreateStatus = 0,

@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "attention.h"
-#include "onnxruntime_abi.h"
+#include "node.h"
+#include "pair_nodes.h"
 
 namespace diptych {
 namespace {
@@ -84,98 +85,37 @@ Problem shaped(int64_t heads, int64_t panels, int64_t key_width, bool joined, in
   return {nullptr, nullptr, nullptr, heads, panels, table[2], cols < 1 ? 1 : cols, key_width, value_width, table[0], table[3]};
 }
 
-OrtApi* api = nullptr;
+struct Attention {
+  static constexpr const char* NAME = "diptych::RelPosAttentionV2";
+  static constexpr int INPUTS[] = {ort::FLOAT32, ort::FLOAT32};
+  static constexpr size_t OUTPUTS = 1;
+  int64_t heads = 0, panels = 0, key_width = 0, joined = 0;
 
-struct Kernel {
-  int64_t heads, panels, key_width, joined;
-};
-
-OrtStatus* refuse(const std::string& fault) {
-  return ort::call(api, ort::CreateStatus, ort::INVALID_ARGUMENT, ("diptych::RelPosAttentionV2: " + fault).c_str());
-}
-
-OrtStatus* create(const OrtCustomOp*, OrtApi*, const OrtKernelInfo* info, void** made) {
-  Kernel kernel{};
-  const struct {
-    const char* name;
-    int64_t* value;
-  } attributes[] = {{"heads", &kernel.heads},
-                    {"panels", &kernel.panels},
-                    {"key_width", &kernel.key_width},
-                    {"joined", &kernel.joined}};
-  for (const auto& [name, value] : attributes)
-    if (OrtStatus* status = ort::call(api, ort::KernelInfoGetAttribute_int64, info, name, value)) return status;
-  *made = new Kernel(kernel);
-  return nullptr;
-}
-
-struct Input {
-  std::vector<int64_t> shape;
-  const float* data = nullptr;
-};
-
-OrtStatus* read(OrtKernelContext* context, size_t place, Input* input) {
-  const OrtValue* value = nullptr;
-  const OrtKernelContext* of = context;
-  if (OrtStatus* status = ort::call(api, ort::KernelContext_GetInput, of, place, &value)) return status;
-  OrtTensorTypeAndShapeInfo* info = nullptr;
-  if (OrtStatus* status = ort::call(api, ort::GetTensorTypeAndShape, value, &info)) return status;
-  const OrtTensorTypeAndShapeInfo* known = info;
-  size_t axes = 0;
-  OrtStatus* status = ort::call(api, ort::GetDimensionsCount, known, &axes);
-  if (!status) {
-    input->shape.resize(axes);
-    status = ort::call(api, ort::GetDimensions, known, input->shape.data(), axes);
+  OrtStatus* read(const OrtKernelInfo* info) {
+    return attributes(info, {{"heads", &heads}, {"panels", &panels}, {"key_width", &key_width}, {"joined", &joined}});
   }
-  ort::call<void>(api, ort::ReleaseTensorTypeAndShapeInfo, info);
-  if (status) return status;
-  return ort::call(api, ort::GetTensorMutableData, const_cast<OrtValue*>(value), (void**)&input->data);
-}
 
-OrtStatus* compute(void* made, OrtKernelContext* context) {
-  const Kernel& kernel = *static_cast<Kernel*>(made);
-  Input projected, table;
-  if (OrtStatus* status = read(context, 0, &projected)) return status;
-  if (OrtStatus* status = read(context, 1, &table)) return status;
-  if (projected.shape.size() != 3 || table.shape.size() != 4)
-    return refuse("projected (B, T, C (2 d_a + d_o)) and a table (kinds, C, rows, cols) are expected");
-  Problem problem =
-      shaped(kernel.heads, kernel.panels, kernel.key_width, kernel.joined, projected.shape[2], table.shape);
-  const std::string fault = fault_of(problem, projected.shape[1], projected.shape[2], table.shape);
-  if (!fault.empty()) return refuse(fault);
-  const int64_t shape[] = {projected.shape[0], projected.shape[1], problem.heads * problem.value_width};
-  OrtValue* output = nullptr;
-  if (OrtStatus* status =
-          ort::call(api, ort::KernelContext_GetOutput, context, size_t{0}, (const int64_t*)shape, size_t{3}, &output))
-    return status;
-  if (OrtStatus* status = ort::call(api, ort::GetTensorMutableData, output, (void**)&problem.attended)) return status;
-  if (!shape[0]) return nullptr;
-  const auto bias = mirrored(table.data, problem.kinds * problem.heads * problem.rows, problem.reach);
-  problem.projected = projected.data;
-  problem.bias = bias.data();
-  Job job{problem, *instructions_called(nullptr)};
-  const auto work = [](void* job, size_t task) { (*static_cast<const Job*>(job))(static_cast<int64_t>(task)); };
-  return ort::call(api, ort::KernelContext_ParallelFor, (const OrtKernelContext*)context, (void (*)(void*, size_t))work,
-                   size_t(shape[0] * problem.heads), size_t{0}, (void*)&job);
-}
-
-OrtCustomOp described() {
-  OrtCustomOp op{};
-  op.version = ort::CUSTOM_OP;
-  op.GetName = [](const OrtCustomOp*) { return "RelPosAttentionV2"; };
-  op.GetExecutionProviderType = [](const OrtCustomOp*) { return "CPUExecutionProvider"; };
-  op.GetInputTypeCount = [](const OrtCustomOp*) { return size_t{2}; };
-  op.GetOutputTypeCount = [](const OrtCustomOp*) { return size_t{1}; };
-  op.GetInputType = op.GetOutputType = [](const OrtCustomOp*, size_t) { return ort::FLOAT32; };
-  op.GetInputCharacteristic = op.GetOutputCharacteristic = [](const OrtCustomOp*, size_t) { return ort::REQUIRED; };
-  op.GetInputMemoryType = [](const OrtCustomOp*, size_t) { return ort::DEFAULT_MEMORY; };
-  op.GetVariadicInputMinArity = op.GetVariadicOutputMinArity = [](const OrtCustomOp*) { return 1; };
-  op.GetVariadicInputHomogeneity = op.GetVariadicOutputHomogeneity = [](const OrtCustomOp*) { return 1; };
-  op.KernelDestroy = [](void* kernel) { delete static_cast<Kernel*>(kernel); };
-  op.CreateKernelV2 = create;
-  op.KernelComputeV2 = compute;
-  return op;
-}
+  OrtStatus* compute(OrtKernelContext* context, const Tensor* inputs) const {
+    const Tensor &projected = inputs[0], &table = inputs[1];
+    if (projected.shape.size() != 3 || table.shape.size() != 4)
+      return refuse(NAME, "projected (B, T, C (2 d_a + d_o)) and a table (kinds, C, N, M) are expected");
+    Problem problem = shaped(heads, panels, key_width, joined, projected.shape[2], table.shape);
+    const std::string fault = fault_of(problem, projected.shape[1], projected.shape[2], table.shape);
+    if (!fault.empty()) return refuse(NAME, fault);
+    const int64_t batch = projected.shape[0];
+    if (OrtStatus* status =
+            output(context, 0, {batch, projected.shape[1], heads * problem.value_width}, &problem.attended))
+      return status;
+    if (!batch) return nullptr;
+    const auto bias = mirrored(table.floats(), problem.kinds * heads * problem.rows, problem.reach);
+    problem.projected = projected.floats();
+    problem.bias = bias.data();
+    Job job{problem, *instructions_called(nullptr)};
+    const auto work = [](void* job, size_t task) { (*static_cast<const Job*>(job))(static_cast<int64_t>(task)); };
+    return ort::call(api(), ort::KernelContext_ParallelFor, (const OrtKernelContext*)context,
+                     (void (*)(void*, size_t))work, size_t(batch * heads), size_t{0}, (void*)&job);
+  }
+};
 
 }  // namespace
 }  // namespace diptych
@@ -185,14 +125,15 @@ OrtCustomOp described() {
 // Called by ONNX Runtime when the library is registered with a session.
 EXPORTED OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
   using namespace diptych;
-  api = base->GetApi(ort::API);
-  static OrtCustomOp op = described();
+  api() = base->GetApi(ort::API);
+  static const auto ops = with_pair_nodes({described<Attention>()});
   static OrtCustomOpDomain* domain = nullptr;  // lives as long as the library
   if (!domain) {
-    if (OrtStatus* status = ort::call(api, ort::CreateCustomOpDomain, "diptych", &domain)) return status;
-    if (OrtStatus* status = ort::call(api, ort::CustomOpDomain_Add, domain, (const OrtCustomOp*)&op)) return status;
+    if (OrtStatus* status = ort::call(api(), ort::CreateCustomOpDomain, "diptych", &domain)) return status;
+    for (const OrtCustomOp& op : ops)
+      if (OrtStatus* status = ort::call(api(), ort::CustomOpDomain_Add, domain, &op)) return status;
   }
-  return ort::call(api, ort::AddCustomOpDomain, options, domain);
+  return ort::call(api(), ort::AddCustomOpDomain, options, domain);
 }
 
 // The name of the instructions that are used here.

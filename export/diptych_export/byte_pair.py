@@ -1,0 +1,311 @@
+"""The pair graph in 8 bits: the same graph with its products, filters and correspondence as nodes of the kernel.
+
+A graph for processors with AVX-512 VNNI alone, beside the float32 one, which stays the reference: its nodes have no
+body of standard operators. What is not recognised is left as it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from diptych_runtime.errors import ArtifactError
+from diptych_runtime.kernel import BYTE_PRODUCT, CORRESPONDENCE, DEPTHWISE, DOMAIN
+from diptych_runtime.kernel.reference import BLOCK, packed_weights
+
+_EPSILON = 1e-5  # of a layer norm, as the kernel has it
+_SHARPEST = 40.0  # exp(-2 * sharpness) must be a float32
+
+
+def in_bytes(graph: onnx.ModelProto) -> onnx.ModelProto:
+    """The pair graph in 8 bits. Raises ArtifactError where nothing of it can be."""
+    rewriter = _Rewriter(graph)
+    rewriter.correspondence()
+    rewriter.filters()
+    rewriter.products()
+    rewriter.residuals()
+    rewriter.norms()
+    made = rewriter.model()
+    if not any(node.op_type == BYTE_PRODUCT for node in made.graph.node):
+        raise ArtifactError("the pair graph has no product whose widths are multiples of 16, so none is in 8 bits")
+    return made
+
+
+class _Rewriter:
+    """A graph whose nodes are replaced one pattern after another."""
+
+    def __init__(self, graph: onnx.ModelProto) -> None:
+        self.source = graph
+        self.nodes: list[onnx.NodeProto] = [onnx.NodeProto.FromString(n.SerializeToString()) for n in graph.graph.node]
+        self.constants = {each.name: numpy_helper.to_array(each) for each in graph.graph.initializer}
+        self.empty = self._constant("byte_pair.none", np.zeros(0, np.float32))
+
+    def model(self) -> onnx.ModelProto:
+        """The graph as it is now, its nodes sorted and without what nothing uses."""
+        outputs = {value.name for value in self.source.graph.output}
+        while dead := [n for n in self.nodes if not any(self._consumers(o) or o in outputs for o in n.output)]:
+            self.nodes = [node for node in self.nodes if node not in dead]
+        used = {name for node in self.nodes for name in node.input}
+        made = onnx.ModelProto.FromString(self.source.SerializeToString())
+        del made.functions[:], made.graph.node[:], made.graph.initializer[:], made.graph.value_info[:]
+        made.graph.node.extend(self._sorted())
+        made.graph.initializer.extend(
+            numpy_helper.from_array(np.ascontiguousarray(value), name)
+            for name, value in self.constants.items()
+            if name in used
+        )
+        onnx.checker.check_model(made)
+        return made
+
+    def correspondence(self) -> None:
+        """Where two softmaxes read one matrix of cosines in both directions: one node for all that is made of it."""
+        found = _Correspondence.of(self)
+        if found is None:
+            return
+        merged, bests, means = ([f"byte_pair.{name}_{side}" for side in "ab"] for name in ("merged", "best", "mean"))
+        inputs = [
+            *found.tokens,
+            self._constant("byte_pair.place", found.place.T),
+            self._constant("byte_pair.sharpness", np.array([found.sharpness], np.float32)),
+        ]
+        node = helper.make_node(
+            CORRESPONDENCE, inputs, [*merged, *bests, *means], domain=DOMAIN, width=found.width, merge=found.merge
+        )
+        self.nodes.append(node)
+        for old, new in zip((*found.merged, *found.bests, *found.means), node.output, strict=True):
+            self._rename(old, new, node)
+
+    def filters(self) -> None:
+        """Depthwise convolutions between two transpositions, which channels last need not."""
+        for conv in [node for node in self.nodes if node.op_type == "Conv" and len(node.input) == 2]:
+            before, after = self._producer(conv.input[0]), self._only_consumer(conv.output[0])
+            weights = self._value(conv.input[1])
+            if before is None or after is None or weights is None or weights.ndim != 4:
+                continue
+            channels, one, *sides = weights.shape
+            plain = {"group": channels, "pads": [side // 2 for side in sides] * 2, "strides": [1, 1]}
+            if (
+                (before.op_type, after.op_type) != ("Transpose", "Transpose")
+                or (_attribute(before, "perm"), _attribute(after, "perm")) != ([0, 3, 1, 2], [0, 2, 3, 1])
+                or any(_attribute(conv, name, value) != value for name, value in plain.items())
+                or _attribute(conv, "dilations", [1, 1]) != [1, 1]
+                or _attribute(conv, "auto_pad", b"NOTSET") != b"NOTSET"
+                or one != 1
+                or channels % BLOCK
+                or not all(side % 2 for side in sides)
+            ):
+                continue
+            filter = self._constant(f"{conv.name}.filter", weights[:, 0].transpose(1, 2, 0))
+            node = helper.make_node(DEPTHWISE, [before.input[0], filter], [after.output[0]], domain=DOMAIN)
+            self._replace([conv, after], node)
+
+    def products(self) -> None:
+        """Products with constants, with the bias and the GELU behind them."""
+        for product in [node for node in self.nodes if node.op_type == "MatMul"]:
+            weights = self._value(product.input[1])
+            if weights is None or weights.ndim != 2 or any(size % BLOCK for size in weights.shape):
+                continue
+            packed, scales = packed_weights(weights)
+            gone, last, bias, gelu = [product], product.output[0], self.empty, 0
+            following = self._only_consumer(last)
+            if following is not None and following.op_type == "Add":
+                value = next((v for name in following.input if (v := self._value(name)) is not None), None)
+                if value is not None and value.shape == weights.shape[1:]:
+                    bias = self._constant(f"{product.name}.bias", value)
+                    gone.append(following)
+                    last = following.output[0]
+                    following = self._only_consumer(last)
+            if following is not None and following.op_type == "Gelu":
+                if _attribute(following, "approximate", b"none") == b"none":
+                    gelu = 1
+                    gone.append(following)
+                    last = following.output[0]
+            inputs = [
+                product.input[0],
+                self.empty,
+                self._constant(f"{product.name}.weights", packed),
+                self._constant(f"{product.name}.scales", scales),
+                bias,
+                self.empty,
+            ]
+            node = helper.make_node(BYTE_PRODUCT, inputs, [last], product.name, domain=DOMAIN, gelu=gelu)
+            self._replace(gone, node)
+
+    def residuals(self) -> None:
+        """What is added to a product is added where it is made."""
+        for add in [node for node in self.nodes if node.op_type == "Add"]:
+            for mine, other in ((1, 0), (0, 1)):
+                product, reshape = self._product_of(add.input[mine])
+                if product is None or self._value(add.input[other]) is not None:
+                    continue
+                if reshape is None:
+                    product.output[0] = add.output[0]
+                else:
+                    reshape.output[0] = add.output[0]
+                product.input[5] = add.input[other]
+                self.nodes.remove(add)
+                break
+
+    def norms(self) -> None:
+        """Layer norms that one product alone reads are part of it."""
+        for norm in [node for node in self.nodes if node.op_type == "LayerNormalization"]:
+            product = self._only_consumer(norm.output[0])
+            weights = [self._value(name) for name in norm.input[1:]]
+            plain = abs(_attribute(norm, "epsilon", _EPSILON) - _EPSILON) < 1e-9 and _attribute(norm, "axis", -1) == -1
+            if product is None or product.op_type != BYTE_PRODUCT or len(weights) != 2 or not plain:
+                continue
+            scale, shift = weights
+            if scale is None or shift is None or scale.size % BLOCK or product.input[0] != norm.output[0]:
+                continue
+            product.input[0] = norm.input[0]
+            product.input[1] = self._constant(f"{norm.name}.norm", np.stack([scale, shift]))
+            self.nodes.remove(norm)
+
+    def _product_of(self, name: str) -> tuple[onnx.NodeProto | None, onnx.NodeProto | None]:
+        """The product whose result this is, or is added to, and that has room for a residual; and a reshaping between
+        them. Nothing else may read what is between them.
+        """
+        reshape = None
+        node = self._producer(name)
+        if node is not None and node.op_type == "Reshape":
+            if self._only_consumer(name) is None:
+                return None, None
+            reshape, name = node, node.input[0]
+            node = self._producer(name)
+        if node is None or node.op_type != BYTE_PRODUCT or self._only_consumer(name) is None:
+            return None, None
+        first = node
+        while first.input[5] != self.empty:
+            name = first.input[5]
+            above = self._producer(name)
+            if above is None or above.op_type != BYTE_PRODUCT or self._only_consumer(name) is None or not reshape:
+                return None, None
+            first = above
+        return (first, reshape) if reshape is not None or first is node else (None, None)
+
+    def _constant(self, name: str, value: np.ndarray) -> str:
+        self.constants[name] = value
+        return name
+
+    def _value(self, name: str) -> np.ndarray | None:
+        """A constant, or a constant transposed or reshaped; None for what depends on the inputs."""
+        if name in self.constants:
+            return self.constants[name]
+        node = self._producer(name)
+        if node is None or node.op_type not in ("Transpose", "Reshape"):
+            return None
+        value = self._value(node.input[0])
+        if value is None:
+            return None
+        if node.op_type == "Transpose":
+            return value.transpose(_attribute(node, "perm"))
+        shape = self._value(node.input[1])
+        return None if shape is None else value.reshape(shape.tolist())
+
+    def _producer(self, name: str) -> onnx.NodeProto | None:
+        return next((node for node in self.nodes if name in node.output), None)
+
+    def _consumers(self, name: str) -> list[onnx.NodeProto]:
+        return [node for node in self.nodes if name in node.input]
+
+    def _only_consumer(self, name: str) -> onnx.NodeProto | None:
+        consumers = self._consumers(name)
+        return consumers[0] if len(consumers) == 1 and Counter(consumers[0].input)[name] == 1 else None
+
+    def _replace(self, old: list[onnx.NodeProto], new: onnx.NodeProto) -> None:
+        self.nodes = [node for node in self.nodes if node not in old]
+        self.nodes.append(new)
+
+    def _rename(self, old: str, new: str, but: onnx.NodeProto) -> None:
+        for node in self._consumers(old):
+            if node is not but:
+                node.input[:] = [new if name == old else name for name in node.input]
+
+    def _sorted(self) -> Iterator[onnx.NodeProto]:
+        known = {value.name for value in self.source.graph.input} | self.constants.keys()
+        left = list(self.nodes)
+        while left:
+            ready = [node for node in left if all(not name or name in known for name in node.input)]
+            if not ready:
+                raise ArtifactError("the pair graph has a circle after it was rewritten in 8 bits")
+            for node in ready:
+                known |= set(node.output)
+                left.remove(node)
+                yield node
+
+
+class _Correspondence:
+    """The parts of a graph that make the correspondence of two panels, and what the rest of the graph takes of it."""
+
+    def __init__(self, rewriter: _Rewriter) -> None:
+        self.graph = rewriter
+        softmaxes = self._all("Softmax")
+        turned = [node for node in softmaxes if self._made_by(node.input[0], "Transpose")]
+        (over_b,) = [node for node in softmaxes if node not in turned]
+        (over_a,) = turned
+        self.sharp = self._by(over_b.input[0], "Mul")
+        assert self._by(over_a.input[0], "Transpose").input[0] == self.sharp.output[0]
+        cosines = self._by(self.sharp.input[0], "MatMul")
+        sharpness = rewriter._value(self.sharp.input[1])
+        assert sharpness is not None and 0 < float(sharpness) <= _SHARPEST
+        self.sharpness = float(sharpness)
+        units = (cosines.input[0], self._by(cosines.input[1], "Transpose").input[0])
+        slices = [self._by(self._by(self._by(u, "Div").input[0], "Reshape").input[0], "Slice") for u in units]
+        self.tokens = [each.input[0] for each in slices]
+        self.width = int(np.ravel(rewriter._value(slices[0].input[2]))[0])
+        inputs = [value.name for value in rewriter.source.graph.input]
+        assert self.tokens == inputs
+        places = [rewriter._value(node.input[1]) for node in rewriter._consumers(over_b.output[0])]
+        (self.place,) = [value for value in places if value is not None]
+        self.merged = [self._merged(unit) for unit in units]
+        self.merge = round(self._merged_size / (self.width + 6)) ** 0.5
+        self.merge = int(self.merge)
+        maxima = [node for node in rewriter._consumers(cosines.output[0]) if node.op_type == "ReduceMax"]
+        axes = {int(np.ravel(rewriter._value(node.input[1]))[0]): node.output[0] for node in maxima}
+        self.bests = [axes.get(2, axes.get(-1, "")), axes[1]]
+        self.means = [self._mean(unit) for unit in units]
+
+    @classmethod
+    def of(cls, rewriter: _Rewriter) -> _Correspondence | None:
+        """The correspondence in a graph, if it has the form in which `Correspondence` is exported."""
+        try:
+            return cls(rewriter)
+        except (AssertionError, ValueError, TypeError, KeyError, StopIteration):
+            return None
+
+    def _all(self, kind: str) -> list[onnx.NodeProto]:
+        return [node for node in self.graph.nodes if node.op_type == kind]
+
+    def _made_by(self, name: str, kind: str) -> bool:
+        node = self.graph._producer(name)
+        return node is not None and node.op_type == kind
+
+    def _by(self, name: str, kind: str) -> onnx.NodeProto:
+        node = self.graph._producer(name)
+        assert node is not None and node.op_type == kind
+        return node
+
+    def _merged(self, unit: str) -> str:
+        """The last of the nodes that join the tokens and their evidence, and neighbours in one row."""
+        (scaled,) = [node for node in self.graph._consumers(unit) if node.op_type == "Mul"]
+        name = scaled.output[0]
+        for kind in ("Concat", "Reshape", "Transpose", "Reshape"):
+            node = self.graph._only_consumer(name)
+            assert node is not None and node.op_type == kind
+            name = node.output[0]
+        shape = self.graph._value(node.input[1])
+        assert shape is not None
+        self._merged_size = int(shape[-1])
+        return name
+
+    def _mean(self, unit: str) -> str:
+        (mean,) = [node for node in self.graph._consumers(unit) if node.op_type == "ReduceMean"]
+        return mean.output[0]
+
+
+def _attribute(node: onnx.NodeProto, name: str, default: object = None) -> object:
+    return next((helper.get_attribute_value(each) for each in node.attribute if each.name == name), default)
