@@ -96,7 +96,7 @@ def test_a_pool_whose_processes_never_begin_says_so_and_works_once_they_do(monke
 
 def kill_the_next(number, monkeypatch):
     """Kill so many processes as soon as they are started."""
-    start, killed = decode_pool.start_process, []
+    start, killed = fork_server.start_process, []
 
     def start_and_kill(*args, **options):
         process, pipe = start(*args, **options)
