@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from diptych_export.byte_artifact import RANKED, byte_library, with_byte_pairs
 from diptych_export.folding import cost
 from diptych_export.graphs import OPSET, PREPROCESSING, export_graphs
 from diptych_export.parity import PAIRS, Parity, compare
@@ -28,6 +29,7 @@ from diptych_runtime.manifest import (
     EXPLAIN_GRAPH,
     MANIFEST,
     PAIR_GRAPH,
+    PAIR_INT8_GRAPH,
     PANEL_GRAPH,
     Manifest,
     Question,
@@ -159,7 +161,8 @@ def export_artifact(
     is not given is not calibrated.
 
     `precision` is one of `PRECISIONS`; other than float32 it is written unless it finds edits of the `pictures`, a
-    folder, worse (see `Ranking`). That is never left out. A `panel` graph that is kept is written as it is.
+    folder, worse (see `Ranking`). That is never left out. With int8 comes the pair graph in 8 bits, where the processor
+    can judge it. A `panel` graph that is kept is written as it is.
     """
     target = Path(directory).absolute()
     _refuse_to_overwrite(target)
@@ -175,12 +178,18 @@ def export_artifact(
         exact, graphs = graphs, in_precision(graphs, precision, judges.calibration)
         ranking = compare_ranking(exact, graphs, judges, answered)
         ranking.require()
+    ranked: dict[str, Any] = ranking.to_dict() if ranking else {}
+    if judges is not None and precision == "int8" and (library := byte_library()):
+        graphs, of_pairs = with_byte_pairs(graphs, judges, answered, library)
+        ranked[RANKED] = of_pairs.to_dict()
     files = {
         PANEL_GRAPH: panel.data if panel else graphs.panel.SerializeToString(deterministic=True),
         PAIR_GRAPH: graphs.pair.SerializeToString(deterministic=True),
     }
     if graphs.explain is not None:
         files[EXPLAIN_GRAPH] = graphs.explain.SerializeToString(deterministic=True)
+    if graphs.pair_int8 is not None:
+        files[PAIR_INT8_GRAPH] = graphs.pair_int8.SerializeToString(deterministic=True)
     digests = {file: digest(data) for file, data in files.items()}
     config = network.config
     manifest = Manifest(
@@ -197,7 +206,7 @@ def export_artifact(
         metrics=dict(training or {}),
         flops=cost(network),
         precision=panel.manifest.precision if panel else precision,
-        ranking=ranking.to_dict() if ranking else {},
+        ranking=ranked,
         package=_package_version(),
     )
     if card:

@@ -52,6 +52,11 @@ class _Rewriter:
         used = {name for node in self.nodes for name in node.input}
         made = onnx.ModelProto.FromString(self.source.SerializeToString())
         del made.functions[:], made.graph.node[:], made.graph.initializer[:], made.graph.value_info[:]
+        for value in made.graph.input:  # as they are stored, and half as much to put in order
+            value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+            self._rename(value.name, f"{value.name}.float32", None)
+            cast = helper.make_node("Cast", [value.name], [f"{value.name}.float32"], to=onnx.TensorProto.FLOAT)
+            self.nodes.append(cast)
         made.graph.node.extend(self._sorted())
         made.graph.initializer.extend(
             numpy_helper.from_array(np.ascontiguousarray(value), name)
@@ -220,7 +225,7 @@ class _Rewriter:
         self.nodes = [node for node in self.nodes if node not in old]
         self.nodes.append(new)
 
-    def _rename(self, old: str, new: str, but: onnx.NodeProto) -> None:
+    def _rename(self, old: str, new: str, but: onnx.NodeProto | None) -> None:
         for node in self._consumers(old):
             if node is not but:
                 node.input[:] = [new if name == old else name for name in node.input]

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from diptych_runtime.manifest import Manifest
 
 
+_INT8_PAIRS = (
+    "put a pair graph in 8 bits into an artifact or a released model, judged by --pictures; all else stays as it is"
+)
 _CONFIG = "config.json"  # of a checkpoint, as `diptych_model.checkpoint` calls it
 
 
@@ -66,6 +69,7 @@ def export(
             help="for another precision: some hundred pictures like those to be compared, to make and judge it by",
         ),
     ] = None,
+    int8_pairs: Annotated[bool, Option("--int8-pairs", help=_INT8_PAIRS)] = False,
     check: Annotated[
         bool,
         Option(
@@ -83,7 +87,9 @@ def export(
     console = Console(as_json, quiet)
     document: dict[str, Any] = {}
     lines: list[str] = []
-    if output:
+    if int8_pairs and not output:
+        lines.append(_add_int8_pairs(checkpoint, pictures, document))
+    elif output:
         _check_checkpoint(checkpoint)
         export_checkpoint = _export_checkpoint()
         console.remark("exporting, and comparing every way to run it (about a minute) ...")
@@ -110,6 +116,17 @@ def export(
         lines.append(f"{triton}: the models {', '.join(models)} for Triton")
     console.emit(document, "\n".join(lines))
     return 0
+
+
+def _add_int8_pairs(model: str, pictures: str | None, document: dict[str, Any]) -> str:
+    from diptych_export.byte_artifact import add_byte_pairs
+    from diptych_runtime.manifest import PAIR_INT8_GRAPH
+
+    if pictures is None:
+        raise BadParameter("--int8-pairs needs --pictures, a folder of some hundred like those to be compared")
+    ranking = add_byte_pairs(model, pictures)
+    document |= {"artifact": model, "ranking": ranking.to_dict()}
+    return f"{ranking.text()}\n{model}: {PAIR_INT8_GRAPH} is written"
 
 
 def _refuse_what_needs_an_output(context: Context, triton: str | None) -> None:
@@ -162,8 +179,8 @@ def _described(manifest: Manifest, output: str) -> tuple[dict[str, Any], str]:
 
 
 def _gates(manifest: Manifest) -> list[str]:
+    from diptych_export.byte_artifact import ranking_texts
     from diptych_export.parity import Parity
-    from diptych_export.precision import Ranking
 
     parity = [Parity.from_dict(manifest.parity).text()] if manifest.parity else []
-    return [*parity, Ranking(**manifest.ranking).text()] if manifest.ranking else parity
+    return [*parity, *ranking_texts(manifest.ranking)]

@@ -20,6 +20,7 @@ from diptych_runtime.calibration.verdicts import Verdict
 from diptych_runtime.closer_look.evidence import Verification
 from diptych_runtime.errors import ArgumentError, ArtifactError
 from diptych_runtime.kernel import NAME, KernelError, Library, kernel, kernel_mode
+from diptych_runtime.kernel.precision import PairGraph, pair_graph, pair_precision
 from diptych_runtime.manifest import EXPLAIN_GRAPH, PAIR_GRAPH, PANEL_GRAPH, Manifest, Question
 from diptych_runtime.models import find_artifact, own_calibration
 from diptych_runtime.own_calibration import OwnCalibration
@@ -57,7 +58,8 @@ class Runtime:
     A batch runs in chunks, of `pair_chunk` pairs, and so many at the same time as there are `workers`.
     `provider` is ONNX Runtime's name of what it runs on and `provider_reason` says why; `attention_path` says how the
     attention node is computed: "kernel (avx512)", or "function body: ..." with the reason, by the standard operators
-    that the graph brings along. `explains` says whether there is an `attention` to ask for.
+    that the graph brings along; `pair_path` says in which precision pairs are scored, "int8 (avx512_vnni)" or "float32:
+    ..." with the reason, and `scores_revision` names what made a score. `explains` says whether there is an `attention` to ask for.
 
     `questions` are what one look at a pair answers, in the order of the logits' columns; `question` is the one that
     this runtime gives the scores, relevance and `thresholds` of, in the `column` of this number. `asking` has others.
@@ -74,6 +76,7 @@ class Runtime:
         provider_reason: str,
         threads: int,
         attention_path: str,
+        pair: PairGraph,
     ) -> None:
         self.manifest = self.released = manifest
         self.own: OwnCalibration | None = None
@@ -81,12 +84,13 @@ class Runtime:
         self.panel_size, self.token_shape = manifest.panel_size, manifest.token_shape
         self.embedding_dim, self.questions = manifest.embedding_dim, tuple(manifest.questions)
         self.provider, self.provider_reason, self.threads = provider, provider_reason, threads
-        self.attention_path = attention_path
+        self.attention_path, self.pair_path = attention_path, pair.path
+        self.scores_revision = manifest.revision + pair.suffix
         on_cpu = provider == CPU
         self.workers = threads if on_cpu else 1
         self.panel_chunk, self.pair_chunk = (PANEL_CHUNK, PAIR_CHUNK) if on_cpu else (GPU_PANEL_CHUNK, GPU_PAIR_CHUNK)
         self.explains = EXPLAIN_GRAPH in manifest.digests
-        self._panel, self._pair = open_graph(PANEL_GRAPH), open_graph(PAIR_GRAPH)
+        self._panel, self._pair = open_graph(PANEL_GRAPH), open_graph(pair.file)
         self._explain = _Later(partial(open_graph, EXPLAIN_GRAPH))
         self._check_columns()
         self._answer(default_question(self.questions))
@@ -99,19 +103,21 @@ class Runtime:
         provider: str = "auto",
         threads: int | None = None,
         kernel: str | None = None,
+        pairs: str | None = None,
     ) -> Runtime:
         """Open a bundled model by name, an artifact directory, or the file of a calibration of one's own over one of
         these, after checking the digests of its graphs.
 
         `provider` is "cpu", "cuda" or "tensorrt" (an error if it cannot be had) or "auto" (cuda if it can be had);
-        `threads` defaults to `thread_count()`; `kernel` is "auto", "off" or "require" (see `kernel_mode`).
+        `threads` defaults to `thread_count()`; `kernel` is "auto", "off" or "require" (see
+        `kernel_mode`), and `pairs` "auto", "float32" or "int8" (see `pair_precision`).
         Raises ArtifactError.
         """
         if provider not in PROVIDERS:
             raise ArtifactError(f"the provider must be one of {', '.join(PROVIDERS)}, got {provider!r}")
         if threads is not None and threads < 1:
             raise ArtifactError(f"threads must be at least 1, got {threads}")
-        mode = kernel_mode(kernel)
+        mode, precision = kernel_mode(kernel), pair_precision(pairs)
         directory, own = find_artifact(model), own_calibration(model)
         manifest = Manifest.load(directory)
         ort, threads = import_onnxruntime(), threads or thread_count()
@@ -124,6 +130,7 @@ class Runtime:
                 provider_reason=reason,
                 threads=threads,
                 attention_path=path,
+                pair=pair_graph(manifest, library, precision),
             )
             return made if own is None else made.calibrated(own)
 

@@ -37,11 +37,11 @@ def open_session(
     Of a model there is one thread a chunk and as many chunks at a time as there are workers: as fast for one request as
     all threads on each operator, and faster for several. Raises ArtifactError.
     """
-    from diptych_runtime.kernel import NAME
+    from diptych_runtime.kernel import NODES
 
     ort = import_onnxruntime()
     options = ort.SessionOptions()
-    if library is not None and NAME.encode() in graph:
+    if library is not None and any(name.encode() in graph for name in NODES):
         options.register_custom_ops_library(str(library.path))
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3

@@ -1,6 +1,7 @@
-"""The kernel of the one node of our own: C++ for ONNX Runtime on the CPU, used where it is built and passes its test.
+"""The kernel of our own nodes: C++ for ONNX Runtime on the CPU, used where it is built and passes its test.
 
-What it computes stands in `diptych_export.custom_op`; without it the node's body of standard operators runs.
+What the attention computes stands in `diptych_export.custom_op`; without the kernel its body of standard operators runs.
+The other nodes are those of the pair graph in 8 bits (`diptych_export.byte_pair`), which is opened with the kernel alone.
 """
 
 from __future__ import annotations
@@ -14,10 +15,24 @@ from diptych_runtime.kernel.library import Library
 
 DOMAIN, NAME = "diptych", "RelPosAttentionV2"
 BYTE_PRODUCT, DEPTHWISE, CORRESPONDENCE = "ByteProductV1", "DepthwiseFilterV1", "CorrespondenceV1"
+NODES = (NAME, BYTE_PRODUCT, DEPTHWISE, CORRESPONDENCE)
 MODES = ("auto", "off", "require")
 VARIABLE = "DIPTYCH_KERNEL"
 
-__all__ = ["DOMAIN", "MODES", "NAME", "VARIABLE", "KernelError", "Library", "kernel", "kernel_mode"]
+__all__ = [
+    "BYTE_PRODUCT",
+    "CORRESPONDENCE",
+    "DEPTHWISE",
+    "DOMAIN",
+    "MODES",
+    "NAME",
+    "NODES",
+    "VARIABLE",
+    "KernelError",
+    "Library",
+    "kernel",
+    "kernel_mode",
+]
 
 
 def kernel_mode(asked: str | None = None) -> str:

@@ -71,19 +71,20 @@ void lay_bias(const Problem& problem, int64_t head, int64_t first, int64_t count
   }
 }
 
-// Keys (T, d_a) a `stride` apart times queries (d_a, QUERIES), added to what the scores hold; each query's largest.
+// Keys (T, d_a) a `stride` apart times V vectors of queries (d_a, QUERIES), added to what the scores hold; each query's largest.
+template <int V>
 void score(const Problem& problem, const float* keys, int64_t stride, const float* queries, float* scores,
-           Vector (&largest)[2]) {
-  for (int v = 0; v < 2; v++) largest[v] = Vector{} - __builtin_inff();
+           Vector (&largest)[V]) {
+  for (int v = 0; v < V; v++) largest[v] = Vector{} - __builtin_inff();
   in_tiles(problem.tokens(), [&](auto rows, int64_t start) {
     constexpr int R = decltype(rows)::count;
     float* of_tile = scores + start * QUERIES;
-    Vector sum[R][2];
+    Vector sum[R][V];
     for (int r = 0; r < R; r++)
-      for (int v = 0; v < 2; v++) sum[r][v] = load(of_tile + r * QUERIES + v * LANES);
+      for (int v = 0; v < V; v++) sum[r][v] = load(of_tile + r * QUERIES + v * LANES);
     multiply(sum, keys + start * stride, stride, 1, queries, QUERIES, problem.key_width);
     for (int r = 0; r < R; r++)
-      for (int v = 0; v < 2; v++) {
+      for (int v = 0; v < V; v++) {
         store(of_tile + r * QUERIES + v * LANES, sum[r][v]);
         largest[v] = sum[r][v] > largest[v] ? sum[r][v] : largest[v];
       }
@@ -91,17 +92,26 @@ void score(const Problem& problem, const float* keys, int64_t stride, const floa
 }
 
 // 2^(score - largest) in the place of the scores; 1 / their sum, for each query.
-void soften(int64_t tokens, const Vector (&largest)[2], float* scores, float* shares) {
-  Vector sum[2] = {};
+template <int V>
+void soften(int64_t tokens, const Vector (&largest)[V], float* scores, float* shares) {
+  Vector sum[V] = {};
   for (int64_t t = 0; t < tokens; t++) {
-    for (int v = 0; v < 2; v++) {
+    for (int v = 0; v < V; v++) {
       float* place = scores + t * QUERIES + v * LANES;
       const Vector x = exp2_of(load(place) - largest[v]);
       store(place, x);
       sum[v] += x;
     }
   }
-  for (int v = 0; v < 2; v++) store(shares + v * LANES, 1.0f / sum[v]);
+  for (int v = 0; v < V; v++) store(shares + v * LANES, 1.0f / sum[v]);
+}
+
+template <int V>
+void score_and_soften(const Problem& problem, const float* keys, int64_t stride, const float* queries, float* scores,
+                      float* shares) {
+  Vector largest[V];
+  score(problem, keys, stride, queries, scores, largest);
+  soften(problem.tokens(), largest, scores, shares);
 }
 
 // The values (T, d_o) a `stride` apart, weighed, for queries [0, count); V vectors of channels from `values` on, of
@@ -161,9 +171,10 @@ void attend(const Problem& problem, int64_t task, float* scratch) {
       for (int64_t i = 0; i < QUERIES * tokens; i++) scores[i] = 0.0f;  // lanes that nobody asks for
     lay_bias(problem, head, first, count, scores);
     spread(queries + first * stride, stride, count, problem.key_width, scale, spread_queries);
-    Vector largest[2];
-    score(problem, keys, stride, spread_queries, scores, largest);
-    soften(tokens, largest, scores, shares);
+    if (count > LANES)
+      score_and_soften<2>(problem, keys, stride, spread_queries, scores, shares);
+    else
+      score_and_soften<1>(problem, keys, stride, spread_queries, scores, shares);
     float* to = attended + first * problem.heads * width;
     int64_t channel = 0;
     for (; width - channel > LANES; channel += 2 * LANES)

@@ -12,22 +12,26 @@ from diptych_runtime.kernel.build import KernelError
 
 _FLOATS = ctypes.POINTER(ctypes.c_float)
 _TOLERANCE = 1e-5
+_FUNCTIONS = ("diptych_instructions", "diptych_byte_instructions", "diptych_source_digest", "diptych_attend")
 
 
 class Library:
-    """The kernel's library, opened: `instructions` is the set that it uses here ("avx512", "avx2" or "generic")."""
+    """The kernel's library, opened: `instructions` is the set that it uses here ("avx512", "avx2" or "generic"), and
+    `byte_instructions` that of the pair graph in 8 bits, empty where the processor has none.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
             self._library = ctypes.CDLL(str(path))
-            for name in ("diptych_instructions", "diptych_source_digest", "diptych_attend"):
+            for name in _FUNCTIONS:
                 getattr(self._library, name).restype = ctypes.c_char_p
         except (OSError, AttributeError) as error:
             raise KernelError(
                 f"{path.name} cannot be loaded ({error}); build it again with `python -m diptych_runtime.kernel`"
             ) from None
         self.instructions: str = self._library.diptych_instructions().decode()
+        self.byte_instructions: str = self._library.diptych_byte_instructions().decode()
         self.source_digest: str = self._library.diptych_source_digest().decode()
 
     def attend(

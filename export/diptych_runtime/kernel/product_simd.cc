@@ -83,13 +83,18 @@ void tile(const Product& product, const uint8_t* bytes, const Range* ranges, int
       for (int v = 0; v < V; v++) sum[r][v] = _mm512_dpbusd_epi32(sum[r][v], each, lanes[v]);
     }
   }
+  alignas(64) int32_t whole[R][V * LANES];  // out of the registers by constant places, or they would not stay in them
+#pragma GCC unroll 8
+  for (int r = 0; r < R; r++)
+#pragma GCC unroll 8
+    for (int v = 0; v < V; v++) _mm512_store_si512(whole[r] + v * LANES, sum[r][v]);
   for (int v = 0; v < V; v++) {
     const int64_t at = column + v * LANES;
     const Vector scale = load(product.scales + at), of_least = load(product.scales + product.width + at);
     const Vector bias = product.bias ? load(product.bias + at) : Vector{};
     for (int r = 0; r < R; r++) {
-      const Vector whole = as_vector(_mm512_cvtepi32_ps(sum[r][v]));
-      Vector y = whole * (scale * ranges[r].step) + (of_least * ranges[r].least + bias);
+      const Vector sums = as_vector(_mm512_cvtepi32_ps(_mm512_load_si512(whole[r] + v * LANES)));
+      Vector y = sums * (scale * ranges[r].step) + (of_least * ranges[r].least + bias);
       if (product.gelu) y = gelu_of(y);
       const int64_t place = (row + r) * product.width + at;
       if (product.residual) y += load(product.residual + place);

@@ -163,6 +163,7 @@ def _result(scorer: Scorer, seconds: dict[str, np.ndarray], rounds: int) -> dict
         "revision": runtime.revision,
         "provider": runtime.provider,
         "attention_path": runtime.attention_path,
+        "pair_path": runtime.pair_path,
         "rounds": rounds,
         "milliseconds": {
             name: [round(float(value) * 1000, 3) for value in np.percentile(each, [50, 10, 90])]
@@ -198,7 +199,7 @@ def text(result: dict[str, Any]) -> str:
     machine = result["machine"]
     lines = [
         f"{machine['processor']}, {machine['threads']} threads; {result['provider']}",
-        f"model {result['model']} {result['revision']}; attention by {result['attention_path']}",
+        f"model {result['model']} {result['revision']}; attention by {result['attention_path']}; pairs in {result['pair_path']}",
         table(("", "ms", "10 % to 90 %", ""), rows),
         "",
         _costs_text(result["candidates"]),

@@ -149,6 +149,7 @@ def measure(scorer: Scorer) -> dict[str, Any]:
         "provider_reason": runtime.provider_reason,
         "available_providers": onnxruntime.get_available_providers(),
         "attention_path": runtime.attention_path,
+        "pair_path": runtime.pair_path,
         "threads": runtime.threads,
         "panel_ms": _milliseconds(lambda: scorer.encode_pixels(pixels)) / _PAIRS,
         "pair_ms": _milliseconds(lambda: scorer.logits(tokens, tokens[::-1])) / _PAIRS,
@@ -228,6 +229,7 @@ def _text(report: dict[str, Any]) -> str:
     if runtime:
         lines.append(f"provider   {runtime['provider']} ({runtime['provider_reason']})")
         lines.append(f"attention  {runtime['attention_path']}")
+        lines.append(f"pairs      {runtime['pair_path']}")
         lines.append(
             f"speed      {runtime['model']}: {runtime['panel_ms']:.2f} ms a picture, {runtime['pair_ms']:.2f} ms a pair"
         )

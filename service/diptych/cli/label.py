@@ -77,7 +77,7 @@ def label(
     scorer = open_scorer(model_of(model, store), provider, threads, question=question)
     with (
         Collection.open(store, scorer) as collection,
-        PairCache(collection.directory / LEDGER, scorer.runtime.revision) as ledger,
+        PairCache(collection.directory / LEDGER, scorer.runtime.scores_revision) as ledger,
     ):
         dialogue = Dialogue(
             collection, question, ask=_ask, say=_say, show=launch, ledger=ledger, choosing=partial(_choosing, console)

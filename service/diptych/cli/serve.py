@@ -155,7 +155,7 @@ def _introduce(
     if stored is None:
         say("no collection; `diptych index add PICTURES` makes one")
     say(f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {counted(runtime.threads, 'thread')}")
-    say(f"attention by {runtime.attention_path}")
+    say(f"attention by {runtime.attention_path}; pairs in {runtime.pair_path}")
     who = ", ".join(f"{key.name} ({key.role})" for key in keys)
     say(f"keys: {who}" if who else "no keys: whoever reaches the port may use it")
 

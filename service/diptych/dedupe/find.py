@@ -64,7 +64,7 @@ def duplicates_among(
     limit = automatic_of(asked, len(ids), len(kept)) if threshold == "auto" else threshold
     check_threshold(limit)
     bound = min(limit, most_lenient(stated_of(asked)) if bound is None else bound)
-    ledger = ledger or PairCache(None, asked.revision)
+    ledger = ledger or PairCache(None, asked.scores_revision)
     scores = PairScores(collection, ids, ledger, crew=crew, question=question)
     _, embeddings = collection.embeddings(ids)
     asking = np.array([id not in kept for id in ids], bool)

@@ -215,7 +215,7 @@ def kept_features(
         Collection.open(
             store or store_of(references or roots, scorer.runtime.revision), scorer, create=True
         ) as collection,
-        PairCache(collection.directory / LEDGER, scorer.runtime.revision) as ledger,
+        PairCache(collection.directory / LEDGER, scorer.runtime.scores_revision) as ledger,
     ):
         recover(collection, ledger)
         yield collection, ledger

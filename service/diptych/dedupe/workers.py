@@ -61,7 +61,11 @@ def tokens_of(collection: Collection, ids: Sequence[str]) -> dict[str, np.ndarra
 
 def _take_over(job: Path, collection: Collection, ledger: PairCache) -> None:
     manifest = Manifest.load(job)
-    if manifest.model != collection.scorer.runtime.revision:
+    runtime = collection.scorer.runtime
+    if (
+        manifest.model != runtime.revision
+        or manifest.scored_by(job, runtime.scores_revision) != runtime.scores_revision
+    ):
         return
     ids = names_between(job / NAMES, 0, manifest.pictures)
     pairs = np.fromfile(job / PAIRS, np.uint32).reshape(manifest.rows, 2)

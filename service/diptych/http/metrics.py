@@ -54,6 +54,7 @@ class Metrics:
                 "revision": runtime.revision,
                 "provider": runtime.provider,
                 "attention_path": runtime.attention_path,
+                "pair_path": runtime.pair_path,
             }
         )
         self.live("diptych_pairs_waiting", "Pairs that nobody has begun with.", lambda: scheduler.waiting)

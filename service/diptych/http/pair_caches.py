@@ -44,7 +44,7 @@ class PairCaches:
     @contextmanager
     def of(self, collection: Collection) -> Iterator[PairCache]:
         """The ledger of a collection, for whose turn it is. Raises DedupeError."""
-        revision = collection.scorer.runtime.revision
+        revision = collection.scorer.runtime.scores_revision
         folder = collection.backend.folder
         if folder is not None and not collection.backend.read_only:
             with PairCache(folder / LEDGER, revision) as ledger:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from diptych.errors import BatchError
 from diptych_runtime.atomic import replacing, write_atomic
 
 FORMAT = 3
-MANIFEST, NAMES, PAIRS = "job.json", "names.sqlite", "pairs.u4"
+MANIFEST, NAMES, PAIRS, SCORED_BY = "job.json", "names.sqlite", "pairs.u4", "scored-by.txt"
 # Of a part: a few seconds of work on a small machine. Many more than these parts a job need not have.
 _PICTURES, _PAIRS, _PARTS, _LEAST = 512, 4096, 4096, 256
 
@@ -88,6 +89,23 @@ class Manifest:
     def identity(self) -> dict[str, str]:
         """The values that make two runs the same job, under names for people."""
         return identity(self.sha256, self.model, self.question, self.folder, self.sides)
+
+    def scored_by(self, folder: Path, own: str) -> str:
+        """What made the scores of this job, `Runtime.scores_revision` of its first worker: `own` where there was none.
+
+        Parts of a version that did not write it down are those of the float32 graph.
+        """
+        path = folder / SCORED_BY
+        if not path.exists():
+            fresh = folder / f".{SCORED_BY}.{uuid4().hex}"
+            fresh.write_text(self.model if self.scoring.done(folder) else own)
+            try:
+                os.link(fresh, path)
+            except FileExistsError:
+                pass  # another worker was first
+            finally:
+                fresh.unlink()
+        return path.read_text()
 
     def save(self, folder: Path) -> None:
         """Write it; from then on the job has begun."""

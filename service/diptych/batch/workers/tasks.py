@@ -24,6 +24,7 @@ from diptych.errors import BatchError
 from diptych.pictures.sources import make_fetcher
 from diptych.scoring.decode_pool import decoder
 from diptych.scoring.scorer import Scorer
+from diptych_runtime.kernel.precision import VARIABLE as PAIRS_VARIABLE
 from diptych_runtime.runtime import Runtime
 
 AT_A_TIME = 512  # pairs whose tokens are in memory
@@ -99,6 +100,12 @@ def _open(folder: Path, means: WorkerConfig) -> _OpenJob:
 @lru_cache(1)
 def _desk(folder: Path, manifest: Manifest, means: WorkerConfig) -> _OpenJob:
     scorer = load_scorer(means, manifest.model).asking(manifest.question)
+    own = scorer.runtime.scores_revision
+    if (known := manifest.scored_by(folder, own)) != own:
+        raise BatchError(
+            f"the scores of this job are those of {known}, and on {os.uname().nodename} they would be those of {own} "
+            f"({scorer.runtime.pair_path}); set {PAIRS_VARIABLE}=float32 on every machine and begin anew with --force"
+        )
     tokens = Tokens(folder, manifest.encoding, manifest.token_shape)
     return _OpenJob(manifest, scorer, tokens, np.memmap(folder / PAIRS, np.uint32, "r", shape=(manifest.rows, 2)))
 

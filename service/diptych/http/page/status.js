@@ -88,6 +88,7 @@ function cards(info, ready) {
       fact("embedding", `${info.embedding_dim} numbers`), fact("calibration", calibrated(info.calibration)), ...stated),
     card("Running on",
       fact("provider", info.provider.replace("ExecutionProvider", "")), fact("attention", info.attention_path),
+      fact("pairs", info.pair_path),
       fact("threads", number(info.threads)), fact("diptych", info.version), ...warm),
     collection
       ? card(info.collections.length > 1 ? `Collection ${current(info)?.name}` : "Collection",

@@ -50,6 +50,7 @@ async def info(
         revision=runtime.revision,
         provider=runtime.provider,
         attention_path=runtime.attention_path,
+        pair_path=runtime.pair_path,
         threads=runtime.threads,
         panel_size=runtime.panel_size,
         embedding_dim=runtime.embedding_dim,

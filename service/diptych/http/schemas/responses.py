@@ -322,6 +322,7 @@ class Info(BaseModel):
     revision: str
     provider: str = Field(description="The ONNX Runtime provider that really runs.")
     attention_path: str = Field(description="How the custom operator is computed.")
+    pair_path: str = Field(description="In which precision pairs are scored here, and why.")
     threads: int
     panel_size: int = Field(description="Side in pixels to which each picture is brought.")
     embedding_dim: int
