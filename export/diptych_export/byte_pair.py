@@ -46,9 +46,7 @@ class _Rewriter:
 
     def model(self) -> onnx.ModelProto:
         """The graph as it is now, its nodes sorted and without what nothing uses."""
-        outputs = {value.name for value in self.source.graph.output}
-        while dead := [n for n in self.nodes if not any(self._consumers(o) or o in outputs for o in n.output)]:
-            self.nodes = [node for node in self.nodes if node not in dead]
+        self._prune()
         used = {name for node in self.nodes for name in node.input}
         made = onnx.ModelProto.FromString(self.source.SerializeToString())
         del made.functions[:], made.graph.node[:], made.graph.initializer[:], made.graph.value_info[:]
@@ -105,7 +103,7 @@ class _Rewriter:
             ):
                 continue
             filter = self._constant(f"{conv.name}.filter", weights[:, 0].transpose(1, 2, 0))
-            node = helper.make_node(DEPTHWISE, [before.input[0], filter], [after.output[0]], domain=DOMAIN)
+            node = helper.make_node(DEPTHWISE, [before.input[0], self.empty, filter], [after.output[0]], domain=DOMAIN)
             self._replace([conv, after], node)
 
     def products(self) -> None:
@@ -156,18 +154,24 @@ class _Rewriter:
                 break
 
     def norms(self) -> None:
-        """Layer norms that one product alone reads are part of it."""
+        """Layer norms that products and filters alone read are part of these."""
+        self._prune()
         for norm in [node for node in self.nodes if node.op_type == "LayerNormalization"]:
-            product = self._only_consumer(norm.output[0])
             weights = [self._value(name) for name in norm.input[1:]]
             plain = abs(_attribute(norm, "epsilon", _EPSILON) - _EPSILON) < 1e-9 and _attribute(norm, "axis", -1) == -1
-            if product is None or product.op_type != BYTE_PRODUCT or len(weights) != 2 or not plain:
+            if not plain or len(weights) != 2 or any(value is None or value.size % BLOCK for value in weights):
                 continue
-            scale, shift = weights
-            if scale is None or shift is None or scale.size % BLOCK or product.input[0] != norm.output[0]:
+            readers = [(norm.output[0], node) for node in self._consumers(norm.output[0])]
+            reshapes = [node for _, node in readers if node.op_type == "Reshape"]
+            for reshape in reshapes:
+                readers.remove((norm.output[0], reshape))
+                readers += [(reshape.output[0], node) for node in self._consumers(reshape.output[0])]
+            if any(node.op_type not in (BYTE_PRODUCT, DEPTHWISE) or node.input[0] != name for name, node in readers):
                 continue
-            product.input[0] = norm.input[0]
-            product.input[1] = self._constant(f"{norm.name}.norm", np.stack([scale, shift]))
+            both = self._constant(f"{norm.name}.norm", np.stack(weights))  # pyright: ignore[reportArgumentType]
+            for _, node in readers:
+                node.input[1] = both
+            self._rename(norm.output[0], norm.input[0], norm)
             self.nodes.remove(norm)
 
     def _product_of(self, name: str) -> tuple[onnx.NodeProto | None, onnx.NodeProto | None]:
@@ -191,6 +195,11 @@ class _Rewriter:
                 return None, None
             first = above
         return (first, reshape) if reshape is not None or first is node else (None, None)
+
+    def _prune(self) -> None:
+        outputs = {value.name for value in self.source.graph.output}
+        while dead := [n for n in self.nodes if not any(self._consumers(o) or o in outputs for o in n.output)]:
+            self.nodes = [node for node in self.nodes if node not in dead]
 
     def _constant(self, name: str, value: np.ndarray) -> str:
         self.constants[name] = value

@@ -13,6 +13,7 @@ struct Problem {
   const float* projected;  // (B, T, C (2 d_a + d_o)): the queries of all heads, then all keys, then all values
   const float* bias;       // (kinds, C, rows, 2 reach - 1): the table mirrored in its columns, times log2(e)
   float* attended;         // (B, T, C d_o)
+  int64_t batch;           // B
   int64_t heads;           // C
   int64_t panels, rows, cols;      // T = panels * rows * cols positions, panel by panel
   int64_t key_width, value_width;  // d_a, d_o
@@ -21,10 +22,13 @@ struct Problem {
 
   int64_t tokens() const { return panels * rows * cols; }
   int64_t width() const { return heads * (2 * key_width + value_width); }
+  int64_t tasks() const { return (batch + TOGETHER - 1) / TOGETHER * heads; }
+
+  static constexpr int64_t TOGETHER = 8;  // entries of a batch for which the bias is laid out once
 };
 
-// For each set of instructions (attention_simd.cc): attend for one head of one batch entry, `task` = entry * C + head,
-// in `scratch` of `scratch_floats`.
+// For each set of instructions (attention_simd.cc): attend for one head of some batch entries, `task` of `tasks`, in
+// `scratch` of `scratch_floats`.
 #define DIPTYCH_INSTRUCTIONS(set)                                       \
   namespace set {                                                       \
   void attend(const Problem& problem, int64_t task, float* scratch);    \

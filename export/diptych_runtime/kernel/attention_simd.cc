@@ -71,17 +71,19 @@ void lay_bias(const Problem& problem, int64_t head, int64_t first, int64_t count
   }
 }
 
-// Keys (T, d_a) a `stride` apart times V vectors of queries (d_a, QUERIES), added to what the scores hold; each query's largest.
+// The scores (T, QUERIES): keys (T, d_a) a `stride` apart times V vectors of queries (d_a, QUERIES), and the bias; each
+// query's largest.
 template <int V>
-void score(const Problem& problem, const float* keys, int64_t stride, const float* queries, float* scores,
-           Vector (&largest)[V]) {
+void score(const Problem& problem, const float* keys, int64_t stride, const float* queries, const float* bias,
+           float* scores, Vector (&largest)[V]) {
   for (int v = 0; v < V; v++) largest[v] = Vector{} - __builtin_inff();
   in_tiles(problem.tokens(), [&](auto rows, int64_t start) {
     constexpr int R = decltype(rows)::count;
     float* of_tile = scores + start * QUERIES;
+    const float* bias_of_tile = bias + start * QUERIES;
     Vector sum[R][V];
     for (int r = 0; r < R; r++)
-      for (int v = 0; v < V; v++) sum[r][v] = load(of_tile + r * QUERIES + v * LANES);
+      for (int v = 0; v < V; v++) sum[r][v] = load(bias_of_tile + r * QUERIES + v * LANES);
     multiply(sum, keys + start * stride, stride, 1, queries, QUERIES, problem.key_width);
     for (int r = 0; r < R; r++)
       for (int v = 0; v < V; v++) {
@@ -107,10 +109,10 @@ void soften(int64_t tokens, const Vector (&largest)[V], float* scores, float* sh
 }
 
 template <int V>
-void score_and_soften(const Problem& problem, const float* keys, int64_t stride, const float* queries, float* scores,
-                      float* shares) {
+void score_and_soften(const Problem& problem, const float* keys, int64_t stride, const float* queries, const float* bias,
+                      float* scores, float* shares) {
   Vector largest[V];
-  score(problem, keys, stride, queries, scores, largest);
+  score(problem, keys, stride, queries, bias, scores, largest);
   soften(problem.tokens(), largest, scores, shares);
 }
 
@@ -139,19 +141,14 @@ void weigh(const float* scores, const float* shares, int64_t tokens, const float
 
 inline int64_t padded(int64_t width) { return (width + LANES - 1) / LANES * LANES; }
 
-}  // namespace
-
-int64_t scratch_floats(const Problem& problem) {
-  return QUERIES * (problem.tokens() + problem.key_width + 1) + problem.tokens() * padded(problem.value_width);
-}
-
-void attend(const Problem& problem, int64_t task, float* scratch) {
+// One entry's queries [first, first + count) of a head, whose bias is laid out.
+void attend_block(const Problem& problem, int64_t entry, int64_t head, int64_t first, int64_t count, const float* bias,
+                  float* scratch) {
   const int64_t tokens = problem.tokens(), stride = problem.width(), width = problem.value_width;
-  const int64_t head = task % problem.heads, entry = task / problem.heads, keys_at = problem.heads * problem.key_width;
+  const int64_t keys_at = problem.heads * problem.key_width;
   const float* queries = problem.projected + entry * tokens * stride + head * problem.key_width;
   const float* keys = queries + keys_at;
   const float* values = problem.projected + entry * tokens * stride + 2 * keys_at + head * width;
-  float* attended = problem.attended + entry * tokens * problem.heads * width + head * width;
 
   float* scores = scratch;
   float* spread_queries = scores + QUERIES * tokens;
@@ -165,24 +162,38 @@ void attend(const Problem& problem, int64_t task, float* scratch) {
     values = wide;
   }
   const float scale = LOG2_E / __builtin_sqrtf(static_cast<float>(problem.key_width));
+  spread(queries + first * stride, stride, count, problem.key_width, scale, spread_queries);
+  if (count > LANES)
+    score_and_soften<2>(problem, keys, stride, spread_queries, bias, scores, shares);
+  else
+    score_and_soften<1>(problem, keys, stride, spread_queries, bias, scores, shares);
+  float* to = problem.attended + (entry * tokens + first) * problem.heads * width + head * width;
+  int64_t channel = 0;
+  for (; width - channel > LANES; channel += 2 * LANES)
+    weigh<2>(scores, shares, tokens, values + channel, value_stride, count, width - channel, to + channel,
+             problem.heads * width);
+  if (channel < width)
+    weigh<1>(scores, shares, tokens, values + channel, value_stride, count, width - channel, to + channel,
+             problem.heads * width);
+}
+
+}  // namespace
+
+int64_t scratch_floats(const Problem& problem) {
+  return QUERIES * (2 * problem.tokens() + problem.key_width + 1) + problem.tokens() * padded(problem.value_width);
+}
+
+void attend(const Problem& problem, int64_t task, float* scratch) {
+  const int64_t tokens = problem.tokens(), head = task % problem.heads;
+  const int64_t begin = task / problem.heads * Problem::TOGETHER, end = least(begin + Problem::TOGETHER, problem.batch);
+  float* bias = scratch;
   for (int64_t first = 0; first < tokens; first += QUERIES) {
     const int64_t count = least(QUERIES, tokens - first);
     if (count < QUERIES)
-      for (int64_t i = 0; i < QUERIES * tokens; i++) scores[i] = 0.0f;  // lanes that nobody asks for
-    lay_bias(problem, head, first, count, scores);
-    spread(queries + first * stride, stride, count, problem.key_width, scale, spread_queries);
-    if (count > LANES)
-      score_and_soften<2>(problem, keys, stride, spread_queries, scores, shares);
-    else
-      score_and_soften<1>(problem, keys, stride, spread_queries, scores, shares);
-    float* to = attended + first * problem.heads * width;
-    int64_t channel = 0;
-    for (; width - channel > LANES; channel += 2 * LANES)
-      weigh<2>(scores, shares, tokens, values + channel, value_stride, count, width - channel, to + channel,
-               problem.heads * width);
-    if (channel < width)
-      weigh<1>(scores, shares, tokens, values + channel, value_stride, count, width - channel, to + channel,
-               problem.heads * width);
+      for (int64_t i = 0; i < QUERIES * tokens; i++) bias[i] = 0.0f;  // lanes that nobody asks for
+    lay_bias(problem, head, first, count, bias);
+    for (int64_t entry = begin; entry < end; entry++)
+      attend_block(problem, entry, head, first, count, bias, scratch + QUERIES * tokens);
   }
 }
 

@@ -13,6 +13,13 @@ namespace {
 
 inline float sum_of(Vector x) { return _mm512_reduce_add_ps(reinterpret_cast<__m512>(x)); }
 inline float largest_of(Vector x) { return _mm512_reduce_max_ps(reinterpret_cast<__m512>(x)); }
+inline __mmask16 lanes_of(int64_t count) { return count < LANES ? (1u << count) - 1 : 0xffff; }
+inline Vector first_of(const float* from, int64_t count) {
+  return reinterpret_cast<Vector>(_mm512_maskz_loadu_ps(lanes_of(count), from));
+}
+inline void store_first(float* to, int64_t count, Vector x) {
+  _mm512_mask_storeu_ps(to, lanes_of(count), reinterpret_cast<__m512>(x));
+}
 inline int64_t padded(int64_t width) { return (width + LANES - 1) / LANES * LANES; }
 
 // Unit tokens (T, padded width) of tokens (T, depth), filled with 0, and their mean (width).
@@ -21,9 +28,12 @@ void normalize(const float* tokens, const Correspondence& pair, float* unit, flo
   for (int64_t t = 0; t < count; t++) {
     const float* from = tokens + t * pair.depth;
     float* to = unit + t * wide;
-    for (int64_t i = 0; i < wide; i++) to[i] = i < width ? from[i] : 0.0f;
     Vector squares{};
-    for (int64_t i = 0; i < wide; i += LANES) squares += load(to + i) * load(to + i);
+    for (int64_t i = 0; i < wide; i += LANES) {
+      const Vector x = first_of(from + i, width - i);
+      squares += x * x;
+      store(to + i, x);
+    }
     const float length = __builtin_sqrtf(sum_of(squares)), scale = 1.0f / (length > 1e-12f ? length : 1e-12f);
     for (int64_t i = 0; i < wide; i += LANES) store(to + i, load(to + i) * scale);
   }
@@ -31,7 +41,7 @@ void normalize(const float* tokens, const Correspondence& pair, float* unit, flo
     Vector sum{};
     for (int64_t t = 0; t < count; t++) sum += load(unit + t * wide + i);
     sum /= static_cast<float>(count);
-    for (int64_t lane = 0; lane < LANES && i + lane < width; lane++) mean[i + lane] = sum[lane];
+    store_first(mean + i, width - i, sum);
   }
 }
 
@@ -151,7 +161,7 @@ void merge(const Correspondence& pair, const float* unit, const Found& found, fl
     const int64_t row = t / cols, col = t % cols;
     const int64_t place = (row / side * (cols / side) + col / side) * side * side + row % side * side + col % side;
     float* to = merged + place * each;
-    for (int64_t i = 0; i < width; i++) to[i] = unit[t * wide + i] * root;
+    for (int64_t i = 0; i < wide; i += LANES) store_first(to + i, width - i, load(unit + t * wide + i) * root);
     const float x = found.back_x[t] - pair.place[t], y = found.back_y[t] - pair.place[pair.tokens_a_panel() + t];
     const float evidence[EVIDENCE] = {found.largest[t], found.x[t], found.y[t], x, y, x * x + y * y};
     for (int64_t i = 0; i < EVIDENCE; i++) to[width + i] = evidence[i];

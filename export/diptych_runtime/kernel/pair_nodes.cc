@@ -59,22 +59,25 @@ struct ByteProduct {
   }
 };
 
-// x (B, N, M, c) and a filter (n, m, c) -> (B, N, M, c).
+// x (B, N, M, c), norm (2, c) or empty and a filter (n, m, c) -> (B, N, M, c).
 struct DepthwiseFilter {
   static constexpr const char* NAME = "diptych::DepthwiseFilterV1";
-  static constexpr int INPUTS[] = {ort::FLOAT32, ort::FLOAT32};
+  static constexpr int INPUTS[] = {ort::FLOAT32, ort::FLOAT32, ort::FLOAT32};
   static constexpr size_t OUTPUTS = 1;
 
   OrtStatus* read(const OrtKernelInfo*) { return nullptr; }
 
   OrtStatus* compute(OrtKernelContext* context, const Tensor* inputs) const {
-    const Tensor &x = inputs[0], &filter = inputs[1];
-    if (x.shape.size() != 4 || filter.shape.size() != 3 || x.shape[3] % BLOCK || x.shape[3] != filter.shape[2])
-      return refuse(NAME, "expected x (B, N, M, c) and a filter (n, m, c), c a multiple of 16");
+    const Tensor &x = inputs[0], &norm = inputs[1], &filter = inputs[2];
+    if (x.shape.size() != 4 || filter.shape.size() != 3 || x.shape[3] % BLOCK || x.shape[3] != filter.shape[2] ||
+        (norm.count() && norm.count() != 2 * x.shape[3]))
+      return refuse(NAME, "expected x (B, N, M, c), a norm (2, c) and a filter (n, m, c), c a multiple of 16");
     float* y = nullptr;
     if (OrtStatus* status = output(context, 0, x.shape, &y)) return status;
-    vnni::filter({x.floats(), filter.floats(), y, x.shape[0], x.shape[1], x.shape[2], x.shape[3], filter.shape[0],
-                  filter.shape[1]});
+    const int64_t height = filter.shape[0], breadth = filter.shape[1];
+    const Depthwise depthwise{x.floats(), norm.floats_if_any(), filter.floats(), y,      x.shape[0],
+                              x.shape[1], x.shape[2],           x.shape[3],      height, breadth};
+    vnni::filter(depthwise, scratch<const float*>(2 * height * breadth), scratch<float>(vnni::filter_floats(depthwise)));
     return nullptr;
   }
 };

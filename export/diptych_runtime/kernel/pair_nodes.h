@@ -26,6 +26,7 @@ struct Product {
 // y(n, m, c) = sum of x(n + i, m + j, c) filter(i, j, c), 0 outside of the grid.
 struct Depthwise {
   const float* x;       // (count, rows, cols, channels)
+  const float* norm;    // (2, channels): a layer norm before it; or null
   const float* filter;  // (height, breadth, channels)
   float* y;
   int64_t count, rows, cols, channels, height, breadth;
@@ -48,7 +49,9 @@ struct Correspondence {
 namespace vnni {
 void multiply_bytes(const Product& product, uint8_t* scratch);  // of product_bytes(product)
 int64_t product_bytes(const Product& product);
-void filter(const Depthwise& depthwise);
+// With taps of 2 * height * breadth and scratch of filter_floats(depthwise).
+void filter(const Depthwise& depthwise, const float** taps, float* scratch);
+int64_t filter_floats(const Depthwise& depthwise);
 void correspond(const Correspondence& pair, float* scratch);  // of correspondence_floats(pair)
 int64_t correspondence_floats(const Correspondence& pair);
 }  // namespace vnni

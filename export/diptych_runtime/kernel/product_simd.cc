@@ -18,19 +18,24 @@ struct Range {
 inline Vector as_vector(__m512 x) { return reinterpret_cast<Vector>(x); }
 inline float sum_of(Vector x) { return _mm512_reduce_add_ps(reinterpret_cast<__m512>(x)); }
 
+// A row after its layer norm.
+void normalize(const float* row, const float* norm, int64_t depth, float* normed) {
+  Vector sum{}, squares{};
+  for (int64_t k = 0; k < depth; k += LANES) sum += load(row + k);
+  const float mean = sum_of(sum) / depth;
+  for (int64_t k = 0; k < depth; k += LANES) {
+    const Vector apart = load(row + k) - mean;
+    squares += apart * apart;
+  }
+  const float scale = 1.0f / __builtin_sqrtf(sum_of(squares) / depth + EPSILON);
+  for (int64_t k = 0; k < depth; k += LANES)
+    store(normed + k, (load(row + k) - mean) * scale * load(norm + k) + load(norm + depth + k));
+}
+
 // A row of numbers as bytes between its least and its largest.
 Range to_bytes(const float* row, const float* norm, int64_t depth, float* normed, uint8_t* bytes) {
   if (norm) {
-    Vector sum{}, squares{};
-    for (int64_t k = 0; k < depth; k += LANES) sum += load(row + k);
-    const float mean = sum_of(sum) / depth;
-    for (int64_t k = 0; k < depth; k += LANES) {
-      const Vector apart = load(row + k) - mean;
-      squares += apart * apart;
-    }
-    const float scale = 1.0f / __builtin_sqrtf(sum_of(squares) / depth + EPSILON);
-    for (int64_t k = 0; k < depth; k += LANES)
-      store(normed + k, (load(row + k) - mean) * scale * load(norm + k) + load(norm + depth + k));
+    normalize(row, norm, depth, normed);
     row = normed;
   }
   Vector low = load(row), high = low;
@@ -134,21 +139,32 @@ void multiply_bytes(const Product& product, uint8_t* scratch) {
   }
 }
 
-void filter(const Depthwise& depthwise) {
+int64_t filter_floats(const Depthwise& depthwise) {
+  return depthwise.norm ? depthwise.rows * depthwise.cols * depthwise.channels : 0;
+}
+
+void filter(const Depthwise& depthwise, const float** taps, float* scratch) {
   const int64_t rows = depthwise.rows, cols = depthwise.cols, channels = depthwise.channels;
   for (int64_t grid = 0; grid < depthwise.count; grid++) {
     const float* x = depthwise.x + grid * rows * cols * channels;
     float* y = depthwise.y + grid * rows * cols * channels;
+    if (depthwise.norm) {
+      for (int64_t at = 0; at < rows * cols * channels; at += channels)
+        normalize(x + at, depthwise.norm, channels, scratch + at);
+      x = scratch;
+    }
     for (int64_t place = 0; place < rows * cols; place++) {
       const int64_t top = place / cols - depthwise.height / 2, left = place % cols - depthwise.breadth / 2;
+      int64_t count = 0;  // of the taps within the grid: what they read, and by what it is multiplied
+      for (int64_t i = 0; i < depthwise.height; i++)
+        for (int64_t j = 0; j < depthwise.breadth; j++) {
+          if (top + i < 0 || top + i >= rows || left + j < 0 || left + j >= cols) continue;
+          taps[count++] = x + ((top + i) * cols + left + j) * channels;
+          taps[count++] = depthwise.filter + (i * depthwise.breadth + j) * channels;
+        }
       for (int64_t channel = 0; channel < channels; channel += LANES) {
         Vector sum{};
-        for (int64_t i = 0; i < depthwise.height; i++)
-          for (int64_t j = 0; j < depthwise.breadth; j++) {
-            if (top + i < 0 || top + i >= rows || left + j < 0 || left + j >= cols) continue;
-            sum += load(x + ((top + i) * cols + left + j) * channels + channel) *
-                   load(depthwise.filter + (i * depthwise.breadth + j) * channels + channel);
-          }
+        for (int64_t tap = 0; tap < count; tap += 2) sum += load(taps[tap] + channel) * load(taps[tap + 1] + channel);
         store(y + place * channels + channel, sum);
       }
     }

@@ -82,7 +82,7 @@ Problem shaped(int64_t heads, int64_t panels, int64_t key_width, bool joined, in
                const std::vector<int64_t>& table) {
   const int64_t cols = joined && panels > 0 ? table[3] / panels : table[3];
   const int64_t value_width = heads > 0 ? width / heads - 2 * key_width : 0;
-  return {nullptr, nullptr, nullptr, heads, panels, table[2], cols < 1 ? 1 : cols, key_width, value_width, table[0], table[3]};
+  return {nullptr, nullptr, nullptr, 0, heads, panels, table[2], cols < 1 ? 1 : cols, key_width, value_width, table[0], table[3]};
 }
 
 struct Attention {
@@ -110,10 +110,11 @@ struct Attention {
     const auto bias = mirrored(table.floats(), problem.kinds * heads * problem.rows, problem.reach);
     problem.projected = projected.floats();
     problem.bias = bias.data();
+    problem.batch = batch;
     Job job{problem, *instructions_called(nullptr)};
     const auto work = [](void* job, size_t task) { (*static_cast<const Job*>(job))(static_cast<int64_t>(task)); };
     return ort::call(api(), ort::KernelContext_ParallelFor, (const OrtKernelContext*)context,
-                     (void (*)(void*, size_t))work, size_t(batch * heads), size_t{0}, (void*)&job);
+                     (void (*)(void*, size_t))work, size_t(problem.tasks()), size_t{0}, (void*)&job);
   }
 };
 
@@ -159,6 +160,7 @@ EXPORTED const char* diptych_attend(const char* instructions, const float* proje
   problem.projected = projected;
   problem.bias = bias.data();
   problem.attended = attended;
-  for (int64_t task = 0; task < batch * heads; task++) Job{problem, *set}(task);
+  problem.batch = batch;
+  for (int64_t task = 0; task < problem.tasks(); task++) Job{problem, *set}(task);
   return nullptr;
 }
