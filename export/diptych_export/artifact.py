@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from diptych_export.byte_artifact import RANKED, byte_library, with_byte_pairs
+from diptych_export.byte_artifact import byte_pair_if_judged
 from diptych_export.folding import cost
 from diptych_export.graphs import OPSET, PREPROCESSING, export_graphs
 from diptych_export.parity import PAIRS, Parity, compare
@@ -29,7 +29,6 @@ from diptych_runtime.manifest import (
     EXPLAIN_GRAPH,
     MANIFEST,
     PAIR_GRAPH,
-    PAIR_INT8_GRAPH,
     PANEL_GRAPH,
     Manifest,
     Question,
@@ -173,23 +172,21 @@ def export_artifact(
     if parity is not None:
         parity.require()
         parity = panel.parity(parity) if panel else parity
-    ranking = None
+    ranking: dict[str, Any] = {}
+    files: dict[str, bytes] = {}
     if judges is not None:
         exact, graphs = graphs, in_precision(graphs, precision, judges.calibration)
-        ranking = compare_ranking(exact, graphs, judges, answered)
-        ranking.require()
-    ranked: dict[str, Any] = ranking.to_dict() if ranking else {}
-    if judges is not None and precision == "int8" and (library := byte_library()):
-        graphs, of_pairs = with_byte_pairs(graphs, judges, answered, library)
-        ranked[RANKED] = of_pairs.to_dict()
-    files = {
+        found = compare_ranking(exact, graphs, judges, answered)
+        found.require()
+        if precision == "int8":
+            files, ranking = byte_pair_if_judged(graphs, judges, answered)
+        ranking |= found.to_dict()
+    files |= {
         PANEL_GRAPH: panel.data if panel else graphs.panel.SerializeToString(deterministic=True),
         PAIR_GRAPH: graphs.pair.SerializeToString(deterministic=True),
     }
     if graphs.explain is not None:
         files[EXPLAIN_GRAPH] = graphs.explain.SerializeToString(deterministic=True)
-    if graphs.pair_int8 is not None:
-        files[PAIR_INT8_GRAPH] = graphs.pair_int8.SerializeToString(deterministic=True)
     digests = {file: digest(data) for file, data in files.items()}
     config = network.config
     manifest = Manifest(
@@ -206,7 +203,7 @@ def export_artifact(
         metrics=dict(training or {}),
         flops=cost(network),
         precision=panel.manifest.precision if panel else precision,
-        ranking=ranked,
+        ranking=ranking,
         package=_package_version(),
     )
     if card:

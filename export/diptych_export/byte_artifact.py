@@ -1,21 +1,22 @@
-"""The pair graph in 8 bits put into an artifact, which keeps all its other files and its revision."""
+"""The pair graph in 8 bits as a part of an artifact, which keeps all its other files and its revision."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import onnx
 
 from diptych_export.byte_pair import in_bytes
 from diptych_export.graphs import Graphs
-from diptych_export.precision import PAIR_LOSS, Pictures, Ranking, compare_byte_pairs
+from diptych_export.precision import PAIR_LOSS, Pictures, Ranking, compare_ranking
 from diptych_runtime.atomic import write_atomic
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.kernel import KernelError, Library, kernel
-from diptych_runtime.manifest import PAIR_GRAPH, PAIR_INT8_GRAPH, PANEL_GRAPH, Manifest, Question, digest
+from diptych_runtime.manifest import MANIFEST, PAIR_GRAPH, PAIR_INT8_GRAPH, PANEL_GRAPH, Manifest, Question, digest
 from diptych_runtime.models import find_artifact
 
 RANKED = "pairs_int8"  # in a manifest's `ranking`
@@ -30,44 +31,48 @@ def add_byte_pairs(model: str | os.PathLike[str], pictures: str | os.PathLike[st
     manifest = Manifest.load(folder)
     panel, pair = (onnx.load_from_string(manifest.read_checked(folder, file)) for file in (PANEL_GRAPH, PAIR_GRAPH))
     judges = Pictures.read(Path(pictures), manifest.panel_size)
-    graphs, ranking = with_byte_pairs(Graphs(panel, pair), judges, manifest.questions, _library())
-    assert graphs.pair_int8 is not None
-    data = graphs.pair_int8.SerializeToString(deterministic=True)
+    made, ranking = byte_pair(Graphs(panel, pair), judges, manifest.questions, _library())
+    data = made.SerializeToString(deterministic=True)
     write_atomic(folder / PAIR_INT8_GRAPH, data)
-    replace(
-        manifest,
-        digests=manifest.digests | {PAIR_INT8_GRAPH: digest(data)},
-        ranking=manifest.ranking | {RANKED: ranking.to_dict()},
-    ).save(folder)
+    described = json.loads((folder / MANIFEST).read_text("utf-8"))  # of which the rest stays as it was written
+    described["digests"][PAIR_INT8_GRAPH] = digest(data)
+    described["ranking"] = manifest.ranking | {RANKED: ranking.to_dict()}
+    write_atomic(folder / MANIFEST, (json.dumps(described, indent=2) + "\n").encode())
     return ranking
 
 
-def with_byte_pairs(
+def byte_pair(
     graphs: Graphs, pictures: Pictures, questions: Mapping[str, Question], library: Library
-) -> tuple[Graphs, Ranking]:
-    """The graphs with the pair graph in 8 bits beside the one in float32, and what that does to their ranking. Raises
-    ArtifactError like `add_byte_pairs`.
+) -> tuple[onnx.ModelProto, Ranking]:
+    """The pair graph in 8 bits, and the ranking metrics of both on the same tokens.
+
+    Raises ArtifactError like `add_byte_pairs`.
     """
-    graphs = graphs._replace(pair_int8=in_bytes(graphs.pair))
-    ranking = compare_byte_pairs(graphs, pictures, questions, library)
+    made = in_bytes(graphs.pair)
+    ranking = compare_ranking(graphs, graphs._replace(pair=made), pictures, questions, library=library)
     ranking.require(PAIR_LOSS)
-    return graphs, ranking
+    return made, ranking
 
 
-def byte_library() -> Library | None:
-    """The kernel, where it can run the graph in 8 bits here, and so judge it."""
+def byte_pair_if_judged(
+    graphs: Graphs, pictures: Pictures, questions: Mapping[str, Question]
+) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """The file of the pair graph in 8 bits, and its part of a manifest's `ranking`; both empty where this processor
+    cannot run it.
+    """
     try:
-        return _library()
+        library = _library()
     except ArtifactError:
-        return None
+        return {}, {}
+    made, ranking = byte_pair(graphs, pictures, questions, library)
+    return {PAIR_INT8_GRAPH: made.SerializeToString(deterministic=True)}, {RANKED: ranking.to_dict()}
 
 
-def ranking_texts(ranking: Mapping[str, object]) -> list[str]:
+def ranking_texts(ranking: Mapping[str, Any]) -> list[str]:
     """The tables of a manifest's `ranking`."""
-    known = dict(ranking)
-    pairs = known.pop(RANKED, None)
-    texts = [Ranking(**known).text()] if known else []  # pyright: ignore[reportArgumentType]
-    return texts if pairs is None else [*texts, f"the pair graph in 8 bits:\n{Ranking(**pairs).text()}"]  # pyright: ignore[reportCallIssue]
+    whole = {name: value for name, value in ranking.items() if name != RANKED}
+    texts = [Ranking(**whole).text()] if whole else []
+    return [*texts, f"the pair graph in 8 bits:\n{Ranking(**ranking[RANKED]).text()}"] if RANKED in ranking else texts
 
 
 def _library() -> Library:

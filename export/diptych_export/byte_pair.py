@@ -6,6 +6,7 @@ body of standard operators. What is not recognised is left as it is.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 
@@ -15,7 +16,7 @@ from onnx import helper, numpy_helper
 
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.kernel import BYTE_PRODUCT, CORRESPONDENCE, DEPTHWISE, DOMAIN
-from diptych_runtime.kernel.reference import BLOCK, packed_weights
+from diptych_runtime.kernel.byte_nodes import BLOCK, EVIDENCE, packed_weights
 
 _EPSILON = 1e-5  # of a layer norm, as the kernel has it
 _SHARPEST = 40.0  # exp(-2 * sharpness) must be a float32
@@ -122,11 +123,10 @@ class _Rewriter:
                     gone.append(following)
                     last = following.output[0]
                     following = self._only_consumer(last)
-            if following is not None and following.op_type == "Gelu":
-                if _attribute(following, "approximate", b"none") == b"none":
-                    gelu = 1
-                    gone.append(following)
-                    last = following.output[0]
+            if following is not None and following.op_type == "Gelu" and _exact(following):
+                gelu = 1
+                gone.append(following)
+                last = following.output[0]
             inputs = [
                 product.input[0],
                 self.empty,
@@ -265,7 +265,8 @@ class _Correspondence:
         assert self._by(over_a.input[0], "Transpose").input[0] == self.sharp.output[0]
         cosines = self._by(self.sharp.input[0], "MatMul")
         sharpness = rewriter._value(self.sharp.input[1])
-        assert sharpness is not None and 0 < float(sharpness) <= _SHARPEST
+        assert sharpness is not None
+        assert 0 < float(sharpness) <= _SHARPEST
         self.sharpness = float(sharpness)
         units = (cosines.input[0], self._by(cosines.input[1], "Transpose").input[0])
         slices = [self._by(self._by(self._by(u, "Div").input[0], "Reshape").input[0], "Slice") for u in units]
@@ -276,8 +277,7 @@ class _Correspondence:
         places = [rewriter._value(node.input[1]) for node in rewriter._consumers(over_b.output[0])]
         (self.place,) = [value for value in places if value is not None]
         self.merged = [self._merged(unit) for unit in units]
-        self.merge = round(self._merged_size / (self.width + 6)) ** 0.5
-        self.merge = int(self.merge)
+        self.merge = math.isqrt(self._merged_size // (self.width + EVIDENCE))
         maxima = [node for node in rewriter._consumers(cosines.output[0]) if node.op_type == "ReduceMax"]
         axes = {int(np.ravel(rewriter._value(node.input[1]))[0]): node.output[0] for node in maxima}
         self.bests = [axes.get(2, axes.get(-1, "")), axes[1]]
@@ -300,7 +300,8 @@ class _Correspondence:
 
     def _by(self, name: str, kind: str) -> onnx.NodeProto:
         node = self.graph._producer(name)
-        assert node is not None and node.op_type == kind
+        assert node is not None
+        assert node.op_type == kind
         return node
 
     def _merged(self, unit: str) -> str:
@@ -309,7 +310,8 @@ class _Correspondence:
         name = scaled.output[0]
         for kind in ("Concat", "Reshape", "Transpose", "Reshape"):
             node = self.graph._only_consumer(name)
-            assert node is not None and node.op_type == kind
+            assert node is not None
+            assert node.op_type == kind
             name = node.output[0]
         shape = self.graph._value(node.input[1])
         assert shape is not None
@@ -319,6 +321,10 @@ class _Correspondence:
     def _mean(self, unit: str) -> str:
         (mean,) = [node for node in self.graph._consumers(unit) if node.op_type == "ReduceMean"]
         return mean.output[0]
+
+
+def _exact(gelu: onnx.NodeProto) -> bool:
+    return _attribute(gelu, "approximate", b"none") == b"none"
 
 
 def _attribute(node: onnx.NodeProto, name: str, default: object = None) -> object:

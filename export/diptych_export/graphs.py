@@ -32,14 +32,12 @@ _LARGEST_FOLDED = 256
 
 class Graphs(NamedTuple):
     """The panel graph (pixels -> tokens, embeddings), the pair graph (tokens_a, tokens_b -> logits) and, where the
-    mixer has attention across the seam, the explain graph (tokens_a, tokens_b -> attention); `pair_int8` is the pair
-    graph in 8 bits, if there is one.
+    mixer has attention across the seam, the explain graph (tokens_a, tokens_b -> attention).
     """
 
     panel: onnx.ModelProto
     pair: onnx.ModelProto
     explain: onnx.ModelProto | None = None
-    pair_int8: onnx.ModelProto | None = None
 
 
 class PanelModule(nn.Module):

@@ -111,9 +111,9 @@ def in_precision(graphs: Graphs, precision: str, calibration: np.ndarray) -> Gra
     """The graphs in "int8" or "float16".
 
     int8 has the panel graph's convolutions in 8 bits, but for the first, with scales from the pixels of `calibration`,
-    and the pair graph as it was: that in 8 bits lies beside it (`byte_pair`). float16 has panel and pair graph in float16
-    throughout but for the last product and what comes behind it, in standard operators only, with tokens in and out in
-    float16 as they are stored.
+    and the pair graph as it was: that in 8 bits lies beside it (`byte_pair`). float16 has panel and pair graph in
+    float16 throughout but for the last product and what comes behind it, in standard operators only, with tokens in and
+    out in float16 as they are stored.
     """
     if precision == "int8":
         return graphs._replace(panel=_int8(graphs.panel, calibration))
@@ -135,7 +135,8 @@ def compare_ranking(
 ) -> Ranking:
     """The ranking metrics of two versions of the graphs, whose logits answer the questions.
 
-    By the kernel's `library`, if it is given, and else by standard operators. Edits are copies, so *copy* is asked where it is among them, and else the first.
+    By the kernel's `library`, if it is given, and else by standard operators. Edits are copies, so *copy* is asked
+    where it is among them, and else the first.
     """
     questions = questions or {MATCH: Question()}
     asked = COPY if COPY in questions else next(iter(questions))
@@ -143,14 +144,6 @@ def compare_ranking(
     found = [_found(graphs, pictures, column, questions[asked], library) for graphs in (before, after)]
     (recall, micro_ap), (recall_after, micro_ap_after) = found
     return Ranking(len(pictures.edits), (recall, recall_after), (micro_ap, micro_ap_after))
-
-
-def compare_byte_pairs(
-    graphs: Graphs, pictures: Pictures, questions: Mapping[str, Question], library: Library
-) -> Ranking:
-    """The ranking metrics of the pair graph in float32 and in 8 bits, on the same tokens."""
-    assert graphs.pair_int8 is not None
-    return compare_ranking(graphs, graphs._replace(pair=graphs.pair_int8), pictures, questions, library=library)
 
 
 def _edited(picture: Image.Image, rng: np.random.Generator) -> Image.Image:

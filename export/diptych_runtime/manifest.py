@@ -128,8 +128,8 @@ class Manifest:
     """The description of an artifact; `Manifest.load(directory)` reads and checks it.
 
     `revision` names the panel and the pair graph: what was stored under one revision cannot be compared with another's.
-    The explain graph, where there is one, is not in it: no stored number depends on it; nor is the pair graph in 8 bits,
-    whose scores are told apart by themselves (`Runtime.scores_revision`).
+    The explain graph, where there is one, is not in it: no stored number depends on it; nor is the pair graph in 8
+    bits, whose scores are told apart by themselves (`Runtime.scores_revision`).
     `token_shape` is (N, M, d), `questions` what the logits answer, a column each in this order, `digests`
     {file: sha256}, `parity` what the export compared and found, `metrics` what training measured, `flops` the
     operations of the panel graph for a picture and of the pair graph for a pair, `precision` "float32", "float16" or

@@ -21,7 +21,7 @@ from diptych_runtime.closer_look.evidence import Verification
 from diptych_runtime.errors import ArgumentError, ArtifactError
 from diptych_runtime.kernel import NAME, KernelError, Library, kernel, kernel_mode
 from diptych_runtime.kernel.precision import PairGraph, pair_graph, pair_precision
-from diptych_runtime.manifest import EXPLAIN_GRAPH, PAIR_GRAPH, PANEL_GRAPH, Manifest, Question
+from diptych_runtime.manifest import EXPLAIN_GRAPH, PAIR_GRAPH, PAIR_INT8_GRAPH, PANEL_GRAPH, Manifest, Question
 from diptych_runtime.models import find_artifact, own_calibration
 from diptych_runtime.own_calibration import OwnCalibration
 from diptych_runtime.session import (
@@ -59,7 +59,8 @@ class Runtime:
     `provider` is ONNX Runtime's name of what it runs on and `provider_reason` says why; `attention_path` says how the
     attention node is computed: "kernel (avx512)", or "function body: ..." with the reason, by the standard operators
     that the graph brings along; `pair_path` says in which precision pairs are scored, "int8 (avx512_vnni)" or "float32:
-    ..." with the reason, and `scores_revision` names what made a score. `explains` says whether there is an `attention` to ask for.
+    ..." with the reason, and `scores_revision` names what made a score. `explains` says whether there is an `attention`
+    to ask for.
 
     `questions` are what one look at a pair answers, in the order of the logits' columns; `question` is the one that
     this runtime gives the scores, relevance and `thresholds` of, in the `column` of this number. `asking` has others.
@@ -147,6 +148,8 @@ class Runtime:
                 f"{provider} was asked for but cannot be had: {hindrance}; mend that or use the provider cpu"
             )
         known = NAME.encode() in manifest.read_checked(directory, PAIR_GRAPH)
+        if PAIR_INT8_GRAPH in manifest.digests:
+            manifest.read_checked(directory, PAIR_INT8_GRAPH)  # damage is no reason to go on without the kernel
         library, path = _attention(mode, None if known else _UNKNOWN_NODE)
         on_cpu = partial(opened, CPU, ran_on=CPU, reason=str(hindrance))
         if library is not None:

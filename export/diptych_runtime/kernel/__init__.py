@@ -1,7 +1,8 @@
 """The kernel of our own nodes: C++ for ONNX Runtime on the CPU, used where it is built and passes its test.
 
-What the attention computes stands in `diptych_export.custom_op`; without the kernel its body of standard operators runs.
-The other nodes are those of the pair graph in 8 bits (`diptych_export.byte_pair`), which is opened with the kernel alone.
+What the attention computes stands in `diptych_export.custom_op`; without the kernel its body of standard operators
+runs. The other nodes are those of the pair graph in 8 bits (`diptych_export.byte_pair`), which is opened with the
+kernel alone.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from diptych_runtime.kernel.build import KernelError
+from diptych_runtime.kernel.byte_nodes import ByteNodes
 
 _FLOATS = ctypes.POINTER(ctypes.c_float)
 _TOLERANCE = 1e-5
@@ -32,6 +33,7 @@ class Library:
             ) from None
         self.instructions: str = self._library.diptych_instructions().decode()
         self.byte_instructions: str = self._library.diptych_byte_instructions().decode()
+        self.bytes = ByteNodes(self._library)
         self.source_digest: str = self._library.diptych_source_digest().decode()
 
     def attend(
@@ -90,6 +92,8 @@ class Library:
                     f"it failed its self-test on this processor ({self.instructions}): wrong by {apart:.2g}, at most "
                     f"{_TOLERANCE:g} is allowed; please report it, and set DIPTYCH_KERNEL=off meanwhile"
                 )
+        if self.byte_instructions:
+            self.bytes.test()
 
 
 def attention(

@@ -140,3 +140,35 @@ std::vector<OrtCustomOp> with_pair_nodes(std::vector<OrtCustomOp> ops) {
 extern "C" __attribute__((visibility("default"))) const char* diptych_byte_instructions() {
   return diptych::usable() ? "avx512_vnni" : "";
 }
+
+#if defined(__x86_64__)
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
+// The nodes' computations without ONNX Runtime, for a comparison with their definitions; only where the instructions
+// above are not empty.
+EXPORTED void diptych_multiply_bytes(const float* x, const float* norm, const int8_t* weights, const float* scales,
+                                     const float* bias, const float* residual, float* y, int64_t rows, int64_t depth,
+                                     int64_t width, int64_t gelu) {
+  const diptych::Product product{x, norm, weights, scales, bias, residual, y, rows, depth, width, gelu != 0};
+  std::vector<uint8_t> scratch(diptych::vnni::product_bytes(product));
+  diptych::vnni::multiply_bytes(product, scratch.data());
+}
+
+EXPORTED void diptych_filter(const float* x, const float* norm, const float* filter, float* y, int64_t count,
+                             int64_t rows, int64_t cols, int64_t channels, int64_t height, int64_t breadth) {
+  const diptych::Depthwise depthwise{x, norm, filter, y, count, rows, cols, channels, height, breadth};
+  std::vector<const float*> taps(2 * height * breadth);
+  std::vector<float> scratch(diptych::vnni::filter_floats(depthwise));
+  diptych::vnni::filter(depthwise, taps.data(), scratch.data());
+}
+
+EXPORTED void diptych_correspond(const float* a, const float* b, const float* place, float sharpness, int64_t rows,
+                                 int64_t cols, int64_t depth, int64_t width, int64_t merge, float* merged_a,
+                                 float* merged_b, float* best_a, float* best_b, float* mean_a, float* mean_b) {
+  const diptych::Correspondence pair{{a, b},           place,  sharpness,        rows,
+                                     cols,             depth,  width,            merge,
+                                     {merged_a, merged_b}, {best_a, best_b}, {mean_a, mean_b}};
+  std::vector<float> scratch(diptych::vnni::correspondence_floats(pair));
+  diptych::vnni::correspond(pair, scratch.data());
+}
+#endif

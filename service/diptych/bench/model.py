@@ -199,7 +199,8 @@ def text(result: dict[str, Any]) -> str:
     machine = result["machine"]
     lines = [
         f"{machine['processor']}, {machine['threads']} threads; {result['provider']}",
-        f"model {result['model']} {result['revision']}; attention by {result['attention_path']}; pairs in {result['pair_path']}",
+        f"model {result['model']} {result['revision']}; attention by {result['attention_path']}; "
+        f"pairs in {result['pair_path']}",
         table(("", "ms", "10 % to 90 %", ""), rows),
         "",
         _costs_text(result["candidates"]),

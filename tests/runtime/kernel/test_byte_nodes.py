@@ -1,0 +1,122 @@
+"""The nodes of the pair graph in 8 bits against their definitions."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from diptych_runtime.kernel import KernelError, Library
+from diptych_runtime.kernel.byte_nodes import (
+    ByteNodes,
+    correspondence,
+    filtered,
+    gelu,
+    layer_norm,
+    packed_weights,
+    product,
+)
+
+
+@pytest.fixture
+def nodes(library: Library) -> ByteNodes:
+    if not library.byte_instructions:
+        pytest.skip("this processor has no AVX-512 VNNI")
+    return library.bytes
+
+
+def drawn(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape, np.float32)
+
+
+@pytest.mark.parametrize(("rows", "depth", "width"), [(1, 16, 16), (7, 48, 32), (73, 96, 288), (150, 272, 112)])
+def test_a_product_is_that_of_the_rounded_numbers_exactly(nodes, rows, depth, width):
+    x, weights, bias = drawn(rows, depth), drawn(depth, width, seed=1), drawn(width, seed=2)
+    expected = product(x, weights, bias)
+    np.testing.assert_allclose(nodes.multiply(x, weights, bias=bias), expected, atol=2e-5 * np.abs(expected).max())
+    rounded_away = np.abs(expected - (x @ weights + bias)).max()
+    assert 1e-4 < rounded_away < 0.05 * depth**0.5, "8 bits lose something, and little"
+
+
+def test_norm_gelu_and_residual_are_taken_along(nodes):
+    x, weights, norm = drawn(30, 96), drawn(96, 48, seed=1), drawn(2, 96, seed=2)
+    bias, residual = drawn(48, seed=3), drawn(30, 48, seed=4)
+    normed = layer_norm(x, norm).astype(np.float32)
+    expected = gelu(product(normed, weights, bias)) + residual
+    got = nodes.multiply(x, weights, norm=norm, bias=bias, residual=residual, gelu=True)
+    # Where a number lies in the middle of two bytes, either is right.
+    assert np.mean(np.abs(got - expected) > 2e-4) < 0.02
+    np.testing.assert_allclose(got, expected, atol=0.1)
+
+
+def test_a_row_has_the_same_bits_whatever_the_others_are(nodes):
+    x, weights, residual = drawn(80, 32), drawn(32, 96, seed=1), drawn(80, 96, seed=2)
+    whole = nodes.multiply(x, weights, residual=residual, gelu=True)
+    for first, count in ((0, 1), (3, 2), (71, 5), (79, 1)):
+        rows = slice(first, first + count)
+        part = nodes.multiply(x[rows], weights, residual=residual[rows], gelu=True)
+        assert part.tobytes() == whole[rows].tobytes()
+
+
+def test_a_row_of_equal_numbers_and_a_column_of_zeros_are_no_exception(nodes):
+    weights = drawn(32, 16, seed=1)
+    weights[:, 3] = 0
+    y = nodes.multiply(np.full((2, 32), 3.0, np.float32), weights)
+    scales = np.maximum(np.abs(weights).max(0) / 127, np.finfo(np.float32).tiny)
+    np.testing.assert_allclose(y[0], 3 * (np.rint(weights / scales) * scales).sum(0), atol=1e-4)
+    assert y[0, 3] == 0
+
+
+@pytest.mark.parametrize("norm", [None, drawn(2, 32, seed=5)])
+@pytest.mark.parametrize("sides", [(3, 3), (1, 5)])
+def test_a_filter_sees_zeros_outside_of_the_grid(nodes, norm, sides):
+    x, filter = drawn(2, 5, 7, 32), drawn(*sides, 32, seed=1)
+    expected = filtered(x if norm is None else layer_norm(x, norm), filter)
+    np.testing.assert_allclose(nodes.filter(x, filter, norm=norm), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("rows", "cols", "merge", "width"), [(4, 4, 2, 10), (12, 12, 2, 62), (3, 16, 1, 33)])
+def test_a_correspondence_is_what_the_definition_says(nodes, rows, cols, merge, width):
+    a, b = drawn(rows, cols, width + 2), drawn(rows, cols, width + 2, seed=1)
+    b[0, 0, :width], b[1, 1, :width] = a[1, 2, :width], 0  # a match, and a token of no length
+    place = drawn(rows * cols, 2, seed=2)
+    sizes = {"sharpness": 17.0, "width": width, "merge": merge}
+    got, expected = nodes.correspond(a, b, place, **sizes), correspondence(a, b, place, **sizes)
+    assert len(got) == len(expected) == 6
+    for mine, known in zip(got, expected, strict=True):
+        np.testing.assert_allclose(mine, known, atol=5e-5)
+
+
+def test_the_definition_is_what_the_network_computes():
+    import torch
+
+    from diptych_model.config import PairConfig
+    from diptych_model.correspondence import Correspondence
+
+    config = PairConfig(pixels=64, correspondence=True, merge=2, width=10, embedding=8, channels=16)
+    module = Correspondence(config)
+    a, b = drawn(2, config.grid, config.grid, 12)
+    unit_a, _, s = module._compared(torch.from_numpy(a)[None], torch.from_numpy(b)[None])
+    x, y = np.meshgrid(*[(np.arange(config.grid) + 0.5) * 2 / config.grid - 1] * 2)
+    place = np.stack([x.ravel(), y.ravel()], 1).astype(np.float32)
+    made = correspondence(a, b, place, sharpness=module.sharpness.exp().item(), width=10, merge=2)
+    np.testing.assert_allclose(made[2], s.amax(2)[0].detach(), atol=1e-5)
+    np.testing.assert_allclose(made[4], unit_a.mean(1)[0].detach(), atol=1e-5)
+    merged = torch.from_numpy(made[0].astype(np.float32)) @ module.merge.weight.T + module.merge.bias + module.position
+    expected = module(torch.from_numpy(a)[None], torch.from_numpy(b)[None])[0][0]
+    np.testing.assert_allclose(merged.detach(), expected.detach(), atol=1e-4)
+
+
+def test_weights_of_a_width_that_fills_no_vector_are_refused():
+    with pytest.raises(ValueError, match=r"multiples of 16, got \(16, 24\)"):
+        packed_weights(drawn(16, 24))
+
+
+def _twice(made: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    return lambda *arguments, **options: 2 * made(*arguments, **options)
+
+
+@pytest.mark.parametrize("name", ["multiply", "filter"])
+def test_nodes_that_compute_something_else_are_not_used(nodes, name, monkeypatch):
+    monkeypatch.setattr(nodes, name, _twice(getattr(nodes, name)))
+    with pytest.raises(KernelError, match="nodes in 8 bits failed their self-test on this processor: wrong by"):
+        nodes.test()
