@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from diptych.batch.parts.folder import JobSpec, folder_of, opened
+from diptych.batch.parts.manifest import SCORED_BY
 from diptych.batch.tables.scores import Scores
 from diptych.batch.workers.tasks import clear_caches, encode, score
 from diptych.errors import BatchError
@@ -32,7 +33,7 @@ def test_a_part_done_again_by_others_has_the_same_bytes(begun, means):
         return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "lock"}
 
     first = everything()
-    assert len(first) == 3 + 2 + manifest.scoring.parts
+    assert len(first) == 3 + 1 + 2 + manifest.scoring.parts
     assert everything(threads=2) == first
 
 
@@ -55,3 +56,28 @@ def test_a_machine_that_does_not_see_the_folder_or_has_another_model_says_so(beg
     other = dataclasses.replace(means, model=str(other_artifact))
     with pytest.raises(BatchError, match=r"is 0123456789ab on .*, and the job began with .*; every worker needs that"):
         encode(0, folder=str(folder), means=other)
+
+
+def test_a_machine_that_scores_in_another_precision_has_no_part_in_a_job(begun, means):
+    manifest, folder = begun
+    options = {"folder": str(folder), "means": means}
+    encode(0, **options)
+    assert (folder / SCORED_BY).read_text() == manifest.model
+    (folder / SCORED_BY).write_text(f"{manifest.model}-int8")
+    clear_caches()
+    said = r"the scores of this job are those of .*-int8, and on .* they would be those of .*set DIPTYCH_PAIRS=float32"
+    with pytest.raises(BatchError, match=said):
+        score(0, **options)
+
+
+def test_parts_of_a_version_that_knew_no_other_precision_are_those_of_float32(begun, means):
+    manifest, folder = begun
+    for number in range(manifest.encoding.parts):
+        encode(number, folder=str(folder), means=means)
+    score(0, folder=str(folder), means=means)
+    (folder / SCORED_BY).unlink()
+    assert manifest.scored_by(folder, "another") == manifest.model
+    (folder / SCORED_BY).unlink()
+    (folder / manifest.scoring.file(0)).unlink()
+    assert manifest.scored_by(folder, "another") == "another"
+    assert manifest.scored_by(folder, "a third") == "another"
