@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from diptych_export.byte_artifact import byte_pair_if_judged
 from diptych_export.folding import cost
-from diptych_export.graphs import OPSET, PREPROCESSING, export_graphs
+from diptych_export.graphs import OPSET, PREPROCESSING, Graphs, export_graphs
 from diptych_export.parity import PAIRS, Parity, compare
 from diptych_export.precision import PRECISIONS, Pictures, compare_ranking, in_precision
 from diptych_export.resize import resized
@@ -175,12 +175,7 @@ def export_artifact(
     ranking: dict[str, Any] = {}
     files: dict[str, bytes] = {}
     if judges is not None:
-        exact, graphs = graphs, in_precision(graphs, precision, judges.calibration)
-        found = compare_ranking(exact, graphs, judges, answered)
-        found.require()
-        if precision == "int8":
-            files, ranking = byte_pair_if_judged(graphs, judges, answered)
-        ranking |= found.to_dict()
+        graphs, files, ranking = _in_fewer_bits(graphs, precision, judges, answered)
     files |= {
         PANEL_GRAPH: panel.data if panel else graphs.panel.SerializeToString(deterministic=True),
         PAIR_GRAPH: graphs.pair.SerializeToString(deterministic=True),
@@ -216,6 +211,20 @@ def export_artifact(
         files |= {f"{CHECKPOINT}/{file}": data for file, data in checkpoint_files(network, kept, half=True).items()}
     _move_into_place(manifest, files, target)
     return manifest
+
+
+def _in_fewer_bits(
+    graphs: Graphs, precision: str, judges: Pictures, questions: Mapping[str, Question]
+) -> tuple[Graphs, dict[str, bytes], dict[str, Any]]:
+    """The graphs in another precision, the files that come with it, and the ranking metrics as a manifest has them.
+
+    Raises ArtifactError where the pictures are ranked worse.
+    """
+    made = in_precision(graphs, precision, judges.calibration)
+    found = compare_ranking(graphs, made, judges, questions)
+    found.require()
+    files, of_pairs = byte_pair_if_judged(made, judges, questions) if precision == "int8" else ({}, {})
+    return made, files, found.to_dict() | of_pairs
 
 
 def _measured_questions(metadata: Mapping[str, Any]) -> dict[str, Question]:

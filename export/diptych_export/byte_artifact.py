@@ -58,10 +58,10 @@ def byte_pair_if_judged(
     graphs: Graphs, pictures: Pictures, questions: Mapping[str, Question]
 ) -> tuple[dict[str, bytes], dict[str, Any]]:
     """The file of the pair graph in 8 bits, and its part of a manifest's `ranking`; both empty where this processor
-    cannot run it.
+    cannot run it, and where nothing of the graph can be in 8 bits.
     """
     try:
-        library = _library()
+        library, _ = _library(), in_bytes(graphs.pair)
     except ArtifactError:
         return {}, {}
     made, ranking = byte_pair(graphs, pictures, questions, library)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import onnx
@@ -46,7 +47,7 @@ class _Rewriter:
         self.empty = self._constant("byte_pair.none", np.zeros(0, np.float32))
 
     def model(self) -> onnx.ModelProto:
-        """The graph as it is now, its nodes sorted and without what nothing uses."""
+        """The graph as it is now, its nodes sorted, and without unused ones."""
         self._prune()
         used = {name for node in self.nodes for name in node.input}
         made = onnx.ModelProto.FromString(self.source.SerializeToString())
@@ -66,7 +67,7 @@ class _Rewriter:
         return made
 
     def correspondence(self) -> None:
-        """Where two softmaxes read one matrix of cosines in both directions: one node for all that is made of it."""
+        """One node for all that is made of a matrix of cosines which two softmaxes read in both directions."""
         found = _Correspondence.of(self)
         if found is None:
             return
@@ -139,7 +140,7 @@ class _Rewriter:
             self._replace(gone, node)
 
     def residuals(self) -> None:
-        """What is added to a product is added where it is made."""
+        """Sums of a product and another value become part of the product."""
         for add in [node for node in self.nodes if node.op_type == "Add"]:
             for mine, other in ((1, 0), (0, 1)):
                 product, reshape = self._product_of(add.input[mine])
@@ -157,9 +158,9 @@ class _Rewriter:
         """Layer norms that products and filters alone read are part of these."""
         self._prune()
         for norm in [node for node in self.nodes if node.op_type == "LayerNormalization"]:
-            weights = [self._value(name) for name in norm.input[1:]]
+            weights = [value for name in norm.input[1:] if (value := self._value(name)) is not None]
             plain = abs(_attribute(norm, "epsilon", _EPSILON) - _EPSILON) < 1e-9 and _attribute(norm, "axis", -1) == -1
-            if not plain or len(weights) != 2 or any(value is None or value.size % BLOCK for value in weights):
+            if not plain or len(weights) != 2 or weights[0].size % BLOCK:
                 continue
             readers = [(norm.output[0], node) for node in self._consumers(norm.output[0])]
             reshapes = [node for _, node in readers if node.op_type == "Reshape"]
@@ -168,7 +169,7 @@ class _Rewriter:
                 readers += [(reshape.output[0], node) for node in self._consumers(reshape.output[0])]
             if any(node.op_type not in (BYTE_PRODUCT, DEPTHWISE) or node.input[0] != name for name, node in readers):
                 continue
-            both = self._constant(f"{norm.name}.norm", np.stack(weights))  # pyright: ignore[reportArgumentType]
+            both = self._constant(f"{norm.name}.norm", np.stack(weights))
             for _, node in readers:
                 node.input[1] = both
             self._rename(norm.output[0], norm.input[0], norm)
@@ -206,7 +207,7 @@ class _Rewriter:
         return name
 
     def _value(self, name: str) -> np.ndarray | None:
-        """A constant, or a constant transposed or reshaped; None for what depends on the inputs."""
+        """A constant, or a constant transposed or reshaped; None for a value that depends on the inputs."""
         if name in self.constants:
             return self.constants[name]
         node = self._producer(name)
@@ -253,7 +254,7 @@ class _Rewriter:
 
 
 class _Correspondence:
-    """The parts of a graph that make the correspondence of two panels, and what the rest of the graph takes of it."""
+    """The correspondence of two panels as a part of a graph, and the values that the rest of the graph takes of it."""
 
     def __init__(self, rewriter: _Rewriter) -> None:
         self.graph = rewriter
@@ -271,7 +272,7 @@ class _Correspondence:
         units = (cosines.input[0], self._by(cosines.input[1], "Transpose").input[0])
         slices = [self._by(self._by(self._by(u, "Div").input[0], "Reshape").input[0], "Slice") for u in units]
         self.tokens = [each.input[0] for each in slices]
-        self.width = int(np.ravel(rewriter._value(slices[0].input[2]))[0])
+        self.width = self._whole(slices[0].input[2])
         inputs = [value.name for value in rewriter.source.graph.input]
         assert self.tokens == inputs
         places = [rewriter._value(node.input[1]) for node in rewriter._consumers(over_b.output[0])]
@@ -279,7 +280,7 @@ class _Correspondence:
         self.merged = [self._merged(unit) for unit in units]
         self.merge = math.isqrt(self._merged_size // (self.width + EVIDENCE))
         maxima = [node for node in rewriter._consumers(cosines.output[0]) if node.op_type == "ReduceMax"]
-        axes = {int(np.ravel(rewriter._value(node.input[1]))[0]): node.output[0] for node in maxima}
+        axes = {self._whole(node.input[1]): node.output[0] for node in maxima}
         self.bests = [axes.get(2, axes.get(-1, "")), axes[1]]
         self.means = [self._mean(unit) for unit in units]
 
@@ -290,6 +291,11 @@ class _Correspondence:
             return cls(rewriter)
         except (AssertionError, ValueError, TypeError, KeyError, StopIteration):
             return None
+
+    def _whole(self, name: str) -> int:
+        value = self.graph._value(name)
+        assert value is not None
+        return int(value.ravel()[0])
 
     def _all(self, kind: str) -> list[onnx.NodeProto]:
         return [node for node in self.graph.nodes if node.op_type == kind]
@@ -327,5 +333,5 @@ def _exact(gelu: onnx.NodeProto) -> bool:
     return _attribute(gelu, "approximate", b"none") == b"none"
 
 
-def _attribute(node: onnx.NodeProto, name: str, default: object = None) -> object:
+def _attribute(node: onnx.NodeProto, name: str, default: object = None) -> Any:
     return next((helper.get_attribute_value(each) for each in node.attribute if each.name == name), default)

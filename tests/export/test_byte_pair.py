@@ -75,8 +75,9 @@ def test_it_computes_what_the_float32_graph_does_but_for_the_rounding(exact):
 
 
 def test_a_graph_without_such_products_is_refused():
+    head = '<ir_version: 10, opset_import: ["" : 20]>'
     graph = onnx.parser.parse_model(
-        '<ir_version: 10, opset_import: ["" : 20]> g (float[b, 12] tokens_a) => (float[b, 5] y) { y = MatMul(tokens_a, w) }'
+        f"{head} g (float[b, 12] tokens_a) => (float[b, 5] y) {{ y = MatMul(tokens_a, w) }}"
     )
     graph.graph.initializer.append(numpy_helper.from_array(np.ones((12, 5), np.float32), "w"))
     with pytest.raises(ArtifactError, match="no product whose widths are multiples of 16"):

@@ -61,9 +61,7 @@ class ByteNodes:
     def correspond(
         self, a: np.ndarray, b: np.ndarray, place: np.ndarray, *, sharpness: float, width: int, merge: int
     ) -> list[np.ndarray]:
-        """What the correspondence of a pair's tokens (N, M, d) gives, with places (N M, 2): merged, best and mean of a
-        and of b.
-        """
+        """The correspondence of a pair's tokens (N, M, d) with places (N M, 2): merged, best and mean of a and of b."""
         rows, cols, depth = a.shape
         joined = (rows // merge, cols // merge, merge * merge * (width + EVIDENCE))
         shapes = [joined, joined, (rows * cols,), (rows * cols,), (width,), (width,)]

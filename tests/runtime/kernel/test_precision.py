@@ -1,23 +1,23 @@
 """The choice between the float32 pair graph and the one in 8 bits."""
 
 import shutil
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 
 from diptych_runtime.errors import ArtifactError
-from diptych_runtime.kernel import KernelError, kernel
+from diptych_runtime.kernel import KernelError, Library, kernel
 from diptych_runtime.kernel.precision import pair_graph, pair_precision
 from diptych_runtime.manifest import PAIR_INT8_GRAPH, Manifest
 from diptych_runtime.models import MODELS
 from diptych_runtime.runtime import Runtime
 
 
-class Kernel:
+def kernel_on(byte_instructions: str) -> Library:
     """A kernel on some processor."""
-
-    def __init__(self, byte_instructions):
-        self.byte_instructions = byte_instructions
+    return cast("Library", SimpleNamespace(byte_instructions=byte_instructions))
 
 
 @pytest.fixture(scope="module")
@@ -50,16 +50,16 @@ def tokens(both):
 
 
 def test_8_bits_are_taken_where_the_artifact_the_kernel_and_the_processor_have_them(manifest):
-    assert pair_graph(manifest, Kernel("avx512_vnni"), "auto") == (PAIR_INT8_GRAPH, "int8 (avx512_vnni)")
-    assert pair_graph(manifest, Kernel("avx512_vnni"), "auto").suffix == "-int8"
-    assert pair_graph(manifest, Kernel("avx512_vnni"), "float32").suffix == ""
+    assert pair_graph(manifest, kernel_on("avx512_vnni"), "auto") == (PAIR_INT8_GRAPH, "int8 (avx512_vnni)")
+    assert pair_graph(manifest, kernel_on("avx512_vnni"), "auto").suffix == "-int8"
+    assert pair_graph(manifest, kernel_on("avx512_vnni"), "float32").suffix == ""
 
 
 def test_else_float32_is_taken_and_the_reason_is_said_or_it_is_an_error_where_8_bits_are_required(manifest, artifact):
     lacking = [
-        (manifest, Kernel(""), "this processor has no AVX-512 VNNI"),
+        (manifest, kernel_on(""), "this processor has no AVX-512 VNNI"),
         (manifest, None, "8 bits need the kernel"),
-        (Manifest.load(artifact), Kernel("avx512_vnni"), f"the artifact has no {PAIR_INT8_GRAPH}"),
+        (Manifest.load(artifact), kernel_on("avx512_vnni"), f"the artifact has no {PAIR_INT8_GRAPH}"),
     ]
     for known, library, reason in lacking:
         assert pair_graph(known, library, "auto") == ("pair.onnx", f"float32: {reason}")

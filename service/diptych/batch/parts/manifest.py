@@ -91,7 +91,7 @@ class Manifest:
         return identity(self.sha256, self.model, self.question, self.folder, self.sides)
 
     def scored_by(self, folder: Path, own: str) -> str:
-        """What made the scores of this job, `Runtime.scores_revision` of its first worker: `own` where there was none.
+        """The `Runtime.scores_revision` of the first worker of this job: `own` where there was none.
 
         Parts of a version that did not write it down are those of the float32 graph.
         """
