@@ -59,18 +59,19 @@ class _Server(uvicorn.Server):
         self._inlet.end()
         await super().shutdown(sockets)
 
-    def unfinished(self, thread: threading.Thread) -> str:
+    def unfinished(self) -> str:
         """What is still open: for each connection the path of the request that was read last on it, if any was; where
-        the thread of the service stands, and each of its tasks.
+        each task of the service stands, and each thread of the process.
         """
         lines: Any = self.server_state.connections
         found = [f"{line.client}: {line.scope and line.scope['path']}" for line in lines]
-        frame = sys._current_frames().get(thread.ident or 0)
-        found += traceback.format_stack(frame) if frame else []
         for task in asyncio.all_tasks(self._loop):
             stack = StringIO()
             task.print_stack(file=stack)
             found.append(stack.getvalue())
+        names = {thread.ident: thread.name for thread in threading.enumerate()}
+        for ident, frame in sys._current_frames().items():
+            found.append(f"{names.get(ident)}:\n{''.join(traceback.format_stack(frame))}")
         return "\n".join(found)
 
 
@@ -95,7 +96,7 @@ def _running(
         server.should_exit = True
         # One that never ends fails the test, or what is torn down after the last, in place of holding up the whole run.
         thread.join(60)
-        assert not thread.is_alive(), f"the service did not end within a minute:\n{server.unfinished(thread)}"
+        assert not thread.is_alive(), f"the service did not end within a minute:\n{server.unfinished()}"
 
 
 @pytest.fixture(scope="session")
