@@ -7,12 +7,14 @@ import base64
 import socket
 import ssl
 import struct
+import sys
 import threading
 import time
+import traceback
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,7 @@ class _Server(uvicorn.Server):
         super().__init__(uvicorn.Config(app, http=accept, port=0, log_level="error", ws="none"))
 
     async def main_loop(self) -> None:
+        self._loop = asyncio.get_running_loop()
         await self.on_tick(0)
         while not self.should_exit:
             await asyncio.sleep(0.01)
@@ -56,10 +59,20 @@ class _Server(uvicorn.Server):
         self._inlet.end()
         await super().shutdown(sockets)
 
-    def unfinished(self) -> list[str]:
-        """What is still open: for each connection the path of the request that was read last on it, if any was."""
+    def unfinished(self) -> str:
+        """What is still open: for each connection the path of the request that was read last on it, if any was; where
+        each task of the service stands, and each thread of the process.
+        """
         lines: Any = self.server_state.connections
-        return [f"{line.client}: {line.scope and line.scope['path']}" for line in lines]
+        found = [f"{line.client}: {line.scope and line.scope['path']}" for line in lines]
+        for task in asyncio.all_tasks(self._loop):
+            stack = StringIO()
+            task.print_stack(file=stack)
+            found.append(stack.getvalue())
+        names = {thread.ident: thread.name for thread in threading.enumerate()}
+        for ident, frame in sys._current_frames().items():
+            found.append(f"{names.get(ident)}:\n{''.join(traceback.format_stack(frame))}")
+        return "\n".join(found)
 
 
 @contextmanager
@@ -83,7 +96,7 @@ def _running(
         server.should_exit = True
         # One that never ends fails the test, or what is torn down after the last, in place of holding up the whole run.
         thread.join(60)
-        assert not thread.is_alive(), f"the service did not end within a minute: {server.unfinished()} is still open"
+        assert not thread.is_alive(), f"the service did not end within a minute:\n{server.unfinished()}"
 
 
 @pytest.fixture(scope="session")

@@ -166,20 +166,28 @@ def test_at_the_end_of_all_no_body_is_read_any_more_but_what_has_come():
     inlet = BodyLimits(1000, 1000, 10)
 
     async def ask() -> None:
-        with inlet.bounded(headers(100), sender(b"x" * 60, b"x" * 40, pause=0.2)) as slow:
+        come, more = [{"type": "http.request", "body": b"x" * 60, "more_body": True}], asyncio.Event()
+
+        async def halting():
+            if come:
+                return come.pop()
+            more.set()
+            return await asyncio.sleep(60, {"type": "http.request", "body": b"x" * 40, "more_body": False})
+
+        with inlet.bounded(headers(100), halting) as slow:
             reading = asyncio.create_task(take(slow, 2))
-            await asyncio.sleep(0.3)
+            await more.wait()
             began = time.monotonic()
             inlet.end()
             with pytest.raises(HTTPException, match="60 bytes of the body had come") as refused:
                 await reading
             assert refused.value.status_code == 503
-            assert time.monotonic() - began < 0.1
+            assert time.monotonic() - began < 5
             assert slow.left
-        come = iter([{"type": "http.request", "body": b"x", "more_body": False}])
+        come.append({"type": "http.request", "body": b"x", "more_body": False})
 
         async def whole():
-            return next(come)
+            return come.pop()
 
         with inlet.bounded(headers(1), whole) as receive:
             assert await take(receive, 1) == 1
