@@ -39,8 +39,10 @@ Range to_bytes(const float* row, const float* norm, int64_t depth, float* normed
     row = normed;
   }
   Vector low = load(row), high = low;
-  for (int64_t k = LANES; k < depth; k += LANES) {
+  __mmask16 no_number = 0;
+  for (int64_t k = 0; k < depth; k += LANES) {
     const Vector x = load(row + k);
+    no_number |= _mm512_cmp_ps_mask(reinterpret_cast<__m512>(x), reinterpret_cast<__m512>(x), _CMP_UNORD_Q);
     low = x < low ? x : low;
     high = x > high ? x : high;
   }
@@ -51,7 +53,7 @@ Range to_bytes(const float* row, const float* norm, int64_t depth, float* normed
     const __m512i whole = _mm512_cvtps_epi32(reinterpret_cast<__m512>((load(row + k) - least) * inverse));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(bytes + k), _mm512_cvtusepi32_epi8(whole));
   }
-  return {least, step};
+  return {no_number ? __builtin_nanf("") : least, step};  // which no byte could say
 }
 
 // x times the normal distribution's share below x, to 5e-5.

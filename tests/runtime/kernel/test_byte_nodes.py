@@ -66,6 +66,20 @@ def test_a_row_of_equal_numbers_and_a_column_of_zeros_are_no_exception(nodes):
     assert y[0, 3] == 0
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("normed", [False, True])
+def test_what_is_no_number_is_not_hidden_and_stays_in_its_row(nodes, value, normed):
+    x, weights = drawn(3, 48), drawn(48, 32, seed=1)
+    norm = drawn(2, 48, seed=2) if normed else None
+    whole = nodes.multiply(x, weights, norm=norm)
+    for place in (0, 17, 47):
+        spoiled = x.copy()
+        spoiled[1, place] = value
+        y = nodes.multiply(spoiled, weights, norm=norm)
+        assert not np.isfinite(y[1]).any()
+        assert np.array_equal(y[[0, 2]], whole[[0, 2]])
+
+
 @pytest.mark.parametrize("norm", [None, drawn(2, 32, seed=5)])
 @pytest.mark.parametrize("sides", [(3, 3), (1, 5)])
 def test_a_filter_sees_zeros_outside_of_the_grid(nodes, norm, sides):
