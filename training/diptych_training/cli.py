@@ -26,11 +26,15 @@ def register(commands: Commands) -> None:
         "MSAC's scales, heads, H_R, segments, bias and seam, on Omniglot or on photos",
     )
     study.add("diptych_training.studies.cli:shapes", "The pair part's shape, accuracy beside cost, on photos")
-    study.add("diptych_training.studies.papers.cli:language", "MSAC's scales in a language model")
+    study.add(
+        "diptych_training.studies.papers.cli:networks", "MSAC-ResNet and MSAC-DenseNet as classifiers of photos"
+    )
+    study.add("diptych_training.studies.papers.cli:language", "MSAC's scales in a language model of bytes or words")
+    study.add("diptych_training.studies.papers.cli:bert", "A small BERT of hidden words and following spans")
     study.add("diptych_training.studies.papers.cli:xcit", "XCiT beside self-attention in XCA's place, on flowers")
     study.add(
         "diptych_training.studies.papers.cli:translation",
-        "A Transformer and recurrent networks with attention, on reversing and sorting",
+        "A Transformer and recurrent networks with attention, on reversing, sorting and number words",
     )
     study.add(
         "diptych_training.studies.papers.cli:questions",

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from diptych_training.errors import DataError
-from diptych_training.learning.classification import Budget, answers, as_input, train_classifier
+from diptych_training.classifiers.training import Budget, answers, as_input, train_classifier
 
 
 class Mean(nn.Module):
