@@ -28,9 +28,7 @@ def register(commands: Commands) -> None:
         "MSAC's scales, heads, H_R, segments, bias and seam, on Omniglot or on photos",
     )
     study.add("diptych_training.studies.cli:shapes", "The pair part's shape, accuracy beside cost, on photos")
-    study.add(
-        "diptych_training.studies.papers.cli:networks", "MSAC-ResNet and MSAC-DenseNet as classifiers of photos"
-    )
+    study.add("diptych_training.studies.papers.cli:networks", "MSAC-ResNet and MSAC-DenseNet as classifiers of photos")
     study.add("diptych_training.studies.papers.cli:language", "MSAC's scales in a language model of bytes or words")
     study.add("diptych_training.studies.papers.cli:bert", "A small BERT of hidden words and following spans")
     study.add("diptych_training.studies.papers.cli:xcit", "XCiT beside self-attention in XCA's place, on flowers")
@@ -146,7 +144,7 @@ def _classify(console: Console, recipe: ClassifierRecipe, directory: Path, *, re
     low, high = found["interval"]
     console.emit(
         {"checkpoint": str(best), **found},
-        f"{found['accuracy']:.1%} of {found['held_out']} pictures held out are named rightly ({low:.1%} to {high:.1%}); "
+        f"{found['accuracy']:.1%} of {found['held_out']} held-out pictures named rightly ({low:.1%} to {high:.1%}); "
         f"{found['classes']} classes, {found['parameters']:,} parameters, {found['flops'] / 1e6:.1f} MFLOP a picture\n"
         f"checkpoint: {best}",
     )

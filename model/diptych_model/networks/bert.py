@@ -17,7 +17,8 @@ from diptych_model.networks.language_model import EncoderBlock, LanguageConfig, 
 from diptych_model.operators import Scale
 from diptych_model.settings import known_settings
 
-Words = Int[Tensor, "batch words"]
+First = Int[Tensor, "batch first"]
+Second = Int[Tensor, "batch second"]
 Tokens = Int[Tensor, "batch tokens"]
 
 
@@ -99,7 +100,7 @@ class Bert(nn.Module):
         self.pooled = nn.Linear(d, d)
         self.following = nn.Linear(d, 2)
 
-    def joined(self, first: Words, second: Words) -> tuple[Tokens, Tokens]:
+    def joined(self, first: First, second: Second) -> tuple[Tokens, Tokens]:
         """Two spans as tokens begin, first, separation, second, separation, (B, T), and the segment of each, 0 or 1."""
         if max(first.shape[1], second.shape[1]) > self.config.span:
             raise ValueError(
@@ -116,7 +117,7 @@ class Bert(nn.Module):
     def forward(
         self, tokens: Tokens, segments: Tokens
     ) -> tuple[Float[Tensor, "batch tokens vocabulary"], Float[Tensor, "batch 2"]]:
-        """Tokens and segments (B, T), as `joined` makes them -> logits of words (B, T, words) and of following (B, 2)."""
+        """Tokens and segments (B, T), as `joined` makes them -> logits of words (B, T, V) and of following (B, 2)."""
         x = self.embedding(tokens) * sqrt(self.config.width) + cast(Tensor, self.places)[: tokens.shape[1]]
         if self.segment is not None:
             x = x + self.segment(segments)

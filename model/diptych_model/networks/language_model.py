@@ -38,10 +38,9 @@ class LanguageConfig:
     """The shape of a `LanguageModel`.
 
     `context` is the most tokens seen at once; `vocabulary` how many there are, bytes by default; `width` the channels d
-    of one, an even number; `blocks` how many;
-    `scales` those of every block's MSAC, with n = 1 and without a stride; `expansion` the hidden width of the
-    feed-forward part over `width`. Objective *causal* predicts each token from those before it, *masked* the hidden ones
-    from both sides, as BERT.
+    of one, an even number; `blocks` how many; `scales` those of every block's MSAC, with n = 1 and without a stride;
+    `expansion` the hidden width of the feed-forward part over `width`. Objective *causal* predicts each token from
+    those before it, *masked* the hidden ones from both sides, as BERT.
     """
 
     context: int = 128

@@ -89,10 +89,11 @@ class ResNet(nn.Module):
 
     `depths` are the bottlenecks of each stage (`DEPTHS[50]` makes ResNet-50), `width` the inner channels of the first,
     doubled with each. `spatial` stands in the place of every 3x3 convolution, strides included; a sequence of mixers
-    has one for each stage, as MSACs of other scales at other depths. What a network may also have is made for a number of channels: `stem` for `width`, instead of the convolutional one and like it with a
-    quarter of the rows and columns, as `stem=lambda width: AttentionStem(3, width)`; `scaled` for what each residual
-    branch passes before the addition; `after` for what follows a stage, counted from one, as
-    `after={3: lambda d: NonLocalBlock(d, 8)}`. Smaller pictures pass where the mixer takes them.
+    has one for each stage, as MSACs of other scales at other depths. What a network may also have is made for a number
+    of channels: `stem` for `width`, instead of the convolutional one and like it with a quarter of the rows and
+    columns, as `stem=lambda width: AttentionStem(3, width)`; `scaled` for what each residual branch passes before the
+    addition; `after` for what follows a stage, counted from one, as `after={3: lambda d: NonLocalBlock(d, 8)}`. Smaller
+    pictures pass where the mixer takes them.
     """
 
     def __init__(

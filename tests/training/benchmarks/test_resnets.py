@@ -17,8 +17,8 @@ from diptych_training.benchmarks.resnets import (
     NORMS,
     PAPER,
     PUBLISHED,
-    Count,
     Beside,
+    Count,
     compare_with_paper,
     resnets_text,
 )

@@ -48,8 +48,8 @@ NORMS = (
     "(25.504 for 25.6)"
 )
 BESIDE = (
-    "kappa = 2 upsilon = 0.2, 8 heads of 20 key channels at least, in the last three stages; where the first of them has "
-    "the finest grid attention runs over a quarter of its positions and is enlarged again"
+    "kappa = 2 upsilon = 0.2, 8 heads of 20 key channels at least, in the last three stages; in the first of them "
+    "attention runs over a quarter of the positions and is enlarged again"
 )
 
 
@@ -121,6 +121,7 @@ class Beside:
     kind: str = "beside"
 
     def build(self, place: Place) -> nn.Module:
+        """The operator for a place."""
         mixer = AttentionAugmented(heads=8, kappa=max(0.2, 160 / place.d_o), upsilon=0.1)
         return HalvedAttention(mixer, place) if self.halved else mixer.build(place)
 
@@ -135,6 +136,7 @@ class HalvedAttention(nn.Module):
         self.attention = mixer.build(replace(place, stride=self.stride)).attention
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(B, N, M, d) -> (B, ceil(N / s), ceil(M / s), d_o)."""
         pooled = F.avg_pool2d(x.permute(0, 3, 1, 2), 3, self.stride, 1, count_include_pad=False)
         attended = self.attention(pooled.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
         enlarged = F.interpolate(attended, self.grid, mode="bilinear").permute(0, 2, 3, 1)

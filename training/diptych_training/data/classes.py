@@ -36,7 +36,9 @@ def labelled_archive(folder: Path, archive: str, pixels: int) -> Labelled:
     """
     photos = list_photos(folder, [archive])
     if archive == "flowers":
-        classes = {f"flowers/{row['path']}": row["label"] for row in read_table_of(folder, archive, "flowers/images.csv")}
+        classes = {
+            f"flowers/{row['path']}": row["label"] for row in read_table_of(folder, archive, "flowers/images.csv")
+        }
         held_out = {photo.name for photo in photos if photo.split == "validation"}
     elif archive == "grocery":
         tables = {part: read_table_of(folder, archive, f"grocery/{part}.csv") for part in ("train", "val")}

@@ -158,7 +158,9 @@ class Pictures:
                 f"{len(names)} pictures of {np.count_nonzero(seen)} things are too few: once a fifth is held out, "
                 "two things with two pictures of one are needed to learn from and one picture to ask with; bring more"
             )
-        self.pixels = torch.from_numpy(read_panels([root / name for name in names], source.archives.size)).to(source.device)
+        self.pixels = torch.from_numpy(read_panels([root / name for name in names], source.archives.size)).to(
+            source.device
+        )
         self.apart: Mapping[int, list[int]] = _both_ways(apart)
         self.sprites = draw_sprites(64, source.seed).to(source.device)
         self.neighbours: np.ndarray | None = None

@@ -52,12 +52,12 @@ def study_bert(
     if seeds < 1:
         raise DataError(f"a study needs a seed, got {seeds}")
     text = _read(source)
-    shape = shape or BertConfig(WORDS)
-    size = len(Vocabulary.of(text.train, shape.words))
+    base = shape or BertConfig(WORDS)
+    size = len(Vocabulary.of(text.train, base.words))
     runs = {}
     for seed, (name, variant) in product(range(seeds), VARIANTS.items()):
-        scales = windows(variant["widths"], heads=HEADS, d_a=max(1, shape.width // HEADS))
-        config = replace(shape, words=size, scales=scales, segments=variant["segments"])
+        scales = windows(variant["widths"], heads=HEADS, d_a=max(1, base.width // HEADS))
+        config = replace(base, words=size, scales=scales, segments=variant["segments"])
         runs[f"bert-{name}-seed-{seed}".replace(",", "").replace(" ", "-")] = {
             **{"network": name, "seed": seed, "config": config.to_dict()},
             **{"budget": asdict(Budget(steps=steps, rate=rate, batch=16))},

@@ -14,6 +14,8 @@ from diptych.command_tree import Json, Quiet, amount
 from diptych.console import Console
 from diptych_training.studies.options import RUNS, Out, Processes, Seeds, Steps
 
+BEST_OF = "learning rates; a network stands with the one that cost it least in training"
+
 
 def language(
     text: Annotated[
@@ -22,6 +24,9 @@ def language(
     ] = None,
     steps: Steps = 1200,
     objective: Annotated[Literal["causal", "masked"], Option(help="what the model learns to tell")] = "causal",
+    rates: Annotated[
+        Sequence[float], Option("--rates", parser=amount, metavar="R,R", help=BEST_OF, show_default="0.003, 0.006")
+    ] = (),
     words: Annotated[
         int,
         Option(metavar="N", help="read the N most frequent words; 0: read bytes"),
@@ -33,7 +38,7 @@ def language(
     quiet: Quiet = False,
 ) -> int:
     """MSAC's scales in a language model of bytes or words."""
-    from diptych_training.studies.papers.scales import language_text, study_language
+    from diptych_training.studies.papers.scales import RATES, language_text, study_language
 
     console = Console(as_json, quiet)
     result = study_language(
@@ -42,6 +47,7 @@ def language(
         steps=steps,
         seeds=seeds,
         objective=objective,
+        rates=rates or RATES,
         words=words,
         processes=processes,
         finished=lambda name: console.remark(f"finished {name}"),
@@ -84,20 +90,15 @@ def bert(
 
 
 def networks(
-    archive: Annotated[Literal["flowers", "grocery"], Option("--on", help="the photos that are classified")] = "flowers",
+    archive: Annotated[
+        Literal["flowers", "grocery"], Option("--on", help="the photos that are classified")
+    ] = "flowers",
     widths: Annotated[
         bool,
         Option("--widths", help="sweep the width of ResNets with convolutions and with stand-alone attention instead"),
     ] = False,
     rates: Annotated[
-        Sequence[float],
-        Option(
-            "--rates",
-            parser=amount,
-            metavar="R,R",
-            help="learning rates; a network stands with the one that cost it least in training",
-            show_default="0.002, 0.004",
-        ),
+        Sequence[float], Option("--rates", parser=amount, metavar="R,R", help=BEST_OF, show_default="0.002, 0.004")
     ] = (),
     steps: Steps = 600,
     out: Out = RUNS,

@@ -17,9 +17,9 @@ from diptych_model.mixers import Msac, StandAlone
 from diptych_model.networks.classifier import ClassifierConfig, classifier_flops, with_flops
 from diptych_model.operators import Scale
 from diptych_runtime.atomic import replacing_file
+from diptych_training.classifiers.training import Budget, answers, train_classifier
 from diptych_training.data.classes import Labelled, labelled_archive
 from diptych_training.errors import DataError
-from diptych_training.learning.classification import Budget, answers, train_classifier
 from diptych_training.metrics import student_interval, wilson_interval
 from diptych_training.studies.grid import run_grid
 
@@ -157,7 +157,7 @@ def write_rows(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
             writer.writerow({**row, "curve": " ".join(map(str, row["curve"]))})
 
 
-def networks_text(rows: Sequence[Mapping[str, Any]]) -> str:
+def networks_text(rows: Sequence[dict[str, Any]]) -> str:
     """A line for each network, at the rate that it stands with."""
     lines = []
     for name in dict.fromkeys(row["network"] for row in rows):

@@ -47,12 +47,15 @@ def study_language(
 
     With `words` the tokens are the so many most frequent words of the training part, otherwise bytes. Each run is a
     file in the directory, not computed again (see `run_grid`, also for `processes` and `finished`);
-    `comparison-OBJECTIVE.json` there (`comparison-words-OBJECTIVE.json`) is the result. The first scale set's model has the shape of `config` (default:
-    96 channels, 3 blocks, expansion 4) and 6 heads. The others give the same heads wider windows, and the feed-forward
-    expansion that makes their parameters equal.
+    `comparison-OBJECTIVE.json` there (`comparison-words-OBJECTIVE.json`) is the result. The first scale set's model has
+    the shape of `config` (default: 96 channels, 3 blocks, expansion 4) and 6 heads. The others give the same heads
+    wider windows, and the feed-forward expansion that makes their parameters equal.
     """
     text, budgets = _read(source), [Budget(steps=steps, rate=rate) for rate in rates]
-    shape = replace(config or LanguageConfig(context=WORDS_SEEN if words else LanguageConfig.context, expansion=EXPANSION), objective=objective)
+    shape = replace(
+        config or LanguageConfig(context=WORDS_SEEN if words else LanguageConfig.context, expansion=EXPANSION),
+        objective=objective,
+    )
     if words:
         shape = replace(shape, vocabulary=len(Vocabulary.of(text.train, words)))
     given = {"source": None if source is None else str(source), "digest": text.digest}
