@@ -124,9 +124,7 @@ def _save(
 def _restored(
     path: Path, network: nn.Module, optimiser: torch.optim.Optimizer, rng: np.random.Generator
 ) -> tuple[list[float], np.ndarray]:
-    """Put what `_save` kept into the network, the optimiser and both generators; return the losses and the pictures
-    that are next.
-    """
+    """Restore the network, the optimiser and both generators; return the losses and the pictures that are next."""
     kept = torch.load(path, weights_only=True)
     network.load_state_dict(kept["network"])
     optimiser.load_state_dict(kept["optimiser"])
