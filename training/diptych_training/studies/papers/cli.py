@@ -38,7 +38,7 @@ def language(
     quiet: Quiet = False,
 ) -> int:
     """MSAC's scales in a language model of bytes or words."""
-    from diptych_training.studies.papers.scales import RATES, language_text, study_language
+    from diptych_training.studies.papers.scales import language_text, study_language
 
     console = Console(as_json, quiet)
     result = study_language(
@@ -47,7 +47,7 @@ def language(
         steps=steps,
         seeds=seeds,
         objective=objective,
-        rates=rates or RATES,
+        rates=rates,
         words=words,
         processes=processes,
         finished=lambda name: console.remark(f"finished {name}"),
@@ -112,7 +112,7 @@ def networks(
     Each beside its convolutional twin of equal FLOPs.
     """
     from diptych_training.data.archives import data_folder
-    from diptych_training.studies.papers.networks import RATES, networks_text, study_networks
+    from diptych_training.studies.papers.networks import networks_text, study_networks
 
     console = Console(as_json, quiet)
     rows = study_networks(
@@ -122,7 +122,7 @@ def networks(
         sweep=widths,
         steps=steps,
         seeds=seeds,
-        rates=rates or RATES,
+        rates=rates,
         processes=processes,
         finished=lambda name: console.remark(f"finished {name}"),
     )

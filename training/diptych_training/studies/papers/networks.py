@@ -78,7 +78,7 @@ def study_networks(
     sweep: bool = False,
     steps: int = Budget.steps,
     seeds: int = 3,
-    rates: Sequence[float] = RATES,
+    rates: Sequence[float] = (),
     processes: int | None = None,
     finished: Finished = None,
 ) -> list[dict[str, Any]]:
@@ -87,10 +87,8 @@ def study_networks(
     Every network is trained with the first seed at each rate, stands with the one whose last training steps cost least,
     and is trained at that with the other seeds. Each run is a file in the directory, not computed again.
     """
-    if archive not in ARCHIVES or seeds < 1 or not rates:
-        raise DataError(
-            f"a study needs an archive of {', '.join(ARCHIVES)}, a seed and a rate, got {archive}, {seeds}, {rates}"
-        )
+    if archive not in ARCHIVES or seeds < 1:
+        raise DataError(f"a study needs an archive of {', '.join(ARCHIVES)} and a seed, got {archive} and {seeds}")
     classes = len(_photos(folder, archive).names)
     configs = widths() if sweep else twins(classes)
     work = partial(train_from, folder)
@@ -105,7 +103,7 @@ def study_networks(
         }
         return list(run_grid(directory, runs, work, processes=processes, finished=finished).values())
 
-    rows = trained([(name, 0, rate) for rate in rates for name in configs])
+    rows = trained([(name, 0, rate) for rate in rates or RATES for name in configs])
     best = {name: min((row for row in rows if row["network"] == name), key=last_loss)["rate"] for name in configs}
     rows += trained([(name, seed, best[name]) for seed in range(1, seeds) for name in configs])
     with replacing_file(directory / f"{'widths' if sweep else 'networks'}-{archive}.csv") as unfinished:
