@@ -68,14 +68,15 @@ def test_ten_pairs_are_learnt_by_heart_hidden_words_and_answers_and_every_weight
     hidden = tokens.clone()
     hidden[torch.arange(10), torch.arange(10) % 5 + 1] = SMALL.mask
     optimiser = torch.optim.Adam(network.parameters(), 0.01)
+    asked = hidden == SMALL.mask
     for _ in range(120):
         words, following = network(hidden, segments)
-        asked = hidden == SMALL.mask
         loss = F.cross_entropy(words[asked], tokens[asked]) + F.cross_entropy(following, answers)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in network.parameters())
+    words, following = network(hidden, segments)
     assert torch.equal(words[asked].argmax(-1), tokens[asked])
     assert torch.equal(following.argmax(-1), answers)
 

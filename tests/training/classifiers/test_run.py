@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,11 +32,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def recipe(folder: Path, **changes) -> ClassifierRecipe:
+def recipe(folder: Path, **changes: Any) -> ClassifierRecipe:
     network = ClassifierConfig("resnet", (1, 1), 4, 24)
-    return ClassifierRecipe(
-        ClassFolder(str(folder)), network, **{"learning": Budget(steps=60, batch=8, rate=1e-2, warmup=5)} | changes
-    )
+    settings: dict[str, Any] = {"learning": Budget(steps=60, batch=8, rate=1e-2, warmup=5)}
+    return ClassifierRecipe(ClassFolder(str(folder)), network, **settings | changes)
 
 
 def test_a_run_leaves_a_network_that_names_what_it_has_not_seen(folder: Path, tmp_path: Path) -> None:
