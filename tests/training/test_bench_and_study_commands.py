@@ -16,6 +16,8 @@ from diptych_training.benchmarks.operators import bench_operators
 from diptych_training.benchmarks.resnets import Count
 from diptych_training.studies import pairs, variants
 from diptych_training.studies.papers import translation, xcit
+from diptych_training.studies.papers.bert import study_bert
+from diptych_training.studies.papers.networks import study_networks
 from diptych_training.studies.papers.questions import study_questions
 from diptych_training.studies.papers.sagan import study_sagan
 from diptych_training.studies.papers.scales import study_language
@@ -33,6 +35,8 @@ from diptych_training.studies.shapes import study_shapes
         (["study", "ablation"], pairs.study),
         (["study", "shapes"], study_shapes),
         (["study", "language"], study_language),
+        (["study", "networks"], study_networks),
+        (["study", "bert"], study_bert),
         (["study", "xcit"], study_xcit),
         (["study", "translation"], study_translation),
         (["study", "questions"], study_questions),

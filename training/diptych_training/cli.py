@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option
 
@@ -11,6 +12,7 @@ from diptych.command_tree import Commands, Json, Quiet
 from diptych.console import Console
 
 if TYPE_CHECKING:
+    from diptych_training.classifiers.recipe import ClassifierRecipe
     from diptych_training.fine_tuning.recipe import FineTuning
 
 
@@ -26,11 +28,13 @@ def register(commands: Commands) -> None:
         "MSAC's scales, heads, H_R, segments, bias and seam, on Omniglot or on photos",
     )
     study.add("diptych_training.studies.cli:shapes", "The pair part's shape, accuracy beside cost, on photos")
-    study.add("diptych_training.studies.papers.cli:language", "MSAC's scales in a language model")
+    study.add("diptych_training.studies.papers.cli:networks", "MSAC-ResNet and MSAC-DenseNet as classifiers of photos")
+    study.add("diptych_training.studies.papers.cli:language", "MSAC's scales in a language model of bytes or words")
+    study.add("diptych_training.studies.papers.cli:bert", "A small BERT of hidden words and following spans")
     study.add("diptych_training.studies.papers.cli:xcit", "XCiT beside self-attention in XCA's place, on flowers")
     study.add(
         "diptych_training.studies.papers.cli:translation",
-        "A Transformer and recurrent networks with attention, on reversing and sorting",
+        "A Transformer and recurrent networks with attention, on reversing, sorting and number words",
     )
     study.add(
         "diptych_training.studies.papers.cli:questions",
@@ -63,7 +67,7 @@ def register(commands: Commands) -> None:
         "diptych_training.evaluation.cli:duplicates",
         "Duplicates proposed where nothing was planted, and where copies were",
     )
-    commands.add("diptych_training.cli:train", "Train a pair network from a recipe")
+    commands.add("diptych_training.cli:train", "Train a pair network, or a classifier, from a recipe")
     commands.add("diptych_training.cli:edit", "Make edited copies of photos, with the truth, to measure with")
     commands.add("diptych_training.cli:unpack", "Write the photos of a training archive into a folder, with its splits")
 
@@ -86,21 +90,30 @@ def train(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Train a pair network from a recipe."""
+    """Train a pair network, or a classifier, from a recipe."""
     console = Console(as_json, quiet)
     try:
+        from diptych_training.classifiers.recipe import CLASSIFIER, ClassifierRecipe, classifier_recipe_from
         from diptych_training.fine_tuning.recipe import LABELS, FineTuning, fine_tuning_from
         from diptych_training.learning import run
         from diptych_training.learning.distributed import is_first
-        from diptych_training.recipe import built, recipe_from
+        from diptych_training.recipe import Recipe, built, recipe_from
     except ImportError as error:
         from diptych_training.errors import DataError
 
         raise DataError(f"training needs `pip install 'diptych[train]'`: {error}") from None
-    read = built(recipe, changes or [], lambda values: (fine_tuning_from if LABELS in values else recipe_from)(values))
-    if isinstance(read, FineTuning):
-        return _fine_tune(console, read, out or Path("runs") / read.name, resume=resume)
+
+    def resolved(values: Mapping[str, Any]) -> Recipe | FineTuning | ClassifierRecipe:
+        if CLASSIFIER in values:
+            return classifier_recipe_from(values)
+        return fine_tuning_from(values) if LABELS in values else recipe_from(values)
+
+    read = built(recipe, changes or [], resolved)
     directory = out or Path("runs") / read.name
+    if isinstance(read, FineTuning):
+        return _fine_tune(console, read, directory, resume=resume)
+    if isinstance(read, ClassifierRecipe):
+        return _classify(console, read, directory, resume=resume)
     measured = run.train(read, directory, resume=resume, quiet=console.silent)
     best = directory / run.BEST
     if not is_first():
@@ -120,6 +133,20 @@ def _fine_tune(console: Console, recipe: FineTuning, directory: Path, *, resume:
     console.emit(
         {"checkpoint": str(best), **found},
         f"{text}\ncheckpoint: {best}, in {found['seconds']:.0f} s\nnext: diptych models use {directory} --store STORE",
+    )
+    return 0
+
+
+def _classify(console: Console, recipe: ClassifierRecipe, directory: Path, *, resume: bool) -> int:
+    from diptych_training.classifiers.run import BEST, classify
+
+    found, best = classify(recipe, directory, resume=resume, quiet=console.silent), directory / BEST
+    low, high = found["interval"]
+    console.emit(
+        {"checkpoint": str(best), **found},
+        f"{found['accuracy']:.1%} of {found['held_out']} held-out pictures named rightly ({low:.1%} to {high:.1%}); "
+        f"{found['classes']} classes, {found['parameters']:,} parameters, {found['flops'] / 1e6:.1f} MFLOP a picture\n"
+        f"checkpoint: {best}",
     )
     return 0
 

@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from diptych_model.convolution import average
-from diptych_model.mixers.convolution import Convolution, PlainConvolution
+from diptych_model.mixers.convolution import Convolution
 from diptych_model.mixers.mixer import Mixer, Place
-from diptych_model.networks.resnet import ChannelNorm, ConvolutionStem
+from diptych_model.networks.resnet import ChannelNorm, ConvolutionStem, mixers_by_stage
 
 DEPTHS = {121: (6, 12, 24, 16), 169: (6, 12, 32, 32)}
 BOTTLENECK = 4
@@ -54,7 +54,7 @@ class DenseNet(nn.Module):
 
     `depths` are the layers of each dense block (`DEPTHS[121]` makes DenseNet-121), `growth` the channels g that a layer
     adds, `width` those of the stem, 2 g by default; a transition halves channels, rows and columns. `spatial` stands in
-    the place of every 3x3 convolution.
+    the place of every 3x3 convolution; a sequence of mixers has one for each block.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class DenseNet(nn.Module):
         d: int = 3,
         growth: int = 32,
         width: int | None = None,
-        spatial: Mixer | None = None,
+        spatial: Mixer | Sequence[Mixer] | None = None,
     ) -> None:
         super().__init__()
         taken = 2 * growth if width is None else width
@@ -78,13 +78,13 @@ class DenseNet(nn.Module):
             )
         self.d, grid = d, (-(-rows // 4), -(-cols // 4))
         layers: list[nn.Module] = [ConvolutionStem(d, taken, rows, cols)]
-        for number, depth in enumerate(depths):
+        for number, (depth, mixer) in enumerate(zip(depths, mixers_by_stage(spatial, len(depths)), strict=True)):
             if number:
                 place = Place(taken, taken // 2, *grid, stride=2)
                 layers.append(Transition(place))
                 taken, grid = place.d_o, place.grid
             for _ in range(depth):
-                layers.append(DenseLayer(Place(taken, growth, *grid), spatial or PlainConvolution()))
+                layers.append(DenseLayer(Place(taken, growth, *grid), mixer))
                 taken += growth
         self.layers = nn.Sequential(*layers)
         self.norm = ChannelNorm(taken)

@@ -18,7 +18,7 @@ from diptych_model.operators import MSAC, Scale
 from diptych_model.settings import known_settings
 
 OBJECTIVES = ("causal", "masked")
-BYTES, MASK = 256, 256
+BYTES = 256
 WEIGHTS, CONFIG = "language.safetensors", "language.json"
 
 
@@ -37,10 +37,10 @@ def windows(widths: Sequence[int], *, heads: int, d_a: int) -> tuple[Scale, ...]
 class LanguageConfig:
     """The shape of a `LanguageModel`.
 
-    `context` is the most bytes seen at once; `width` the channels d of a byte, an even number; `blocks` how many;
-    `scales` those of every block's MSAC, with n = 1 and without a stride; `expansion` the hidden width of the
-    feed-forward part over `width`. Objective *causal* predicts each byte from those before it, *masked* the hidden ones
-    from both sides, as BERT.
+    `context` is the most tokens seen at once; `vocabulary` how many there are, bytes by default; `width` the channels d
+    of one, an even number; `blocks` how many; `scales` those of every block's MSAC, with n = 1 and without a stride;
+    `expansion` the hidden width of the feed-forward part over `width`. Objective *causal* predicts each token from
+    those before it, *masked* the hidden ones from both sides, as BERT.
     """
 
     context: int = 128
@@ -49,10 +49,11 @@ class LanguageConfig:
     scales: tuple[Scale, ...] = windows((1, 2, 3), heads=6, d_a=16)
     expansion: float = 2.5
     objective: str = "causal"
+    vocabulary: int = BYTES
 
     def __post_init__(self) -> None:
-        if min(self.context, self.width, self.blocks) < 1 or self.hidden < 1:
-            raise ValueError(f"context, width, blocks and expansion must be positive, got {self}")
+        if min(self.context, self.width, self.blocks, self.vocabulary) < 1 or self.hidden < 1:
+            raise ValueError(f"context, width, vocabulary, blocks and expansion must be positive, got {self}")
         if self.width % 2:
             raise ValueError(f"the positional encoding needs an even width, got {self.width}")
         if not self.scales:
@@ -64,6 +65,11 @@ class LanguageConfig:
                 )
         if self.objective not in OBJECTIVES:
             raise ValueError(f"objective must be one of {', '.join(OBJECTIVES)}, got {self.objective!r}")
+
+    @property
+    def mask(self) -> int:
+        """The token that stands for a hidden one."""
+        return self.vocabulary
 
     @property
     def hidden(self) -> int:
@@ -107,16 +113,16 @@ class EncoderBlock(nn.Module):
 
 
 class LanguageModel(nn.Module):
-    """Bytes to the scores of bytes: embedding and sinusoids, blocks, and the embedding again as the output (tied).
+    """Tokens to the scores of tokens: embedding and sinusoids, blocks, and the embedding again as the output (tied).
 
-    Tokens 0 to 255 are bytes, 256 stands for a hidden one. Causal: the scores at a position are those of the *next*
-    byte. Masked: those of the byte at that position.
+    Tokens 0 to V - 1 are bytes or words, V stands for a hidden one. Causal: the scores at a position are those of the
+    *next* token. Masked: those of the token at that position.
     """
 
     def __init__(self, config: LanguageConfig | None = None) -> None:
         super().__init__()
         self.config = config = config or LanguageConfig()
-        self.embedding = nn.Embedding(BYTES + 1, config.width)
+        self.embedding = nn.Embedding(config.vocabulary + 1, config.width)
         # Small enough for an output, and enlarged to unit variance as an input (Vaswani et al. 2017, section 3.4).
         nn.init.normal_(self.embedding.weight, std=config.width**-0.5)
         self.register_buffer("places", sinusoids(config.context, config.width), persistent=False)
@@ -124,20 +130,22 @@ class LanguageModel(nn.Module):
         self.blocks = cast(Sequence[EncoderBlock], nn.ModuleList(blocks))
         self.norm = nn.LayerNorm(config.width)
 
-    def forward(self, tokens: Int[Tensor, "batch tokens"]) -> Float[Tensor, "batch tokens 256"]:
-        """Tokens (B, T), T up to the context -> logits (B, T, 256). Raises `ValueError` for another shape or type."""
+    def forward(self, tokens: Int[Tensor, "batch tokens"]) -> Float[Tensor, "batch tokens vocabulary"]:
+        """Tokens (B, T), T up to the context -> logits (B, T, V). Raises `ValueError` for another shape or type."""
         if tokens.dim() != 2 or not 1 <= tokens.shape[1] <= self.config.context:
             raise ValueError(
                 f"tokens must be (B, T) with T from 1 to the context of {self.config.context}, "
                 f"got {tuple(tokens.shape)}: cut the text into windows"
             )
         if tokens.dtype not in (torch.int64, torch.int32):
-            raise ValueError(f"tokens must be int64 or int32, 0 to {MASK}, got {tokens.dtype}: call .long() on bytes")
+            raise ValueError(
+                f"tokens must be int64 or int32, 0 to {self.config.mask}, got {tokens.dtype}: call .long() on bytes"
+            )
         places = cast(Tensor, self.places)[: tokens.shape[1]]
         x = self.embedding(tokens) * sqrt(self.config.width) + places
         for block in self.blocks:
             x = block(x)
-        return F.linear(self.norm(x), self.embedding.weight[:BYTES])
+        return F.linear(self.norm(x), self.embedding.weight[: self.config.vocabulary])
 
 
 def parameters_of(config: LanguageConfig) -> int:

@@ -19,6 +19,15 @@ Features = Float[Tensor, "batch rows_out cols_out d_o"]
 Factory = Callable[[int], nn.Module]
 
 
+def mixers_by_stage(spatial: Mixer | Sequence[Mixer] | None, stages: int) -> list[Mixer]:
+    """The mixer of each stage: a convolution by default, one mixer for all of them, or one apiece."""
+    if not isinstance(spatial, Sequence):
+        return [spatial or PlainConvolution()] * stages
+    if len(spatial) != stages:
+        raise ValueError(f"spatial is one mixer, or one for each of the {stages} stages, got {len(spatial)}")
+    return list(spatial)
+
+
 class ChannelNorm(nn.BatchNorm2d):
     """Batch normalisation of the last axis of (B, N, M, d)."""
 
@@ -79,11 +88,12 @@ class ResNet(nn.Module):
     """Pictures (B, rows, cols, d) -> logits (B, classes).
 
     `depths` are the bottlenecks of each stage (`DEPTHS[50]` makes ResNet-50), `width` the inner channels of the first,
-    doubled with each. `spatial` stands in the place of every 3x3 convolution, strides included. What a network may
-    also have is made for a number of channels: `stem` for `width`, instead of the convolutional one and like it with a
-    quarter of the rows and columns, as `stem=lambda width: AttentionStem(3, width)`; `scaled` for what each residual
-    branch passes before the addition; `after` for what follows a stage, counted from one, as
-    `after={3: lambda d: NonLocalBlock(d, 8)}`. Smaller pictures pass where the mixer takes them.
+    doubled with each. `spatial` stands in the place of every 3x3 convolution, strides included; a sequence of mixers
+    has one for each stage, as MSACs of other scales at other depths. What a network may also have is made for a number
+    of channels: `stem` for `width`, instead of the convolutional one and like it with a quarter of the rows and
+    columns, as `stem=lambda width: AttentionStem(3, width)`; `scaled` for what each residual branch passes before the
+    addition; `after` for what follows a stage, counted from one, as `after={3: lambda d: NonLocalBlock(d, 8)}`. Smaller
+    pictures pass where the mixer takes them.
     """
 
     def __init__(
@@ -95,7 +105,7 @@ class ResNet(nn.Module):
         *,
         d: int = 3,
         width: int = 64,
-        spatial: Mixer | None = None,
+        spatial: Mixer | Sequence[Mixer] | None = None,
         stem: Factory | None = None,
         scaled: Factory | None = None,
         after: Mapping[int, Factory] | None = None,
@@ -111,11 +121,11 @@ class ResNet(nn.Module):
         self.stem = stem(width) if stem else ConvolutionStem(d, width, rows, cols)
         self.d, taken, grid = d, width, (-(-rows // 4), -(-cols // 4))
         layers: list[nn.Module] = []
-        for stage, depth in enumerate(depths):
+        for stage, (depth, mixer) in enumerate(zip(depths, mixers_by_stage(spatial, len(depths)), strict=True)):
             for block in range(depth):
                 stride = 2 if stage and not block else 1
                 place = Place(taken, width * 2**stage, *grid, stride=stride)
-                layers.append(Bottleneck(place, spatial or PlainConvolution(), scaled=scaled))
+                layers.append(Bottleneck(place, mixer, scaled=scaled))
                 taken, grid = place.d_o * EXPANSION, place.grid
             if after and stage + 1 in after:
                 layers.append(after[stage + 1](taken))

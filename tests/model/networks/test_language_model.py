@@ -46,6 +46,13 @@ def bytes_of(*shape: int, seed: int = 0) -> Tensor:
     return torch.randint(256, shape, generator=torch.Generator().manual_seed(seed))
 
 
+def test_a_model_of_words_has_a_score_for_each_of_them_and_a_token_that_hides_one() -> None:
+    config = LanguageConfig(context=5, width=10, blocks=1, scales=SCALES["1, 2"], objective="masked", vocabulary=7)
+    model = LanguageModel(config)
+    assert model(torch.tensor([[0, 6, config.mask]])).shape == (1, 3, 7)
+    assert LanguageConfig.from_dict(config.to_dict()) == config
+
+
 @pytest.mark.parametrize("objective", ["causal", "masked"])
 @pytest.mark.parametrize(
     "scales", [windows((1,), heads=5, d_a=2), (Scale(1, 1, 5, 2, 2),)], ids=["a head each", "heads joined"]

@@ -3,9 +3,27 @@
 import json
 
 import pytest
+import torch
+from torch import nn
 
+from diptych_model.flops import parameters
+from diptych_model.mixers import Place
+from diptych_model.mixers.stand_alone import AttentionStem
+from diptych_model.networks.resnet import DEPTHS, ResNet
 from diptych_training.benchmarks import resnets
-from diptych_training.benchmarks.resnets import Count, compare_with_paper, resnets_text
+from diptych_training.benchmarks.resnets import (
+    AUGMENTED,
+    EXCITED,
+    NORMS,
+    PAPER,
+    PUBLISHED,
+    Beside,
+    Count,
+    compare_with_paper,
+    resnets_text,
+)
+
+FORMS = ("convolution", "convolutional stem + attention", "attention everywhere")
 
 
 @pytest.fixture(scope="module")
@@ -16,21 +34,43 @@ def rows() -> list[Count]:
 @pytest.fixture(scope="module")
 def smallest() -> list[Count]:
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(resnets, "_with_channels_or_attention", list)
         patch.setattr(resnets, "_other_readings", list)
         patch.setattr(resnets, "_our_own", list)
         return compare_with_paper([26])
 
 
 def published(rows: list[Count]) -> list[Count]:
-    return [row for row in rows if row.published_flops and "reading" not in row.variant]
+    """The nine of the table."""
+    return [row for row in rows if row.published_flops and row.variant in FORMS]
+
+
+def without_norms(depth: int, form: str) -> tuple[int, int]:
+    """The parameters of a network of the table, and how many of them are scales and shifts of normalisation."""
+    stem = (lambda width: AttentionStem(3, width)) if form == FORMS[2] else None
+    with torch.device("meta"):
+        network = ResNet(DEPTHS[depth], 1000, 224, 224, spatial=None if form == FORMS[0] else PAPER, stem=stem)
+    norms = [part for part in network.modules() if isinstance(part, nn.BatchNorm2d)]
+    return parameters(network), sum(parameters(part) for part in norms)
+
+
+def test_resnet_38_is_the_tables_if_normalisation_is_not_counted_and_so_are_all_but_convolutional_resnet_50() -> None:
+    other, changed = [], []
+    for depth, row in PUBLISHED.items():
+        for form, (expected, _) in zip(FORMS, row, strict=True):
+            whole, norms = without_norms(depth, form)
+            if round(whole / 1e6, 1) != expected:
+                other.append((depth, form, round(whole / 1e6, 2)))
+            if round((whole - norms) / 1e6, 1) != expected:
+                changed.append((depth, form, round((whole - norms) / 1e6, 3)))
+    assert other == [(38, FORMS[1], 14.19), (38, FORMS[2], 14.18)]
+    assert changed == [(50, FORMS[0], 25.504)]
+    assert "14.149 and 14.142" in NORMS
+    assert "25.504 for 25.6" in NORMS
 
 
 def test_the_smallest_networks_of_the_table_agree_within_one_percent_of_parameters_and_five_of_flops(smallest) -> None:
-    assert [row.variant for row in smallest] == [
-        "convolution",
-        "convolutional stem + attention",
-        "attention everywhere",
-    ]
+    assert [row.variant for row in smallest] == list(FORMS)
     for row in smallest:
         assert row.network == "ResNet-26"
         assert row.parameters_off is not None
@@ -87,8 +127,28 @@ def test_our_own_operators_follow_without_a_figure_to_compare_with(rows) -> None
     own = [row for row in rows if row.published_flops is None]
     assert any("MSAC" in row.variant for row in own)
     assert all(row.parameters_off is None and row.explanation.startswith("our addition") for row in own)
-    excited = next(row for row in own if "squeeze" in row.variant)
-    assert round(excited.parameters / 1e6, 1) == 28.1  # Hu et al. 2018
+
+
+@pytest.mark.slow
+def test_se_and_aa_resnets_have_the_parameters_of_their_papers_and_their_flops_within_two_percent(rows) -> None:
+    for variant, table in (("squeeze", EXCITED), ("attention beside it", AUGMENTED)):
+        counted = {row.network: row for row in rows if variant in row.variant}
+        assert list(counted) == [f"ResNet-{depth}" for depth in table]
+        for depth, (expected, operations) in table.items():
+            row = counted[f"ResNet-{depth}"]
+            assert row.parameters / 1e6 == pytest.approx(expected, abs=0.06)
+            assert row.flops / 1e9 == pytest.approx(operations, rel=0.02)
+
+
+def test_halved_attention_beside_a_convolution_keeps_the_shape_and_sees_the_whole_picture() -> None:
+    place = Place(24, 160, 8, 6)
+    torch.manual_seed(0)
+    block = Beside(halved=True).build(place)
+    x = torch.randn(2, 8, 6, 24, requires_grad=True)
+    y = block(x)
+    assert y.shape == (2, 8, 6, 160)
+    [seen] = torch.autograd.grad(y[:, 0, 0, -1].sum(), x)
+    assert (seen.abs().sum(-1) > 0).all()
 
 
 def test_the_text_has_a_line_for_every_network_and_its_remark_below(smallest) -> None:
@@ -106,8 +166,9 @@ def test_the_text_has_a_line_for_every_network_and_every_remark_once(rows) -> No
     lines = [" ".join(line.split()) for line in counts.splitlines()]
     assert len(lines) == 1 + len(rows)
     assert lines[8] == "ResNet-50 convolutional stem + attention 18.04 18.0 +0.2% 6.97 7.0 -0.5% [1]"
+    assert lines[11] == "ResNet-50 convolution + attention beside it 25.78 25.8 -0.1% 8.36 8.3 +0.7% [5]"
     # Where the paper has no figure the cells stay empty, and the remark is named all the same.
-    assert lines[12] == "ResNet-50 MSAC {1, 3}, 4 heads of 16 15.99 22.19 [5]"
+    assert lines[16] == "ResNet-50 MSAC {1, 3}, 4 heads of 16 15.99 22.19 [8]"
     expected = dict.fromkeys(row.explanation for row in rows if row.explanation)
     assert remarks.splitlines() == [f"[{number}] {remark}" for number, remark in enumerate(expected, 1)]
 

@@ -10,8 +10,16 @@ import torch
 
 from diptych_model.networks.language_model import LanguageConfig, LanguageModel, load_language, windows
 from diptych_training.data.text import LEAST, Text
+from diptych_training.data.words import Vocabulary
 from diptych_training.errors import DataError
-from diptych_training.learning.language import Budget, learn_language, measure_language, sample, train_language
+from diptych_training.learning.language import (
+    Budget,
+    learn_language,
+    measure_language,
+    sample,
+    sample_words,
+    train_language,
+)
 
 PATTERN = b"red fox, brown dog. "
 TEXT = Text("pattern", PATTERN * 500, PATTERN * 210, "block")
@@ -38,6 +46,23 @@ def test_a_masked_model_learns_it_too() -> None:
     _, result = train_language(config, TEXT, replace(SHORT, steps=180), seed=1)
     assert result["learning"][0] > 3
     assert result["bits_per_byte"] < 1.5
+
+
+def test_a_model_of_words_learns_the_pattern_too_and_writes_words(tmp_path: Path) -> None:
+    path = tmp_path / "book.txt"
+    path.write_bytes(PATTERN * 2500)
+    result = learn_language(path, tmp_path / "model", SMALL, SHORT, words=50)
+    assert result["bits_per_word"] < 0.5
+    model, metadata = load_language(tmp_path / "model")
+    vocabulary = Vocabulary(tuple(metadata["words"]))
+    assert vocabulary.words == ("?unknown", ",", ".", "brown", "dog", "fox", "red")
+    assert model.config.vocabulary == 7
+    assert sample_words(model, vocabulary, "red fox, brown", 5, temperature=0) == "dog . red fox ,"
+
+
+def test_a_config_of_another_vocabulary_is_refused() -> None:
+    with pytest.raises(DataError, match="the model has 256 tokens and the text 7"):
+        train_language(SMALL, TEXT, SHORT, vocabulary=Vocabulary.of(TEXT.train, 50))
 
 
 def test_the_same_seed_gives_the_same_numbers_and_leaves_the_programs_own_generator_alone() -> None:

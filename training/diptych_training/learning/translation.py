@@ -1,6 +1,10 @@
-"""Training networks that translate on drawn tasks that can be solved exactly: reversing a sequence, and sorting it."""
+"""Training networks that translate on drawn tasks that can be solved exactly: reversing a sequence, sorting it, and
+writing numbers from a hundred to a million in German words that are given in English ones.
+"""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,31 +15,69 @@ from torch import Tensor
 from diptych_model.flops import parameters
 from diptych_model.networks.decoding import beam_search, greedy
 from diptych_model.networks.translation import END, FIRST, PAD, TranslationConfig, Translator
+from diptych_training.data import numbers
 from diptych_training.errors import DataError
 from diptych_training.learning.schedule import warm_cosine
 
-TASKS: Mapping[str, Callable[[Tensor], Tensor]] = {
-    "reverse": lambda words: words.flip(0),
-    "sort": lambda words: words.sort().values,
-}
 SHORTEST = 3  # words of a sequence
 BEAM = 4
 POINTS = 10  # of a curve
+NUMBERS = "numbers"
+
+Pairs = list[tuple[list[int], list[int]]]
+
+
+def _reordered(
+    order: Callable[[Tensor], Tensor], config: TranslationConfig, count: int, generator: torch.Generator
+) -> Pairs:
+    """Words at random, as many as chance says, and the same in another order."""
+    if config.longest <= SHORTEST:
+        raise DataError(f"sequences have {SHORTEST} words and their end at least: longest must be above {SHORTEST}")
+    pairs: Pairs = []
+    for length in torch.randint(SHORTEST, config.longest, (count,), generator=generator).tolist():
+        words = torch.randint(FIRST, config.tokens, (length,), generator=generator)
+        pairs.append((words.tolist(), order(words).tolist()))
+    return pairs
+
+
+def _spelled_numbers(config: TranslationConfig, count: int, generator: torch.Generator) -> Pairs:
+    """Numbers of three to six digits, each length as often as the others, in English and in German words."""
+    if config != task_shape(NUMBERS, config):
+        raise DataError(f"the task {NUMBERS!r} has {len(numbers.WORDS)} words and {numbers.LONGEST} of them at most")
+    least = 10.0 ** torch.randint(2, 6, (count,), generator=generator)
+    drawn = (least * (1 + 9 * torch.rand(count, generator=generator, dtype=torch.float64))).long().tolist()
+    first = len(numbers.WORDS) // 2  # where the German words begin
+    english = {word: FIRST + place for place, word in enumerate(numbers.WORDS[:first])}
+    german = {word: FIRST + first + place for place, word in enumerate(numbers.WORDS[first:])}
+    return [
+        ([english[word] for word in numbers.english(n)], [german[word] for word in numbers.german(n)]) for n in drawn
+    ]
+
+
+TASKS: Mapping[str, Callable[[TranslationConfig, int, torch.Generator], Pairs]] = {
+    "reverse": partial(_reordered, lambda words: words.flip(0)),
+    "sort": partial(_reordered, lambda words: words.sort().values),
+    NUMBERS: _spelled_numbers,
+}
+
+
+def task_shape(task: str, config: TranslationConfig) -> TranslationConfig:
+    """The config with the vocabulary and the longest sequence that a task has of its own, if any."""
+    if task != NUMBERS:
+        return config
+    return replace(config, words=len(numbers.WORDS), longest=numbers.LONGEST + 1)
 
 
 def draw_sequences(
     task: str, config: TranslationConfig, count: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Sources and targets (count, longest) of a task: words at random, as many as chance says, `END`, and `PAD`."""
+    """Sources and targets (count, longest) of a task: their words, `END`, and `PAD`."""
     if task not in TASKS:
         raise DataError(f"the task must be one of {', '.join(TASKS)}, got {task!r}")
-    if config.longest <= SHORTEST:
-        raise DataError(f"sequences have {SHORTEST} words and their end at least: longest must be above {SHORTEST}")
     source, target = torch.full((2, count, config.longest), PAD)
-    for row, length in enumerate(torch.randint(SHORTEST, config.longest, (count,), generator=generator).tolist()):
-        words = torch.randint(FIRST, config.tokens, (length,), generator=generator)
-        source[row, :length], target[row, :length] = words, TASKS[task](words)
-        source[row, length] = target[row, length] = END
+    for row, pair in enumerate(TASKS[task](config, count, generator)):
+        for side, words in zip((source, target), pair, strict=True):
+            side[row, : len(words) + 1] = torch.tensor([*words, END])
     return source, target
 
 
@@ -80,16 +122,16 @@ def train_translation(
     network.eval()
     with torch.no_grad():
         seen = network.alignment(source[:1], target[:1])[0]
-    length = int((source[0] != PAD).sum())
+    asked, wanted = (int((side[0] != PAD).sum()) - 1 for side in (source, target))
     return network, {
         "parameters": parameters(network),
         "curve": [round(float(np.mean(part)), 4) for part in np.array_split(losses, min(POINTS, steps))],
         "greedy": exact(greedy(network, source), target),
         "beam": exact(beam_search(network, source, BEAM), target),
         "alignment": {
-            "source": (source[0, : length - 1] - FIRST).tolist(),
-            "target": (target[0, : length - 1] - FIRST).tolist(),
-            "weights": [[round(float(w), 4) for w in row[: length - 1]] for row in seen[: length - 1]],
+            "source": _spelled(task, source[0, :asked]),
+            "target": _spelled(task, target[0, :wanted]),
+            "weights": [[round(float(w), 4) for w in row[:asked]] for row in seen[:wanted]],
         },
     }
 
@@ -103,3 +145,9 @@ def exact(written: Tensor, target: Tensor) -> float:
     """The share of targets (B, T) that were written without a fault, whatever stands behind their `END`."""
     padded = F.pad(written, (0, max(0, target.shape[1] - written.shape[1])), value=PAD)
     return float((padded[:, : target.shape[1]] == target).all(1).double().mean())
+
+
+def _spelled(task: str, tokens: Tensor) -> list[int] | list[str]:
+    """The words of a sequence, as people read them."""
+    places = (tokens - FIRST).tolist()
+    return [numbers.WORDS[place] for place in places] if task == NUMBERS else places

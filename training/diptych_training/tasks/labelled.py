@@ -49,18 +49,23 @@ class Classes:
 
     def open(self, source: Source) -> "Pictures":
         """Read the list and the pictures."""
-        place = Path(self.pictures)
-        root, listed = self._folder(place) if place.is_dir() else self._table(place)
+        root, listed = self.listed()
         names = list(listed.values())
-        if len(set(names)) < 2:
-            raise DataError(
-                f"{place} has pictures of {len(set(names))} classes, and two at least are needed: give a folder with a "
-                "folder for each class, or a CSV with the columns path and class"
-            )
         subject = np.unique(names, return_inverse=True)[1]
         whole = self.hold_out == "classes"
-        held_out = _held_out(names if whole else list(listed), subject, whole=whole)
+        held_out = held_out_fifth(names if whole else list(listed), subject, whole=whole)
         return Pictures(self.queries, source, root, list(listed), subject, held_out)
+
+    def listed(self) -> tuple[Path, dict[str, str]]:
+        """The folder that paths count from, and the class of each path; `DataError` for fewer than two classes."""
+        place = Path(self.pictures)
+        root, listed = self._folder(place) if place.is_dir() else self._table(place)
+        if (count := len(set(listed.values()))) < 2:
+            raise DataError(
+                f"{place} has pictures of {count} classes, and two at least are needed: give a folder with a "
+                "folder for each class, or a CSV with the columns path and class"
+            )
+        return root, listed
 
     def _folder(self, place: Path) -> tuple[Path, dict[str, str]]:
         """Every picture below the folder of its class, however deep; hidden folders are no classes."""
@@ -123,7 +128,7 @@ class Pairs:
         if len(np.unique(subject)) == len(names):
             raise DataError(f"{self.table} has no pair of two pictures with label 1: nothing to learn likeness from")
         # A thing goes by the first of its names, so that its split does not move with the order of the rows.
-        held_out = _held_out([names[s] for s in subject], subject, whole=True)
+        held_out = held_out_fifth([names[s] for s in subject], subject, whole=True)
         root = Path(self.root) if self.root else Path(self.table).parent
         return Pictures(self.queries, source, root, names, subject, held_out, [(a, b) for _, a, b in apart])
 
@@ -153,7 +158,9 @@ class Pictures:
                 f"{len(names)} pictures of {np.count_nonzero(seen)} things are too few: once a fifth is held out, "
                 "two things with two pictures of one are needed to learn from and one picture to ask with; bring more"
             )
-        self.pixels = torch.from_numpy(_read([root / name for name in names], source)).to(source.device)
+        self.pixels = torch.from_numpy(read_panels([root / name for name in names], source.archives.size)).to(
+            source.device
+        )
         self.apart: Mapping[int, list[int]] = _both_ways(apart)
         self.sprites = draw_sprites(64, source.seed).to(source.device)
         self.neighbours: np.ndarray | None = None
@@ -203,7 +210,7 @@ class Pictures:
         return int(rng.choice(np.flatnonzero(~self.held_out & (self.subject != self.subject[i]))))
 
 
-def _held_out(keys: Sequence[str], subject: np.ndarray, *, whole: bool) -> np.ndarray:
+def held_out_fifth(keys: Sequence[str], subject: np.ndarray, *, whole: bool) -> np.ndarray:
     """A fifth of the pictures that can be queries, (n,) bool, by the digest of its key, so that it stays where others
     come or go.
 
@@ -234,9 +241,8 @@ def _both_ways(pairs: Sequence[tuple[int, int]]) -> dict[int, list[int]]:
     return found
 
 
-def _read(paths: Sequence[Path], source: Source) -> np.ndarray:
-    """Decode pictures into panels a little larger than the stage's; all failures are named in one error."""
-    size = source.archives.size
+def read_panels(paths: Sequence[Path], size: int) -> np.ndarray:
+    """Decode pictures into panels uint8 (n, size, size, 3); all failures are named in one error."""
     pixels, failed = np.empty((len(paths), size, size, 3), np.uint8), list[str]()
 
     def read(place: int) -> None:

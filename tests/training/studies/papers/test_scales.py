@@ -45,6 +45,19 @@ def test_every_scale_set_has_a_row_at_equal_parameters(finished: tuple[Path, dic
     assert json.loads((directory / "comparison-causal.json").read_text()) == result
 
 
+def test_words_are_compared_as_bytes_are_and_lie_beside_them(book: Path, tmp_path: Path) -> None:
+    result = study(tmp_path, book, words=8, seeds=1)
+    assert [row["bits_per_word"] > 0 for row in result["rows"]] == [True] * 3
+    assert result["words"] == 8
+    # Of ten words in a row the vocabulary has seven and the mark: two of eleven are unknown, or three.
+    assert 0.15 < result["unknown"] < 0.35
+    assert (tmp_path / "comparison-words-causal.json").exists()
+    assert (tmp_path / "words-windows-1-causal-rate-0.01-seed-0.json").exists()
+    text = language_text(result)
+    assert "bits/word" in text
+    assert "8 words" in text
+
+
 def test_what_is_finished_is_read_and_what_is_missing_computed_to_the_same_numbers(
     finished: tuple[Path, dict], book: Path, tmp_path: Path
 ) -> None:

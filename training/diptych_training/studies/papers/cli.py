@@ -1,15 +1,20 @@
-"""The studies of the papers' networks: `diptych study language`, `xcit`, `translation`, `questions` and `sagan`."""
+"""The studies of the papers' networks: `diptych study networks`, `language`, `bert`, `xcit`, `translation`, `questions`
+and `sagan`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 from typer import Option
 
-from diptych.command_tree import Json, Quiet
+from diptych.command_tree import Json, Quiet, amount
 from diptych.console import Console
 from diptych_training.studies.options import RUNS, Out, Processes, Seeds, Steps
+
+BEST_OF = "learning rates; a network stands with the one that cost it least in training"
 
 
 def language(
@@ -19,13 +24,20 @@ def language(
     ] = None,
     steps: Steps = 1200,
     objective: Annotated[Literal["causal", "masked"], Option(help="what the model learns to tell")] = "causal",
+    rates: Annotated[
+        Sequence[float], Option("--rates", parser=amount, metavar="R,R", help=BEST_OF, show_default="0.003, 0.006")
+    ] = (),
+    words: Annotated[
+        int,
+        Option(metavar="N", help="read the N most frequent words; 0: read bytes"),
+    ] = 0,
     out: Out = RUNS,
     seeds: Seeds = 3,
     processes: Processes = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """MSAC's scales in a language model."""
+    """MSAC's scales in a language model of bytes or words."""
     from diptych_training.studies.papers.scales import language_text, study_language
 
     console = Console(as_json, quiet)
@@ -35,10 +47,86 @@ def language(
         steps=steps,
         seeds=seeds,
         objective=objective,
+        rates=rates,
+        words=words,
         processes=processes,
         finished=lambda name: console.remark(f"finished {name}"),
     )
     console.emit(result, language_text(result))
+    return 0
+
+
+def bert(
+    text: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="a text or a folder", show_default="Python's docstrings"),
+    ] = None,
+    steps: Steps = 1000,
+    rate: Annotated[float, Option(metavar="R", help="learning rate")] = 2e-3,
+    out: Out = RUNS,
+    seeds: Seeds = 3,
+    processes: Processes = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """A small BERT of hidden words and following spans.
+
+    With MSAC's windows or single words, and with or without segment embeddings.
+    """
+    from diptych_training.studies.papers.bert import bert_text, study_bert
+
+    console = Console(as_json, quiet)
+    rows = study_bert(
+        out,
+        text,
+        steps=steps,
+        rate=rate,
+        seeds=seeds,
+        processes=processes,
+        finished=lambda name: console.remark(f"finished {name}"),
+    )
+    console.emit({"rows": rows}, bert_text(rows))
+    return 0
+
+
+def networks(
+    archive: Annotated[
+        Literal["flowers", "grocery"], Option("--on", help="the photos that are classified")
+    ] = "flowers",
+    widths: Annotated[
+        bool,
+        Option("--widths", help="sweep the width of ResNets with convolutions and with stand-alone attention instead"),
+    ] = False,
+    rates: Annotated[
+        Sequence[float], Option("--rates", parser=amount, metavar="R,R", help=BEST_OF, show_default="0.002, 0.004")
+    ] = (),
+    steps: Steps = 600,
+    out: Out = RUNS,
+    seeds: Seeds = 3,
+    processes: Processes = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """MSAC-ResNet and MSAC-DenseNet as classifiers of photos.
+
+    Each beside its convolutional twin of equal FLOPs.
+    """
+    from diptych_training.data.archives import data_folder
+    from diptych_training.studies.papers.networks import networks_text, study_networks
+
+    console = Console(as_json, quiet)
+    rows = study_networks(
+        out,
+        data_folder(),
+        archive=archive,
+        sweep=widths,
+        steps=steps,
+        seeds=seeds,
+        rates=rates,
+        processes=processes,
+        finished=lambda name: console.remark(f"finished {name}"),
+    )
+    console.emit({"rows": rows}, networks_text(rows))
     return 0
 
 
@@ -73,6 +161,7 @@ def xcit(
 def translation(
     steps: Steps = 600,
     rate: Annotated[float, Option(metavar="R", help="learning rate")] = 5e-3,
+    task: Annotated[Literal["all", "reverse", "sort", "numbers"], Option(help="what they learn")] = "all",
     plot: Annotated[
         Path | None,
         Option(metavar="FILE", help="draw what each network looks at, as .png, .svg or .pdf"),
@@ -83,8 +172,9 @@ def translation(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """A Transformer and recurrent networks with attention, on reversing and sorting."""
+    """A Transformer and recurrent networks with attention, on reversing, sorting and number words."""
     from diptych_training.benchmarks.plot import check_plot
+    from diptych_training.learning.translation import TASKS
     from diptych_training.studies.papers.translation import draw_alignments, study_translation, translation_text
 
     console = Console(as_json, quiet)
@@ -95,6 +185,7 @@ def translation(
         steps=steps,
         rate=rate,
         seeds=seeds,
+        tasks=tuple(TASKS) if task == "all" else (task,),
         processes=processes,
         finished=lambda name: console.remark(f"finished {name}"),
     )

@@ -15,6 +15,7 @@ from diptych.console import table
 from diptych_model.networks.language_model import LanguageConfig, parameters_of, windows, with_parameters
 from diptych_runtime.atomic import replacing_file
 from diptych_training.data.text import Text, documentation, read_text
+from diptych_training.data.words import Vocabulary
 from diptych_training.errors import DataError
 from diptych_training.learning.language import Budget, train_language
 from diptych_training.metrics import bootstrap, student_interval
@@ -24,6 +25,7 @@ Widths = tuple[int, ...]
 SCALE_SETS: tuple[Widths, ...] = ((1,), (1, 2), (1, 2, 3))
 HEADS, EXPANSION = 6, 4.0
 RATES = (3e-3, 6e-3)
+WORDS_SEEN = 64  # at once
 
 
 def study_language(
@@ -31,26 +33,37 @@ def study_language(
     source: Path | None = None,
     *,
     steps: int = Budget.steps,
-    rates: Sequence[float] = RATES,
+    rates: Sequence[float] = (),
     seeds: int = 3,
     objective: str = "causal",
     scale_sets: Sequence[Widths] = SCALE_SETS,
     config: LanguageConfig | None = None,
+    words: int = 0,
     processes: int | None = None,
     finished: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """Train every scale set with every seed and learning rate on a text file or folder (None: Python's documentation)
     and compare them: see `compare_scales`.
 
-    Each run is a file in the directory, not computed again (see `run_grid`, also for `processes` and `finished`);
-    `comparison-OBJECTIVE.json` there is the result. The first scale set's model has the shape of `config` (default:
-    96 channels, 3 blocks, expansion 4) and 6 heads. The others give the same heads wider windows, and the feed-forward
-    expansion that makes their parameters equal.
+    With `words` the tokens are the so many most frequent words of the training part, otherwise bytes. Each run is a
+    file in the directory, not computed again (see `run_grid`, also for `processes` and `finished`);
+    `comparison-OBJECTIVE.json` there (`comparison-words-OBJECTIVE.json`) is the result. The first scale set's model has
+    the shape of `config` (default: 96 channels, 3 blocks, expansion 4) and 6 heads. The others give the same heads
+    wider windows, and the feed-forward expansion that makes their parameters equal.
     """
-    text, budgets = _read(source), [Budget(steps=steps, rate=rate) for rate in rates]
-    shape = replace(config or LanguageConfig(expansion=EXPANSION), objective=objective)
+    text, budgets = _read(source), [Budget(steps=steps, rate=rate) for rate in rates or RATES]
+    shape = replace(
+        config or LanguageConfig(context=WORDS_SEEN if words else LanguageConfig.context, expansion=EXPANSION),
+        objective=objective,
+    )
+    if words:
+        shape = replace(shape, vocabulary=len(Vocabulary.of(text.train, words)))
     given = {"source": None if source is None else str(source), "digest": text.digest}
-    runs = {name: settings | given for name, settings in _combinations(scale_sets, shape, seeds, budgets)}
+    level = {"words": words} if words else {}
+    runs = {
+        ("words-" if words else "") + name: settings | given | level
+        for name, settings in _combinations(scale_sets, shape, seeds, budgets)
+    }
     results = list(run_grid(directory, runs, train_from, processes=processes, finished=finished).values())
     result: dict[str, Any] = {
         "objective": objective,
@@ -58,10 +71,12 @@ def study_language(
         "digest": text.digest,
         "held_out_by": text.held_out_by,
     }
-    result |= {"train_bytes": len(text.train), "held_out_bytes": len(text.held_out)}
-    result |= {"budget": asdict(budgets[0]) | {"rate": list(rates)}, "torch": torch.__version__}
+    result |= {"train_bytes": len(text.train), "held_out_bytes": len(text.held_out)} | level
+    if words:
+        result["unknown"] = _unknown(text, words)
+    result |= {"budget": asdict(budgets[0]) | {"rate": list(rates or RATES)}, "torch": torch.__version__}
     result |= {"rows": compare_scales(results)}
-    with replacing_file(directory / f"comparison-{objective}.json") as unfinished:
+    with replacing_file(directory / f"comparison-{'words-' if words else ''}{objective}.json") as unfinished:
         unfinished.write_text(json.dumps(result, indent=1) + "\n")
     return result
 
@@ -73,10 +88,12 @@ def train_from(
     budget: Mapping[str, Any],
     source: str | None,
     digest: str,
+    words: int = 0,
 ) -> dict[str, Any]:
     """One run of a comparison, from settings that are JSON; DataError where the text is not that of the digest."""
-    shape = LanguageConfig.from_dict(config)
-    _, result = train_language(shape, _text(source, digest), Budget(**budget), seed)
+    shape, text = LanguageConfig.from_dict(config), _text(source, digest)
+    vocabulary = Vocabulary.of(text.train, words) if words else None
+    _, result = train_language(shape, text, Budget(**budget), seed, vocabulary=vocabulary)
     return {"widths": list(widths), "seed": seed, "rate": budget["rate"], "expansion": shape.expansion} | result
 
 
@@ -98,7 +115,8 @@ def compare_scales(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         learnt = {rate: float(np.mean([run["learning"][-1] for run in group])) for rate, group in by_rate.items()}
         rate = min(learnt, key=learnt.__getitem__)
         group = by_rate[rate]
-        bits = np.array([run["bits_per_byte"] for run in group])
+        measure = _measure(group[0])
+        bits = np.array([run[measure] for run in group])
         blocks = np.array([run["blocks"] for run in group]).mean(0)
         row = {
             "windows": list(widths),
@@ -106,10 +124,10 @@ def compare_scales(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "expansion": group[0]["expansion"],
             "rate": rate,
             "last_training_bits_by_rate": {f"{rate:g}": bits for rate, bits in learnt.items()},
-            **_intervals("bits_per_byte", bits, blocks),
+            **_intervals(measure, bits, blocks),
             "by_seed": bits.tolist(),
         }
-        row["gain"] = None if first is None else _intervals("bits_per_byte", first[0] - bits, first[1] - blocks)
+        row["gain"] = None if first is None else _intervals(measure, first[0] - bits, first[1] - blocks)
         first = first or (bits, blocks)
         rows.append(row)
     return rows
@@ -117,7 +135,8 @@ def compare_scales(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def language_text(result: Mapping[str, Any]) -> str:
     """The comparison as a table."""
-    head = ["windows", "parameters", "rate", "bits/byte", "over seeds", "over text"]
+    unit = "word" if result.get("words") else "byte"
+    head = ["windows", "parameters", "rate", f"bits/{unit}", "over seeds", "over text"]
     head += ["fewer bits", "over seeds", "over text"]
     lines = []
     for row in result["rows"]:
@@ -125,7 +144,11 @@ def language_text(result: Mapping[str, Any]) -> str:
         cells += _cells(row["gain"], "+") if row["gain"] else ["-", "-", "-"]
         lines.append(cells)
     seeds, budget = len(result["rows"][0]["by_seed"]), result["budget"]
-    counted = "bits a byte" if result["objective"] == "causal" else f"bits a hidden byte ({budget['share']:.0%} hidden)"
+    counted = f"bits a {unit}"
+    if result["objective"] != "causal":
+        counted = f"bits a hidden {unit} ({budget['share']:.0%} hidden)"
+    if unit == "word":
+        counted += f", {result['words']} words, {result['unknown']:.1%} of the held-out ones unknown"
     return "\n".join(
         [
             table(head, lines),
@@ -157,6 +180,15 @@ def _combinations(
             yield name, {"widths": list(widths), "seed": seed, "config": one.to_dict(), "budget": asdict(budget)}
 
 
+def _measure(row: Mapping[str, Any]) -> str:
+    return next(key for key in row if key.startswith("bits_per_"))
+
+
+def _unknown(text: Text, words: int) -> float:
+    """The share of the held-out words that the vocabulary has not."""
+    return float((Vocabulary.of(text.train, words).encode(text.held_out) == 0).mean())
+
+
 @cache
 def _text(source: str | None, digest: str) -> Text:
     """A process reads its text once."""
@@ -179,5 +211,5 @@ def _cells(measured: Mapping[str, Any], sign: str = "") -> list[str]:
     def between(ends: Sequence[float] | None) -> str:
         return f"{ends[0]:{sign}.3f} to {ends[1]:{sign}.3f}" if ends else "-"
 
-    mean = f"{measured['bits_per_byte']:{sign}.3f}"
+    mean = f"{measured[_measure(measured)]:{sign}.3f}"
     return [mean, between(measured["over_seeds"]), between(measured["over_blocks"])]

@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from diptych.console import table
 from diptych_model.networks.translation import KINDS, TranslationConfig
 from diptych_runtime.atomic import replacing_file
 from diptych_training.errors import DataError
-from diptych_training.learning.translation import TASKS, train_translation
+from diptych_training.learning.translation import TASKS, task_shape, train_translation
 from diptych_training.studies.grid import run_grid
 
 COLUMNS: tuple[str, ...] = ("task", "network", "seed", "parameters", "steps", "rate", "greedy", "beam", "curve")
@@ -34,16 +34,17 @@ def study_translation(
     """Train every network on every task with every seed; return a row a run, in `translation.csv` too.
 
     Each run is a file in the directory, not computed again (see `run_grid`, also for `processes` and `finished`). All
-    have the vocabulary, the longest sequence and the width of `shape`.
+    have the width of `shape`, and its vocabulary and longest sequence where the task has none of its own.
     """
     if seeds < 1 or not tasks or not kinds:
         raise DataError(
             f"a study needs a task, a network and a seed, got {tuple(tasks)}, {tuple(kinds)}, {seeds} seeds"
         )
-    sizes = asdict(shape or TranslationConfig())
+    base = shape or TranslationConfig()
     runs = {
         f"translation-{task}-{kind}-seed-{seed}": {
-            **{"task": task, "config": sizes | {"kind": kind}, "steps": steps, "rate": rate, "seed": seed}
+            **{"task": task, "config": asdict(task_shape(task, replace(base, kind=kind)))},
+            **{"steps": steps, "rate": rate, "seed": seed},
         }
         for seed, task, kind in product(range(seeds), tasks, kinds)
     }
@@ -103,7 +104,12 @@ def draw_alignments(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
         axis, seen = axes[tasks.index(row["task"])][kinds.index(row["network"])], row["alignment"]
         axis.imshow(np.array(seen["weights"]), cmap="Greys", vmin=0, vmax=1)
         axis.set_title(f"{row['task']}, {row['network']}", fontsize=9)
-        axis.set_xticks(range(len(seen["source"])), seen["source"], fontsize=7)
+        axis.set_xticks(range(len(seen["source"])), seen["source"], fontsize=7, rotation=_turned(seen["source"]))
         axis.set_yticks(range(len(seen["target"])), seen["target"], fontsize=7)
     with replacing_file(path) as unfinished:
         figure.savefig(unfinished, dpi=150, format=path.suffix.lstrip(".") or "png")
+
+
+def _turned(labels: Sequence[object]) -> int:
+    """Degrees by which labels are turned, so that words do not cover each other."""
+    return 90 if any(isinstance(label, str) for label in labels) else 0

@@ -21,8 +21,8 @@ from diptych_model.flops import flops, parameters
 from diptych_model.mixers import Place, Transformer
 from diptych_model.mixers.cross_covariance import CrossCovarianceAttention
 from diptych_runtime.atomic import replacing_file
+from diptych_training.classifiers.training import Budget, answers, train_classifier
 from diptych_training.data.archives import list_photos, load_photos, read_table_of
-from diptych_training.learning.classification import Budget, answers, train_classifier
 from diptych_training.metrics import student_interval, wilson_interval
 from diptych_training.studies.grid import run_grid
 

@@ -1,6 +1,9 @@
 """Training a small classifier of pictures, and measuring it: for networks that the pair network is not."""
 
+import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,9 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from diptych_runtime.atomic import replacing_file
 from diptych_training.errors import DataError
 from diptych_training.learning.schedule import warm_cosine
 
+Progress = Callable[[Iterable[int]], Iterable[int]]
 SHIFT = 6  # pixels that a picture is moved by at most
 
 
@@ -35,20 +40,31 @@ class Budget:
 
 
 def train_classifier(
-    network: nn.Module, pixels: np.ndarray, labels: np.ndarray, budget: Budget, seed: int
+    network: nn.Module,
+    pixels: np.ndarray,
+    labels: np.ndarray,
+    budget: Budget,
+    seed: int,
+    *,
+    state: Path | None = None,
+    save_every: int = 50,
+    progress: Progress = lambda items: items,
 ) -> list[float]:
     """Train on pictures uint8 (n, S, S, 3) with labels (n,), mirrored and moved at random: the loss of each step.
 
-    The order and the moves follow from the seed, dropout from torch's own generator.
+    The order and the moves follow from the seed, dropout from torch's own generator. With a `state` file a run that was
+    stopped goes on from there, to the same numbers.
     """
     heavy = [p for p in network.parameters() if p.dim() > 1]
     light = [p for p in network.parameters() if p.dim() <= 1]
     groups = [{"params": heavy, "weight_decay": budget.decay}, {"params": light, "weight_decay": 0.0}]
     optimiser = torch.optim.AdamW(groups, lr=budget.rate)
     rng = np.random.default_rng(seed)
+    losses, waiting = list[float](), np.empty(0, np.int64)
+    if state is not None and state.exists():
+        losses, waiting = _restored(state, network, optimiser, rng)
     network.train()
-    losses, waiting = [], np.empty(0, np.int64)
-    for step in range(budget.steps):
+    for step in progress(range(len(losses), budget.steps)):
         while len(waiting) < budget.batch:
             waiting = np.concatenate([waiting, rng.permutation(len(pixels))])
         chosen, waiting = waiting[: budget.batch], waiting[budget.batch :]
@@ -61,6 +77,8 @@ def train_classifier(
         nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimiser.step()
         losses.append(loss.item())
+        if state is not None and len(losses) % save_every == 0:
+            _save(state, network, optimiser, rng, losses, waiting)
     return losses
 
 
@@ -87,3 +105,29 @@ def _moved(pixels: np.ndarray, rng: np.random.Generator) -> Tensor:
         cut = picture[down : down + size, across : across + size]
         moved[place] = cut[:, ::-1] if rng.random() < 0.5 else cut
     return as_input(moved)
+
+
+def _save(
+    path: Path,
+    network: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    rng: np.random.Generator,
+    losses: list[float],
+    waiting: np.ndarray,
+) -> None:
+    kept = {"network": network.state_dict(), "optimiser": optimiser.state_dict(), "torch": torch.get_rng_state()}
+    kept |= {"losses": losses, "waiting": torch.from_numpy(waiting), "rng": json.dumps(rng.bit_generator.state)}
+    with replacing_file(path) as unfinished:
+        torch.save(kept, unfinished)
+
+
+def _restored(
+    path: Path, network: nn.Module, optimiser: torch.optim.Optimizer, rng: np.random.Generator
+) -> tuple[list[float], np.ndarray]:
+    """Restore the network, the optimiser and both generators; return the losses and the pictures that are next."""
+    kept = torch.load(path, weights_only=True)
+    network.load_state_dict(kept["network"])
+    optimiser.load_state_dict(kept["optimiser"])
+    torch.set_rng_state(kept["torch"])
+    rng.bit_generator.state = json.loads(kept["rng"])
+    return kept["losses"], kept["waiting"].numpy()

@@ -1,10 +1,12 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+from diptych_training.classifiers.training import Budget, answers, as_input, train_classifier
 from diptych_training.errors import DataError
-from diptych_training.learning.classification import Budget, answers, as_input, train_classifier
 
 
 class Mean(nn.Module):
@@ -79,3 +81,28 @@ def test_the_rate_rises_and_falls_to_nothing() -> None:
 def test_a_budget_that_cannot_be_is_refused(changed: dict) -> None:
     with pytest.raises(DataError, match="must be positive, smoothing from 0 to below 1"):
         Budget(**changed)
+
+
+def stopped_after(steps: int):
+    """Progress that ends a run as Ctrl-C does."""
+
+    def progress(items):
+        for done, step in enumerate(items):
+            if done == steps:
+                raise KeyboardInterrupt
+            yield step
+
+    return progress
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
+    budget, state = Budget(steps=12, batch=8, rate=0.05, warmup=5), tmp_path / "state.pt"
+    (whole, expected), again = taught(3, steps=12), Mean()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        first = Mean()
+    with pytest.raises(KeyboardInterrupt):
+        train_classifier(first, *coloured(30), budget, 3, state=state, save_every=5, progress=stopped_after(8))
+    losses = train_classifier(again, *coloured(30), budget, 3, state=state, save_every=5)
+    assert losses == expected
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), again.parameters(), strict=True))
