@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import perf_counter
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -71,7 +72,8 @@ class CloserLook:
 
     A pair of which a file is not to be had is judged without (`Verification.judged`). `looks` says of each pair that
     deserved one, the lower place first, whether it was taken, and `frames` which of the two has a frame around the
-    other (`Evidence.framed`).
+    other (`Evidence.framed`). `taken` counts the looks that were not known from an earlier run, and `seconds` the time
+    that they took.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class CloserLook:
         self.verification, self.tick = collection.scorer.asking(question).runtime.verification, tick
         self.looks: dict[tuple[int, int], judgement.CloserLook] = {}
         self.frames: dict[tuple[int, int], float] = {}
+        self.taken, self.seconds = 0, 0.0
         self._views = ViewCache() if views is None else views
         self._lost = set[str]()
 
@@ -119,8 +122,11 @@ class CloserLook:
             tick = tick.closer_looks(len(missing), len(seen) - len(missing))
         for start in range(0, len(missing), BATCH):
             batch = missing[start : start + BATCH]
+            began = perf_counter()
             looked = self._look([pairs[place] for place in batch])
+            self.seconds += perf_counter() - began
             made = [(place, evidence) for place, evidence in zip(batch, looked, strict=True) if evidence is not None]
+            self.taken += len(made)
             self.ledger.add_evidence([named[place] for place, _ in made], [evidence for _, evidence in made])
             for place, evidence in made:
                 seen[place] = evidence

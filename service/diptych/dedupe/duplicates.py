@@ -61,7 +61,8 @@ class Duplicates(Mapping[str, list[str]]):
     the pictures, the ones to keep first. `pairs` are (id, id, score) of all that were scored and reach `bound`, which
     is at most the `threshold`; `scored` counts all pairs, `computed` those not known. `verdicts` are the lowest scores
     of each. `alarm_rate` is how often a picture without a copy is taken for one of another
-    (`diptych_runtime.calibration.thresholds`); None where the model does not say.
+    (`diptych_runtime.calibration.thresholds`); None where the model does not say. `closer_looks` counts those that were
+    taken, and were not known from an earlier run, in `look_seconds`.
 
     `method` says what told copies that are not exact: the *network*, with its closer look, or perceptual hashes
     (*phash*). These differ in at most `max_distance` of 64 bits, a score is (64 - bits that differ) / 65 and no
@@ -84,6 +85,8 @@ class Duplicates(Mapping[str, list[str]]):
     method: Method = "network"
     max_distance: int | None = None
     unhashed: int = 0
+    closer_looks: int = 0
+    look_seconds: float = 0.0
 
     def __getitem__(self, path: str) -> list[str]:
         return [other for other, _ in self.scores[path]]

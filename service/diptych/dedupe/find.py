@@ -91,11 +91,7 @@ def duplicates_among(
                 known.setdefault(a, {})[b] = known.setdefault(b, {})[a] = score
         return answers.tolist()
 
-    matching = {
-        a: {b: score for b, score in others.items() if score >= limit}
-        for a, others in known.items()
-        if max(others.values()) >= limit
-    }
+    matching = _reaching(known, limit)
     groups = grouped(contents, matching, limit, ask)
     thresholds = stated_of(asked)
     return Duplicates(
@@ -111,7 +107,18 @@ def duplicates_among(
         question=asked.question,
         alarm_rate=asked.asked.alarm_rate(max(len(ids) - 1, 0), limit),
         keep=checked_rules(keep),
+        closer_looks=closer.taken,
+        look_seconds=closer.seconds,
     )
+
+
+def _reaching(known: Mapping[int, Mapping[int, float]], limit: float) -> dict[int, dict[int, float]]:
+    """The matches {place: {place: score}} of a score of at least `limit`, without the places that have none."""
+    return {
+        a: {b: score for b, score in others.items() if score >= limit}
+        for a, others in known.items()
+        if max(others.values()) >= limit
+    }
 
 
 def _framed(

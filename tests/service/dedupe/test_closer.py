@@ -186,6 +186,19 @@ def test_groups_are_made_of_what_the_closer_look_says(scenes, looking):
         scenes.scorer = before
 
 
+def test_closer_looks_count_once_whatever_they_took_in_an_earlier_run(scenes, looking, tmp_path):
+    before, scenes.scorer = scenes.scorer, looking
+    try:
+        with PairCache(tmp_path / "ledger", looking.runtime.revision) as ledger:
+            first, again = (duplicates_among(scenes, threshold=0.6, ledger=ledger) for _ in range(2))
+        assert first.closer_looks > 0
+        assert first.look_seconds > 0
+        assert (again.closer_looks, again.look_seconds) == (0, 0.0)
+        assert again.groups == first.groups
+    finally:
+        scenes.scorer = before
+
+
 @pytest.mark.parametrize(
     ("side", "kept", "why"), [(1.0, "plain.png", "no frame around it"), (0.5, "framed.png", "more pixels")]
 )

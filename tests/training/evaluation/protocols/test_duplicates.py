@@ -29,9 +29,17 @@ def test_a_copy_is_found_in_the_group_of_its_original_whichever_is_kept():
 
 
 def test_the_table_has_a_row_for_each_set():
-    row = {"kind": "flowers", "pictures": 300, "threshold": 0.9}
+    row = {
+        "kind": "flowers",
+        "pictures": 300,
+        "threshold": 0.9,
+        "seconds": 20.4,
+        "closer_looks": 321,
+        "look_share": 0.78,
+    }
     sets = [row | proposals(planted(), []), row | proposals(planted(), [], planted_too=True)]
     shown = duplicates_text({"model": "photo", "revision": "r", "sets": sets})
     assert shown.count("flowers") == 2
     assert "0%" in shown
+    assert shown.splitlines()[-2].split()[-3:] == ["20", "321", "78%"]
     assert shown.endswith("model photo r")

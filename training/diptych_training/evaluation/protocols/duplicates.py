@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def measure_duplicates(
     begin: Callable[[str], Callable[[int], object]] = lambda kind: lambda n: None,
 ) -> dict[str, Any]:
     """Find the duplicates of each kind as `find_duplicates` does by itself, in its pictures alone and with their copies
-    among them.
+    among them. Of each run there are the `seconds`, and the number and the share of the time of its closer looks.
 
     Raises `DataError` for unknown kinds.
     """
@@ -45,13 +46,16 @@ def _measured(runtime: Runtime, planted: Planted, tick: Callable[[int], object])
     with TemporaryDirectory(prefix="diptych-evaluate-") as store:
         for folders in ([ORIGINALS], [ORIGINALS, *REPERTOIRES]):
             paths = [planted.folder / name for name in folders]
+            began = perf_counter()
             found = find_duplicates(paths, scorer=scorer, question=COPY, store=Path(store) / f"{len(folders)}")
+            seconds = perf_counter() - began
             groups = [[group.keeper.path, *(member.picture.path for member in group.others)] for group in found.groups]
             names = [
                 [Path(path).relative_to(planted.folder.absolute()).as_posix() for path in group] for group in groups
             ]
             row = proposals(planted, names, planted_too=len(folders) > 1)
-            rows.append(row | {"pictures": len(found.pictures), "threshold": found.threshold})
+            cost = {"seconds": seconds, "closer_looks": found.closer_looks, "look_share": found.look_seconds / seconds}
+            rows.append(row | {"pictures": len(found.pictures), "threshold": found.threshold} | cost)
             tick(found.scored)
     return rows
 
@@ -90,11 +94,13 @@ def _beside_its_original(name: str, planted: Planted, shows: dict[str, int], pla
 def duplicates_text(result: dict[str, Any]) -> str:
     """The sets as a table."""
     head = ["kind", "pictures", "copies among them", "proposed", "right", "wrong", "easy found", "hard found"]
+    head += ["seconds", "closer looks", "their share"]
     rows = [
         [
             *(one["kind"], one["pictures"], "yes" if one["planted"] else "no"),
             *(one["proposed"], one["right"], one["wrong"]),
             *(_share(one["recall"].get(repertoire)) for repertoire in REPERTOIRES),
+            *(f"{one['seconds']:.0f}", one["closer_looks"], _share(one["look_share"])),
         ]
         for one in result["sets"]
     ]
