@@ -10,6 +10,7 @@ from PIL import Image
 
 from diptych_export import byte_artifact as module
 from diptych_export.byte_artifact import RANKED, add_byte_pairs, byte_pair_if_judged, ranking_texts
+from diptych_export.byte_pair import in_bytes
 from diptych_export.graphs import Graphs
 from diptych_export.parity import drawn_pixels
 from diptych_export.precision import Pictures
@@ -71,7 +72,7 @@ def test_one_that_ranks_worse_is_refused_and_nothing_is_written(vnni, plain, pic
                 tensor.CopyFrom(onnx.numpy_helper.from_array(np.flip(values).copy(), tensor.name))
         return made
 
-    right = module.in_bytes
+    right = in_bytes
     monkeypatch.setattr(module, "in_bytes", spoiled)
     before = (plain / MANIFEST).read_bytes()
     with pytest.raises(ArtifactError, match=r"micro-AP falls from .* at most 0.003 is allowed"):
