@@ -103,8 +103,10 @@ class Manifest:
                 os.link(fresh, path)
             except FileExistsError:
                 pass  # another worker was first
+            except OSError:  # a file system without hard links
+                fresh.replace(path)
             finally:
-                fresh.unlink()
+                fresh.unlink(missing_ok=True)
         return path.read_text()
 
     def save(self, folder: Path) -> None:

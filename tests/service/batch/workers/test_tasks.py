@@ -81,3 +81,14 @@ def test_parts_of_a_version_that_knew_no_other_precision_are_those_of_float32(be
     (folder / manifest.scoring.file(0)).unlink()
     assert manifest.scored_by(folder, "another") == "another"
     assert manifest.scored_by(folder, "a third") == "another"
+
+
+def test_where_there_are_no_hard_links_the_precision_is_written_all_the_same(begun, monkeypatch):
+    def refuse(*_):
+        raise PermissionError("no hard links here")
+
+    manifest, folder = begun
+    monkeypatch.setattr("os.link", refuse)
+    assert manifest.scored_by(folder, "another") == "another"
+    assert manifest.scored_by(folder, "a third") == "another"
+    assert not list(folder.glob(f".{SCORED_BY}.*"))
