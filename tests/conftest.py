@@ -2,6 +2,7 @@
 
 import gc
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -49,6 +50,16 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Shapes are enforced at every call where the model and its graphs are tested; elsewhere that is an eighth of what
+    the tests of training take.
+    """
+    if (jaxtyping := sys.modules.get("jaxtyping")) is not None:
+        enforced = any(Path(__file__).with_name(name) in item.path.parents for name in ("model", "export"))
+        jaxtyping.config.update("jaxtyping_disable", not enforced)
 
 
 def _turn(item: pytest.Item) -> int:

@@ -110,6 +110,8 @@ ROWS = (
     Row("study shapes --steps 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.studies.shapes:study_shapes", "{in}/clothing.zip", model=False, again=False),
     Row("study xcit --steps 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.studies.papers.xcit:study_xcit", "{in}/flowers.zip", model=False, again=False),
     Row("study translation --steps 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.studies.papers.translation:study_translation", None, model=False, again=False),
+    Row("study networks --steps 1 --seeds 1 --rates 0.001 --processes 0 --out {out}/study", "diptych_training.studies.papers.networks:study_networks", "{in}/flowers.zip", model=False, again=False),
+    Row("study bert --steps 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.studies.papers.bert:study_bert", None, model=False, again=False),
     Row("study questions --steps 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.studies.papers.questions:study_questions", None, model=False, again=False),
     Row("study sagan --steps 1 --seeds 1 --processes 0 --out {out}/study", "diptych_training.studies.papers.sagan:study_sagan", None, model=False, again=False),
     Row("study marks --only sides --out {out}/marks", "diptych_training.studies.mark_sets:read_photos", "{in}/goods.zip", again=False, threads=False),

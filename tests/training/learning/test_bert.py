@@ -42,6 +42,7 @@ def test_a_share_of_the_words_is_hidden_four_fifths_of_it_masked_and_no_other_to
     assert hidden.max() <= SMALL.separation
 
 
+@pytest.mark.slow
 def test_words_and_what_follows_are_learnt_from_a_text_and_the_same_seed_learns_the_same() -> None:
     network, result = train_bert(SMALL, TEXT, VOCABULARY, Budget(steps=500, batch=16, rate=5e-3, warmup=10), 0)
     assert result["words_right"] > 0.8 > 2 * result["words_base"]

@@ -53,6 +53,7 @@ def test_every_stage_of_the_msac_networks_has_scales_of_its_own() -> None:
         assert sizes == [{3, 5}, {1, 3}, {1}]
 
 
+@pytest.mark.slow
 def test_every_network_is_trained_at_each_rate_once_and_at_its_best_with_every_seed(finished) -> None:
     directory, rows = finished
     assert len(rows) == 4 * (2 + 1)
@@ -68,6 +69,7 @@ def test_every_network_is_trained_at_each_rate_once_and_at_its_best_with_every_s
     assert [line["curve"].split() for line in written] == [[str(loss) for loss in row["curve"]] for row in rows]
 
 
+@pytest.mark.slow
 def test_what_is_finished_is_not_computed_again(finished, archives: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory, rows = finished
     monkeypatch.setattr(networks, "MSACS", SMALL)
@@ -75,6 +77,7 @@ def test_what_is_finished_is_not_computed_again(finished, archives: Path, monkey
     assert study(directory, archives) == rows
 
 
+@pytest.mark.slow
 def test_the_table_has_a_line_for_each_network_with_both_intervals(finished) -> None:
     lines = networks_text(finished[1]).splitlines()
     assert sum(line.startswith(("ResNet", "MSAC-", "DenseNet")) for line in lines) == 4

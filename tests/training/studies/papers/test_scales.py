@@ -96,6 +96,7 @@ def test_a_text_that_changes_while_it_is_studied_is_refused(book: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_processes_give_the_numbers_of_one(finished: tuple[Path, dict], book: Path, tmp_path: Path) -> None:
     _, result = finished
     assert study(tmp_path, book, processes=2)["rows"] == result["rows"]

@@ -26,7 +26,7 @@ def language(
     objective: Annotated[Literal["causal", "masked"], Option(help="what the model learns to tell")] = "causal",
     rates: Annotated[
         Sequence[float], Option("--rates", parser=amount, metavar="R,R", help=BEST_OF, show_default="0.003, 0.006")
-    ] = (),
+    ] = (3e-3, 6e-3),
     words: Annotated[
         int,
         Option(metavar="N", help="read the N most frequent words; 0: read bytes"),

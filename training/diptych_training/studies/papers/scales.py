@@ -33,7 +33,7 @@ def study_language(
     source: Path | None = None,
     *,
     steps: int = Budget.steps,
-    rates: Sequence[float] = (),
+    rates: Sequence[float] = RATES,
     seeds: int = 3,
     objective: str = "causal",
     scale_sets: Sequence[Widths] = SCALE_SETS,
@@ -51,7 +51,7 @@ def study_language(
     the shape of `config` (default: 96 channels, 3 blocks, expansion 4) and 6 heads. The others give the same heads
     wider windows, and the feed-forward expansion that makes their parameters equal.
     """
-    text, budgets = _read(source), [Budget(steps=steps, rate=rate) for rate in rates or RATES]
+    text, budgets = _read(source), [Budget(steps=steps, rate=rate) for rate in rates]
     shape = replace(
         config or LanguageConfig(context=WORDS_SEEN if words else LanguageConfig.context, expansion=EXPANSION),
         objective=objective,
@@ -74,7 +74,7 @@ def study_language(
     result |= {"train_bytes": len(text.train), "held_out_bytes": len(text.held_out)} | level
     if words:
         result["unknown"] = _unknown(text, words)
-    result |= {"budget": asdict(budgets[0]) | {"rate": list(rates or RATES)}, "torch": torch.__version__}
+    result |= {"budget": asdict(budgets[0]) | {"rate": list(rates)}, "torch": torch.__version__}
     result |= {"rows": compare_scales(results)}
     with replacing_file(directory / f"comparison-{'words-' if words else ''}{objective}.json") as unfinished:
         unfinished.write_text(json.dumps(result, indent=1) + "\n")
