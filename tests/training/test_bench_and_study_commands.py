@@ -54,6 +54,7 @@ def test_a_default_is_the_same_in_the_command_and_in_its_function(line: list[str
         assert (tuple(given) if isinstance(given, list) else given or ()) == (default or ()), name
 
 
+@pytest.mark.slow
 def test_bench_operators_prints_its_table_and_writes_its_plot(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -104,6 +105,7 @@ def test_study_xcit_prints_both_networks(
     assert "self-attention" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_study_language_reads_the_text_it_is_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     book = tmp_path / "book.txt"
     book.write_text("the quick red fox jumps over the lazy brown dog. " * 1000)

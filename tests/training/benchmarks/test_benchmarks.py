@@ -140,6 +140,7 @@ def test_msac_holds_its_dense_bias_once_more_while_it_is_made_and_none_where_the
     assert bias < peaks["concatenated"] < 2.1 * bias + activations
 
 
+@pytest.mark.slow
 def test_every_mixer_is_measured_at_every_number_of_tokens_or_says_why_not(result: dict[str, Any]) -> None:
     found = {(row["operator"], row["tokens"]): row for row in result["against_tokens"]}
     assert set(found) == {(kind, tokens) for kind in (*MIXERS, "shy") for tokens in (8, 18)}

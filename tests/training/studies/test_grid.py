@@ -18,6 +18,7 @@ from diptych_training.studies.grid import run_grid
 RUNS = {name: {"value": value} for name, value in (("one", 1), ("two", 2), ("three", 3))}
 
 
+@pytest.mark.slow
 def test_runs_side_by_side_have_a_thread_each_and_keep_their_names(tmp_path: Path) -> None:
     ended: list[str] = []
     results = run_grid(tmp_path, RUNS, partial(double, 5), processes=2, finished=ended.append)

@@ -23,6 +23,7 @@ def test_the_pairs_are_always_the_same_and_no_two_pictures_are_alike(drawn: list
         assert one.a.shape != one.b.shape or (one.a != one.b).any()
 
 
+@pytest.mark.slow
 def test_the_command_says_what_the_model_says_of_each_pair(
     artifact_of_two: Path, drawn: list[Example], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -90,6 +90,7 @@ def test_a_step_settles_the_stems_statistics_once_for_each_order(seam: str) -> N
     }
 
 
+@pytest.mark.slow
 def test_both_stages_learn_and_say_what_they_cost(omniglot: Path, tmp_path: Path) -> None:
     config, shared = SMALL.to_dict(), {"episodes": 3, "seed": 0}
     untaught = teach_panel(str(omniglot), str(tmp_path), config=config, steps=1, rate=1e-6, **shared)

@@ -103,6 +103,7 @@ def test_a_study_measures_every_variant_with_every_seed_and_lays_the_baseline_an
 
 
 @pytest.mark.usefixtures("brief")
+@pytest.mark.slow
 def test_a_study_that_is_run_again_computes_only_what_is_new_and_elsewhere_the_same_numbers(
     omniglot: Path, tmp_path: Path, finished: tuple[Path, dict, list[str]]
 ) -> None:
@@ -156,6 +157,7 @@ def test_an_interval_over_seeds_sees_seeds_and_one_over_alphabets_sees_alphabets
     assert module._intervals(by_seed[:1], alphabets)["over_seeds"] is None
 
 
+@pytest.mark.slow
 def test_of_several_rates_a_variant_stands_with_the_one_that_cost_it_least() -> None:
     results = {
         ("a", 0.1, 0): {"losses": [9, 1.0]},

@@ -98,6 +98,7 @@ def test_a_row_counts_the_copies_that_were_missed_and_the_pictures_that_were_wro
     assert figures["at"]["0.01"]["wrong_pictures"] == pytest.approx(len(wrong) / 200)
 
 
+@pytest.mark.slow
 def test_copies_are_planted_looked_at_and_found(artifact, tmp_path, monkeypatch):
     monkeypatch.setattr(planted, "DRAWN", 8)
     monkeypatch.setattr(planted, "COPIES", 3)

@@ -37,6 +37,7 @@ def finished(archives: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[
         return directory, study(directory, archives)
 
 
+@pytest.mark.slow
 def test_a_twin_has_the_operations_of_its_network_within_five_percent_and_no_attention() -> None:
     found = twins(5)
     assert list(found) == ["ResNet", "MSAC-ResNet", "DenseNet", "MSAC-DenseNet"]

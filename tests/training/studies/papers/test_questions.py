@@ -70,6 +70,7 @@ def test_the_table_has_a_line_for_each_network(finished) -> None:
     assert lines[-1] == "Shares of 20 held-out questions answered rightly; 2 steps, 2 seeds; 95 % intervals."
 
 
+@pytest.mark.slow
 def test_a_word_of_each_question_has_a_map(finished, tmp_path: Path) -> None:
     draw_relevance(finished[1], tmp_path / "relevance.png", SHAPE.pixels)
     with Image.open(tmp_path / "relevance.png") as picture:
