@@ -74,10 +74,10 @@ test: ## lint and tests, in five minutes on two cores; ARGS="-k name" for some
 # In the order of the folders, the last of which have short files. The longest test takes 10 s of a processor: 20 beside
 # another, and three times that on a machine that is busy. One that hangs for ten minutes, be it in what
 # is torn down after it, shows where and ends its process, which the run then names: it does not wait for ever.
-# Four at a time, for on two cores a quarter of the time of two is spent in waiting: for services, stopped processes and
+# Three at a time, for on two cores a quarter of the time of two is spent in waiting: for services, stopped processes and
 # deadlines.
-pytest: $(TOOLS)/installed ## the tests of `make test` alone, four at a time; ARGS="-k name" for some
-	@PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(TOOLS)/bin/pytest -m "not slow" --numprocesses 4 \
+pytest: $(TOOLS)/installed ## the tests of `make test` alone, three at a time; ARGS="-k name" for some
+	@PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(TOOLS)/bin/pytest -m "not slow" --numprocesses 3 \
 	--dist loadfile --no-loadscope-reorder --longest 60 --durations 15 --durations-min 1 \
 	-o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true $(ARGS)
 

@@ -23,6 +23,7 @@ def figures(out: str) -> dict[str, list[int]]:
     return found
 
 
+@pytest.mark.slow
 def test_mixed_traffic_is_answered_rightly(artifact, environment):
     done = run(artifact, environment, "--requests", 150, "--clients", 3)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -172,6 +172,7 @@ def test_an_unknown_set_is_refused_with_a_suggestion() -> None:
         known_marks(["xyz"])
 
 
+@pytest.mark.slow
 def test_all_sets_are_measured_by_the_question_they_ask(
     folder: Path, sets: Path, artifact: Path, tmp_path: Path
 ) -> None:
