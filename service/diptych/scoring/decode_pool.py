@@ -48,8 +48,9 @@ _AT_A_TIME = 4
 _GRACE = 2.0
 # Seconds that a process has to end after its pipe was closed, and after it was killed.
 _END = 5.0
-# Times that a process is started in the place of another, as one may be killed before it can begin.
-_STARTS = 3
+# Seconds before a process is started anew, as one may be killed before it can begin, or the server it is forked from
+# may take a moment to be gone.
+_STARTS = (0.0, 0.1, 0.2, 0.4, 0.8)
 
 logger = logging.getLogger(__name__)
 
@@ -186,9 +187,12 @@ class DecodePool:
             self._idle.put(error)
 
     def _start(self) -> _Worker:
-        for _ in range(_STARTS - 1):
+        *pauses, last = _STARTS
+        for pause in pauses:
+            time.sleep(pause)
             with suppress(OSError):
                 return _Worker(self.seconds, self.memory)
+        time.sleep(last)
         return _Worker(self.seconds, self.memory)
 
     def close(self) -> None:

@@ -75,7 +75,7 @@ def test_a_stopped_server_that_processes_are_forked_from_is_replaced(monkeypatch
         assert server not in workers.each([os.getppid, os.getppid])
 
 
-@pytest.mark.parametrize("unlucky", [1, decode_pool._STARTS - 1])
+@pytest.mark.parametrize("unlucky", [1, len(decode_pool._STARTS) - 1])
 def test_nobody_hears_of_processes_that_are_killed_before_they_can_begin(unlucky, monkeypatch):
     with DecodePool(1) as workers:
         kill_the_next(unlucky, monkeypatch)
@@ -86,7 +86,7 @@ def test_nobody_hears_of_processes_that_are_killed_before_they_can_begin(unlucky
 
 def test_a_pool_whose_processes_never_begin_says_so_and_works_once_they_do(monkeypatch):
     with DecodePool(1) as workers:
-        kill_the_next(decode_pool._STARTS, monkeypatch)
+        kill_the_next(len(decode_pool._STARTS), monkeypatch)
         with pytest.raises(DecoderEndedError):
             workers.run(partial(os._exit, 3))
         with pytest.raises(DecoderStartError, match=r"ended before it could begin \(SIGKILL\); try again later"):
