@@ -34,7 +34,7 @@ def test_the_command_says_what_the_model_says_of_each_pair(
     for number, (row, pair) in enumerate(zip(result["pairs"], drawn, strict=True)):
         for side, pixels in (("a", pair.a), ("b", pair.b)):
             Image.fromarray(pixels).save(tmp_path / f"{number}{side}.png")
-        assert 0 <= row["copy"] <= 1
+        assert 0 <= row["copy"] <= row["thing"] <= 1
     score = ["score", str(tmp_path / "0a.png"), str(tmp_path / "0b.png"), "--model", str(artifact_of_two)]
     assert main([*score, "--question", "copy", "--json"]) == 0
     scored = json.loads(capsys.readouterr().out)
