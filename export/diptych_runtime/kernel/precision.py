@@ -9,7 +9,7 @@ from diptych_runtime.errors import ArtifactError
 from diptych_runtime.kernel.library import Library
 from diptych_runtime.manifest import PAIR_GRAPH, PAIR_INT8_GRAPH, Manifest
 
-VARIABLE = "DIPTYCH_PAIRS"
+VARIABLE = "DIPTYCH_PAIR_PRECISION"
 PRECISIONS = ("auto", "float32", "int8")
 
 
@@ -29,7 +29,7 @@ class PairGraph(NamedTuple):
 
 
 def pair_precision(asked: str | None = None) -> str:
-    """The precision of pair scores: as asked, else as the variable DIPTYCH_PAIRS says, else "auto".
+    """The precision of pair scores: as asked, else as the variable DIPTYCH_PAIR_PRECISION says, else "auto".
 
     "auto" takes 8 bits where they can be had, "int8" makes their absence an error. Raises ArtifactError for any other.
     """

@@ -21,7 +21,7 @@ PREFIX = "DIPTYCH_"
 # Variables of packages that know no settings (the kernel, the runtime, training), a password, and those that stand for
 # options of the command line.
 ELSEWHERE = frozenset(
-    {"KERNEL", "GPU_MEMORY", "DATA", "MODELS", "MILVUS_TOKEN"}
+    {"KERNEL", "PAIR_PRECISION", "GPU_MEMORY", "DATA", "MODELS", "MILVUS_TOKEN"}
     | {"STORE", "COLLECTIONS", "CREATE", "HOST", "PORT", "CONFIG", "SYNC", "SYNC_EVERY", "MODEL", "PROVIDER", "THREADS"}
     | {"JSON", "QUIET", "KEEP_ORIGINALS", "STRICT", "DRY_RUN", "ENGINE", "ADDRESS", "EVERY", "CHECKSUM", "OUTPUT"}
     | {"EMBEDDINGS", "FILTER", "LIMIT", "ALL", "INDEX", "METADATA"}

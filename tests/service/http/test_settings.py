@@ -106,5 +106,7 @@ def test_every_variable_that_is_read_anywhere_is_registered_and_documented():
     read = {name for text in texts for name in re.findall(r"\bDIPTYCH_([A-Z_]+[A-Z])\b", text)}
     assert read > ELSEWHERE
     assert read - {name.upper() for name in Settings.model_fields} == ELSEWHERE
+    apart = "".join(path.read_text() for path in (root / "export").rglob("*.py"))
+    assert set(re.findall(r'"DIPTYCH_([A-Z_]+[A-Z])"', apart)) <= ELSEWHERE, "a word with one meaning for the service"
     documented = "".join(path.read_text() for path in (root / "docs").glob("*.md"))
     assert [name for name in sorted(ELSEWHERE) if f"DIPTYCH_{name}`" not in documented] == []
