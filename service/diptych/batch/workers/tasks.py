@@ -102,10 +102,10 @@ def _desk(folder: Path, manifest: Manifest, means: WorkerConfig) -> _OpenJob:
     scorer = load_scorer(means, manifest.model).asking(manifest.question)
     own = scorer.runtime.scores_revision
     if (known := manifest.scored_by(folder, own)) != own:
+        theirs = "int8" if known.endswith("-int8") else "float32"
         raise BatchError(
             f"the scores of this job are those of {known}, and on {os.uname().nodename} they would be those of {own} "
-            f"({scorer.runtime.pair_path}); set {PAIRS_VARIABLE}={'int8' if known.endswith('-int8') else 'float32'} to go "
-            "on, or begin anew with --force"
+            f"({scorer.runtime.pair_path}); set {PAIRS_VARIABLE}={theirs} to go on, or begin anew with --force"
         )
     tokens = Tokens(folder, manifest.encoding, manifest.token_shape)
     return _OpenJob(manifest, scorer, tokens, np.memmap(folder / PAIRS, np.uint32, "r", shape=(manifest.rows, 2)))

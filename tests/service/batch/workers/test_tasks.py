@@ -65,7 +65,7 @@ def test_a_machine_that_scores_in_another_precision_has_no_part_in_a_job(begun, 
     assert (folder / SCORED_BY).read_text() == manifest.model
     (folder / SCORED_BY).write_text(f"{manifest.model}-int8")
     clear_caches()
-    said = r"the scores of this job are those of .*-int8, and on .* they would be those of .*set DIPTYCH_PAIR_PRECISION=int8 to go"
+    said = r"the scores of this job are those of .*-int8, and on .*; set DIPTYCH_PAIR_PRECISION=int8 to go on"
     with pytest.raises(BatchError, match=said):
         score(0, **options)
 
