@@ -46,7 +46,7 @@ def start_process(
     try:
         with CHILDREN, sigint_blocked(), _bounded_start():
             process.start()
-    except EOFError:
+    except (EOFError, ConnectionError):
         near.close()
         raise OSError("the server that decoding processes are forked from ended or was stopped") from None
     except OSError:

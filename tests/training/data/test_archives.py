@@ -211,3 +211,7 @@ def test_pictures_that_a_program_draws_need_no_archive_and_are_held_out_by_famil
     assert all(len(held) == 1 for held in splits.values())
     assert {"train"} in splits.values()
     assert {"validation"} in splits.values()
+
+
+def test_a_name_that_is_not_utf_8_has_its_split_too():
+    assert split_of("class \udcff/picture.jpg") in SPLITS

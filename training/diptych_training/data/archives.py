@@ -248,7 +248,7 @@ def _grouped(file: zipfile.ZipFile, *, archive: str) -> Iterator[Photo]:
 
 def split_of(key: str, *, validation: float = 0.1, test: float = 0.18) -> str:
     """Return the split of a contributor, class or item: by the digest of its name, so that it never moves."""
-    place = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") / 2**32
+    place = int.from_bytes(hashlib.sha256(key.encode(errors="surrogateescape")).digest()[:4], "big") / 2**32
     return "test" if place < test else "validation" if place < test + validation else "train"
 
 

@@ -20,11 +20,12 @@ _PICTURES, _PAIRS, _PARTS, _LEAST = 512, 4096, 4096, 256
 
 @dataclass(frozen=True)
 class Step:
-    """One of the two steps of a job, `count` items of which each part makes `size`."""
+    """One of the two steps of a job, `count` items of which each part makes `size`; `job` is the job's id."""
 
     name: str
     count: int
     size: int
+    job: str = ""
 
     @property
     def parts(self) -> int:
@@ -42,7 +43,13 @@ class Step:
 
     def file(self, number: int) -> str:
         """The file that is there once the part is done."""
-        return f"{self.name}-{number:06d}.part"
+        return f"{self.name}-{self.tagged(number)}.part"
+
+    def tagged(self, number: int) -> str:
+        """The number in the names of a part's files, with the id of its job: a worker that outlives another job puts
+        none into this one.
+        """
+        return f"{number:06d}-{self.job}" if self.job else f"{number:06d}"
 
     def done(self, folder: Path) -> set[int]:
         """The parts that are done."""
@@ -78,12 +85,12 @@ class Manifest:
     @property
     def encoding(self) -> Step:
         """The first step: pictures become tokens."""
-        return Step("pictures", self.pictures, self.pictures_part)
+        return Step("pictures", self.pictures, self.pictures_part, self.id)
 
     @property
     def scoring(self) -> Step:
         """The second step: pairs of tokens become scores."""
-        return Step("pairs", self.rows, self.pairs_part)
+        return Step("pairs", self.rows, self.pairs_part, self.id)
 
     @property
     def identity(self) -> dict[str, str]:

@@ -48,7 +48,7 @@ class Tokens:
         return found
 
     def _path(self, number: int) -> Path:
-        return self.folder / f"tokens-{number:06d}.f16"
+        return self.folder / f"tokens-{self.step.tagged(number)}.f16"
 
     def _read(self, number: int) -> np.ndarray:
         first, stop = self.step.bounds(number)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from diptych.batch.parts.folder import JobSpec, folder_of, opened
-from diptych.batch.parts.manifest import SCORED_BY
+from diptych.batch.parts.manifest import SCORED_BY, Manifest, new_id
 from diptych.batch.tables.scores import Scores
 from diptych.batch.workers.tasks import clear_caches, encode, score
 from diptych.errors import BatchError
@@ -92,3 +92,16 @@ def test_where_there_are_no_hard_links_the_precision_is_written_all_the_same(beg
     assert manifest.scored_by(folder, "another") == "another"
     assert manifest.scored_by(folder, "a third") == "another"
     assert not list(folder.glob(f".{SCORED_BY}.*"))
+
+
+def test_a_worker_that_outlives_its_job_puts_nothing_into_the_next_one_of_that_name(begun, means, monkeypatch):
+    manifest, folder = begun
+    options = {"folder": str(folder), "means": means}
+    for number in range(manifest.encoding.parts):
+        encode(number, **options)
+    following = dataclasses.replace(manifest, id=new_id())
+    following.save(folder)  # as `--force` begins anew, while a worker is at a part of the job before
+    monkeypatch.setattr(Manifest, "load", lambda folder: manifest)
+    score(0, **options)
+    assert manifest.scoring.done(folder) == {0}
+    assert following.scoring.done(folder) == following.encoding.done(folder) == set()
