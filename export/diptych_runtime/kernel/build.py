@@ -73,12 +73,17 @@ def build(target: Path | None = None, *, extra: tuple[str, ...] = ()) -> Path:
         made = Path(folder, target.name)
         _run(command, *FLAGS, *extra, "-shared", *objects, "-o", str(made))
         try:
-            fresh = target.with_name(f".{target.name}.{os.getpid()}")
-            shutil.copyfile(made, fresh)
+            fresh, library = target.with_name(f".{target.name}.{os.getpid()}"), made.read_bytes()
+            fresh.write_bytes(library + hashlib.sha256(library).digest())
             fresh.replace(target)
         except OSError as error:
             raise KernelError(f"{target} cannot be written ({error.strerror}); build it as who installed it") from None
     return target
+
+
+def whole(library: bytes) -> bool:
+    """True for the bytes of a library as it was built: they end with the SHA-256 of the rest, which loaders pass over."""
+    return hashlib.sha256(library[:-32]).digest() == library[-32:]
 
 
 def _run(*command: str) -> None:

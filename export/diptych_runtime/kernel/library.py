@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych_runtime.kernel.build import KernelError
+from diptych_runtime.kernel.build import KernelError, whole
 from diptych_runtime.kernel.byte_nodes import ByteNodes
 
 _FLOATS = ctypes.POINTER(ctypes.c_float)
@@ -24,6 +24,8 @@ class Library:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
+            if not whole(path.read_bytes()):  # the loader does not look, and a damaged one ends the process
+                raise OSError("damaged, or built by another version")
             self._library = ctypes.CDLL(str(path))
             for name in _FUNCTIONS:
                 getattr(self._library, name).restype = ctypes.c_char_p

@@ -127,3 +127,11 @@ def test_the_command_builds_and_tests_the_library_or_says_why_not(
     monkeypatch.setattr(__main__, "build", fail)
     assert __main__.main() == 1
     assert capsys.readouterr().err == "diptych: the kernel: no C++ compiler was found\n"
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-40_000], lambda data: data[:60_000] + bytes(40) + data[60_040:]])
+def test_a_damaged_library_is_refused_before_it_is_opened(damage, library, tmp_path):
+    path = tmp_path / "damaged.so"
+    path.write_bytes(damage(library.path.read_bytes()))
+    with pytest.raises(KernelError, match=r"damaged\.so cannot be loaded \(damaged, .*build it again with"):
+        Library(path)
