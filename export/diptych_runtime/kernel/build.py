@@ -82,7 +82,7 @@ def build(target: Path | None = None, *, extra: tuple[str, ...] = ()) -> Path:
 
 
 def whole(library: bytes) -> bool:
-    """True for the bytes of a library as it was built: they end with the SHA-256 of the rest, which loaders pass over."""
+    """True for the bytes of a library as it was built: they end with the SHA-256 of the rest, which no loader reads."""
     return hashlib.sha256(library[:-32]).digest() == library[-32:]
 
 

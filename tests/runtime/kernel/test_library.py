@@ -129,7 +129,9 @@ def test_the_command_builds_and_tests_the_library_or_says_why_not(
     assert capsys.readouterr().err == "diptych: the kernel: no C++ compiler was found\n"
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:-40_000], lambda data: data[:60_000] + bytes(40) + data[60_040:]])
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:-40_000], lambda data: data[:60_000] + bytes(40) + data[60_040:]]
+)
 def test_a_damaged_library_is_refused_before_it_is_opened(damage, library, tmp_path):
     path = tmp_path / "damaged.so"
     path.write_bytes(damage(library.path.read_bytes()))
