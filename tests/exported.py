@@ -67,12 +67,16 @@ def make_tiny_network(*, seed: int = 20, blocks: int = 2, **changes: Any):
 
 def _build_kernel(folder: Path) -> None:
     """That of the installation, compiled when it was set up, where it is of these sources."""
-    from diptych_runtime.kernel.build import build, library_path, source_digest
+    from diptych_runtime.kernel.build import KernelError, build, library_path, source_digest
     from diptych_runtime.kernel.library import Library
 
     folder.mkdir()
     built = library_path()
-    if built.is_file() and Library(built).source_digest == source_digest():
+    try:
+        known = Library(built).source_digest == source_digest()
+    except KernelError:  # there is none, or it was built by another version
+        known = False
+    if known:
         shutil.copyfile(built, folder / "kernel.so")
     else:
         build(folder / "kernel.so")
