@@ -72,7 +72,7 @@ def test_the_wheel_has_the_kernel_and_says_so_where_there_is_a_compiler_and_its_
 ) -> None:
     kernel = {name for name in content if name.startswith("diptych_runtime/kernel/")}
     sources = [path for path in (ROOT / "export/diptych_runtime/kernel").iterdir() if path.suffix in (".cc", ".h")]
-    assert len(sources) == 4
+    assert len(sources) == 10
     assert {f"diptych_runtime/kernel/{path.name}" for path in sources} < kernel
     assert (f"diptych_runtime/kernel/{library_path().name}" in kernel) == _compiles()
     assert wheel.name.endswith("-py3-none-any.whl") != _compiles()
