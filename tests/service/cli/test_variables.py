@@ -50,7 +50,7 @@ def test_a_service_takes_each_of_them_for_known_and_none_is_also_a_setting():
     names = {name.removeprefix(PREFIX) for name in variables()}
     assert names - ELSEWHERE == set()
     assert not {name.lower() for name in names} & Settings.model_fields.keys()
-    assert ELSEWHERE - names == {"KERNEL", "GPU_MEMORY", "DATA", "MODELS", "MILVUS_TOKEN"}
+    assert ELSEWHERE - names == {"KERNEL", "PAIR_PRECISION", "GPU_MEMORY", "DATA", "MODELS", "MILVUS_TOKEN"}
 
 
 def test_each_is_in_the_table_of_the_documents_as_the_code_has_it():
