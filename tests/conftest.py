@@ -230,3 +230,17 @@ def library(tmp_path_factory: pytest.TempPathFactory):
     except KernelError as error:
         pytest.skip(str(error))
     return Library(copy_of_kernel(tmp_path_factory.mktemp("kernel")))
+
+
+@pytest.fixture(scope="session")
+def vnni():
+    """The kernel as it is installed, where this processor has what the pair graph in 8 bits needs."""
+    from diptych_runtime.kernel import KernelError, kernel
+
+    try:
+        library = kernel()
+    except KernelError as error:
+        pytest.skip(str(error))
+    if not library.byte_instructions:
+        pytest.skip("this processor has no AVX-512 VNNI")
+    return library

@@ -31,7 +31,8 @@ def add_byte_pairs(model: str | os.PathLike[str], pictures: str | os.PathLike[st
     manifest = Manifest.load(folder)
     panel, pair = (onnx.load_from_string(manifest.read_checked(folder, file)) for file in (PANEL_GRAPH, PAIR_GRAPH))
     judges = Pictures.read(Path(pictures), manifest.panel_size)
-    made, ranking = byte_pair(Graphs(panel, pair), judges, manifest.questions, _library())
+    library, made = _library(), in_bytes(pair)
+    ranking = _judged(Graphs(panel, pair), made, judges, manifest.questions, library)
     data = made.SerializeToString(deterministic=True)
     write_atomic(folder / PAIR_INT8_GRAPH, data)
     described = json.loads((folder / MANIFEST).read_text("utf-8"))  # of which the rest stays as it was written
@@ -41,19 +42,6 @@ def add_byte_pairs(model: str | os.PathLike[str], pictures: str | os.PathLike[st
     return ranking
 
 
-def byte_pair(
-    graphs: Graphs, pictures: Pictures, questions: Mapping[str, Question], library: Library
-) -> tuple[onnx.ModelProto, Ranking]:
-    """The pair graph in 8 bits, and the ranking metrics of both on the same tokens.
-
-    Raises ArtifactError like `add_byte_pairs`.
-    """
-    made = in_bytes(graphs.pair)
-    ranking = compare_ranking(graphs, graphs._replace(pair=made), pictures, questions, library=library)
-    ranking.require(PAIR_LOSS)
-    return made, ranking
-
-
 def byte_pair_if_judged(
     graphs: Graphs, pictures: Pictures, questions: Mapping[str, Question]
 ) -> tuple[dict[str, bytes], dict[str, Any]]:
@@ -61,10 +49,10 @@ def byte_pair_if_judged(
     cannot run it, and where nothing of the graph can be in 8 bits.
     """
     try:
-        library, _ = _library(), in_bytes(graphs.pair)
+        library, made = _library(), in_bytes(graphs.pair)
     except ArtifactError:
         return {}, {}
-    made, ranking = byte_pair(graphs, pictures, questions, library)
+    ranking = _judged(graphs, made, pictures, questions, library)
     return {PAIR_INT8_GRAPH: made.SerializeToString(deterministic=True)}, {RANKED: ranking.to_dict()}
 
 
@@ -73,6 +61,15 @@ def ranking_texts(ranking: Mapping[str, Any]) -> list[str]:
     whole = {name: value for name, value in ranking.items() if name != RANKED}
     texts = [Ranking(**whole).text()] if whole else []
     return [*texts, f"the pair graph in 8 bits:\n{Ranking(**ranking[RANKED]).text()}"] if RANKED in ranking else texts
+
+
+def _judged(
+    graphs: Graphs, made: onnx.ModelProto, pictures: Pictures, questions: Mapping[str, Question], library: Library
+) -> Ranking:
+    """The ranking metrics of the pair graph and of the one in 8 bits on the same tokens. Raises ArtifactError."""
+    ranking = compare_ranking(graphs, graphs._replace(pair=made), pictures, questions, library=library)
+    ranking.require(PAIR_LOSS)
+    return ranking
 
 
 def _library() -> Library:

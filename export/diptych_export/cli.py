@@ -87,7 +87,9 @@ def export(
     console = Console(as_json, quiet)
     document: dict[str, Any] = {}
     lines: list[str] = []
-    if int8_pairs and not output:
+    if int8_pairs:
+        if output:
+            raise BadParameter("--int8-pairs changes an artifact in its place; leave out -o, or export first")
         lines.append(_add_int8_pairs(checkpoint, pictures, document))
     elif output:
         _check_checkpoint(checkpoint)

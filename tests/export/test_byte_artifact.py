@@ -8,6 +8,7 @@ import onnx
 import pytest
 from PIL import Image
 
+from diptych.cli.main import main
 from diptych_export import byte_artifact as module
 from diptych_export.byte_artifact import RANKED, add_byte_pairs, byte_pair_if_judged, ranking_texts
 from diptych_export.byte_pair import in_bytes
@@ -15,20 +16,10 @@ from diptych_export.graphs import Graphs
 from diptych_export.parity import drawn_pixels
 from diptych_export.precision import Pictures
 from diptych_runtime.errors import ArtifactError
-from diptych_runtime.kernel import KernelError, kernel
+from diptych_runtime.kernel import KernelError
 from diptych_runtime.manifest import MANIFEST, PAIR_INT8_GRAPH, Manifest
 from diptych_runtime.models import MODELS
 from diptych_runtime.runtime import Runtime
-
-
-@pytest.fixture(scope="module")
-def vnni():
-    try:
-        library = kernel()
-    except KernelError as error:
-        pytest.skip(str(error))
-    if not library.byte_instructions:
-        pytest.skip("this processor has no AVX-512 VNNI")
 
 
 @pytest.fixture
@@ -90,3 +81,11 @@ def test_a_processor_that_cannot_judge_it_leaves_it_out_or_says_so(plain, pictur
     assert byte_pair_if_judged(graphs, Pictures.read(pictures, 128), {}) == ({}, {})
     with pytest.raises(ArtifactError, match="cannot be judged without the kernel: it was not built"):
         add_byte_pairs(plain, pictures)
+
+
+def test_it_is_put_into_an_artifact_in_its_place_alone(plain, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["export", str(plain), "-o", str(tmp_path / "other"), "--int8-pairs", "--pictures", str(tmp_path)])
+    assert ended.value.code == 2
+    assert "--int8-pairs changes an artifact in its place" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()

@@ -9,7 +9,7 @@ from onnx import numpy_helper
 
 from diptych_export.byte_pair import in_bytes
 from diptych_runtime.errors import ArtifactError
-from diptych_runtime.kernel import BYTE_PRODUCT, CORRESPONDENCE, DEPTHWISE, NAME, KernelError, kernel
+from diptych_runtime.kernel import BYTE_PRODUCT, CORRESPONDENCE, DEPTHWISE, NAME
 from diptych_runtime.models import MODELS
 from diptych_runtime.session import open_session
 
@@ -56,17 +56,11 @@ def test_weights_take_a_byte_each_and_the_graph_a_third(exact):
     assert not made.functions
 
 
-def test_it_computes_what_the_float32_graph_does_but_for_the_rounding(exact):
-    try:
-        library = kernel()
-    except KernelError as error:
-        pytest.skip(str(error))
-    if not library.byte_instructions:
-        pytest.skip("this processor has no AVX-512 VNNI")
+def test_it_computes_what_the_float32_graph_does_but_for_the_rounding(exact, vnni):
     rng = np.random.default_rng(0)
     shape = [dim.dim_value for dim in exact.graph.input[0].type.tensor_type.shape.dim[1:]]
     tokens = [(rng.standard_normal((9, *shape)) * 0.3).astype(np.float16) for _ in range(2)]
-    fast, slow = (open_session(graph.SerializeToString(), library=library) for graph in (in_bytes(exact), exact))
+    fast, slow = (open_session(graph.SerializeToString(), library=vnni) for graph in (in_bytes(exact), exact))
     names = ("tokens_a", "tokens_b")
     mine = fast.run(None, dict(zip(names, tokens, strict=True)))[0]
     known = slow.run(None, {name: each.astype(np.float32) for name, each in zip(names, tokens, strict=True)})[0]

@@ -13,9 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from diptych_model.mixers.transformer import sinusoids
-from diptych_model.networks.language_model import EncoderBlock, LanguageConfig, windows
+from diptych_model.networks.language_model import EncoderBlock, LanguageConfig, settings_with_scales, windows
 from diptych_model.operators import Scale
-from diptych_model.settings import known_settings
 
 First = Int[Tensor, "batch first"]
 Second = Int[Tensor, "batch second"]
@@ -72,10 +71,7 @@ class BertConfig:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "BertConfig":
         """Read the output of `to_dict`; an unknown key is refused with a suggestion."""
-        known = known_settings(cls, values, "a BERT")
-        if "scales" in known:
-            known["scales"] = tuple(Scale(**known_settings(Scale, scale, "a scale")) for scale in known["scales"])
-        return cls(**known)
+        return cls(**settings_with_scales(cls, values, "a BERT"))
 
 
 class Bert(nn.Module):

@@ -88,10 +88,15 @@ class LanguageConfig:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "LanguageConfig":
         """Read the output of `to_dict`; an unknown key is refused with a suggestion."""
-        known = known_settings(cls, values, "a language model")
-        if "scales" in known:
-            known["scales"] = tuple(Scale(**known_settings(Scale, scale, "a scale")) for scale in known["scales"])
-        return cls(**known)
+        return cls(**settings_with_scales(cls, values, "a language model"))
+
+
+def settings_with_scales(cls: type, values: Mapping[str, Any], of: str) -> dict[str, Any]:
+    """The settings of a dataclass from plain values, `scales` as such; an unknown key is refused with a suggestion."""
+    known = known_settings(cls, values, of)
+    if "scales" in known:
+        known["scales"] = tuple(Scale(**known_settings(Scale, scale, "a scale")) for scale in known["scales"])
+    return known
 
 
 class EncoderBlock(nn.Module):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from diptych_runtime.errors import ArtifactError
-from diptych_runtime.kernel import KernelError, Library, kernel
+from diptych_runtime.kernel import Library
 from diptych_runtime.kernel.precision import pair_graph, pair_precision
 from diptych_runtime.manifest import PAIR_INT8_GRAPH, Manifest
 from diptych_runtime.models import MODELS
@@ -23,17 +23,6 @@ def kernel_on(byte_instructions: str) -> Library:
 @pytest.fixture(scope="module")
 def manifest():
     return Manifest.load(MODELS / "photo")
-
-
-@pytest.fixture(scope="module")
-def vnni():
-    try:
-        library = kernel()
-    except KernelError as error:
-        pytest.skip(str(error))
-    if not library.byte_instructions:
-        pytest.skip("this processor has no AVX-512 VNNI")
-    return library
 
 
 @pytest.fixture(scope="module")
