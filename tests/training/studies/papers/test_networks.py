@@ -98,3 +98,5 @@ def test_the_sweep_has_convolutions_and_attention_at_every_width(archives: Path,
 def test_a_study_of_nothing_is_refused(archives: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="an archive of flowers, grocery and a seed, got moon and 2"):
         study(tmp_path, archives, archive="moon")
+    with pytest.raises(DataError, match="a learning rate, got none"):
+        study(tmp_path, archives, rates=())

@@ -99,7 +99,7 @@ def networks(
     ] = False,
     rates: Annotated[
         Sequence[float], Option("--rates", parser=amount, metavar="R,R", help=BEST_OF, show_default="0.002, 0.004")
-    ] = (),
+    ] = (2e-3, 4e-3),
     steps: Steps = 600,
     out: Out = RUNS,
     seeds: Seeds = 3,

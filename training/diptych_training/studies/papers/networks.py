@@ -78,7 +78,7 @@ def study_networks(
     sweep: bool = False,
     steps: int = Budget.steps,
     seeds: int = 3,
-    rates: Sequence[float] = (),
+    rates: Sequence[float] = RATES,
     processes: int | None = None,
     finished: Finished = None,
 ) -> list[dict[str, Any]]:
@@ -89,6 +89,8 @@ def study_networks(
     """
     if archive not in ARCHIVES or seeds < 1:
         raise DataError(f"a study needs an archive of {', '.join(ARCHIVES)} and a seed, got {archive} and {seeds}")
+    if not rates:
+        raise DataError("a study needs a learning rate, got none")
     classes = len(_photos(folder, archive).names)
     configs = widths() if sweep else twins(classes)
     work = partial(train_from, folder)
@@ -103,7 +105,7 @@ def study_networks(
         }
         return list(run_grid(directory, runs, work, processes=processes, finished=finished).values())
 
-    rows = trained([(name, 0, rate) for rate in rates or RATES for name in configs])
+    rows = trained([(name, 0, rate) for rate in rates for name in configs])
     best = {name: min((row for row in rows if row["network"] == name), key=last_loss)["rate"] for name in configs}
     rows += trained([(name, seed, best[name]) for seed in range(1, seeds) for name in configs])
     with replacing_file(directory / f"{'widths' if sweep else 'networks'}-{archive}.csv") as unfinished:
