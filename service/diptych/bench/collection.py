@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from diptych.bench.command import peak, run_with_peak
 from diptych.bench.demo.collection import draw_scenes
 from diptych.bench.demo.drawing.edits import edited
-from diptych.bench.model import forget, peak, processor, run_command
+from diptych.bench.model import forget, processor
 from diptych.collection.collection import Collection
 from diptych.console import QUIET, Console, table
 from diptych.errors import BenchError
@@ -89,7 +90,7 @@ def cuts(count: int, seed: int) -> Iterator[Image.Image]:
 def add(photos: Path, store: Path, model: str) -> dict[str, float]:
     """Seconds and peak bytes of `diptych index add`, its start among them, and the pictures it added."""
     began = perf_counter()
-    told, most = run_command(["index", "add", photos, "--store", store, "--model", model, "--json"])
+    told, most = run_with_peak("index", "add", photos, "--store", store, "--model", model, "--json")
     return {"pictures": json.loads(told)["total"], "seconds": perf_counter() - began, "peak_bytes": most}
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
@@ -19,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from diptych.bench import hashes
+from diptych.bench.command import run_command
 from diptych.bench.dedupe_truth import figures
 from diptych.bench.model import processor
 from diptych.console import table
 from diptych.dedupe.pair_cache import LEDGER, PairCache
 from diptych.dedupe.scan import listed, resolved
-from diptych.errors import BenchError
 from diptych_runtime.manifest import Manifest
 from diptych_runtime.models import find_artifact
 from diptych_runtime.session import thread_count
@@ -50,7 +48,7 @@ def measure(
         output = folder / "groups.csv"
         began = perf_counter()
         options = ("--store", store, "--model", model, "--threshold", threshold, "-o", output, "--json")
-        told = _command("dedupe", pictures, *options)
+        told = run_command("dedupe", pictures, *options)
         return perf_counter() - began, json.loads(told), _groups(output)
 
     for number, threshold in enumerate(THRESHOLDS):
@@ -72,7 +70,7 @@ def measure(
         result["rows"].append(row | figures(groups, truth))
     more = max(1, count // 100)
     say(f"{more:,} more ...")
-    _command("edit", pictures / "photos", "-o", pictures / "more", "--count", more, "--seed", 99)
+    run_command("edit", pictures / "photos", "-o", pictures / "more", "--count", more, "--seed", 99)
     result["more"], result["seconds"]["some new"] = more, dedupe("auto")[0]
     return result
 
@@ -117,7 +115,7 @@ def _make(photos: Path, pictures: Path, count: int) -> dict[str, str]:
     while len(truth) < count:
         target, seed = pictures / f"edits-{seed}", seed + 1
         some = min(wanted, count - len(truth))
-        _command("edit", originals, "-o", target, "--count", some, "--seed", seed)
+        run_command("edit", originals, "-o", target, "--count", some, "--seed", seed)
         with (target / "truth.csv").open(newline="") as file:
             truth |= {str(target / row["query"]): str(originals / row["reference"]) for row in csv.DictReader(file)}
     return truth
@@ -130,11 +128,3 @@ def _groups(path: Path) -> list[list[str]]:
         for row in csv.DictReader(file):
             groups.setdefault(row["group"], []).append(row["path"])
     return list(groups.values())
-
-
-def _command(*words: object) -> str:
-    """The output of a `diptych` command. Raises BenchError if it failed."""
-    done = subprocess.run([sys.executable, "-m", "diptych", *map(str, words)], capture_output=True, text=True)
-    if done.returncode:
-        raise BenchError(f"`diptych {words[0]}` ended with {done.returncode}: {(done.stderr or done.stdout).strip()}")
-    return done.stdout

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -18,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from diptych.bench.command import run_command
 from diptych.bench.label_figures import Pairs, figures, gains
 from diptych.bench.model import processor
 from diptych.collection.adoption import adopt
@@ -70,10 +69,13 @@ def measure(folder: Path, setting: Setting, say: Callable[[str], object] = lambd
         with (folder / "pairs.csv").open("w", newline="") as stream:
             write_labels(collection.labels(), stream)
     calibrated = _judged(other, scorer.calibrated(own), setting)
-    trained = timed("training", lambda: json.loads(_command("train", _recipe(folder, setting), "-o", folder / "run")))
+    trained = timed(
+        "training", lambda: json.loads(run_command("train", _recipe(folder, setting), "-o", folder / "run", "--json"))
+    )
     environment = {OWN_MODELS: str(folder / "models")}
     adopted = timed(
-        "adopting", lambda: json.loads(_command("models", "use", folder / "run", "--store", store, **environment))
+        "adopting",
+        lambda: json.loads(run_command("models", "use", folder / "run", "--store", store, "--json", **environment)),
     )
     tuned = Scorer.load(str(folder / "models" / adopted["model"]), setting.question, threads=setting.threads)
     adopt(other, tuned, str(folder / "models" / adopted["model"]))
@@ -164,12 +166,3 @@ def _recipe(folder: Path, setting: Setting) -> Path:
     words = {"start": json.dumps(setting.model), "table": json.dumps(str(folder / "pairs.csv"))}
     path.write_text(_RECIPE.format(threads=setting.threads, **words))
     return path
-
-
-def _command(*words: object, **environment: str) -> str:
-    """The JSON that a `diptych` command prints. Raises BenchError if it failed."""
-    line: Sequence[str] = [sys.executable, "-m", "diptych", *map(str, words), "--json"]
-    done = subprocess.run(line, capture_output=True, text=True, env=os.environ | environment)
-    if done.returncode:
-        raise BenchError(f"`diptych {words[0]}` ended with {done.returncode}: {(done.stderr or done.stdout).strip()}")
-    return done.stdout

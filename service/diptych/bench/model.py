@@ -9,10 +9,8 @@ import csv
 import io
 import os
 import platform
-import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter, sleep
@@ -21,6 +19,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from diptych.bench.command import run_with_peak
 from diptych.bench.demo.collection import draw_collection
 from diptych.bench.graphs import SGEMM_SIZE, open_yardstick
 from diptych.bench.peers import COUNTS, OURS, PEERS, comparable, costs, works
@@ -33,16 +32,6 @@ CANDIDATES, PICTURES = 100, 32
 REQUESTS = (CANDIDATES, 10_000)  # pairs, whose peak memory is compared
 
 _REST = 0.05
-_MAIN = """
-import sys
-from pathlib import Path
-from diptych.bench.model import peak
-from diptych.cli.main import main
-code = main(sys.argv[2:])
-Path(sys.argv[1]).write_text(str(peak()))
-sys.exit(code)
-"""
-
 Work = Callable[[], object]  # a float is its own count of the seconds
 
 
@@ -87,33 +76,8 @@ def peak_memory(model: str) -> dict[str, int]:
                 rows = ((photos[i % CANDIDATES], photos[i // CANDIDATES]) for i in range(count))
                 csv.writer(file).writerows([("image_a", "image_b"), *rows])
             options = ["score", pairs, "-o", pairs.with_suffix(".jsonl"), "--quiet", "--model", model]
-            peaks[str(count)] = run_command(options)[1]
+            peaks[str(count)] = run_with_peak(*options)[1]
     return peaks
-
-
-def run_command(options: Sequence[str | Path]) -> tuple[str, int]:
-    """The output of `diptych` with these options in a process of its own, and its peak memory in bytes. Raises
-    BenchError if it fails.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        told = Path(folder, "peak.txt")
-        done = subprocess.run([sys.executable, "-c", _MAIN, *map(str, [told, *options])], capture_output=True)
-        if done.returncode:
-            reason = (done.stderr or done.stdout).decode(errors="replace").strip()
-            raise BenchError(f"`diptych {options[0]}` ended with {done.returncode}: {reason}")
-        return done.stdout.decode(), int(told.read_text())
-
-
-def peak() -> int:
-    """The most bytes that this process has held since it began its program."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        # Not what getrusage says: that begins with what the parent held.
-        lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
-        return int(lines["VmHWM"].split()[0]) * 1024
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 @contextmanager

@@ -141,6 +141,62 @@ def dedupe(
     return 0
 
 
+def copies(
+    references: Annotated[Path, Option(metavar="DIR", help="the photos to search in")],
+    queries: Annotated[Path, Option(metavar="DIR", help="the pictures to search for")],
+    truth: Annotated[Path, Option(metavar="T.csv", help="columns query, reference")],
+    against: Annotated[
+        list[str] | None, Option(metavar="MODEL", help="lay this model beside it (repeatable)", show_default="none")
+    ] = None,
+    peer: Annotated[
+        list[str] | None,
+        Option(
+            parser=one_of(["phash", "sift", "untrained", "late", "cnn", "vit-s16"]),
+            metavar="PEER",
+            help="measure this peer beside it: phash, sift, untrained, late, cnn or vit-s16 (repeatable)",
+            show_default="all",
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="draw copies found over milliseconds, as .png, .svg or .pdf", show_default="none"),
+    ] = None,
+    rounds: Annotated[int, Option(parser=number(3), metavar="N", help="searches whose time is taken")] = 25,
+    folder: _Folder = None,
+    model: Model = "photo",
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Copies found over the milliseconds of a search, beside the usual alternatives.
+
+    References, queries and truth are what `diptych edit` writes. Needs `diptych[train]`.
+    """
+    from diptych.bench.copies import measure as searching
+    from diptych.bench.copies.plot import check_plot
+    from diptych.bench.copies.plot import plot as draw
+    from diptych.bench.copies.ways import Copies
+
+    console, models = Console(as_json, quiet), [model, *(other for other in against or () if other != model)]
+    if plot:
+        check_plot(plot)
+    with _room(folder) as place:
+        result = searching.measure(
+            place,
+            Copies(references, queries, truth),
+            models,
+            peer or tuple(searching.PEERS),
+            rounds=rounds,
+            threads=threads,
+            say=console.remark,
+        )
+    console.emit(result, searching.text(result))
+    if plot:
+        draw(result, plot)
+        console.remark(f"plot: {plot}")
+    return 0
+
+
 def labels(
     photos: Annotated[Path, Argument(metavar="DIR", help="the pictures")],
     classes: Annotated[

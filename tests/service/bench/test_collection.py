@@ -1,7 +1,6 @@
 import io
 import itertools
 import json
-from collections.abc import Iterable
 from contextlib import redirect_stdout
 
 import numpy as np
@@ -9,12 +8,12 @@ import pytest
 
 from diptych.bench import collection
 from diptych.bench.collection import SIDES, cuts, measure, text
-from diptych.bench.model import peak
+from diptych.bench.command import peak
 from diptych.cli.main import main
 from diptych.errors import BenchError
 
 
-def here(words: Iterable[object]) -> tuple[str, int]:
+def here(*words: object) -> tuple[str, int]:
     """A command in this process, for to start five of their own takes longer than what they do."""
     with redirect_stdout(io.StringIO()) as said:
         assert main(list(map(str, words))) == 0
@@ -24,7 +23,7 @@ def here(words: Iterable[object]) -> tuple[str, int]:
 @pytest.fixture(scope="module")
 def measured(artifact, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(collection, "run_command", here)
+        patch.setattr(collection, "run_with_peak", here)
         patch.setattr(collection, "_child", lambda part, *words: getattr(collection, part)(*map(str, words)))
         return measure(tmp_path_factory.mktemp("bench"), 120, str(artifact))
 

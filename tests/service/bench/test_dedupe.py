@@ -31,7 +31,7 @@ def here(*words: object) -> str:
 @pytest.fixture(scope="module")
 def measured(photos, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dedupe, "_command", here)
+        patch.setattr(dedupe, "run_command", here)
         return measure(tmp_path_factory.mktemp("bench"), photos, COUNT, "photo-small")
 
 
@@ -59,8 +59,8 @@ def test_the_table_names_every_method_and_the_time_of_every_run(measured):
 
 
 def test_a_command_that_fails_ends_it_with_its_words(photos, tmp_path, monkeypatch):
-    command = dedupe._command
-    monkeypatch.setattr(dedupe, "_command", lambda *words: (here if words[0] == "edit" else command)(*words))
+    command = dedupe.run_command
+    monkeypatch.setattr(dedupe, "run_command", lambda *words: (here if words[0] == "edit" else command)(*words))
     with pytest.raises(BenchError, match=r"(?s)`diptych dedupe` ended with 2: .*no-such-model"):
         measure(tmp_path / "a", photos, 12, "no-such-model")
 

@@ -60,7 +60,7 @@ def test_a_measurement_goes_from_labels_to_the_adopted_model(
         shutil.copytree(other_artifact, Path(environment["DIPTYCH_MODELS"]) / "labels")
         return json.dumps({"model": "labels", "rebuilt": None})
 
-    monkeypatch.setattr(labels, "_command", command)
+    monkeypatch.setattr(labels, "run_command", command)
     known = {}
     for seed in range(24):
         path = tmp_path / f"{seed}.jpg"

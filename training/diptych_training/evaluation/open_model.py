@@ -5,6 +5,7 @@ control on the panel part of one of these.
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from diptych_runtime.models import bundled_models, find_checkpoint
@@ -13,8 +14,8 @@ from diptych_training.errors import DataError
 
 # Of a checkpoint (diptych_model.checkpoint), whose module would import torch.
 _CHECKPOINT = ("config.json", "weights.safetensors")
-# What may stand before a model and a colon, and the relation that then takes the place of the model's pair part.
-CONTROLS = {"late": "late", "twin": "siamese"}
+# What may stand before a model and a colon.
+CONTROLS = ("late", "twin", "untrained")
 
 
 @contextmanager
@@ -24,8 +25,8 @@ def open_model(model: str, question: str | None = None, *, threads: int | None =
     It is asked the `question`, by default the one that models are asked unless somebody says otherwise. `threads` are
     the runtime's, by default all that may be used. `late:MODEL` is late interaction over the tokens of a model whose
     weights are there, and `twin:MODEL` the cosine of its embeddings: what its panel part is worth without its pair
-    part. What was exported is gone when the block ends. Raises `ArtifactError`, and `DataError` where a checkpoint
-    cannot be exported for want of torch.
+    part. `untrained:MODEL` is the cosine of what its encoder saw before our training. What was exported is gone when
+    the block ends. Raises `ArtifactError`, and `DataError` where a checkpoint cannot be exported for want of torch.
     """
     control, colon, of = model.partition(":")
     if not colon or control not in CONTROLS:
@@ -35,7 +36,7 @@ def open_model(model: str, question: str | None = None, *, threads: int | None =
         return
     try:
         from diptych_export.artifact import export_artifact, export_checkpoint
-        from diptych_training.learning.relations import related_by
+        from diptych_training.learning.relations import related_by, untrained
     except ModuleNotFoundError as error:
         raise DataError(
             f"{model} is a checkpoint, which is exported before it is measured, and that needs {error.name}; "
@@ -45,7 +46,8 @@ def open_model(model: str, question: str | None = None, *, threads: int | None =
         artifact = Path(temporary, "artifact")
         # Pairs enough to see a fault; ten thousand are for what is to be kept.
         if control:
-            export_artifact(related_by(CONTROLS[control], find_checkpoint(of)), artifact, name=model, pairs=400)
+            made = {"late": partial(related_by, "late"), "twin": partial(related_by, "siamese"), "untrained": untrained}
+            export_artifact(made[control](find_checkpoint(of)), artifact, name=model, pairs=400)
         else:
             export_checkpoint(model, artifact, name=Path(model).resolve().name, pairs=400)
         yield Runtime.open(artifact, threads=threads).asking(question)

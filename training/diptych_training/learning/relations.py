@@ -1,9 +1,14 @@
-"""Another relation in the place of a model's pair part: what its panel part is worth alone."""
+"""Another relation in the place of a model's pair part: what its panel part is worth alone, and what its encoder was
+before any training.
+"""
 
 from dataclasses import replace
 from pathlib import Path
 
-from diptych_model import PairNetwork, load_checkpoint
+import torch
+
+from diptych_model import PairConfig, PairNetwork, load_checkpoint
+from diptych_training.learning.pretrained import pretrained_encoder
 
 
 def related_by(relation: str, checkpoint: Path) -> PairNetwork:
@@ -15,4 +20,26 @@ def related_by(relation: str, checkpoint: Path) -> PairNetwork:
     network = PairNetwork(replace(theirs.config, relation=relation))
     state = theirs.panel.state_dict()
     network.panel.load_state_dict({name: state[name] for name in network.panel.state_dict()})
+    return network
+
+
+def untrained(checkpoint: Path) -> PairNetwork:
+    """The encoder of a checkpoint as ImageNet taught it, at the same panel size: the cosine of its descriptions.
+
+    Raises `DataError` where the encoder has no such weights or their package is missing.
+    """
+    theirs = load_checkpoint(checkpoint)[0]
+    encoder = theirs.config.encoder
+    config = PairConfig(
+        pixels=theirs.config.pixels,
+        encoder=encoder,
+        embedding=encoder.pooled,
+        relation="siamese",
+        questions=theirs.config.questions,
+    )
+    network = PairNetwork(config)
+    network.panel.encoder.load_state_dict(pretrained_encoder(theirs).state_dict())
+    with torch.no_grad():
+        network.panel.embedding.weight.copy_(torch.eye(encoder.pooled))
+        network.panel.embedding.bias.zero_()
     return network

@@ -1,0 +1,135 @@
+"""`diptych bench copies`: how many edited copies each way of searching finds, and the milliseconds of a search.
+
+What is found is measured on all queries by `diptych evaluate copies`; time is measured on some of them, the ways in
+turns, with the references read beforehand.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diptych.bench.command import run_command
+from diptych.bench.copies.ways import CANDIDATES, Copies, searches
+from diptych.bench.model import processor
+from diptych.console import table
+from diptych.errors import BenchError
+from diptych.scoring.scorer import Scorer
+
+# The encoder as ImageNet left it and late interaction have what the model has, the last two are what a cross-encoder of
+# two pictures would cost, and find nothing: nobody has trained them for it.
+PEERS = {
+    "phash": "pHash",
+    "sift": "SIFT and RANSAC",
+    "untrained": "the encoder untrained, by cosine",
+    "late": "late interaction",
+    "cnn": "ResNet-18 over both pictures",
+    "vit-s16": "ViT-S/16 over both pictures",
+}
+FIGURES = ("micro_ap", "recall@1")
+
+
+def measure(
+    folder: Path,
+    copies: Copies,
+    models: Sequence[str],
+    peers: Collection[str] = tuple(PEERS),
+    *,
+    rounds: int = 25,
+    threads: int | None = None,
+    say: Callable[[str], object] = lambda _: None,
+) -> dict[str, Any]:
+    """The figures for `text`, of `models` and of the peers of the first of them; `folder` is for temporary files.
+
+    `rounds` are the queries whose time is taken. Raises BenchError where they are too few or a command fails.
+    """
+    if rounds < 3:
+        raise BenchError(f"a median needs at least 3 rounds, got {rounds}")
+    scorers = {name: Scorer.load(name, "copy", threads=threads) for name in models}
+    names = _names(models, peers)
+    say("diptych evaluate copies ...")
+    told = _evaluate(copies, models, peers)
+    found = dict(_found(told, models[0]))
+    seconds: dict[str, list[float]] = {key: [] for key in names}
+    with searches(folder, scorers, copies, names, say) as (queries, works):
+        say(f"{rounds} searches of each kind, in turns ...")
+        for number in range(rounds + 1):
+            for key, work in works.items():
+                took = work(queries[number % len(queries)])
+                if number:  # the first round warms up
+                    seconds[key].append(took)
+    rows = []
+    for key, name in names.items():
+        times = [round(float(value) * 1000, 3) for value in np.percentile(seconds[key], [50, 10, 90])]
+        rows.append({"name": name, "milliseconds": times, **found.get(key, {})})
+    return {
+        "processor": processor(),
+        "threads": scorers[models[0]].runtime.threads,
+        "models": {name: scorer.runtime.revision for name, scorer in scorers.items()},
+        "rounds": rounds,
+        **{key: told[key] for key in ("queries", "distractors", "references", "candidates")},
+        "ways": rows,
+    }
+
+
+def text(result: Mapping[str, Any]) -> str:
+    """The figures as a table for people."""
+    rows = []
+    for row in result["ways"]:
+        cells = ["{:.3f} ({:.3f} to {:.3f})".format(*row[figure]) if figure in row else "-" for figure in FIGURES]
+        middle, low, high = row["milliseconds"]
+        rows.append((row["name"], *cells, f"{middle:,.1f}", f"{low:,.1f} to {high:,.1f}"))
+    models = ", ".join(f"{name} {revision}" for name, revision in result["models"].items())
+    return "\n".join(
+        [
+            f"{result['processor']}, {result['threads']} threads; {models}",
+            f"{result['queries']:,} queries, {result['distractors']:,} of them without a match, among "
+            f"{result['references']:,} references; {result['candidates']} candidates",
+            table(("", "micro-AP (95 %)", "recall@1 (95 %)", "ms a search", "10 % to 90 %"), rows),
+        ]
+    )
+
+
+def _names(models: Sequence[str], peers: Collection[str]) -> dict[str, str]:
+    """The names of all ways by their keys: a peer, or a model and its stage."""
+    if unknown := [peer for peer in peers if peer not in PEERS]:
+        raise BenchError(f"no peer is called {unknown[0]!r}; known are {', '.join(PEERS)}")
+    names = {peer: name for peer, name in PEERS.items() if peer in peers}
+    for model in models:
+        names |= {f"{model} first": f"{model}, by embedding", f"{model} search": f"{model}, re-ranked"}
+    return names
+
+
+def _evaluate(copies: Copies, models: Sequence[str], peers: Collection[str]) -> dict[str, Any]:
+    """The JSON of `diptych evaluate copies`, in a process of its own. Raises BenchError where it fails."""
+    line: list[object] = ["evaluate", "copies", "--references", copies.references, "--queries", copies.queries]
+    line += ["--truth", copies.truth, "--no-baselines", "--candidates", CANDIDATES, "--json", "--model", models[0]]
+    for other in [*models[1:], *(f"{peer}:{models[0]}" for peer in ("untrained", "late") if peer in peers)]:
+        line += ["--against", other]
+    for control in (peer for peer in ("phash", "sift") if peer in peers):
+        line += ["--control", control]
+    return json.loads(run_command(*line))
+
+
+def _found(told: Mapping[str, Any], model: str) -> Iterator[tuple[str, dict[str, list[float]]]]:
+    """The key of each way that was evaluated, and its figures with their intervals: [value, low, high]."""
+
+    def figures(values: Mapping[str, Any], intervals: Mapping[str, Any]) -> dict[str, list[float]]:
+        return {figure: [values[figure], *intervals[figure]] for figure in FIGURES}
+
+    yield f"{model} first", figures(told["first_stage"], told["interval"]["first_stage"])
+    yield f"{model} search", figures(told, told["interval"])
+    for control, theirs in told["controls"].items():
+        yield control, figures(theirs, theirs["interval"])
+    for other, theirs in told["against"].items():
+        first, reranked = (figures(theirs[stage], theirs["interval"][stage]) for stage in ("first_stage", "reranked"))
+        if other == f"untrained:{model}":
+            yield "untrained", first
+        elif other == f"late:{model}":
+            yield "late", reranked
+        else:
+            yield from ((f"{other} first", first), (f"{other} search", reranked))

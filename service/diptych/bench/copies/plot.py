@@ -1,0 +1,61 @@
+"""Copies found over the milliseconds of a search, as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from diptych.errors import BenchError
+from diptych_runtime.atomic import replacing_file
+
+FORMATS = (".png", ".svg", ".pdf")
+OURS, OTHERS, GREY = "#d55e00", "#0072b2", "#666666"  # told apart with any colour vision
+
+
+def check_plot(path: Path) -> None:
+    """Raise BenchError where no plot could be written there, before anything has been measured for it."""
+    if path.suffix.lower() not in FORMATS:
+        raise BenchError(f"the name of a plot ends in {', '.join(FORMATS)}; got {path.name}")
+    if not path.parent.is_dir():
+        raise BenchError(f"there is no folder {path.parent} to write {path.name} to")
+    try:
+        import matplotlib.figure  # noqa: F401 - whether it is there
+    except ImportError as error:
+        raise BenchError(f"a plot needs matplotlib; install it with `pip install 'diptych[train]'`: {error}") from None
+
+
+def plot(result: Mapping[str, Any], path: Path) -> None:
+    """Draw the result of `measure` into a file, in the format its name ends in. Raises BenchError as `check_plot`
+    does.
+    """
+    check_plot(path)
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.4, 4.6), facecolor="white", layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    axes.set_xscale("log")
+    for row in result["ways"]:
+        middle, low, high = row["milliseconds"]
+        if "micro_ap" not in row:  # what it costs is known, and not what it would find
+            axes.axvline(middle, color=GREY, linestyle=":", linewidth=1)
+            axes.text(middle, 0.01, f" {row['name']}", rotation=90, fontsize=8, color=GREY, ha="right", va="bottom")
+            continue
+        value, least, most = row["micro_ap"]
+        colour = OURS if row["name"].endswith("re-ranked") else OTHERS
+        across, along = [[value - least], [most - value]], [[middle - low], [high - middle]]
+        axes.errorbar(middle, value, across, along, fmt="o", color=colour, markersize=6, capsize=2, linewidth=1)
+        axes.annotate(row["name"], (middle, value), (7, 5), textcoords="offset points", fontsize=9, color=colour)
+    axes.set_ylim(0, 1)
+    low, high = axes.get_xlim()
+    axes.set_xlim(low / 1.3, high * 2)  # names stand to the right of their points
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    threads = f"{result['threads']} thread{'s' * (result['threads'] > 1)}"
+    axes.set_xlabel(f"milliseconds a search among {result['references']:,} pictures ({threads}; median, 10 to 90 %)")
+    axes.set_ylabel(f"copies found: micro-AP of {result['queries']:,} queries (95 %)")
+    axes.grid(color="#dddddd", linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+    with replacing_file(path) as unfinished:
+        figure.savefig(unfinished, dpi=130)
