@@ -6,7 +6,9 @@ Features are drawn, not computed: it is the place that is measured, and no model
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator
+from itertools import islice
 from time import perf_counter
 from typing import Any
 
@@ -30,12 +32,11 @@ def measure(
 ) -> dict[str, Any]:
     """Figures of an empty collection that is filled with `count` drawn pictures, searched and emptied again."""
     embeddings = drawn(count, runtime.embedding_dim)
-    pictures = list(_pictures(embeddings, runtime))
-    ids = [picture.id for picture in pictures]
-    adding = []
-    for start in range(0, count, BATCH):
-        adding.append(_seconds(lambda start=start: backend.insert(pictures[start : start + BATCH])))
-        on_progress(len(pictures[start : start + BATCH]))
+    drawing, ids, adding = _pictures(embeddings, runtime), [], []
+    while batch := list(islice(drawing, BATCH)):
+        ids += [picture.id for picture in batch]
+        adding.append(_seconds(lambda batch=batch: backend.insert(batch)))
+        on_progress(len(batch))
     random = np.random.default_rng(2)
     queries = embeddings[random.integers(count, size=QUERIES)] + random.normal(0, 0.03, (QUERIES, embeddings.shape[1]))
     queries = (queries / np.linalg.norm(queries, axis=1, keepdims=True)).astype(np.float32)
@@ -59,7 +60,7 @@ def measure(
         "processor": processor(),
         "store": backend.name,
         "count": count,
-        "token_bytes": len(pictures[0].tokens),
+        "token_bytes": math.prod(runtime.token_shape) * 2,
         "added_per_second": count / sum(adding),
         "batch_milliseconds": _percentiles(adding),
         "milliseconds": {stage: _percentiles(each) for stage, each in seconds.items()},
