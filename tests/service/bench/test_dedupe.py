@@ -6,6 +6,7 @@ import pytest
 from exported import drawn_collection
 
 from diptych.bench import dedupe
+from diptych.bench.command import run_command
 from diptych.bench.dedupe import EACH, THRESHOLDS, measure, text
 from diptych.bench.hashes import HASHES
 from diptych.cli.main import main
@@ -59,8 +60,7 @@ def test_the_table_names_every_method_and_the_time_of_every_run(measured):
 
 
 def test_a_command_that_fails_ends_it_with_its_words(photos, tmp_path, monkeypatch):
-    command = dedupe.run_command
-    monkeypatch.setattr(dedupe, "run_command", lambda *words: (here if words[0] == "edit" else command)(*words))
+    monkeypatch.setattr(dedupe, "run_command", lambda *words: (here if words[0] == "edit" else run_command)(*words))
     with pytest.raises(BenchError, match=r"(?s)`diptych dedupe` ended with 2: .*no-such-model"):
         measure(tmp_path / "a", photos, 12, "no-such-model")
 

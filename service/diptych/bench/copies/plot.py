@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from diptych.errors import BenchError
 from diptych_runtime.atomic import replacing_file
 
+if TYPE_CHECKING:
+    from matplotlib.text import Annotation
+
 FORMATS = (".png", ".svg", ".pdf")
+# Points from a dot to its name, and the end of the name that is there.
+PLACES = ((7, 5, "left"), (7, -12, "left"), (-7, 5, "right"), (-7, -12, "right"), (7, 18, "left"), (7, -25, "left"))
 OURS, OTHERS, GREY = "#d55e00", "#0072b2", "#666666"  # told apart with any colour vision
 
 
@@ -37,6 +42,7 @@ def plot(result: Mapping[str, Any], path: Path) -> None:
     FigureCanvasAgg(figure)
     axes = figure.subplots()
     axes.set_xscale("log")
+    names = []
     for row in result["ways"]:
         middle, low, high = row["milliseconds"]
         if "micro_ap" not in row:  # what it costs is known, and not what it would find
@@ -47,7 +53,9 @@ def plot(result: Mapping[str, Any], path: Path) -> None:
         colour = OURS if row["name"].endswith("re-ranked") else OTHERS
         across, along = [[value - least], [most - value]], [[middle - low], [high - middle]]
         axes.errorbar(middle, value, across, along, fmt="o", color=colour, markersize=6, capsize=2, linewidth=1)
-        axes.annotate(row["name"], (middle, value), (7, 5), textcoords="offset points", fontsize=9, color=colour)
+        names.append(
+            axes.annotate(row["name"], (middle, value), (7, 5), textcoords="offset points", fontsize=9, color=colour)
+        )
     axes.set_ylim(0, 1)
     low, high = axes.get_xlim()
     axes.set_xlim(low / 1.3, high * 2)  # names stand to the right of their points
@@ -57,5 +65,25 @@ def plot(result: Mapping[str, Any], path: Path) -> None:
     axes.set_ylabel(f"copies found: micro-AP of {result['queries']:,} queries (95 %)")
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
+    figure.draw_without_rendering()
+    _place(names)
     with replacing_file(path) as unfinished:
         figure.savefig(unfinished, dpi=130)
+
+
+def _place(names: Sequence[Annotation]) -> None:
+    """Put each name beside its point where it covers the fewest of the other names and points."""
+    from matplotlib.transforms import Bbox
+
+    dots = [name.axes.transData.transform(name.xy) for name in names if name.axes is not None]
+    taken = [Bbox([dot - 6, dot + 6]) for dot in dots]
+    for name in names:
+        tried = []
+        for place, (x, y, align) in enumerate(PLACES):
+            name.set(position=(x, y), horizontalalignment=align)
+            box = name.get_window_extent()
+            tried.append((sum(box.overlaps(other) for other in taken), place, box))
+        _, place, box = min(tried, key=lambda one: one[:2])
+        x, y, align = PLACES[place]
+        name.set(position=(x, y), horizontalalignment=align)
+        taken.append(box)
