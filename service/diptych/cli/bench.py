@@ -276,9 +276,12 @@ def demo(
 ) -> int:
     """Draw a demonstration collection to index and search."""
     from diptych.bench.demo.collection import draw_collection
+    from diptych_runtime.session import thread_count
 
     console = Console(as_json, quiet)
-    photos = draw_collection(folder, count=count, seed=seed, quiet=console.silent)
+    # A process takes half a second to begin, in which it would draw six pictures.
+    processes = min(thread_count(), count // 40)
+    photos = draw_collection(folder, count=count, seed=seed, quiet=console.silent, processes=processes)
     places = {"photos": folder / "photos", "queries": folder / "queries", "truth": folder / "truth.csv"}
     console.remark(f"Next: diptych index add {places['photos']} --store {folder / 'store'}")
     console.emit(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import logging
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,13 +13,16 @@ from diptych.console import Console, counted
 from diptych_runtime.errors import DiptychError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from PIL import Image
 
+PART = 4  # pictures that a process draws at a time
 SERIES = 5  # pictures that share palette and composition
 SIZES = [(480, 360), (480, 320), (360, 480), (400, 400), (448, 336)]
 QUALITY = 88
+
+logger = logging.getLogger(__name__)
 
 
 class DemonstrationError(DiptychError):
@@ -37,13 +42,15 @@ class Picture:
     original: Path | None = None
 
 
-def draw_collection(folder: str | Path, *, count: int = 240, seed: int = 0, quiet: bool = True) -> list[Path]:
+def draw_collection(
+    folder: str | Path, *, count: int = 240, seed: int = 0, quiet: bool = True, processes: int = 1
+) -> list[Path]:
     """Draw `count` JPEG pictures (320 to 480 pixels a side) into `folder`/photos and return their paths.
 
     About one in twenty is an edited copy of another. `folder`/queries gets edited copies of one in eight of the rest
     and a few scenes that the collection does not have; `folder`/truth.csv (query, reference; file names) says which is
     which, with an empty reference for those. It is written last, so a folder that has it is complete. The same count
-    and seed give the same pictures.
+    and seed give the same pictures, however many `processes` draw them.
 
     Raises DemonstrationError for a count below 1 and for a folder with files that this call would not write.
     """
@@ -54,9 +61,10 @@ def draw_collection(folder: str | Path, *, count: int = 240, seed: int = 0, quie
     _check(folder, {picture.path for picture in (*photos, *queries)} | {truth})
     for name in ("photos", "queries"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    bar: Iterable[Picture] = [*photos, *queries]
-    for picture in Console(quiet=quiet).progress(bar, unit="picture", desc="drawing"):
-        _draw(picture, seed).save(picture.path, "JPEG", quality=QUALITY)
+    pictures = [*photos, *queries]
+    with Console(quiet=quiet).progress(total=len(pictures), unit="picture", desc="drawing") as bar:
+        for count in _drawing(pictures, seed, processes):
+            bar.update(count)
     with truth.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["query", "reference"])
@@ -117,6 +125,30 @@ def _check(folder: Path, planned: set[Path]) -> None:
             f"{folder} holds {counted(len(foreign), 'file')} that the demonstration collection does not have, such as "
             f"{foreign[0].name}; name a new or empty folder (nothing was written)"
         )
+
+
+def _drawing(pictures: Sequence[Picture], seed: int, processes: int) -> Iterator[int]:
+    """Draw and write the pictures, and yield how many more are there. Raises BatchError where processes are lost."""
+    if processes < 2:
+        for picture in pictures:
+            _write([[picture]], seed, 0)
+            yield 1
+        return
+    from diptych.batch.workers.pool import Pool
+    from diptych.batch.workers.retries import RetryQueue
+
+    parts = [pictures[start : start + PART] for start in range(0, len(pictures), PART)]
+    names = [f"{part[0].path.name} and what follows" for part in parts]
+    attempts = RetryQueue(range(len(parts)), names.__getitem__, logger.warning)
+    with Pool(processes) as pool:
+        for number in pool.run(partial(_write, parts, seed), attempts):
+            yield len(parts[number])
+
+
+def _write(parts: Sequence[Sequence[Picture]], seed: int, number: int) -> None:
+    """Draw the pictures of one part into their files."""
+    for picture in parts[number]:
+        _draw(picture, seed).save(picture.path, "JPEG", quality=QUALITY)
 
 
 def _draw(picture: Picture, seed: int) -> Image.Image:

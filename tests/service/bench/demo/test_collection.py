@@ -54,6 +54,11 @@ def test_the_same_seed_draws_the_same_bytes_and_another_seed_other_pictures(tmp_
     assert not set(digests(tmp_path / "other").values()) & set(digests(tmp_path / "one").values())
 
 
+def test_several_processes_draw_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+    draw_collection(tmp_path / "two", count=COUNT, processes=2)
+    assert digests(tmp_path / "two") == digests(folder)
+
+
 def test_the_truth_names_every_query_once_and_only_pictures_that_are_there(folder: Path) -> None:
     rows = truth(folder)
     assert sorted(row["query"] for row in rows) == sorted(path.name for path in (folder / "queries").iterdir())
