@@ -87,7 +87,7 @@ def serve(
     from diptych.collection.collection import Collection
     from diptych.collection.sync.follow import Follower
     from diptych.http.app import create_app
-    from diptych.http.server import bound, log, run, share_one_heap
+    from diptych.http.server import bound, log, run
     from diptych.http.settings import Settings
     from diptych.scoring.decode_pool import DecodePool
     from diptych.scoring.scorer import Scorer
@@ -97,7 +97,6 @@ def serve(
     log(settings.log, quiet=quiet)
     # A log of JSON has nothing else in it.
     say = console.remark if settings.log == "text" else logging.getLogger(__name__).info
-    share_one_heap()
     with ExitStack() as stack:
         sockets = [stack.enter_context(one) for one in bound(host, port)]
         create = create or bool(sync)

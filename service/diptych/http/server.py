@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import logging
 import os
 import signal
@@ -31,7 +30,6 @@ logger = logging.getLogger(__name__)
 # by default (0.005) they would often wait that long while another thread reads or writes a request's JSON.
 SWITCH = 0.0005
 STUCK = 70  # EX_SOFTWARE: what runs the service should start it again
-_ARENA_MAX = -8  # M_ARENA_MAX of glibc's malloc.h
 
 
 def log(form: str, *, quiet: bool = False) -> None:
@@ -54,17 +52,6 @@ def log(form: str, *, quiet: bool = False) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING if quiet else logging.INFO)
-
-
-def share_one_heap() -> None:
-    """Let all threads take memory from one heap of glibc's, before they begin, unless MALLOC_ARENA_MAX says how many.
-
-    With a heap for each, what requests leave between the parts that stay is never given back: over
-    56,000 writes a service grew from 222 to 232 MB, and from 211 to 214 with one heap.
-    """
-    if "MALLOC_ARENA_MAX" not in os.environ:
-        with suppress(OSError, AttributeError):  # another C library
-            ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
 
 
 def bound(host: str, port: int) -> list[socket.socket]:

@@ -6,7 +6,7 @@ import pytest
 # Eight threads that hold memory at once, then the number of glibc's heaps.
 HEAPS = """
 import ctypes, sys, threading
-from diptych.http.server import share_one_heap
+from diptych.cli.heap import share_one_heap
 if sys.argv[1] == "one":
     share_one_heap()
 libc = ctypes.CDLL(None)
@@ -41,3 +41,31 @@ def test_all_threads_share_one_heap_unless_the_environment_says_otherwise(how, e
         monkeypatch.setenv(name, value)
     found = subprocess.run([sys.executable, "-c", HEAPS, how], capture_output=True, text=True, check=True)
     assert int(found.stdout) == heaps
+
+
+# Twelve blocks of three megabytes, taken and freed together twenty times: the pages that the system gave.
+PAGES = """
+import resource, sys
+from diptych.cli.heap import share_one_heap
+if sys.argv[1] == "kept":
+    share_one_heap()
+def faults(): return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for number in range(21):
+    blocks = [bytearray(3 * 2**20) for _ in range(12)]
+    del blocks
+    before = before if number else faults()
+print(faults() - before)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the heap of glibc")
+def test_what_was_freed_is_not_taken_anew_from_the_system_unless_the_environment_says_so(monkeypatch):
+    def pages(how: str) -> int:
+        return int(subprocess.run([sys.executable, "-c", PAGES, how], capture_output=True, check=True).stdout)
+
+    for name in ("MALLOC_ARENA_MAX", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
+        monkeypatch.delenv(name, raising=False)
+    assert pages("kept") < 1000
+    assert pages("as it comes") > 100_000
+    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "65536")
+    assert pages("kept") > 100_000
