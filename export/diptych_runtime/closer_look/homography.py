@@ -33,16 +33,24 @@ def fit_homography(a: np.ndarray, b: np.ndarray, error: float) -> tuple[np.ndarr
     """The homography float64 (3, 3) that lays places float32 (N, 2) on others, five or more, and which of them it lays
     within `error` pixels, bool (N,). None, and no inliers, where it explains no more than four.
     """
+    none = None, np.zeros(len(a), bool)
     try:
         kept = _inliers(a, b, np.float32(error * error))
     except _OutOfDrawsError:
-        found, mask = opencv().findHomography(a, b, opencv().RANSAC, error, maxIters=ITERATIONS, confidence=CONFIDENCE)
-        return found, np.zeros(len(a), bool) if mask is None else mask.ravel() > 0
+        return _by_opencv(a, b, error)
+    if kept.sum() <= CORNERS:
+        return none
     # What OpenCV returns is fitted to all inliers, and so are the inliers that it returns.
-    refined = opencv().findHomography(a[kept], b[kept], 0)[0] if kept.sum() > CORNERS else None
-    if refined is None:
-        return None, np.zeros(len(a), bool)
-    return refined, _errors(refined.reshape(9, 1), a, b)[:, 0] <= np.float32(error * error)
+    found = opencv().findHomography(a[kept], b[kept], 0)[0]
+    if found is None:  # as where all are in a few places: there OpenCV keeps that of the four
+        return _by_opencv(a, b, error)
+    return found, _errors(found.reshape(9, 1), a, b)[:, 0] <= np.float32(error * error)
+
+
+def _by_opencv(a: np.ndarray, b: np.ndarray, error: float) -> tuple[np.ndarray | None, np.ndarray]:
+    ransac = opencv().RANSAC
+    found, mask = opencv().findHomography(a, b, ransac, error, maxIters=ITERATIONS, confidence=CONFIDENCE)
+    return found, np.zeros(len(a), bool) if mask is None else mask.ravel() > 0
 
 
 class _OutOfDrawsError(Exception):
@@ -212,7 +220,8 @@ def _sets(count: int, block: int) -> tuple[np.ndarray, int]:
     """
     begin = _sets(count, block - 1)[1] if block else 0
     draws = _draws()[begin : begin + 6 * _BLOCK] % np.uint32(count)
-    a, b, c, d = (draws[n : len(draws) - _SPARE + n] for n in range(CORNERS))
+    usable = max(0, len(draws) - _SPARE)
+    a, b, c, d = (draws[n : usable + n] for n in range(CORNERS))
     repeated = ((a == b) | (a == c) | (a == d) | (b == c) | (b == d) | (c == d)).tolist()
     starts, place = list[int](), 0
     again: dict[int, list[int]] = {}  # sets by number in which a match was there already, and another was drawn

@@ -36,7 +36,7 @@ DRAWN, NOISY, MOSTLY = 4, 2, 0.85
 RECOLOURED, EXPLAINED = 30.0, 6.0  # distances of two colours, each channel 0 to 255
 _LIMITS = PictureLimits()
 _CONSTANT = 1e-18  # the variance of what is a constant but for rounding
-_ROWS, _COLUMNS = 64, 32  # of a part of a product: with 128 numbers each the most that BLAS leaves to one thread
+_ROWS, _COLUMNS = 48, 32  # of a part of a product of 128 numbers each: fewer than BLAS gives to several threads
 
 
 @dataclass(frozen=True)
