@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import math
 from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from diptych_runtime.closer_look.opencv import opencv
+if TYPE_CHECKING:
+    from types import ModuleType
 
 ITERATIONS, CONFIDENCE = 700, 0.995
 CORNERS = 4  # matches that determine a homography
@@ -27,6 +29,15 @@ _TRIANGLES = ((1, 2, 3), (0, 2, 3), (0, 1, 3), (0, 1, 2))  # of four corners
 _DOUBTFUL, _FLAT, _CLOSE = 0.001, 0.01, 1e-4
 _EPSILON = float(np.finfo(np.float32).eps)
 _LEAST = float(np.finfo(np.float64).tiny)
+
+
+@cache
+def opencv() -> ModuleType:
+    """The module `cv2`, imported when it is first needed and on one thread: pairs are what there are several of."""
+    import cv2
+
+    cv2.setNumThreads(1)
+    return cv2
 
 
 def fit_homography(a: np.ndarray, b: np.ndarray, error: float) -> tuple[np.ndarray | None, np.ndarray]:
@@ -128,13 +139,13 @@ def _consistent(corners: np.ndarray, areas: np.ndarray, least: np.ndarray) -> np
 
 
 def _unturned(areas: np.ndarray) -> np.ndarray:
-    """Where all four triangles have the same sign in both pictures, or all the opposite one, bool (K,)."""
+    """The sets of which all four triangles have the same sign in both pictures, or all the opposite one, bool (K,)."""
     turned = (areas[:, 0] * areas[:, 1] < 0).sum(0)
     return (turned == 0) | (turned == CORNERS)
 
 
 def _collinear(corners: np.ndarray, areas: np.ndarray) -> np.ndarray:
-    """Where the last corner is on a line through two others in either picture, bool (K,)."""
+    """The sets of which the last corner is on a line through two others in either picture, bool (K,)."""
     far = np.abs(corners[:, :, :3] - corners[:, :, 3:]).sum(1)
     lines = [
         np.abs(area) <= _EPSILON * (far[:, i] + far[:, j])
@@ -248,3 +259,23 @@ def _distinct(draws: np.ndarray, place: int) -> tuple[list[int], int]:
         if len(four) == CORNERS:
             break
     return four, place
+
+
+def plausible(homography: np.ndarray, size: tuple[int, int]) -> bool:
+    """True if a homography keeps a picture a convex quadrangle with the same side up and of a plausible size."""
+    width, height = size
+    corners = np.array([[0, 0], [width, 0], [width, height], [0, height]], np.float32)
+    corners = opencv().perspectiveTransform(corners[:, None], homography)[:, 0]
+    sides = np.roll(corners, -1, 0) - corners
+    turns = sides[:, 0] * np.roll(sides[:, 1], -1) - sides[:, 1] * np.roll(sides[:, 0], -1)
+    area = abs(opencv().contourArea(corners)) / (width * height)
+    return bool(np.isfinite(corners).all() and (turns > 0).all() and 0.02 < area < 50)
+
+
+def magnification(homography: np.ndarray, size: tuple[int, int]) -> float:
+    """The linear magnification of a homography in the middle of a picture."""
+    x, y = size[0] / 2, size[1] / 2
+    middle = np.array([[x, y], [x + 20, y], [x, y + 20]], np.float32)
+    origin, right, down = opencv().perspectiveTransform(middle[:, None], homography)[:, 0].astype(float)
+    area = np.linalg.det(np.stack([right - origin, down - origin]))
+    return max(abs(area) ** 0.5 / 20, 1e-6)

@@ -15,8 +15,7 @@ import numpy as np
 from PIL import Image
 
 from diptych_runtime.closer_look.evidence import FEWEST, KEYPOINTS, Evidence
-from diptych_runtime.closer_look.homography import fit_homography
-from diptych_runtime.closer_look.opencv import opencv
+from diptych_runtime.closer_look.homography import fit_homography, magnification, opencv, plausible
 from diptych_runtime.decoder import PictureLimits, PictureSource, open_picture
 
 SIDE, FINE = 400, 800  # pixels of the longer side: where keypoints lie, and at most where detail is compared
@@ -181,7 +180,7 @@ def _registered(a: Keypoints, b: Keypoints, size: tuple[int, int], least: int = 
     if len(places_a) < max(FEWEST, least + 1):
         return none
     homography, inliers = fit_homography(places_a, places_b, ERROR)
-    if homography is None or inliers.sum() < FEWEST or not _plausible(homography, size):
+    if homography is None or inliers.sum() < FEWEST or not plausible(homography, size):
         return none
     moved = opencv().perspectiveTransform(places_a[inliers][:, None], homography)[:, 0]
     error = float(np.median(np.linalg.norm(moved - places_b[inliers], axis=1)))
@@ -216,17 +215,6 @@ def _cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         found[:whole, start : start + _COLUMNS] = (parts @ columns).reshape(whole, columns.shape[1])
         found[whole:, start : start + _COLUMNS] = a[whole:] @ columns
     return found
-
-
-def _plausible(homography: np.ndarray, size: tuple[int, int]) -> bool:
-    """True if a homography keeps a picture a convex quadrangle with the same side up and of a plausible size."""
-    width, height = size
-    corners = np.array([[0, 0], [width, 0], [width, height], [0, height]], np.float32)
-    corners = opencv().perspectiveTransform(corners[:, None], homography)[:, 0]
-    sides = np.roll(corners, -1, 0) - corners
-    turns = sides[:, 0] * np.roll(sides[:, 1], -1) - sides[:, 1] * np.roll(sides[:, 0], -1)
-    area = abs(opencv().contourArea(corners)) / (width * height)
-    return bool(np.isfinite(corners).all() and (turns > 0).all() and 0.02 < area < 50)
 
 
 def _overlap(a: View, b: View, homography: np.ndarray) -> dict[str, Any]:
@@ -288,18 +276,9 @@ def _median(pixels: np.ndarray) -> np.ndarray:
     return np.array([np.searchsorted(count, middle, side="right").mean() for count in counts])
 
 
-def _magnification(homography: np.ndarray, size: tuple[int, int]) -> float:
-    """The linear magnification of a homography in the middle of a picture."""
-    x, y = size[0] / 2, size[1] / 2
-    middle = np.array([[x, y], [x + 20, y], [x, y + 20]], np.float32)
-    origin, right, down = opencv().perspectiveTransform(middle[:, None], homography)[:, 0].astype(float)
-    area = np.linalg.det(np.stack([right - origin, down - origin]))
-    return max(abs(area) ** 0.5 / 20, 1e-6)
-
-
 def _finest(a: View, b: View, homography: np.ndarray) -> float:
     """Pixels for each pixel of `b` where its keypoints lie, as many as the coarser of both has."""
-    return float(np.clip(min(a.density / _magnification(homography, a.size), b.density), 0.25, FINE / SIDE))
+    return float(np.clip(min(a.density / magnification(homography, a.size), b.density), 0.25, FINE / SIDE))
 
 
 @dataclass(frozen=True)
@@ -318,7 +297,7 @@ class _Grid:
         across, down = b.size
         size = max(16, round(across * scale)), max(16, round(down * scale))
         # What becomes much smaller is made smaller first: warping alone would pick single pixels.
-        fitting = scale * _magnification(homography, a.size) / a.density
+        fitting = scale * magnification(homography, a.size) / a.density
         width, height = a.rgb.shape[1::-1]
         if fitting < 1 / 1.5:
             width, height = max(8, round(width * fitting)), max(8, round(height * fitting))
@@ -328,7 +307,7 @@ class _Grid:
 
     @property
     def shown(self) -> np.ndarray:
-        """Where the picture that is laid on it is shown, bool (h, w)."""
+        """The part of it on which the picture that is laid on it is shown, bool (h, w)."""
         width, height = self.fitting
         return opencv().warpPerspective(np.ones((height, width), np.float32), self.moved, self.size) > 0.99
 
