@@ -9,17 +9,14 @@ the matches (RANSAC), one picture is laid over the other by it, and both are com
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from diptych_runtime.closer_look.evidence import FEWEST, KEYPOINTS, Evidence
+from diptych_runtime.closer_look.homography import fit_homography, magnification, opencv, plausible
 from diptych_runtime.decoder import PictureLimits, PictureSource, open_picture
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 SIDE, FINE = 400, 800  # pixels of the longer side: where keypoints lie, and at most where detail is compared
 RATIO = 0.85  # of the distances to the best and to the second best match
@@ -37,6 +34,8 @@ UNIFORM, ABRUPT = 0.95, 0.97  # shares of a frame that have its colour, and of t
 DRAWN, NOISY, MOSTLY = 4, 2, 0.85
 RECOLOURED, EXPLAINED = 30.0, 6.0  # distances of two colours, each channel 0 to 255
 _LIMITS = PictureLimits()
+_CONSTANT = 1e-18  # the variance of what is a constant but for rounding
+_ROWS, _COLUMNS = 48, 32  # of a part of a product of 128 numbers each: fewer than BLAS gives to several threads
 
 
 @dataclass(frozen=True)
@@ -71,6 +70,10 @@ class View:
         return View(np.ascontiguousarray(self.rgb[:, ::-1]), self.keypoints.mirrored(self.size[0]))
 
 
+# Where each of the numbers of a descriptor is in that of the mirror image (`Keypoints.mirrored`).
+_MIRRORED = np.arange(128).reshape(4, 4, 8)[::-1, :, -np.arange(8) % 8].ravel()
+
+
 @dataclass(frozen=True)
 class Keypoints:
     """Places float32 (P, 2), x and y in pixels, and unit descriptors float32 (P, 128)."""
@@ -84,10 +87,9 @@ class Keypoints:
         A descriptor has 4 x 4 cells along and across its orientation, each with 8 directions: in the mirror image the
         cells across are in reverse order, and directions turn the other way.
         """
-        cells = self.descriptors.reshape(-1, 4, 4, 8)[:, ::-1, :, -np.arange(8) % 8]
         return Keypoints(
             np.array([width - 1, 0], np.float32) + np.array([-1, 1], np.float32) * self.places,
-            np.ascontiguousarray(cells).reshape(-1, 128),
+            self.descriptors.take(_MIRRORED, axis=1),
         )
 
 
@@ -112,19 +114,35 @@ def verify(a: View, b: View) -> Evidence:
     """Lay one picture over the other, or its mirror image; in whatever order they come, the evidence is the same, and
     `framed` has the other sign.
     """
-    turned = (a.rgb.shape, a.rgb.tobytes()) > (b.rgb.shape, b.rgb.tobytes())
-    if turned:
+    order = _compared(a.rgb, b.rgb)
+    if order > 0:
         a, b = b, a
-    evidence = _registered(a, b)
-    if evidence.inliers < ENOUGH:
-        other = _registered(a.mirrored, b)
-        evidence = other if other.inliers > evidence.inliers else evidence
-    framed = 0.0 - evidence.framed if turned else evidence.framed
-    return replace(evidence, framed=framed, identical=np.array_equal(a.rgb, b.rgb))
+    fewer = min(len(a.keypoints.places), len(b.keypoints.places))
+    found = _registered(a.keypoints, b.keypoints, a.size)
+    if found.inliers < ENOUGH:
+        mirrored = _registered(a.keypoints.mirrored(a.size[0]), b.keypoints, a.size, found.inliers)
+        if mirrored.inliers > found.inliers:
+            found, a = mirrored, a.mirrored
+    seen = Evidence(fewer, found.matches, found.inliers, found.error, identical=order == 0)
+    if found.homography is None:
+        return seen
+    compared = _overlap(a, b, found.homography)
+    framed = 0.0 - compared["framed"] if order > 0 else compared["framed"]
+    return replace(seen, **compared | {"framed": framed})
+
+
+def _compared(a: np.ndarray, b: np.ndarray) -> int:
+    """The order of two pictures by their shapes and bytes: -1, 1, or 0 for the same pixels."""
+    if a.shape != b.shape:
+        return 1 if a.shape > b.shape else -1
+    for one, other in zip(a, b, strict=True):
+        if (first := one.tobytes()) != (second := other.tobytes()):
+            return 1 if first > second else -1
+    return 0
 
 
 def _described(rgb: np.ndarray) -> View:
-    cv2 = _opencv()
+    cv2 = opencv()
     view = View(rgb, Keypoints(np.empty((0, 2), np.float32), np.empty((0, 128), np.float32)))
     # Low contrast counts: what a copy went through takes it away. Without precise upscaling places are a quarter of a
     # pixel off, and those of the mirror image another half.
@@ -137,55 +155,73 @@ def _described(rgb: np.ndarray) -> View:
 
 
 def _resized(rgb: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    cv2 = _opencv()
+    cv2 = opencv()
     return cv2.resize(rgb, size, interpolation=cv2.INTER_AREA if size[0] < rgb.shape[1] else cv2.INTER_CUBIC)
 
 
-def _registered(a: View, b: View) -> Evidence:
-    cv2 = _opencv()
-    fewer = min(len(a.keypoints.places), len(b.keypoints.places))
-    places_a, places_b = _matched(a.keypoints, b.keypoints)
-    none = Evidence(fewer, len(places_a))
-    if len(places_a) < FEWEST:
+@dataclass(frozen=True)
+class _Registration:
+    """The `matches` of two pictures, and the homography that explains the `inliers` among them with a median error of
+    so many pixels; without one there are none.
+    """
+
+    matches: int
+    inliers: int = 0
+    error: float = 0.0
+    homography: np.ndarray | None = None
+
+
+def _registered(a: Keypoints, b: Keypoints, size: tuple[int, int], least: int = 0) -> _Registration:
+    """The registration of two pictures, of which the first has this size; one by no more than `least` matches is not
+    looked for.
+    """
+    places_a, places_b = _matched(a, b)
+    none = _Registration(len(places_a))
+    if len(places_a) < max(FEWEST, least + 1):
         return none
-    homography, kept = cv2.findHomography(places_a, places_b, cv2.RANSAC, ERROR, maxIters=700)
-    if homography is None or kept.sum() < FEWEST or not _plausible(homography, a.size):
+    homography, inliers = fit_homography(places_a, places_b, ERROR)
+    if homography is None or inliers.sum() < FEWEST or not plausible(homography, size):
         return none
-    inliers = kept.ravel() > 0
-    moved = cv2.perspectiveTransform(places_a[inliers][:, None], homography)[:, 0]
+    moved = opencv().perspectiveTransform(places_a[inliers][:, None], homography)[:, 0]
     error = float(np.median(np.linalg.norm(moved - places_b[inliers], axis=1)))
-    return Evidence(fewer, len(places_a), int(inliers.sum()), error, **_overlap(a, b, homography))
+    return _Registration(len(places_a), int(inliers.sum()), error, homography)
 
 
 def _matched(a: Keypoints, b: Keypoints) -> tuple[np.ndarray, np.ndarray]:
     """Places (M, 2) in both pictures of keypoints that are each other's best match, and clearly better than others."""
     if len(a.places) < FEWEST or len(b.places) < FEWEST:
         return a.places[:0], b.places[:0]
-    cosines = a.descriptors @ b.descriptors.T
+    cosines, rows = _cosines(a.descriptors, b.descriptors), np.arange(len(a.places))
     best = cosines.argmax(1)
-    mutual = np.flatnonzero(cosines.argmax(0)[best] == np.arange(len(best)))
-    rows = cosines[mutual]
-    second, first = np.partition(rows, -2, axis=1)[:, -2:].T
-    clear = 1 - first < RATIO**2 * (1 - second)  # squared distances of unit vectors, halved
-    return a.places[mutual[clear]], b.places[best[mutual[clear]]]
+    first = cosines[rows, best]
+    cosines[rows, best] = -1
+    second = cosines.max(1)
+    cosines[rows, best] = first
+    clear = np.flatnonzero(1 - first < RATIO**2 * (1 - second))  # squared distances of unit vectors, halved
+    mutual = cosines.T[best[clear]].argmax(1) == clear
+    return a.places[clear[mutual]], b.places[best[clear[mutual]]]
 
 
-def _plausible(homography: np.ndarray, size: tuple[int, int]) -> bool:
-    """True if a homography keeps a picture a convex quadrangle with the same side up and of a plausible size."""
-    width, height = size
-    corners = np.array([[0, 0], [width, 0], [width, height], [0, height]], np.float32)
-    corners = _opencv().perspectiveTransform(corners[:, None], homography)[:, 0]
-    sides = np.roll(corners, -1, 0) - corners
-    turns = sides[:, 0] * np.roll(sides[:, 1], -1) - sides[:, 1] * np.roll(sides[:, 0], -1)
-    area = abs(_opencv().contourArea(corners)) / (width * height)
-    return bool(np.isfinite(corners).all() and (turns > 0).all() and 0.02 < area < 50)
+def _cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The products float32 (P, Q) of descriptors.
+
+    In parts so small that BLAS has one thread for each: pairs are what there are several of, and the threads of larger
+    products wait busily for the next one, on the processors that other pairs need.
+    """
+    found, whole = np.empty((len(a), len(b)), np.float32), len(a) - len(a) % _ROWS
+    parts = a[:whole].reshape(-1, _ROWS, a.shape[1])
+    for start in range(0, len(b), _COLUMNS):
+        columns = b[start : start + _COLUMNS].T
+        found[:whole, start : start + _COLUMNS] = (parts @ columns).reshape(whole, columns.shape[1])
+        found[whole:, start : start + _COLUMNS] = a[whole:] @ columns
+    return found
 
 
 def _overlap(a: View, b: View, homography: np.ndarray) -> dict[str, Any]:
     finest = _finest(a, b, homography)
     coarse, fine = _laid(a, b, homography, 1.0), _laid(a, b, homography, finest)
-    back = _laid(b, a, np.linalg.inv(homography), 1.0)
-    here, there = float(coarse.shown.mean()), float(back.shown.mean())
+    back = _Grid.of(b, a, np.linalg.inv(homography), 1.0).shown
+    here, there = _share(coarse.shown), _share(back)
     smooth = _Blocks.of(coarse, blur=1.5, block=BLOCK)
     textured = smooth.inside & (smooth.either > COARSELY)
     agreeing = smooth.correlation[textured]
@@ -194,7 +230,7 @@ def _overlap(a: View, b: View, homography: np.ndarray) -> dict[str, Any]:
     return {
         "coverage": min(here, there),
         "containment": max(here, there),
-        "framed": _framed(back, here) - _framed(coarse, there),
+        "framed": _framed(a, back, here) - _framed(b, coarse.shown, there),
         "blocks": len(agreeing),
         "agreement": _share(agreeing > ALIKE),
         "worst": float(np.quantile(agreeing, 0.05)) if len(agreeing) else 0.0,
@@ -207,58 +243,84 @@ def _overlap(a: View, b: View, homography: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _framed(laid: Laid, covered: float) -> float:
-    """The share of the picture `b` of a grid that lies within a frame around the other, of which so much is covered; 0
-    without a frame.
+def _framed(view: View, shown: np.ndarray, covered: float) -> float:
+    """The share of a picture that lies within a frame around the other, which is `shown` there and of which so much is
+    covered; 0 without a frame.
 
     A frame has one colour, and all along it begins abruptly. What a crop has left out has texture; and where the
     surroundings are plain, as around an article on white, they go on within the crop. A frame in the colour of the
     picture's own edge does not begin abruptly, but it is drawn: its colour is exact, and that of the edge is not.
     """
-    cv2, inside = _opencv(), laid.shown.astype(np.uint8)
-    share = float(laid.shown.mean())
+    share = _share(shown)
     if covered < WITHIN or share > WITHIN:
         return 0.0
+    cv2, inside = opencv(), shown.astype(np.uint8)
     frame = cv2.dilate(inside, np.ones((2 * APART + 1,) * 2, np.uint8)) == 0
     beside = cv2.dilate(1 - inside, np.ones((2 * RIM + 1,) * 2, np.uint8)) > 0
     rim = beside & (cv2.erode(inside, np.ones((5, 5), np.uint8), borderType=cv2.BORDER_REPLICATE) > 0)
-    if frame.mean() < 0.01 or rim.sum() < 50:
+    if _share(frame) < 0.01 or np.count_nonzero(rim) < 50:
         return 0.0
-    colour = np.median(laid.b[frame], axis=0)
-    from_it = np.abs(laid.b - colour).max(-1)
-    abrupt = _share(from_it[frame] <= PLAIN) > UNIFORM and _share(from_it[rim] > DISTINCT) > ABRUPT
-    drawn = _share(from_it[frame] <= DRAWN) > UNIFORM and _share(from_it[rim] > NOISY) > MOSTLY
+    picture = _resized(view.rgb, view.size)
+    of_frame, of_rim = picture[frame], picture[rim]
+    colour = _median(of_frame)
+    frame_off, rim_off = (np.abs(pixels - colour).max(-1) for pixels in (of_frame, of_rim))
+    abrupt = _share(frame_off <= PLAIN) > UNIFORM and _share(rim_off > DISTINCT) > ABRUPT
+    drawn = _share(frame_off <= DRAWN) > UNIFORM and _share(rim_off > NOISY) > MOSTLY
     return share if abrupt or drawn else 0.0
 
 
-def _magnification(homography: np.ndarray, size: tuple[int, int]) -> float:
-    """The linear magnification of a homography in the middle of a picture."""
-    x, y = size[0] / 2, size[1] / 2
-    middle = np.array([[x, y], [x + 20, y], [x, y + 20]], np.float32)
-    origin, right, down = _opencv().perspectiveTransform(middle[:, None], homography)[:, 0].astype(float)
-    area = np.linalg.det(np.stack([right - origin, down - origin]))
-    return max(abs(area) ** 0.5 / 20, 1e-6)
+def _median(pixels: np.ndarray) -> np.ndarray:
+    """The median float64 (3,) of each channel of pixels uint8 (P, 3)."""
+    middle = (len(pixels) - 1) // 2, len(pixels) // 2
+    counts = (np.bincount(channel, minlength=256).cumsum() for channel in pixels.T)
+    return np.array([np.searchsorted(count, middle, side="right").mean() for count in counts])
 
 
 def _finest(a: View, b: View, homography: np.ndarray) -> float:
     """Pixels for each pixel of `b` where its keypoints lie, as many as the coarser of both has."""
-    return float(np.clip(min(a.density / _magnification(homography, a.size), b.density), 0.25, FINE / SIDE))
+    return float(np.clip(min(a.density / magnification(homography, a.size), b.density), 0.25, FINE / SIDE))
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """A grid over `b` that has a `size`, and the homography `moved` by which a picture of another `fitting` size,
+    width and height, lies on it.
+    """
+
+    size: tuple[int, int]
+    fitting: tuple[int, int]
+    moved: np.ndarray
+
+    @classmethod
+    def of(cls, a: View, b: View, homography: np.ndarray, scale: float) -> _Grid:
+        """The grid `scale` times that of `b`'s keypoints, for a homography between where the keypoints lie."""
+        across, down = b.size
+        size = max(16, round(across * scale)), max(16, round(down * scale))
+        # What becomes much smaller is made smaller first: warping alone would pick single pixels.
+        fitting = scale * magnification(homography, a.size) / a.density
+        width, height = a.rgb.shape[1::-1]
+        if fitting < 1 / 1.5:
+            width, height = max(8, round(width * fitting)), max(8, round(height * fitting))
+        grid = np.diag([size[0] / across, size[1] / down, 1.0])
+        back = np.diag([a.size[0] / width, a.size[1] / height, 1.0])
+        return cls(size, (width, height), grid @ homography @ back)
+
+    @property
+    def shown(self) -> np.ndarray:
+        """The part of it on which the picture that is laid on it is shown, bool (h, w)."""
+        width, height = self.fitting
+        return opencv().warpPerspective(np.ones((height, width), np.float32), self.moved, self.size) > 0.99
+
+    def laid(self, rgb: np.ndarray) -> np.ndarray:
+        """The picture that is laid on it, uint8 (h, w, 3)."""
+        small = rgb if rgb.shape[1::-1] == self.fitting else _resized(rgb, self.fitting)
+        return opencv().warpPerspective(small, self.moved, self.size)
 
 
 def _laid(a: View, b: View, homography: np.ndarray, scale: float) -> Laid:
     """Lay `a` over `b` by a homography between where their keypoints lie, on a grid `scale` times that of `b`."""
-    cv2 = _opencv()
-    across, down = b.size
-    size = max(16, round(across * scale)), max(16, round(down * scale))
-    # What becomes much smaller is made smaller first: warping alone would pick single pixels.
-    fitting = scale * _magnification(homography, a.size) / a.density
-    width, height = (max(8, round(side * fitting)) for side in a.rgb.shape[1::-1])
-    small = _resized(a.rgb, (width, height)) if fitting < 1 / 1.5 else a.rgb
-    grid = np.diag([size[0] / across, size[1] / down, 1.0])
-    back = np.diag([a.size[0] / small.shape[1], a.size[1] / small.shape[0], 1.0])
-    moved = grid @ homography @ back
-    shown = cv2.warpPerspective(np.ones(small.shape[:2], np.float32), moved, size) > 0.99
-    return Laid(cv2.warpPerspective(small, moved, size), _resized(b.rgb, size), shown)
+    grid = _Grid.of(a, b, homography, scale)
+    return Laid(grid.laid(a.rgb), _resized(b.rgb, grid.size), grid.shown)
 
 
 @dataclass(frozen=True)
@@ -274,7 +336,7 @@ class _Blocks:
 
     @classmethod
     def of(cls, laid: Laid, *, blur: float, block: int) -> _Blocks:
-        cv2 = _opencv()
+        cv2 = opencv()
         grey = (cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.float32) for rgb in (laid.a, laid.b))
         a, b = (cv2.GaussianBlur(picture, (0, 0), blur) for picture in grey)
         mean_a, mean_b, square_a, square_b, product, inside = (
@@ -291,8 +353,8 @@ def _colours(laid: Laid, blocks: _Blocks) -> dict[str, float]:
     """The colour features of blocks, as distances from a line fitted to a channel's values; outliers weigh less."""
     if blocks.inside.sum() < 12:
         return {}
-    first, second = (_means(rgb.astype(np.float32), DETAIL)[blocks.inside] for rgb in (laid.a, laid.b))
-    off = np.linalg.norm([_off_line(x, y) for x, y in zip(first.T, second.T, strict=True)], axis=0)
+    first, second = (_means(rgb.astype(np.float32), DETAIL)[blocks.inside].T for rgb in (laid.a, laid.b))
+    off = np.linalg.norm(_off_lines(first.astype(np.float64), second.astype(np.float64)), axis=0)
     kept = ((blocks.correlation > ALIKE + 0.1) & (blocks.both > 2))[blocks.inside]
     return {
         "recoloured": _share(off[kept] > RECOLOURED),
@@ -302,15 +364,19 @@ def _colours(laid: Laid, blocks: _Blocks) -> dict[str, float]:
 
 
 def _share(which: np.ndarray) -> float:
-    return float(which.mean()) if which.size else 0.0
+    return np.count_nonzero(which) / which.size if which.size else 0.0
 
 
-def _off_line(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    known, weight, off = np.column_stack([x, np.ones(len(x))]), np.ones(len(x)), y
+def _off_lines(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The distances of y (C, P) from a line through x (C, P) in each row; outliers weigh less."""
+    square, off = np.ones_like(x), y
     for _ in range(4):
-        line = np.linalg.lstsq(known * weight[:, None], y * weight, rcond=None)[0]
-        off = y - known @ line
-        weight = (1 + (off / 10) ** 2) ** -0.5
+        total = square.sum(1, keepdims=True)
+        weights = square / total
+        away, high = (values - (weights * values).sum(1, keepdims=True) for values in (x, y))
+        spread, together = ((weights * away * values).sum(1, keepdims=True) for values in (away, high))
+        off = high - away * np.divide(together, spread, out=np.zeros_like(spread), where=spread > _CONSTANT)
+        square = 1 / (1 + (off / 10) ** 2)
     return off
 
 
@@ -318,14 +384,6 @@ def _means(picture: np.ndarray, size: int) -> np.ndarray:
     """Means of blocks of `size` x `size` pixels, half a block apart: each of four cells of half that size."""
     half = size // 2
     down, across = (max(2, side // half) for side in picture.shape[:2])
-    cv2 = _opencv()
+    cv2 = opencv()
     cells = cv2.resize(picture[: down * half, : across * half], (across, down), interpolation=cv2.INTER_AREA)
     return (cells[:-1, :-1] + cells[1:, :-1] + cells[:-1, 1:] + cells[1:, 1:]) / 4
-
-
-@cache
-def _opencv() -> ModuleType:
-    import cv2
-
-    cv2.setNumThreads(1)  # pairs are what there are several of
-    return cv2

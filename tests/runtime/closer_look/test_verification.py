@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageEnhance, ImageFont, ImageOps
 
+from diptych_runtime.closer_look import verification as module
 from diptych_runtime.closer_look.evidence import FEATURES, Evidence, Verification, features
-from diptych_runtime.closer_look.verification import FINE, SIDE, describe, verify
+from diptych_runtime.closer_look.verification import FINE, RATIO, SIDE, Keypoints, describe, verify
 from diptych_runtime.errors import PictureError
 
 WORDS = [
@@ -246,3 +247,72 @@ def test_a_crop_leaves_no_frame_out(a, b):
     seen = look(a, b)
     assert seen.registered
     assert seen.framed == 0
+
+
+def keypoints(seed: int, count: int, like: Keypoints | None = None) -> Keypoints:
+    """Keypoints anywhere, of which every other one has the descriptor of one that is given, but for noise."""
+    rng = np.random.default_rng(seed)
+    descriptors = rng.gamma(0.5, 1.0, (count, 128))
+    if like is not None:
+        descriptors[::2] = like.descriptors[rng.integers(0, len(like.descriptors), len(descriptors[::2]))]
+        descriptors += rng.uniform(0, 0.05, descriptors.shape)
+    descriptors /= np.linalg.norm(descriptors, axis=1, keepdims=True)
+    return Keypoints(rng.uniform(0, 400, (count, 2)).astype(np.float32), descriptors.astype(np.float32))
+
+
+@pytest.mark.parametrize(("count", "other"), [(8, 9), (47, 48), (48, 33), (150, 97), (257, 301)])
+def test_matches_are_each_others_best_and_clearly_better_than_the_second(count, other):
+    a = keypoints(count, count)
+    b = keypoints(other, other, a)
+    distances = np.sqrt(2 - 2 * np.clip(a.descriptors.astype(float) @ b.descriptors.T.astype(float), None, 1))
+    expected = []
+    for row, to in enumerate(distances):
+        best, second = np.argsort(to, kind="stable")[:2]
+        if distances[:, best].argmin() == row and to[best] < RATIO * to[second]:
+            expected.append((a.places[row].tolist(), b.places[best].tolist()))
+    found = module._matched(a, b)
+    assert list(zip(found[0].tolist(), found[1].tolist(), strict=True)) == expected
+    assert len(expected) > 1
+
+
+def test_of_keypoints_that_are_the_same_the_first_matches_and_a_second_like_the_best_leaves_none():
+    a = keypoints(1, 20)
+    twice = Keypoints(np.concatenate([a.places, a.places + 1]), np.concatenate([a.descriptors] * 2))
+    assert module._matched(twice, a)[0].tolist() == a.places.tolist()
+    assert len(module._matched(a, twice)[0]) == 0
+
+
+def test_products_in_parts_are_those_of_the_whole():
+    a, b = (keypoints(seed, count).descriptors for seed, count in ((1, 131), (2, 77)))
+    assert module._cosines(a, b) == pytest.approx(a.astype(float) @ b.T.astype(float), abs=1e-6)
+
+
+def test_lines_are_weighted_least_squares_and_a_constant_has_none():
+    rng = np.random.default_rng(4)
+    x = np.stack([rng.uniform(0, 255, 90), np.full(90, 1 / 3), np.linspace(0, 1e-3, 90)])
+    y = 0.8 * x + 20 + rng.normal(0, 3, x.shape)
+    y[:, ::9] += 90
+    expected = []
+    for one, other in zip(x, y, strict=True):
+        known, weight, off = np.column_stack([one, np.ones(90)]), np.ones(90), other
+        for _ in range(4):
+            line = np.linalg.lstsq(known * weight[:, None], other * weight, rcond=None)[0]
+            off = other - known @ line
+            weight = (1 + (off / 10) ** 2) ** -0.5
+        expected.append(off)
+    assert module._off_lines(x, y) == pytest.approx(np.array(expected), abs=1e-7)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 64])
+def test_the_median_of_pixels_is_that_of_each_channel(count):
+    pixels = np.random.default_rng(count).integers(0, 256, (count, 3)).astype(np.uint8)
+    assert module._median(pixels).tolist() == np.median(pixels, axis=0).tolist()
+
+
+def test_pictures_are_ordered_by_shape_and_then_by_bytes():
+    rng = np.random.default_rng(6)
+    pictures = [rng.integers(0, 3, (2, 1 + n % 2, 3)).astype(np.uint8) for n in range(12)]
+    for a in pictures:
+        for b in (*pictures, a.copy()):
+            keys = [(one.shape, one.tobytes()) for one in (a, b)]
+            assert module._compared(a, b) == (keys[0] > keys[1]) - (keys[0] < keys[1])
