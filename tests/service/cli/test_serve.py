@@ -154,6 +154,7 @@ def ask_for_ever(url: str) -> None:
     """Until the answer is an error."""
     while True:
         urlopen(url).close()
+        time.sleep(0.02)
 
 
 STUCK = """

@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def recipe(folder: Path, **changes: Any) -> ClassifierRecipe:
     network = ClassifierConfig("resnet", (1, 1), 4, 24)
-    settings: dict[str, Any] = {"learning": Budget(steps=60, batch=8, rate=1e-2, warmup=5)}
+    settings: dict[str, Any] = {"learning": Budget(steps=60, batch=8, rate=1e-2, warmup=5), "threads": 1}
     return ClassifierRecipe(ClassFolder(str(folder)), network, **settings | changes)
 
 
