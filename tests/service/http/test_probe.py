@@ -9,7 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from diptych.http import probe
+from diptych.http import health, probe
 from diptych.http.probe import Probe
 from diptych.http.settings import Settings
 from diptych.scoring.decode_pool import DecodePool, _Worker
@@ -94,11 +94,13 @@ def test_a_pool_that_is_busy_with_the_pictures_of_others_is_ready(scorer, monkey
             assert pool.submit(workers.run, os.getpid).result(10)
 
 
-def test_readyz_says_why_when_nothing_is_decoded(running, scorer):
+def test_readyz_says_why_when_nothing_is_decoded(running, scorer, monkeypatch):
+    for module in (probe, health):
+        monkeypatch.setattr(module, "PROBE_SECONDS", 1.0)
     decoder = Counted()
     with running(None, Scorer(scorer.runtime, decoder=decoder), warm=False) as client:
         limit = time.monotonic() + 30
-        while "decoded within 3 s" not in (answer := client.get("/readyz")).text:
+        while "decoded within 1 s" not in (answer := client.get("/readyz")).text:
             assert time.monotonic() < limit, answer.text
             time.sleep(0.02)
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "not_ready")
