@@ -29,6 +29,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Of several processes each begins to collect at another place: in a fresh checkout one then finds compiled what
+    another has come by, where all side by side would compile all.
+    """
+    worker, root = getattr(config, "workerinput", None), Path(__file__).parent
+    if worker is None or [Path(name).absolute() for name in config.args] != [root]:
+        return
+    places = [path for top in sorted(root.iterdir()) for path in (sorted(top.iterdir()) if top.is_dir() else [top])]
+    places = [path for path in places if path.match("test_*.py") or (path.is_dir() and any(path.rglob("test_*.py")))]
+    begin = len(places) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    config.args[:] = map(str, [*places[begin:], *places[:begin]])
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With `--dist loadgroup` one process has all tests of a server that there can be only one of, or that is heavy.
@@ -62,9 +75,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         jaxtyping.config.update("jaxtyping_disable", not enforced)
 
 
-def _turn(item: pytest.Item) -> int:
+def _turn(item: pytest.Item) -> tuple[int, tuple[str, ...]]:
     path = item.path.as_posix()
-    return 0 if path.endswith("tests/export/test_artifact.py") else 1 if "/tests/model/" in path else 2
+    first = 0 if path.endswith("tests/export/test_artifact.py") else 1 if "/tests/model/" in path else 2
+    return first, item.path.parts
 
 
 @pytest.hookimpl(wrapper=True)

@@ -28,6 +28,7 @@ from typer import Exit, TyperException
 
 from diptych.cli.main import main
 from diptych.command_tree import explained
+from diptych_runtime import runtime
 
 ROOT = Path(__file__).parents[1]
 SHELLS = {"bash", "sh", "shell", "console"}
@@ -171,6 +172,8 @@ def test_the_python_examples_run(
     shutil.copytree(pictures, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # of `find_duplicates`
+    # Two threads on a core that other tests have too wait for each other, and burn it meanwhile.
+    monkeypatch.setattr(runtime, "thread_count", lambda: 1)
     namespace: dict[str, object] = {"__name__": "example"}
     own = [block for block in blocks() if block.path == path and block.language == "python"]
     assert own or path.name != "README.md"

@@ -230,7 +230,10 @@ def torture(fault: str, cycles: int, seed: int, elsewhere: Path) -> Tally:
 def main() -> int:
     """Run what the command line asks for: 0 if nothing was lost, 1 if something was, 3 if a fault cannot be made."""
     parser = argparse.ArgumentParser(description="Kill dedupe while it moves files.")
-    parser.add_argument("--elsewhere", type=Path, default=Path("/dev/shm"), help="a folder of another file system")
+    here = Path(tempfile.gettempdir()).stat().st_dev
+    others = [path for path in map(Path, ("/dev/shm", "/var/tmp")) if path.is_dir() and path.stat().st_dev != here]
+    other = next(iter(others), Path("/dev/shm"))
+    parser.add_argument("--elsewhere", type=Path, default=other, help="a folder of another file system")
 
     def run(fault: str, args: argparse.Namespace) -> tuple[list[int], list[str]]:
         tally = torture(fault, args.cycles, args.seed, args.elsewhere)

@@ -154,6 +154,7 @@ def ask_for_ever(url: str) -> None:
     """Until the answer is an error."""
     while True:
         urlopen(url).close()
+        time.sleep(0.02)
 
 
 STUCK = """
@@ -201,8 +202,9 @@ def test_a_computation_that_hangs_makes_it_unready_and_then_ends_the_process(art
 def test_a_process_that_was_stopped_for_longer_than_a_computation_may_take_goes_on(
     artifact, port, environment, photo_bytes
 ):
-    environment |= {"DIPTYCH_STUCK_SECONDS": "3"}
-    command = [sys.executable, "-c", SLOW, "serve", "--port", str(port), "--model", str(artifact), "--threads", "1"]
+    environment |= {"DIPTYCH_STUCK_SECONDS": "2"}
+    slow = SLOW.replace("gate.wait(1)", "gate.wait(0.5)")
+    command = [sys.executable, "-c", slow, "serve", "--port", str(port), "--model", str(artifact), "--threads", "1"]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         address = f"http://127.0.0.1:{port}"
         until_ready(address, process)
@@ -211,7 +213,7 @@ def test_a_process_that_was_stopped_for_longer_than_a_computation_may_take_goes_
             assert process.stdout is not None
             assert process.stdout.readline() == "begun\n"
             process.send_signal(signal.SIGSTOP)
-            time.sleep(5)
+            time.sleep(3)
             process.send_signal(signal.SIGCONT)
             assert len(answer.result()["data"]) == 4
         with urlopen(f"{address}/readyz", timeout=10) as ready:

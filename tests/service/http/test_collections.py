@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 
 import httpx
 import pytest
@@ -186,7 +187,7 @@ def test_a_damaged_collection_is_listed_with_its_fault_and_the_others_are_served
     (root / "bags" / DATABASE).write_bytes(b"no database at all" + whole[18:])
     with several() as client:
         while client.get("/readyz").json().get("error", {}).get("message", "").startswith("The model is warming"):
-            pass
+            time.sleep(0.01)
         ready = client.get("/readyz")
         assert ready.status_code == 200 or "the model scores" in ready.text
         if ready.status_code == 200:

@@ -1,5 +1,6 @@
 """A picture whose decoding hangs: its request is refused, and nobody else notices."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -41,6 +42,7 @@ def test_a_picture_whose_decoding_hangs_is_refused_and_other_requests_are_answer
         answers = []
         while not asked.done():
             answers.append(client.post("/v1/embeddings", json=good))
+            time.sleep(0.05)
     refusal = asked.result()
     error = refusal.json()["error"]
     assert (refusal.status_code, error["code"], error["param"]) == (422, "decoding_time", "input[1]")

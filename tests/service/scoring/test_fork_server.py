@@ -52,7 +52,8 @@ def test_a_server_that_works_is_waited_for_and_one_that_does_nothing_is_killed(m
 
 
 def test_a_folder_for_temporary_files_whose_name_is_too_long_for_a_socket_is_said(placed, tmp_path):
-    longest = tmp_path / ("x" * (BYTES - len(str(tmp_path)) - 1))
+    short = next(folder for folder in (tmp_path, *tmp_path.parents) if len(str(folder)) < BYTES - 9)
+    longest = short / ("x" * (BYTES - len(str(short)) - 1))
     longest.mkdir()
     placed(longest)
     start_process(answer, (), name="test")[0].join(10)

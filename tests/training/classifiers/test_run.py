@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from diptych.cli.main import main
 from diptych_model.networks.classifier import ClassifierConfig, load_classifier
+from diptych_training.classifiers import run
 from diptych_training.classifiers.recipe import ClassFolder, ClassifierRecipe
 from diptych_training.classifiers.run import BEST, METRICS, STATE, classify, labelled_folder
 from diptych_training.classifiers.training import Budget, answers
@@ -34,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def recipe(folder: Path, **changes: Any) -> ClassifierRecipe:
     network = ClassifierConfig("resnet", (1, 1), 4, 24)
-    settings: dict[str, Any] = {"learning": Budget(steps=60, batch=8, rate=1e-2, warmup=5)}
+    settings: dict[str, Any] = {"learning": Budget(steps=60, batch=8, rate=1e-2, warmup=5), "threads": 1}
     return ClassifierRecipe(ClassFolder(str(folder)), network, **settings | changes)
 
 
@@ -49,6 +51,16 @@ def test_a_run_leaves_a_network_that_names_what_it_has_not_seen(folder: Path, tm
     pictures = labelled_folder(Classes(str(folder)), 24)
     right = answers(network, pictures.validation[0]) == pictures.validation[1]
     assert int(right.sum()) == found["right"]
+
+
+def test_a_run_leaves_the_program_its_number_of_threads(tmp_path: Path) -> None:
+    before = torch.get_num_threads()
+    seen: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "labelled_folder", lambda *_: seen.append(torch.get_num_threads()) or labelled_folder(*_))
+        with pytest.raises(DataError):
+            classify(recipe(tmp_path / "nowhere", threads=before + 1), tmp_path / "run", quiet=True)
+    assert (seen, torch.get_num_threads()) == ([before + 1], before)
 
 
 def test_a_fifth_or_so_of_each_class_is_held_out(folder: Path) -> None:

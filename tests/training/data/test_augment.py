@@ -21,6 +21,7 @@ from diptych_training.data.augment import (
 from diptych_training.data.augment.compression import compressed_on_accelerator, compressed_on_cpu
 from diptych_training.data.augment.counted import EDITS, EXCLUSIVE, OVERLAYS, choose
 from diptych_training.data.augment.geometry import GEOMETRY
+from diptych_training.data.augment.sprites import _drawn
 from diptych_training.errors import DataError
 
 NONE: dict[str, Any] = dict.fromkeys(Strength.__dataclass_fields__, 0)
@@ -61,6 +62,16 @@ def views(photos: Tensor, sprites: Tensor, strength: Strength, seed: int = 0, **
 
 def edited(photos: Tensor, sprites: Tensor, strength: Strength, seed: int = 0) -> Tensor:
     return views(photos, sprites, strength, seed).pictures
+
+
+def test_overlays_are_those_of_their_seed_drawn_anew_and_belong_to_the_caller() -> None:
+    first = draw_sprites(3, 7, 32)
+    anew = _drawn.__wrapped__(3, 7, 32)
+    assert first.shape == (3, 4, 32, 32)
+    assert first.equal(anew)
+    assert not first.equal(draw_sprites(3, 8, 32))
+    first.zero_()
+    assert draw_sprites(3, 7, 32).equal(anew)
 
 
 @pytest.mark.parametrize("strength", [HEAVY, HARD])

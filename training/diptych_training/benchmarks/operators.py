@@ -3,7 +3,6 @@
 import os
 import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import partial
@@ -16,6 +15,7 @@ from diptych_model import Msac, Scale
 from diptych_model.mixers import MIXERS, Mixer, Place
 from diptych_training.benchmarks.timing import Contender, measured, run_race
 from diptych_training.errors import DataError
+from diptych_training.threads import torch_threads
 
 WIDTH, REPEATS, THREADS, PAIRS = 96, 9, 1, 1
 TOKENS = (32, 128, 512, 2048)
@@ -72,7 +72,7 @@ def bench_operators(
         races.append([Entry(YARDSTICK, YARDSTICK, Msac, windowed_tokens), *_windowed(kinds, windows, windowed_tokens)])
     step = progress(len(races) * repeats) if progress else lambda: None
     environment = _environment(threads)
-    with _threads(threads):
+    with torch_threads(threads):
         rows = [_rows(race, width, pairs, repeats, step) for race in races]
     return {
         "environment": environment,
@@ -146,16 +146,6 @@ def _side(tokens: int) -> int:
             f"tokens are those of two square panels, 2 * N * N: got {tokens}, the nearest such number is {2 * side**2}"
         )
     return side
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _environment(threads: int) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from diptych_training.data.classes import Labelled, numbered
 from diptych_training.errors import DataError
 from diptych_training.metrics import wilson_interval
 from diptych_training.tasks.labelled import Classes, held_out_fifth, read_panels
+from diptych_training.threads import torch_threads
 
 BEST, RECIPE, STATE, METRICS = "best", "recipe.toml", "state.pt", "metrics.json"
 
@@ -33,8 +34,11 @@ def classify(recipe: ClassifierRecipe, directory: Path, *, resume: bool = False,
     text = tomli_w.dumps(recipe.to_dict())
     if resume and (directory / RECIPE).read_text() != text:
         raise DataError(f"{directory} was begun with another recipe; resume with {directory / RECIPE}, or name another")
-    torch.set_num_threads(recipe.threads)
-    console = Console(quiet=quiet)
+    with torch_threads(recipe.threads):
+        return _classified(recipe, directory, text, Console(quiet=quiet))
+
+
+def _classified(recipe: ClassifierRecipe, directory: Path, text: str, console: Console) -> dict[str, Any]:
     pictures = labelled_folder(Classes(recipe.classifier.pictures, recipe.classifier.root), recipe.network.pixels)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / RECIPE).write_text(text)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import tomli_w
-import torch
 
 from diptych.console import Console
 from diptych_model import load_checkpoint, save_checkpoint
@@ -27,6 +26,7 @@ from diptych_training.fine_tuning.measured import measured, measured_text
 from diptych_training.fine_tuning.observed import look_closer, tokens_of
 from diptych_training.fine_tuning.recipe import FineTuning
 from diptych_training.fine_tuning.table import Table, read_labels
+from diptych_training.threads import torch_threads
 
 BEST, RECIPE, METRICS = "best", "recipe.toml", "metrics.json"
 FEWEST, FEWEST_OF_A_KIND = 20, 5  # labels of a question
@@ -85,8 +85,12 @@ def fine_tune(recipe: FineTuning, directory: Path, *, resume: bool = False, quie
     if (directory / RECIPE).exists() != resume:
         state = "has a run already: add --resume or name another" if not resume else "has no run to resume"
         raise DataError(f"{directory} {state}")
-    torch.set_num_threads(recipe.threads)
-    began, console = time.monotonic(), Console(quiet=quiet)
+    with torch_threads(recipe.threads):
+        return _fine_tuned(recipe, directory, resume, Console(quiet=quiet))
+
+
+def _fine_tuned(recipe: FineTuning, directory: Path, resume: bool, console: Console) -> dict[str, Any]:
+    began = time.monotonic()
     run = _opened(recipe, directory, console)
     text = tomli_w.dumps(recipe.to_dict())
     if resume and (directory / RECIPE).read_text() != text:

@@ -43,6 +43,7 @@ from diptych_training.recipe import IMAGENET, Recipe, Stage, read_recipe, start_
 from diptych_training.tasks import OpenTask, Source
 from diptych_training.tasks.hard_negatives import embed, fill_bank
 from diptych_training.tasks.validation import ValidationSet, drawn_at_random, look, rank, validate
+from diptych_training.threads import torch_threads
 
 LARGEST = 224  # the side that photos are kept in: the archives' own are hardly larger
 # One in a hundred of a query's hundred nearest is a false copy for every query: no threshold to throw pictures away by.
@@ -63,7 +64,11 @@ def train(
     if (directory / STATE).exists() != resume:
         state = "has a run already: add --resume or name another" if not resume else "has no run to resume"
         raise DataError(f"{directory} {state}")
-    torch.set_num_threads(recipe.threads)
+    with torch_threads(recipe.threads):
+        return _trained(recipe, directory, data=data, resume=resume, quiet=quiet)
+
+
+def _trained(recipe: Recipe, directory: Path, *, data: Path | None, resume: bool, quiet: bool) -> dict[str, Any]:
     torch.manual_seed(recipe.seed)
     processes = Processes()
     run = Run(recipe, directory, processes)

@@ -87,14 +87,10 @@ def run_grid(
 @contextmanager
 def _single_thread() -> Iterator[None]:
     """As in a worker: with more threads sums are taken in another order, and the last digits differ."""
-    import torch
+    from diptych_training.threads import torch_threads
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with torch_threads(1):
         yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _begin() -> None:

@@ -147,6 +147,7 @@ def test_a_service_ends_a_slow_body_and_refuses_what_would_not_fit_while_others_
         begin(slow, 100_000, b"[" + b" " * 90_000)
         while "diptych_body_bytes 90001.0" not in client.get("/metrics").text:
             assert time.monotonic() - began < 3, "it was not held"
+            time.sleep(0.02)
         refused = client.post("/v1/score", content=b" " * 70_000, headers={"content-type": "application/json"})
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
         assert refused.json()["error"]["code"] == "overloaded"

@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,12 @@ def draw_sprites(count: int, seed: int, size: int = 64) -> Tensor:
     """Draw the overlays of training: uint8 (count, 4, size, size) RGBA; letters, stickers with faces, frames and
     bars.
     """
+    return _drawn(count, seed, size).clone()
+
+
+@lru_cache(maxsize=4)
+def _drawn(count: int, seed: int, size: int) -> Tensor:
+    """The overlays of a seed, which every stage of a run asks for, and every validation."""
     rng = np.random.default_rng(seed)
     return torch.stack([torch.from_numpy(_sprite(rng, size)).permute(2, 0, 1) for _ in range(count)])
 
