@@ -44,7 +44,7 @@ run: ## index pictures and serve them with the web page; without PHOTOS=folder a
 	{ echo "make run: cannot listen on $$HOST:$$PORT, most likely something else does; try make run PORT=$$((PORT + 1))" >&2; exit 1; }; } && \
 	if [ -z "$$PHOTOS" ]; then \
 	  folder=$$PWD/demo/photos; STORE=$${STORE:-demo/store}; \
-	  [ -f demo/truth.csv ] || { echo "Drawing a demonstration collection in demo/, which takes some seconds."; \
+	  [ -f demo/truth.csv ] || { echo "Drawing a demonstration collection in demo/: some 15 s on two cores."; \
 	  $(VENV)/bin/diptych demo demo --quiet; } || exit 1; \
 	else folder=$$(cd "$$PHOTOS" && pwd); fi && \
 	set -- $${STORE:+--store "$$STORE"} && files=$$(find "$$folder" ! -type d | wc -l) && \

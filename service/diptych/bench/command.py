@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -52,6 +53,14 @@ def _run(program: Sequence[str], words: Sequence[object], environment: dict[str,
     line = [sys.executable, *program, *map(str, words)]
     done = subprocess.run(line, capture_output=True, env=os.environ | environment)
     if done.returncode:
-        reason = (done.stderr or done.stdout).decode(errors="replace").strip()
+        reason = _message((done.stderr or done.stdout).decode(errors="replace").strip())
         raise BenchError(f"`diptych {words[0]}` ended with {done.returncode}: {reason}")
     return done.stdout.decode()
+
+
+def _message(said: str) -> str:
+    """The message of an error, which with `--json` is one of a document."""
+    try:
+        return str(json.loads(said)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return said

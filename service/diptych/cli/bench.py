@@ -170,7 +170,8 @@ def copies(
 ) -> int:
     """Copies found over the milliseconds of a search, beside the usual alternatives.
 
-    References, queries and truth are what `diptych edit` writes. Needs `diptych[train]`.
+    References, queries and truth are what `diptych edit` writes. pHash, the encoder untrained, late interaction and
+    `--plot` need `diptych[train]`.
     """
     from diptych.bench.copies import measure as searching
     from diptych.bench.copies.plot import check_plot

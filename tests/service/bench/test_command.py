@@ -16,5 +16,7 @@ def test_a_command_gives_its_output_and_its_peak_memory() -> None:
 def test_a_command_that_fails_ends_it_with_its_words_and_what_is_added_to_the_environment_reaches_it() -> None:
     with pytest.raises(BenchError, match=r"`diptych score` ended with 1: .*a\.jpg does not exist"):
         run_command("score", "a.jpg", "b.jpg")
+    with pytest.raises(BenchError, match=r"`diptych score` ended with 1: a\.jpg does not exist$"):
+        run_command("score", "a.jpg", "b.jpg", "--json")
     with pytest.raises(BenchError, match=r"`diptych index` ended with \d: .*/nowhere"):
         run_command("index", "stats", DIPTYCH_STORE="/nowhere")

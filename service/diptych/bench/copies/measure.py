@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ PEERS = {
     "cnn": "ResNet-18 over both pictures",
     "vit-s16": "ViT-S/16 over both pictures",
 }
+PACKAGES = {"phash": ("imagehash",), "untrained": ("torch", "onnx"), "late": ("torch", "onnx")}
 FIGURES = ("micro_ap", "recall@1")
 
 
@@ -49,8 +51,9 @@ def measure(
     """
     if rounds < 3:
         raise BenchError(f"a median needs at least 3 rounds, got {rounds}")
-    scorers = {name: Scorer.load(name, "copy", threads=threads) for name in models}
     names = _names(models, peers)
+    _check_packages(peers)
+    scorers = {name: Scorer.load(name, "copy", threads=threads) for name in models}
     say("diptych evaluate copies ...")
     told = _evaluate(copies, models, peers)
     found = dict(_found(told, models[0]))
@@ -102,6 +105,16 @@ def _names(models: Sequence[str], peers: Collection[str]) -> dict[str, str]:
     for model in models:
         names |= {f"{model} first": f"{model}, by embedding", f"{model} search": f"{model}, re-ranked"}
     return names
+
+
+def _check_packages(peers: Collection[str]) -> None:
+    """Raise BenchError where a peer needs packages that are not installed."""
+    lacking = [peer for peer, packages in PACKAGES.items() if peer in peers and not all(map(find_spec, packages))]
+    if lacking:
+        others = " ".join(f"--peer {peer}" for peer in PEERS if peer not in PACKAGES)
+        raise BenchError(
+            f"to measure {' and '.join(lacking)} takes `pip install 'diptych[train,cpu]'`; {others} goes without"
+        )
 
 
 def _evaluate(copies: Copies, models: Sequence[str], peers: Collection[str]) -> dict[str, Any]:

@@ -98,6 +98,12 @@ def test_what_cannot_be_measured_is_refused_before_anything_is(copies, artifact,
     assert list(tmp_path.iterdir()) == []
 
 
+def test_packages_that_peers_lack_are_named_at_once_with_the_peers_that_go_without(copies, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "find_spec", lambda name: None if name in ("imagehash", "onnx") else object())
+    with pytest.raises(BenchError, match=r"phash and untrained and late takes .*train,cpu.*--peer sift --peer cnn"):
+        measure(tmp_path, copies, ["photo-small"], tuple(PEERS), rounds=3)
+
+
 def test_a_plot_that_could_not_be_written_is_refused_first(diptych, copies, tmp_path):
     where = ["--references", copies.references, "--queries", copies.queries, "--truth", copies.truth]
     wrong = diptych("bench", "copies", *where, "--plot", tmp_path / "a.jpg")
