@@ -23,7 +23,10 @@ def share_one_heap() -> None:
     service grew from 222 to 232 MB, and from 211 to 214 with one heap. What a closer look takes and frees would be
     given back and taken anew, page by page: 100,000 pages a search, a fifth of its time.
     """
+    tunables = os.environ.get("GLIBC_TUNABLES", "")
     for name, (setting, value) in _SETTINGS.items():
-        if name not in os.environ:
+        # glibc itself takes no notice of an empty variable or of a word.
+        said = os.environ.get(name, "").isdecimal() or name.lower().replace("malloc_", "malloc.").strip("_") in tunables
+        if not said:
             with suppress(OSError, AttributeError):  # another C library
                 ctypes.CDLL(None).mallopt(setting, value)

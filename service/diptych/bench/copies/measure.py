@@ -53,6 +53,9 @@ def measure(
         raise BenchError(f"a median needs at least 3 rounds, got {rounds}")
     names = _names(models, peers)
     _check_packages(peers)
+    for path in (copies.references, copies.queries, copies.truth):
+        if not path.exists():
+            raise BenchError(f"{path} does not exist")
     scorers = {name: Scorer.load(name, "copy", threads=threads) for name in models}
     say("diptych evaluate copies ...")
     told = _evaluate(copies, models, peers)

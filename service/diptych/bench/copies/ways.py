@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -58,7 +59,8 @@ def searches(
                 works[key] = peers.work(key)
             else:
                 works[key] = _search(stored[name], CANDIDATES if stage == "search" else 0)
-        files = sorted(file for file in copies.queries.rglob("*") if file.is_file() and file.suffix != ".csv")
+        with copies.truth.open(newline="", encoding="utf-8") as table:
+            files = [copies.queries / name for name in dict.fromkeys(row["query"] for row in csv.DictReader(table))]
         order = np.random.default_rng(0).permutation(len(files))
         yield [files[place] for place in order], works
 

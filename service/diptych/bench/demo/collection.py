@@ -6,10 +6,12 @@ import csv
 import logging
 from dataclasses import dataclass
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diptych.console import Console, counted
+from diptych_runtime.atomic import replacing_file, write_atomic
 from diptych_runtime.errors import DiptychError
 
 if TYPE_CHECKING:
@@ -61,11 +63,12 @@ def draw_collection(
     _check(folder, {picture.path for picture in (*photos, *queries)} | {truth})
     for name in ("photos", "queries"):
         (folder / name).mkdir(parents=True, exist_ok=True)
+    truth.unlink(missing_ok=True)
     pictures = [*photos, *queries]
     with Console(quiet=quiet).progress(total=len(pictures), unit="picture", desc="drawing") as bar:
         for count in _drawing(pictures, seed, processes):
             bar.update(count)
-    with truth.open("w", newline="", encoding="utf-8") as file:
+    with replacing_file(truth) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["query", "reference"])
         writer.writerows((query.path.name, query.original.name if query.original else "") for query in queries)
@@ -148,7 +151,9 @@ def _drawing(pictures: Sequence[Picture], seed: int, processes: int) -> Iterator
 def _write(parts: Sequence[Sequence[Picture]], seed: int, number: int) -> None:
     """Draw the pictures of one part into their files."""
     for picture in parts[number]:
-        _draw(picture, seed).save(picture.path, "JPEG", quality=QUALITY)
+        encoded = BytesIO()
+        _draw(picture, seed).save(encoded, "JPEG", quality=QUALITY)
+        write_atomic(picture.path, encoded.getvalue())
 
 
 def _draw(picture: Picture, seed: int) -> Image.Image:

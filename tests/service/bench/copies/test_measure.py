@@ -29,6 +29,7 @@ def copies(tmp_path_factory) -> Copies:
     drawn_collection(folder / "drawn", 16)
     queries = folder / "queries"
     here("edit", folder / "drawn/photos", "-o", queries, "--count", 6, "--seed", 3)
+    (queries / "notes.txt").write_text("no picture, and in no row of the truth")
     return Copies(folder / "drawn/photos", queries, queries / "truth.csv")
 
 
@@ -96,6 +97,11 @@ def test_what_cannot_be_measured_is_refused_before_anything_is(copies, artifact,
     with pytest.raises(BenchError, match=said):
         measure(tmp_path, copies, [str(artifact)], **{"peers": CHEAP, "rounds": 3} | changes)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there_is_said_before_anything_is_measured(copies, artifact, tmp_path):
+    with pytest.raises(BenchError, match="nowhere does not exist"):
+        measure(tmp_path, Copies(tmp_path / "nowhere", copies.queries, copies.truth), [str(artifact)], CHEAP)
 
 
 def test_packages_that_peers_lack_are_named_at_once_with_the_peers_that_go_without(copies, tmp_path, monkeypatch):

@@ -1,5 +1,8 @@
 import csv
 import hashlib
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +55,17 @@ def test_the_same_seed_draws_the_same_bytes_and_another_seed_other_pictures(tmp_
         assert sorted(drawn) == sorted((tmp_path / name / "photos").iterdir())
     assert digests(tmp_path / "again") == digests(tmp_path / "one")
     assert not set(digests(tmp_path / "other").values()) & set(digests(tmp_path / "one").values())
+
+
+def test_a_disk_that_takes_no_more_leaves_no_picture_cut_short_and_no_truth(folder: Path, tmp_path: Path) -> None:
+    whole = digests(folder)
+    shutil.copytree(folder, tmp_path / "again")
+    line = [sys.executable, "-m", "diptych", "demo", str(tmp_path / "again"), "--count", str(COUNT)]
+    limited = ["bash", "-c", 'ulimit -f 24; exec "$@"', "bash", *line]  # no file above 24 kB
+    assert subprocess.run(limited, capture_output=True).returncode == 1
+    left = {name: digest for name, digest in digests(tmp_path / "again").items() if name in whole}
+    assert "truth.csv" not in left
+    assert left.items() <= whole.items()
 
 
 def test_several_processes_draw_the_same_bytes(folder: Path, tmp_path: Path) -> None:
