@@ -93,6 +93,7 @@ ROWS = (
     Row("bench --rounds 3", MODEL, again=False, **_COMPUTED),
     Row("bench load --clients 1 --seconds 1", MODEL, again=False, **_COMPUTED),
     Row("bench collection --count 100 --folder {out}", "diptych.bench.collection:cuts", writes=("bench",), again=False, **_COMPUTED, threads=False),
+    Row("bench copies --references {in}/photos --queries {in}/photos --truth {in}/truth.csv --peer cnn --folder {out}", "diptych.bench.copies.measure:_evaluate", "{in}/photos", writes=("bench",), again=False),
     Row("bench dedupe {in}/photos --count 12 --folder {out}", "diptych.bench.dedupe:_make", writes=("bench",), again=False, threads=False),
     Row("bench labels {in}/photos --classes {in}/classes.csv --folder {out}", "diptych.bench.labels:halves", "{in}/classes.csv", writes=("bench",), again=False),
     Row("models list", "diptych.cli.models:_described", None, model=False, threads=False),
