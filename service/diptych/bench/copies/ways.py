@@ -79,13 +79,22 @@ class _Peers:
         self._stored, self._scorer = stored, scorer
         self._first = _search(stored, 0)  # in crops of the query too, as far as the model looks for copies in these
         self._whole = _search(stored, 0, "thing")
+        self._candidates = cache(self._found)  # of a query, for all peers
         self._keypoints = cache(lambda path: keypoints(Path(path).read_bytes()))
 
     def work(self, peer: str) -> Search:
         """A search by this peer."""
-        return {"phash": self._phash, "sift": self._sift, "late": self._late, "untrained": lambda: self._whole}.get(
-            peer, lambda: self._cross_encoder(peer)
-        )()
+        match peer:
+            case "phash":
+                return self._phash()
+            case "sift":
+                return self._sift()
+            case "late":
+                return self._late()
+            case "untrained":
+                return self._whole
+            case _:
+                return self._cross_encoder(peer)
 
     def _phash(self) -> Search:
         try:
@@ -132,7 +141,7 @@ class _Peers:
 
         return search
 
-    def _candidates(self, query: Path) -> list[str]:
+    def _found(self, query: Path) -> list[str]:
         found = self._stored.search(query, top=CANDIDATES, candidates=0).candidates
         return [match.path for match in found if match.path is not None]  # all were added as files
 

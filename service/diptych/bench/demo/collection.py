@@ -134,7 +134,7 @@ def _drawing(pictures: Sequence[Picture], seed: int, processes: int) -> Iterator
     """Draw and write the pictures, and yield how many more are there. Raises BatchError where processes are lost."""
     if processes < 2:
         for picture in pictures:
-            _write([[picture]], seed, 0)
+            _write(picture, seed)
             yield 1
         return
     from diptych.batch.workers.pool import Pool
@@ -144,16 +144,20 @@ def _drawing(pictures: Sequence[Picture], seed: int, processes: int) -> Iterator
     names = [f"{part[0].path.name} and what follows" for part in parts]
     attempts = RetryQueue(range(len(parts)), names.__getitem__, logger.warning)
     with Pool(processes) as pool:
-        for number in pool.run(partial(_write, parts, seed), attempts):
+        for number in pool.run(partial(_write_part, parts, seed), attempts):
             yield len(parts[number])
 
 
-def _write(parts: Sequence[Sequence[Picture]], seed: int, number: int) -> None:
-    """Draw the pictures of one part into their files."""
+def _write_part(parts: Sequence[Sequence[Picture]], seed: int, number: int) -> None:
     for picture in parts[number]:
-        encoded = BytesIO()
-        _draw(picture, seed).save(encoded, "JPEG", quality=QUALITY)
-        write_atomic(picture.path, encoded.getvalue())
+        _write(picture, seed)
+
+
+def _write(picture: Picture, seed: int) -> None:
+    """Draw a picture into its file, whole or not at all."""
+    encoded = BytesIO()
+    _draw(picture, seed).save(encoded, "JPEG", quality=QUALITY)
+    write_atomic(picture.path, encoded.getvalue())
 
 
 def _draw(picture: Picture, seed: int) -> Image.Image:
