@@ -50,6 +50,7 @@ class Job:
     means: WorkerConfig = field(default_factory=WorkerConfig)
     sides: tuple[str, str] = SIDES
     question: str = THING
+    closer_look: bool = True
     bar: Bar = lambda unit, count, done: nullcontext(lambda count: None)
     say: Say = lambda text: None
 
@@ -64,7 +65,7 @@ class Job:
         if there and not resume and not force:
             raise BatchError(f"{self.output} exists already; name another file, or replace it with --force")
         began = perf_counter()
-        order = JobSpec.of(self.table, self.means.model, self.sides, self.question)
+        order = JobSpec.of(self.table, self.means.model, self.sides, self.question, closer_look=self.closer_look)
         if there and resume and not force:
             outcome = assembled(self.output, order, self.format)
             if outcome is None:
@@ -124,7 +125,7 @@ class Job:
         pictures = manifest.pictures - manifest.encoding.items(manifest.encoding.done(folder))
         pairs = manifest.rows - manifest.scoring.items(manifest.scoring.done(folder))
         tokens = 2 * int(np.prod(manifest.token_shape))
-        needed = pictures * tokens + pairs * 8 + self.table.stat().st_size + manifest.rows * _ROW
+        needed = pictures * tokens + pairs * 10 + self.table.stat().st_size + manifest.rows * _ROW
         what = f"the tokens of {pictures:,} pictures and the scores of {pairs:,} pairs"
         check_room(folder, needed, what, "make room and go on with --resume, or name an output on another disk")
         if needed >= _TOLD:

@@ -14,7 +14,7 @@ from diptych.batch.tables.arrow import texts
 from diptych.batch.tables.read import SIDES, columns_of, kind_of, open_table, schema_of
 from diptych.batch.tables.scores import Scores
 from diptych.batch.tables.write import make_writer
-from diptych.batch.workers.encoder import Encoder, pair_errors, score_pairs
+from diptych.batch.workers.encoder import CloserLooks, Encoder, pair_errors, score_pairs
 from diptych.pictures.sources import Fetch, refuse_url
 from diptych.scoring.scorer import Scorer
 
@@ -27,9 +27,10 @@ Tick = Callable[[int], object]
 class PairScorer:
     """Scores pairs of names; the tokens of pictures used lately are kept, the oldest of them let go."""
 
-    def __init__(self, encoder: Encoder, sides: tuple[str, str] = SIDES) -> None:
-        """`sides` are the names of the two pictures in errors."""
+    def __init__(self, encoder: Encoder, sides: tuple[str, str] = SIDES, *, closer_look: bool = True) -> None:
+        """`sides` are the names of the two pictures in errors; with `closer_look` pairs get those that they deserve."""
         self.encoder, self.sides = encoder, sides
+        self.looks = CloserLooks(encoder) if closer_look else None
         size = 2 * int(np.prod(encoder.scorer.runtime.token_shape))
         self.capacity = max(2 * CHUNK, CACHE_BYTES // size)
         self._kept: OrderedDict[str, np.ndarray | str] = OrderedDict()
@@ -39,7 +40,9 @@ class PairScorer:
         self._encode(dict.fromkeys([*names_a, *names_b]))
         (tokens_a, errors_a), (tokens_b, errors_b) = map(self._take, (names_a, names_b))
         errors = pair_errors(self.sides, list(zip(errors_a, errors_b, strict=True)))
-        scores = score_pairs(self.encoder.scorer, tokens_a, tokens_b, errors)
+        looks, pairs = self.looks, list(zip(names_a, names_b, strict=True))
+        look = None if looks is None else lambda places: looks.at([pairs[place] for place in places])
+        scores = score_pairs(self.encoder.scorer, tokens_a, tokens_b, errors, look)
         while len(self._kept) > self.capacity:
             self._kept.popitem(last=False)
         return scores
@@ -73,11 +76,14 @@ def score_stream(
     *,
     fetch: Fetch = refuse_url,
     sides: tuple[str, str] = SIDES,
-) -> tuple[int, int]:
-    """Score a table and write each chunk as soon as it is done; how many pairs there were and how many had errors."""
-    pairs = errors = 0
+    closer_look: bool = True,
+) -> tuple[int, int, int]:
+    """Score a table and write each chunk as soon as it is done; how many pairs there were, how many had errors, and how
+    many got a closer look.
+    """
+    pairs = errors = closer_looks = 0
     base = Path.cwd() if table == "-" else Path(table).absolute().parent
-    worker = PairScorer(Encoder(scorer, base, fetch), sides)
+    worker = PairScorer(Encoder(scorer, base, fetch), sides, closer_look=closer_look)
     with open_table(table, sides, CHUNK) as opened:
         columns = columns_of(table, sides) if kind_of(table) == "jsonl" else opened.columns
         # What comes by standard input is CSV, and cannot be read twice.
@@ -88,6 +94,7 @@ def score_stream(
             writer.write(batch, scores)
             pairs += len(scores)
             errors += len(scores.errors)
+            closer_looks += scores.closer_looks
             tick(len(scores))
         writer.close()
-    return pairs, errors
+    return pairs, errors, closer_looks

@@ -161,7 +161,8 @@ def _killed(pairs: Path, output: Path, options: list[str]) -> dict[str, Any]:
 
 
 def _start(pairs: Path, output: Path, options: list[str]) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "diptych", "score", str(pairs), "-o", str(output), "--json", *options]
+    command = [sys.executable, "-m", "diptych", "score", str(pairs), "-o", str(output), "--no-closer-look", "--json"]
+    command += options
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

@@ -92,6 +92,9 @@ def score(
     engine: Engine = "local",
     address: ClusterAddress = None,
     question: AnyQuestion = None,
+    closer_look: Annotated[
+        bool, Option(help="in a table: look again at the files of pairs that may be copies", show_default="yes")
+    ] = True,
     urls: Urls = False,
     model: Model = "photo",
     provider: Provider = "auto",
@@ -109,9 +112,9 @@ def score(
     if len(inputs) > 2:
         raise BadParameter(f"expected two pictures or one table of pairs, got {len(inputs)} files")
     if len(inputs) == 2:
-        if any((output, format, resume, force, workers, address)) or engine == "ray":
+        if any((output, format, resume, force, workers, address, not closer_look)) or engine == "ray":
             raise BadParameter(
-                "--output, --format, --resume, --force and who computes belong to a table of pairs, "
+                "--output, --format, --resume, --force, --no-closer-look and who computes belong to a table of pairs, "
                 "and here are two pictures"
             )
         pictures = read_pictures(inputs, urls=urls)
@@ -145,10 +148,13 @@ def score(
     try:
         if streamed:
             opened = partial(open_scorer, model, provider, threads, question=asked, urls=urls)
-            data = _stream(console, opened, table, output, kind, columns, force=force, urls=urls)
+            data = _stream(
+                console, opened, table, output, kind, columns, closer_look=closer_look, force=force, urls=urls
+            )
         else:
             executor, means = open_engine(engine, address, model, provider, threads, workers=workers, urls=urls)
-            job = Job(Path(table), Path(output), kind, means, columns, asked, partial(_bar, console), console.remark)
+            bar = partial(_bar, console)
+            job = Job(Path(table), Path(output), kind, means, columns, asked, closer_look, bar, console.remark)
             data = {"output": output, **_run(job, executor, resume=resume, force=force)}
     except KeyboardInterrupt:
         console.remark("interrupted" if streamed else "interrupted; the same command with --resume goes on from here")
@@ -161,6 +167,8 @@ def _print_table(console: Console, data: dict[str, Any], output: str, seconds: f
     data |= {"seconds": round(seconds, 3), "pairs_per_second": round(data["scored"] / seconds, 1)}
     rate = f"{data['scored']:,} scored now at {data['pairs_per_second']:,} pairs/s"
     text = f"{counted(data['pairs'], 'pair')} in {output}, {rate}"
+    if data["closer_looks"]:
+        text += f"; {counted(data['closer_looks'], 'closer look')}"
     if data.get("steps") == {}:
         text = f"nothing to do: {output} is complete, with {counted(data['pairs'], 'pair')}"
     if data["errors"]:
@@ -215,6 +223,7 @@ def _stream(
     format: str,
     columns: tuple[str, str],
     *,
+    closer_look: bool,
     force: bool,
     urls: bool,
 ) -> dict[str, Any]:
@@ -231,10 +240,17 @@ def _stream(
         else:
             written = stack.enter_context(replacing(Path(output)))
         bar = stack.enter_context(console.progress(unit="pair", desc="scoring"))
-        pairs, errors = score_stream(
-            opened(), table, written, format, bar.update, fetch=make_fetcher(urls), sides=columns
+        pairs, errors, looks = score_stream(
+            opened(),
+            table,
+            written,
+            format,
+            bar.update,
+            fetch=make_fetcher(urls),
+            sides=columns,
+            closer_look=closer_look,
         )
-    return {"output": output, "pairs": pairs, "errors": errors, "scored": pairs}
+    return {"output": output, "pairs": pairs, "errors": errors, "closer_looks": looks, "scored": pairs}
 
 
 def _run(job: Job, engine: AbstractContextManager[Executor], *, resume: bool, force: bool) -> dict[str, Any]:
@@ -242,6 +258,7 @@ def _run(job: Job, engine: AbstractContextManager[Executor], *, resume: bool, fo
     return {
         "pairs": report.outcome.pairs,
         "errors": report.outcome.errors,
+        "closer_looks": report.outcome.closer_looks,
         "pictures": report.outcome.pictures,
         "scored": report.scored,
         "encoded": report.encoded,

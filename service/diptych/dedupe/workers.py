@@ -91,6 +91,7 @@ def _begin(job: Path, collection: Collection, ids: Sequence[str], pairs: np.ndar
         folder=str(job),
         model=collection.scorer.runtime.revision,
         question=question,
+        closer_look=False,
         token_shape=collection.scorer.runtime.token_shape,
         pictures=len(places),
         pictures_part=pictures_part,

@@ -197,7 +197,7 @@ def test_a_pair_and_a_table_give_the_same_score(diptych, gallery, model, tmp_pat
     (gallery / "pairs.csv").write_text("image_a,image_b\n01.jpg,02.jpg\n02.jpg,01.jpg\n")
     table = diptych("score", gallery / "pairs.csv", "-o", tmp_path / "out.jsonl", *model, "--json")
     assert table.code == 0
-    sizes = {"output", "pairs", "errors", "pictures", "scored", "encoded"}
+    sizes = {"output", "pairs", "errors", "closer_looks", "pictures", "scored", "encoded"}
     assert sizes | {"steps", "seconds", "pairs_per_second"} == set(table.json)
     assert set(table.json["steps"]) == {"reading", "encoding", "scoring", "writing"}
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
@@ -211,9 +211,9 @@ def test_tables_flow_through_standard_input_and_output(diptych, gallery, model, 
     result = diptych("score", "-", "-o", "-", *model)
     assert result.code == 1
     header, first, second = result.out.splitlines()
-    assert header == "image_a,image_b,n,relevance_score,raw_score,error"
+    assert header == "image_a,image_b,n,relevance_score,raw_score,verdict,closer_look,error"
     assert first.startswith("01.jpg,02.jpg,1,0.")
-    assert second == "01.jpg,gone.jpg,2,,,image_b: gone.jpg does not exist"
+    assert second == "01.jpg,gone.jpg,2,,,,,image_b: gone.jpg does not exist"
     assert "1 could not be scored" in result.err
     stdin(b"image_a,image_b\n01.jpg,02.jpg\n")
     lines = diptych("score", "-", "-o", "-", "--format", "jsonl", "--quiet", *model)

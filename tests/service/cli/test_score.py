@@ -74,7 +74,10 @@ def test_the_ending_names_the_format_and_the_option_overrules_it(score, gallery)
     assert score("pairs.csv", "-o", "OUT.JSONL").code == 0
     assert score("pairs.csv", "-o", "out.csv", "--format", "jsonl").code == 0
     assert (gallery / "out.csv").read_bytes() == (gallery / "OUT.JSONL").read_bytes()
-    assert score("pairs.csv", "-o", "-").out.splitlines()[0] == "image_a,image_b,relevance_score,raw_score,error"
+    assert (
+        score("pairs.csv", "-o", "-").out.splitlines()[0]
+        == "image_a,image_b,relevance_score,raw_score,verdict,closer_look,error"
+    )
 
 
 @pytest.mark.parametrize("ending", ["tsv", "jsonl", "parquet"])
@@ -105,7 +108,7 @@ def test_columns_of_other_names_are_named_in_the_errors_too(score, gallery):
         result = score("pairs.csv", "-o", output, "--columns", "left", "right")
         assert result.code == 1
         text = (gallery / "out.csv").read_text() if output == "out.csv" else result.out
-        assert text.splitlines()[1] == "01.jpg,gone.jpg,,,right: gone.jpg does not exist"
+        assert text.splitlines()[1] == "01.jpg,gone.jpg,,,,,right: gone.jpg does not exist"
 
 
 def test_web_addresses_are_refused_by_every_worker_unless_they_are_asked_for(score, gallery):
@@ -159,6 +162,7 @@ def test_the_printed_score_of_a_pair_is_that_of_its_json_and_of_its_table(score,
     assert text == f"match  {score_of}  {verdict}  (raw score {found['raw_score']:.6f})\n"
     rows = list(csv.DictReader(io.StringIO(score("pairs.csv", "-o", "-").out)))
     assert json.loads(rows[0]["raw_score"]) == found["raw_score"]
+    assert (json.loads(rows[0]["relevance_score"]), rows[0]["verdict"]) == (found["relevance_score"], found["verdict"])
 
 
 def test_one_probability_for_both_questions_is_explained(diptych, artifact_of_two, gallery, monkeypatch):

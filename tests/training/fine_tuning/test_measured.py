@@ -23,6 +23,12 @@ def test_figures_are_of_each_model_and_the_gain_is_over_the_first():
     text = measured_text({"copy": {**found, "strength": None}})
     assert "copy: 3 same, 3 different" in text
     assert "no better network" in text
+    assert "not told apart" not in text
+
+
+def test_what_the_labels_do_not_show_to_be_better_is_said_not_to_be():
+    found = measured(SAME, np.arange(6), {"0.01": 0.7}, {"released": FIRST, "fine-tuned": FIRST[::-1]})
+    assert "not told apart from the release" in measured_text({"copy": {**found, "strength": 1.0}})
 
 
 def test_pairs_of_one_group_widen_the_interval_and_labels_of_one_kind_have_no_other_rate():

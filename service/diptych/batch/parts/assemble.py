@@ -23,11 +23,14 @@ Tick = Callable[[int], object]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The counts of an output: `pairs`, of which `errors` have no score, over so many distinct `pictures`."""
+    """The counts of an output: `pairs`, of which `errors` have no score, over so many distinct `pictures`, and the
+    `closer_looks` that were taken.
+    """
 
     pairs: int
     errors: int
     pictures: int
+    closer_looks: int
 
 
 def assemble(manifest: Manifest, output: Path, format: str, schema: Any, tick: Tick) -> Outcome:
@@ -47,7 +50,7 @@ def assemble(manifest: Manifest, output: Path, format: str, schema: Any, tick: T
         writer.close()
         if rows != manifest.rows or digest(manifest.table) != manifest.sha256:
             raise BatchError(f"{manifest.table} changed while it was scored; begin anew with --force")
-        outcome = Outcome(manifest.rows, parts.errors, manifest.pictures)
+        outcome = Outcome(manifest.rows, parts.errors, manifest.pictures, parts.closer_looks)
         stream.flush()
         job = {**manifest.identity, "the format": format}
         record = {"sha256": digest(temporary), "outcome": asdict(outcome), "job": job}
@@ -91,7 +94,7 @@ class _Parts:
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder, self.step = folder, manifest.scoring
-        self.errors = 0
+        self.errors = self.closer_looks = 0
         self._place = 0
         self._part = Scores.empty(0, {})
         self._number = -1
@@ -108,4 +111,5 @@ class _Parts:
             missing -= len(pieces[-1])
         scores = Scores.joined(pieces)
         self.errors += len(scores.errors)
+        self.closer_looks += scores.closer_looks
         return scores

@@ -29,19 +29,30 @@ Bar = Callable[[str, int | None, int], AbstractContextManager[Tick]]  # of a uni
 
 @dataclass(frozen=True)
 class JobSpec:
-    """The specification of a job: a table, by the columns `sides`, with a model that is asked one of its questions."""
+    """The specification of a job: a table, by the columns `sides`, with a model that is asked one of its questions, and
+    whether pairs get the closer looks that they deserve.
+    """
 
     table: Path
     sides: tuple[str, str]
     sha256: str
     model: Model
     question: str
+    closer_look: bool = True
 
     @classmethod
-    def of(cls, table: Path, model: str, sides: tuple[str, str] = SIDES, question: str = THING) -> JobSpec:
+    def of(
+        cls,
+        table: Path,
+        model: str,
+        sides: tuple[str, str] = SIDES,
+        question: str = THING,
+        *,
+        closer_look: bool = True,
+    ) -> JobSpec:
         """Look at the table and the model. Raises BatchError and ArtifactError."""
         found = Model.load(find_artifact(model))
-        return cls(table, sides, digest(table), found, answered(question, found.questions, found.name))
+        return cls(table, sides, digest(table), found, answered(question, found.questions, found.name), closer_look)
 
     @property
     def folder(self) -> str:
@@ -51,7 +62,9 @@ class JobSpec:
     @property
     def identity(self) -> dict[str, str]:
         """The values that make two runs the same job, as `Manifest.identity` has them, under names for people."""
-        return identity(self.sha256, self.model.revision, self.question, self.folder, self.sides)
+        return identity(
+            *(self.sha256, self.model.revision, self.question, self.folder, self.sides), closer_look=self.closer_look
+        )
 
 
 def folder_of(output: Path) -> Path:
@@ -139,7 +152,7 @@ def _survey(order: JobSpec, folder: Path, bar: Bar) -> Manifest:
         pictures = len(names)
         pairs.flush()
         os.fsync(pairs.fileno())
-    pictures_part, pairs_part = part_sizes(pictures, rows)
+    pictures_part, pairs_part = part_sizes(pictures, rows, closer_look=order.closer_look)
     manifest = Manifest(
         table=str(order.table.absolute()),
         sha256=order.sha256,
@@ -149,6 +162,7 @@ def _survey(order: JobSpec, folder: Path, bar: Bar) -> Manifest:
         folder=order.folder,
         model=order.model.revision,
         question=order.question,
+        closer_look=order.closer_look,
         token_shape=order.model.token_shape,
         pictures=pictures,
         pictures_part=pictures_part,

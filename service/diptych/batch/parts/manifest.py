@@ -12,10 +12,11 @@ from uuid import uuid4
 from diptych.errors import BatchError
 from diptych_runtime.atomic import replacing, write_atomic
 
-FORMAT = 3
+FORMAT = 4
 MANIFEST, NAMES, PAIRS, SCORED_BY = "job.json", "names.sqlite", "pairs.u4", "scored-by.txt"
 # Of a part: a few seconds of work on a small machine. Many more than these parts a job need not have.
 _PICTURES, _PAIRS, _PARTS, _LEAST = 512, 4096, 4096, 256
+_LOOKED_AT = 512  # of pairs that may get a closer look
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Step:
 @dataclass(frozen=True)
 class Manifest:
     """A table (its digest, its columns, those of the two `sides`), the folder that its paths start from, the model and
-    the question that its pairs are scored by.
+    the question that its pairs are scored by, and whether they get the closer looks that they deserve.
     """
 
     table: str
@@ -75,6 +76,7 @@ class Manifest:
     folder: str
     model: str
     question: str
+    closer_look: bool
     token_shape: tuple[int, ...]
     pictures: int
     pictures_part: int
@@ -95,7 +97,7 @@ class Manifest:
     @property
     def identity(self) -> dict[str, str]:
         """The values that make two runs the same job, under names for people."""
-        return identity(self.sha256, self.model, self.question, self.folder, self.sides)
+        return identity(self.sha256, self.model, self.question, self.folder, self.sides, closer_look=self.closer_look)
 
     def scored_by(self, folder: Path, own: str) -> str:
         """The `Runtime.scores_revision` of the first worker of this job: `own` where there was none.
@@ -137,7 +139,9 @@ class Manifest:
         return cls(**values)
 
 
-def identity(sha256: str, model: str, question: str, folder: str, sides: tuple[str, str]) -> dict[str, str]:
+def identity(
+    sha256: str, model: str, question: str, folder: str, sides: tuple[str, str], *, closer_look: bool
+) -> dict[str, str]:
     """The identity of a job: the digest of its table, the revision of its model, and so on."""
     return {
         "the table": sha256,
@@ -145,13 +149,16 @@ def identity(sha256: str, model: str, question: str, folder: str, sides: tuple[s
         "the question": question,
         "the table's folder": folder,
         "the pair of columns": ", ".join(sides),
+        "the closer look": "taken" if closer_look else "left out",
     }
 
 
-def part_sizes(pictures: int, pairs: int) -> tuple[int, int]:
-    """The numbers of pictures and of pairs in a part: small ones where there are few, to share them out."""
-    small = max(_LEAST, pairs // 32)
-    return max(_PICTURES, -(-pictures // _PARTS)), max(min(_PAIRS, small), -(-pairs // _PARTS))
+def part_sizes(pictures: int, pairs: int, *, closer_look: bool = False) -> tuple[int, int]:
+    """The numbers of pictures and of pairs in a part: small ones where there are few, to share them out, and of pairs
+    that may get a closer look.
+    """
+    small, most = max(_LEAST, pairs // 32), _LOOKED_AT if closer_look else _PAIRS
+    return max(_PICTURES, -(-pictures // _PARTS)), max(min(most, small), -(-pairs // _PARTS))
 
 
 def new_id() -> str:

@@ -7,14 +7,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 
 from diptych.errors import BatchError
+from diptych_runtime.calibration.verdicts import VERDICTS
+from diptych_runtime.judgement import CloserLook, Judgement
 
-RESULTS = ("relevance_score", "raw_score", "error")
+RESULTS = ("relevance_score", "raw_score", "verdict", "closer_look", "error")
 
-Result = tuple[float | None, float | None, str | None]
+Result = tuple[float | None, float | None, str | None, str | None, str | None]
+
+_LOOKS: tuple[CloserLook, ...] = get_args(CloserLook)
+_NONE = -1
+_VALUES = np.dtype([("relevance", "<f4"), ("raw", "<f4"), ("verdict", "i1"), ("look", "i1")])
 
 
 def shortest(value: np.float32) -> float:
@@ -24,16 +31,38 @@ def shortest(value: np.float32) -> float:
 
 @dataclass(frozen=True)
 class Scores:
-    """Relevance and raw scores float32 (P,) of P pairs; not a number where `errors`, by place, says why."""
+    """The scores of P pairs: `values` (P,) with the fields `relevance` and `raw`, float32, and `verdict` and `look`,
+    places among the verdicts and the answers of `CloserLook`, -1 for none. Scores are not a number where `errors`, by
+    place, says why.
+    """
 
-    relevance: np.ndarray
-    raw: np.ndarray
+    values: np.ndarray
     errors: Mapping[int, str]
 
     @classmethod
     def empty(cls, count: int, errors: Mapping[int, str]) -> Scores:
         """Of so many pairs, to be filled in where there is no error."""
-        return cls(np.full(count, np.nan, np.float32), np.full(count, np.nan, np.float32), errors)
+        return cls(np.array([(np.nan, np.nan, _NONE, _NONE)], _VALUES).repeat(count), errors)
+
+    @classmethod
+    def of(cls, judgements: Sequence[Judgement | None], errors: Mapping[int, str]) -> Scores:
+        """The scores that judgements of pairs are written as; None where there is an error."""
+        scores = cls.empty(len(judgements), errors)
+        for place, one in enumerate(judgements):
+            if one is not None:
+                look = _NONE if one.closer_look is None else _LOOKS.index(one.closer_look)
+                scores.values[place] = one.relevance_score, one.raw_score, VERDICTS.index(one.verdict), look
+        return scores
+
+    @property
+    def raw(self) -> np.ndarray:
+        """The raw scores float32 (P,)."""
+        return self.values["raw"]
+
+    @property
+    def closer_looks(self) -> int:
+        """How many pairs got a closer look."""
+        return int((self.values["look"] == _LOOKS.index("taken")).sum())
 
     @classmethod
     def joined(cls, pieces: Sequence[Scores]) -> Scores:
@@ -42,29 +71,29 @@ class Scores:
         for piece in pieces:
             errors.update({count + place: text for place, text in piece.errors.items()})
             count += len(piece)
-        whole = cls.empty(count, errors)
-        for name in ("relevance", "raw"):
-            np.concatenate([getattr(piece, name) for piece in pieces] or [[]], out=getattr(whole, name))
-        return whole
+        return cls(np.concatenate([cls.empty(0, {}).values, *(piece.values for piece in pieces)]), errors)
 
     def __len__(self) -> int:
-        return len(self.raw)
+        return len(self.values)
 
     def __getitem__(self, rows: slice) -> Scores:
         first, stop, _ = rows.indices(len(self))
         errors = {place - first: text for place, text in self.errors.items() if first <= place < stop}
-        return Scores(self.relevance[rows], self.raw[rows], errors)
+        return Scores(self.values[rows], errors)
 
     def results(self) -> Iterator[Result]:
         """The values of the columns `RESULTS`, pair by pair."""
-        for place, (relevance, raw) in enumerate(zip(self.relevance, self.raw, strict=True)):
-            error = self.errors.get(place)
-            yield (shortest(relevance), shortest(raw), None) if error is None else (None, None, error)
+        for place, (relevance, raw, verdict, look) in enumerate(self.values):
+            if (error := self.errors.get(place)) is not None:
+                yield None, None, None, None, error
+            else:
+                taken = None if look == _NONE else _LOOKS[look]
+                yield shortest(relevance), shortest(raw), VERDICTS[verdict], taken, None
 
     def to_bytes(self) -> bytes:
-        """A NumPy file of both scores float32 (P, 2), and behind it the errors as JSON; always the same bytes."""
+        """A NumPy file of the values, and behind it the errors as JSON; always the same bytes."""
         stream = BytesIO()
-        np.save(stream, np.stack([self.relevance, self.raw], 1))
+        np.save(stream, self.values)
         stream.write(json.dumps(sorted(self.errors.items())).encode())
         return stream.getvalue()
 
@@ -73,7 +102,7 @@ class Scores:
         """Read the output of `to_bytes`. Raises BatchError if it is not that."""
         try:
             with path.open("rb") as stream:
-                both = np.load(stream, allow_pickle=False)
-                return cls(both[:, 0], both[:, 1], dict(json.loads(stream.read())))
-        except (ValueError, EOFError, IndexError) as error:
+                values = np.load(stream, allow_pickle=False).astype(_VALUES, copy=False)
+                return cls(values, dict(json.loads(stream.read())))
+        except (ValueError, EOFError, TypeError) as error:
             raise BatchError(f"{path} is damaged ({error}); remove it and go on with --resume") from None

@@ -74,7 +74,7 @@ class _Parquet:
 
     def __init__(self, stream: IO[bytes], schema: Any) -> None:
         self.arrow, parquet = import_arrow()
-        kinds = (self.arrow.float32(), self.arrow.float32(), self.arrow.string())
+        kinds = (*[self.arrow.float32()] * 2, *[self.arrow.string()] * 3)
         self.given, self.schema = schema, schema
         for name, kind in zip(RESULTS, kinds, strict=True):
             self.schema = self.schema.append(self.arrow.field(name, kind))

@@ -1,9 +1,9 @@
-"""Pictures that a table names: from names to tokens, one reason for each that cannot be read."""
+"""Pictures that a table names, from names to tokens, with a reason for each unreadable one; and the scores of pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +13,16 @@ from diptych.errors import RemoteError
 from diptych.pictures.sources import Fetch, is_url, refuse_url
 from diptych.scoring.scorer import ENCODE_BATCH, Scorer
 from diptych.scoring.threads import map_pictures
+from diptych.scoring.view_cache import ViewCache
+from diptych_runtime.closer_look.evidence import Evidence
+from diptych_runtime.closer_look.verification import View
+from diptych_runtime.decoder import PictureSource
 from diptych_runtime.errors import PictureError
-from diptych_runtime.judgement import probabilities
+from diptych_runtime.judgement import Judgement, deserving, judge
+
+_LOOKED = 16  # pairs whose pictures are read at once for a closer look
+
+Look = Callable[[Sequence[int]], Sequence[Evidence | None]]  # at the pairs with these places
 
 
 @dataclass(frozen=True)
@@ -42,15 +50,43 @@ class Encoder:
                 tokens[list(places)] = self.scorer.encode_pixels(np.stack(pixels)).tokens
         return tokens, errors
 
-    def _pixels(self, name: str) -> np.ndarray:
+    def source(self, name: str) -> PictureSource:
+        """The file, or the bytes behind a web address. Raises PictureError."""
         if not name:
             raise PictureError("the path is empty")
         if is_url(name):
             try:
-                return self.scorer.pixels(self.fetch(name), name=name)
+                return self.fetch(name)
             except RemoteError as error:
                 raise PictureError(str(error)) from None
-        return self.scorer.pixels(self.base / name, name=name)
+        return self.base / name
+
+    def _pixels(self, name: str) -> np.ndarray:
+        return self.scorer.pixels(self.source(name), name=name)
+
+
+@dataclass(frozen=True)
+class CloserLooks:
+    """Closer looks at pairs of names, for which their pictures are read once more; what was seen in those looked at
+    last is kept.
+    """
+
+    encoder: Encoder
+    views: ViewCache = field(default_factory=ViewCache)
+
+    def at(self, pairs: Sequence[tuple[str, str]]) -> list[Evidence | None]:
+        """The evidence of each pair; None where a picture is not to be had any more."""
+        seen: list[Evidence | None] = []
+        for start in range(0, len(pairs), _LOOKED):
+            batch = pairs[start : start + _LOOKED]
+            views = self.views.views(list(dict.fromkeys(name for pair in batch for name in pair)), self._described)
+            seen += self.encoder.scorer.evidence([(views[a], views[b]) for a, b in batch])
+        return seen
+
+    def _described(self, names: list[str]) -> Mapping[str, View | None]:
+        sources = map_pictures(self.encoder.source, names, self.encoder.scorer.runtime.threads)
+        there = [None if isinstance(source, PictureError) else source for source in sources]
+        return dict(zip(names, self.encoder.scorer.views(there), strict=True))
 
 
 def pair_errors(sides: tuple[str, str], errors: Sequence[tuple[str | None, str | None]]) -> dict[int, str]:
@@ -62,13 +98,22 @@ def pair_errors(sides: tuple[str, str], errors: Sequence[tuple[str | None, str |
     }
 
 
-def score_pairs(scorer: Scorer, tokens_a: np.ndarray, tokens_b: np.ndarray, errors: dict[int, str]) -> Scores:
-    """Scores of pairs of tokens float16 (P, N, M, d), but for those with an error; none is looked at more closely."""
-    scores = Scores.empty(len(tokens_a), errors)
+def score_pairs(
+    scorer: Scorer, tokens_a: np.ndarray, tokens_b: np.ndarray, errors: dict[int, str], look: Look | None = None
+) -> Scores:
+    """Scores of pairs of tokens float16 (P, N, M, d), but for those with an error, to the question that is asked;
+    `look` takes the closer looks that pairs deserve, without it they are judged without.
+    """
+    judged: list[Judgement | None] = [None] * len(tokens_a)
     good = np.setdiff1d(np.arange(len(tokens_a)), list(errors))
     if len(good):
         whole = len(good) == len(tokens_a)
         logits = scorer.all_logits(tokens_a if whole else tokens_a[good], tokens_b if whole else tokens_b[good])
-        shown = probabilities(scorer.runtime.manifest.questions, logits)
-        scores.raw[good], scores.relevance[good] = logits[:, scorer.runtime.column], shown[scorer.runtime.question]
-    return scores
+        questions, asked = scorer.runtime.manifest.questions, scorer.runtime.question
+        seen: list[Evidence | None] = [None] * len(good)
+        if look is not None and len(worth := np.flatnonzero(deserving(questions, logits, asked))):
+            for place, evidence in zip(worth.tolist(), look(good[worth].tolist()), strict=True):
+                seen[place] = evidence
+        for place, judgement in zip(good.tolist(), judge(questions, logits, seen)[asked], strict=True):
+            judged[place] = judgement
+    return Scores.of(judged, errors)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -19,15 +19,17 @@ from diptych.batch.parts.manifest import MANIFEST, NAMES, PAIRS, Manifest, write
 from diptych.batch.parts.picture_names import names_between
 from diptych.batch.parts.tokens import Tokens
 from diptych.batch.tables.scores import Scores
-from diptych.batch.workers.encoder import Encoder, pair_errors, score_pairs
+from diptych.batch.workers.encoder import CloserLooks, Encoder, pair_errors, score_pairs
 from diptych.errors import BatchError
 from diptych.pictures.sources import make_fetcher
 from diptych.scoring.decode_pool import decoder
 from diptych.scoring.scorer import Scorer
+from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.kernel.precision import VARIABLE as PAIRS_VARIABLE
 from diptych_runtime.runtime import Runtime
 
 AT_A_TIME = 512  # pairs whose tokens are in memory
+_REMEMBERED = 4096  # names of pictures that were looked at more closely
 
 Work = Callable[[int], object]  # of a part's number
 PartWork = Callable[..., object]  # `encode` or `score`
@@ -51,15 +53,16 @@ class _OpenJob:
     scorer: Scorer
     tokens: Tokens
     pairs: np.ndarray
+    encoder: Encoder
+    looks: CloserLooks | None
+    names: Callable[[int], str]
 
 
 def encode(number: int, *, folder: str, means: WorkerConfig) -> None:
     """Turn the pictures of a part into tokens. Raises OSError if the table and its folder are gone meanwhile."""
     desk = _open(Path(folder), means)
     manifest = desk.manifest
-    names = names_between(Path(folder, NAMES), *manifest.encoding.bounds(number))
-    encoder = Encoder(desk.scorer, Path(manifest.folder), make_fetcher(means.urls))
-    tokens, errors = encoder.encode(names)
+    tokens, errors = desk.encoder.encode(names_between(Path(folder, NAMES), *manifest.encoding.bounds(number)))
     if errors and not Path(manifest.folder).is_dir():
         # A disk that was pulled out is not a table full of missing pictures.
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), manifest.folder)
@@ -86,7 +89,12 @@ def _score(desk: _OpenJob, pairs: np.ndarray) -> Scores:
     errors_a, errors_b = (desk.tokens.errors(places.tolist()) for places in (places_a, places_b))
     both = [(errors_a.get(a), errors_b.get(b)) for a, b in pairs.tolist()]
     tokens_a, tokens_b = desk.tokens.take(places_a), desk.tokens.take(places_b)
-    return score_pairs(desk.scorer, tokens_a, tokens_b, pair_errors(desk.manifest.sides, both))
+
+    def look(places: Sequence[int], looks: CloserLooks) -> list[Evidence | None]:
+        return looks.at([(desk.names(a), desk.names(b)) for a, b in pairs[places].tolist()])
+
+    looking = None if desk.looks is None else partial(look, looks=desk.looks)
+    return score_pairs(desk.scorer, tokens_a, tokens_b, pair_errors(desk.manifest.sides, both), looking)
 
 
 def _open(folder: Path, means: WorkerConfig) -> _OpenJob:
@@ -108,7 +116,11 @@ def _desk(folder: Path, manifest: Manifest, means: WorkerConfig) -> _OpenJob:
             f"({scorer.runtime.pair_path}); set {PAIRS_VARIABLE}={theirs} to go on, or begin anew with --force"
         )
     tokens = Tokens(folder, manifest.encoding, manifest.token_shape)
-    return _OpenJob(manifest, scorer, tokens, np.memmap(folder / PAIRS, np.uint32, "r", shape=(manifest.rows, 2)))
+    pairs = np.memmap(folder / PAIRS, np.uint32, "r", shape=(manifest.rows, 2))
+    encoder = Encoder(scorer, Path(manifest.folder), make_fetcher(means.urls))
+    looks = CloserLooks(encoder) if manifest.closer_look else None
+    name = lru_cache(_REMEMBERED)(lambda place: names_between(folder / NAMES, place, place + 1)[0])
+    return _OpenJob(manifest, scorer, tokens, pairs, encoder, looks, name)
 
 
 def unseen(path: Path, whose: str) -> BatchError:

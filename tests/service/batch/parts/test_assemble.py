@@ -2,7 +2,6 @@ import dataclasses
 import json
 from contextlib import nullcontext
 
-import numpy as np
 import pytest
 
 from diptych.batch.parts import assemble
@@ -10,6 +9,7 @@ from diptych.batch.parts.folder import JobSpec, folder_of, opened
 from diptych.batch.parts.manifest import write_part
 from diptych.batch.tables.scores import Scores
 from diptych.errors import BatchError
+from diptych_runtime.judgement import Judgement
 
 
 @pytest.fixture
@@ -20,9 +20,9 @@ def whole(artifact, pairs, tmp_path):
     with opened(JobSpec.of(pairs, str(artifact)), output, resume=False, force=False, bar=bar) as found:
         manifest = dataclasses.replace(found, pairs_part=7)
         for number in range(manifest.scoring.parts):
-            numbers = np.arange(*manifest.scoring.bounds(number)).astype(np.float32)
+            judged = [Judgement(n, n, "same", "taken") for n in range(*manifest.scoring.bounds(number))]
             path = folder_of(output) / manifest.scoring.file(number)
-            write_part(path, Scores(numbers, numbers, {3: "gone"} if number == 5 else {}).to_bytes())
+            write_part(path, Scores.of(judged, {3: "gone"} if number == 5 else {}).to_bytes())
         yield manifest, output
 
 
@@ -30,7 +30,7 @@ def test_the_scores_of_all_parts_stand_beside_their_rows(whole):
     manifest, output = whole
     ticks = []
     outcome = assemble.assemble(manifest, output, "jsonl", None, ticks.append)
-    assert outcome == assemble.Outcome(1000, 1, 15)
+    assert outcome == assemble.Outcome(1000, 1, 15, 1000)
     assert sum(ticks) == 1000
     rows = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
     assert [row["raw_score"] for row in rows] == [None if n == 38 else float(n) for n in range(1000)]

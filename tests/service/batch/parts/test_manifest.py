@@ -5,7 +5,7 @@ import pytest
 from diptych.batch.parts.manifest import MANIFEST, Manifest, Step, part_sizes, write_part
 from diptych.errors import BatchError
 
-ONE = Manifest("t", "00", 1000, ("a", "b", "c"), ("a", "b"), "f", "m", "thing", (8, 8, 64), 17, 512, 256, "id")
+ONE = Manifest("t", "00", 1000, ("a", "b", "c"), ("a", "b"), "f", "m", "thing", True, (8, 8, 64), 17, 512, 256, "id")
 
 
 def test_it_reads_back_as_it_was_written(tmp_path):

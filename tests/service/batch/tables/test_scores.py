@@ -3,8 +3,17 @@ import pytest
 
 from diptych.batch.tables.scores import Scores, shortest
 from diptych.errors import BatchError
+from diptych_runtime.judgement import Judgement
 
-ONE = Scores(np.array([0.1, np.nan, 0.3], np.float32), np.array([1, np.nan, 3], np.float32), {1: "image_a: gone"})
+ONE = Scores.of(
+    [
+        Judgement(0.1, 1, "different"),
+        None,
+        Judgement(0.3, 3, "likely", "taken"),
+        Judgement(0.2, 2, "unsure", "not taken"),
+    ],
+    {1: "image_a: gone"},
+)
 
 
 def test_scores_are_written_in_the_fewest_digits_that_mean_the_same_float32():
@@ -16,9 +25,15 @@ def test_scores_are_written_in_the_fewest_digits_that_mean_the_same_float32():
 
 def test_pieces_joined_again_are_the_whole():
     whole = Scores.joined([ONE, ONE[1:], ONE[:0]])
-    expected = [(0.1, 1.0, None), (None, None, "image_a: gone"), (0.3, 3.0, None)]
+    expected = [
+        (0.1, 1.0, "different", None, None),
+        (None, None, None, None, "image_a: gone"),
+        (0.3, 3.0, "likely", "taken", None),
+        (0.2, 2.0, "unsure", "not taken", None),
+    ]
     assert list(whole.results()) == [*expected, *expected[1:]]
-    assert list(whole[3:].results()) == expected[1:]
+    assert list(whole[4:].results()) == expected[1:]
+    assert (whole.closer_looks, whole[4:].closer_looks) == (2, 1)
     assert len(Scores.joined([])) == 0
 
 

@@ -9,11 +9,12 @@ import pytest
 from diptych.batch.tables.read import Rows, open_table, schema_of
 from diptych.batch.tables.scores import Scores
 from diptych.batch.tables.write import ROW_GROUP, make_writer
+from diptych_runtime.judgement import Judgement
 
 COLUMNS = ["image_a", "image_b", "note"]
 ROWS = [dict(zip(COLUMNS, row, strict=True)) for row in (["a", 'ä,\n"b', "x"], ["c", "d", ""])]
-SCORES = Scores(np.array([0.25, np.nan], np.float32), np.array([-1.5, np.nan], np.float32), {1: "image_a: gone"})
-RESULTS = ["relevance_score", "raw_score", "error"]
+SCORES = Scores.of([Judgement(0.25, -1.5, "likely", "taken"), None], {1: "image_a: gone"})
+RESULTS = ["relevance_score", "raw_score", "verdict", "closer_look", "error"]
 
 
 def written(format: str, rows=ROWS, columns=COLUMNS, schema=None) -> bytes:
@@ -32,8 +33,8 @@ def test_separated_values_keep_every_column_and_read_back(tmp_path, format, deli
         rows = list(csv.reader(file, delimiter=delimiter))
     assert rows == [
         [*COLUMNS, *RESULTS],
-        ["a", 'ä,\n"b', "x", "0.25", "-1.5", ""],
-        ["c", "d", "", "", "", "image_a: gone"],
+        ["a", 'ä,\n"b', "x", "0.25", "-1.5", "likely", "taken", ""],
+        ["c", "d", "", "", "", "", "", "image_a: gone"],
     ]
 
 
@@ -48,7 +49,7 @@ def test_json_lines_keep_the_values_of_the_table_and_hold_null_where_there_is_no
     rows = [{**ROWS[0], "n": 2**70, "x": [1.5, None]}, ROWS[1], {"image_a": "\ud800", "image_b": "b"}]
     first, second, third = (json.loads(line) for line in written("jsonl", rows).decode().splitlines())
     assert list(first) == [*COLUMNS, "n", "x", *RESULTS]
-    assert list(first.values()) == ["a", 'ä,\n"b', "x", 2**70, [1.5, None], 0.25, -1.5, None]
+    assert list(first.values()) == ["a", 'ä,\n"b', "x", 2**70, [1.5, None], 0.25, -1.5, "likely", "taken", None]
     assert second["relevance_score"] is None
     assert second["error"] == "image_a: gone"
     assert third["image_a"] == "\ud800"
@@ -81,6 +82,8 @@ def test_parquet_keeps_the_types_of_every_column_and_has_float32_scores(tmp_path
     assert str(table.schema.field("raw_score").type) == "float"
     assert table.column("error").to_pylist() == [None, "image_a: gone"]
     assert table.column("raw_score").to_pylist() == [-1.5, None]
+    assert table.column("verdict").to_pylist() == ["likely", None]
+    assert table.column("closer_look").to_pylist() == ["taken", None]
 
 
 def test_row_groups_have_one_size_however_the_rows_arrive():
@@ -95,8 +98,10 @@ def test_row_groups_have_one_size_however_the_rows_arrive():
         for start in range(0, ROW_GROUP + 99, size):
             count = min(size, ROW_GROUP + 99 - start)
             rows = [{**ROWS[0], "note": str(row)} for row in range(start, start + count)]
-            scores = np.arange(start, start + count, dtype=np.float32)
-            writer.write(Rows(rows), Scores(scores, scores, {}))
+            scores = Scores.empty(count, {})
+            scores.raw[:] = scores.values["relevance"] = np.arange(start, start + count)
+            scores.values["verdict"] = 0
+            writer.write(Rows(rows), scores)
         writer.close()
         return stream.getvalue()
 

@@ -1,0 +1,122 @@
+"""Closer looks at the pairs of a table: what `Scorer.judge` says of a pair, its row says too."""
+
+import csv
+import json
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from diptych import Scorer
+from diptych.batch.job import Job
+from diptych.batch.parts.folder import folder_of
+from diptych.batch.workers.executor import Serial
+from diptych.batch.workers.pool import Pool
+from diptych.batch.workers.tasks import WorkerConfig, clear_caches
+from diptych.errors import BatchError
+from diptych_runtime.closer_look import verification
+
+NAMES = ("one.png", "copy.jpg", "other.png")
+PAIRS = [(a, b) for a in NAMES for b in NAMES]
+
+
+@pytest.fixture
+def table(tmp_path) -> Path:
+    """Every pair of a picture, a copy of it, and another."""
+    rng = np.random.default_rng(5)
+    one, other = (Image.fromarray(rng.integers(0, 255, (40, 50, 3), np.uint8)).resize((400, 320)) for _ in range(2))
+    one.save(tmp_path / "one.png")
+    one.save(tmp_path / "copy.jpg", quality=60)
+    other.save(tmp_path / "other.png")
+    with (tmp_path / "pairs.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("image_a", "image_b"), *PAIRS])
+    return tmp_path / "pairs.csv"
+
+
+@pytest.fixture
+def job(artifact_that_looks, table):
+    """`job("out.jsonl")` over the table, with the model that looks."""
+
+    def make(name: str, **options) -> Job:
+        clear_caches()
+        return Job(table, table.parent / name, "jsonl", WorkerConfig(str(artifact_that_looks), "cpu", 1), **options)
+
+    yield make
+    clear_caches()
+
+
+def rows_of(output: Path) -> list[dict]:
+    return [json.loads(line) for line in output.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("question", ["copy", "thing"])
+def test_a_row_says_what_a_pair_by_itself_does(artifact_that_looks, job, table, question):
+    report = job("out.jsonl", question=question).run(Serial())
+    scorer = Scorer.load(artifact_that_looks, question, threads=1)
+    judged = [one[question] for one in scorer.judge([(table.parent / a, table.parent / b) for a, b in PAIRS])]
+    rows = rows_of(table.parent / "out.jsonl")
+    assert [row["relevance_score"] for row in rows] == pytest.approx([one.relevance_score for one in judged], abs=1e-7)
+    assert [(row["verdict"], row["closer_look"]) for row in rows] == [(one.verdict, one.closer_look) for one in judged]
+    same = {pair for pair, row in zip(PAIRS, rows, strict=True) if row["verdict"] == "same"}
+    if question == "copy":
+        assert same == {pair for pair in PAIRS if ("other.png" in pair) == (pair == ("other.png", "other.png"))}
+    assert report.outcome.closer_looks == sum(row["closer_look"] == "taken" for row in rows) > 0
+
+
+def test_a_picture_is_described_once_for_the_pairs_that_lie_together(job, monkeypatch):
+    described, describe = [], verification._described
+    monkeypatch.setattr(verification, "_described", lambda rgb: described.append(rgb.shape) or describe(rgb))
+    assert job("out.jsonl", question="copy").run(Serial()).outcome.closer_looks == len(PAIRS)
+    assert len(described) == len(NAMES)
+
+
+def test_workers_and_a_stream_write_the_same_bytes(artifact_that_looks, job, table, diptych):
+    job("one.jsonl").run(Serial())
+    job("several.jsonl").run(Pool(2))
+    whole = (table.parent / "one.jsonl").read_bytes()
+    assert (table.parent / "several.jsonl").read_bytes() == whole
+    words = ("score", table, "-o", "-", "--format", "jsonl", "--model", artifact_that_looks, "--threads", 1)
+    streamed = diptych(*words)
+    assert streamed.out.encode() == whole
+    taken = sum(row["closer_look"] == "taken" for row in rows_of(table.parent / "one.jsonl"))
+    assert f"{taken} closer looks" in streamed.err
+    without = [json.loads(line) for line in diptych(*words, "--no-closer-look").out.splitlines()]
+    assert {row["closer_look"] for row in without} == {"not taken"}
+
+
+def test_without_closer_looks_no_file_is_read_again_and_nothing_is_called_the_same(job, table, monkeypatch):
+    monkeypatch.setattr("diptych.scoring.scorer.describe", lambda *_: pytest.fail("a picture was looked at"))
+    assert job("out.jsonl", question="copy", closer_look=False).run(Serial()).outcome.closer_looks == 0
+    rows = rows_of(table.parent / "out.jsonl")
+    assert {row["closer_look"] for row in rows} == {"not taken"}
+    assert "same" not in {row["verdict"] for row in rows}
+
+
+def test_a_picture_that_has_gone_since_it_was_encoded_is_judged_without(job, table):
+    @contextmanager
+    def bar(unit, count, done):
+        if unit == "pair":
+            (table.parent / "copy.jpg").unlink()
+        yield lambda count: None
+
+    job("out.jsonl", question="copy", bar=bar).run(Serial())
+    for pair, row in zip(PAIRS, rows_of(table.parent / "out.jsonl"), strict=True):
+        assert row["closer_look"] == ("not taken" if "copy.jpg" in pair else "taken")
+        assert row["error"] is None
+
+
+def test_a_job_with_closer_looks_is_not_resumed_without_them(job, table):
+    @contextmanager
+    def bar(unit, count, done):
+        if unit == "pair":
+            raise KeyboardInterrupt
+        yield lambda count: None
+
+    with pytest.raises(KeyboardInterrupt):
+        job("out.jsonl", bar=bar).run(Serial())
+    assert folder_of(table.parent / "out.jsonl").exists()
+    with pytest.raises(BatchError, match=r"the closer look is not the one this run began with \(left out, .* taken\)"):
+        job("out.jsonl", closer_look=False).run(Serial(), resume=True)
+    assert job("out.jsonl").run(Serial(), resume=True).outcome.pairs == len(PAIRS)
