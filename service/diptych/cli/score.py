@@ -78,6 +78,10 @@ _Workers = Annotated[
     ),
 ]
 
+_CloserLook = Annotated[
+    bool, Option(help="in a table: look again at the files of pairs that may be copies", show_default="yes")
+]
+
 
 def score(
     inputs: _Inputs,
@@ -92,9 +96,7 @@ def score(
     engine: Engine = "local",
     address: ClusterAddress = None,
     question: AnyQuestion = None,
-    closer_look: Annotated[
-        bool, Option(help="in a table: look again at the files of pairs that may be copies", show_default="yes")
-    ] = True,
+    closer_look: _CloserLook = True,
     urls: Urls = False,
     model: Model = "photo",
     provider: Provider = "auto",

@@ -35,6 +35,7 @@ def score(diptych, artifact, gallery, monkeypatch):
         (["a.jpg", "b.jpg", "c.jpg"], "expected two pictures or one table of pairs, got 3 files"),
         (["a.jpg", "b.jpg", "--resume"], "belong to a table of pairs, and here are two pictures"),
         (["a.jpg", "b.jpg", "--engine", "ray"], "belong to a table of pairs, and here are two pictures"),
+        (["a.jpg", "b.jpg", "--no-closer-look"], "belong to a table of pairs, and here are two pictures"),
         (["pairs.csv"], "a table of pairs needs -o OUT.csv"),
         (
             ["pairs.csv", "-o", "out.xlsx"],

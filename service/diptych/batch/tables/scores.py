@@ -61,7 +61,7 @@ class Scores:
 
     @property
     def closer_looks(self) -> int:
-        """How many pairs got a closer look."""
+        """The number of pairs that got a closer look."""
         return int((self.values["look"] == _LOOKS.index("taken")).sum())
 
     @classmethod

@@ -67,9 +67,7 @@ class Encoder:
 
 @dataclass(frozen=True)
 class CloserLooks:
-    """Closer looks at pairs of names, for which their pictures are read once more; what was seen in those looked at
-    last is kept.
-    """
+    """Closer looks at pairs of names, for which their pictures are read once more, with a cache of their views."""
 
     encoder: Encoder
     views: ViewCache = field(default_factory=ViewCache)
