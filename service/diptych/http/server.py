@@ -125,8 +125,11 @@ def run(app: FastAPI, sockets: list[socket.socket], settings: Settings) -> None:
     config.timeout_graceful_shutdown = round(settings.seconds)
     watch = threading.Thread(target=_end_when_stuck, args=(app, settings.stuck_seconds), daemon=True)
     watch.start()
+    server = Server(config)
+    # After a second Ctrl-C uvicorn ends at once, and would log where that met it.
+    logging.getLogger("uvicorn.error").addFilter(lambda record: not (server.force_exit and record.levelname == "ERROR"))
     with suppress(KeyboardInterrupt):  # which uvicorn raises at the end, after Ctrl-C
-        Server(config).run(sockets)
+        server.run(sockets)
 
 
 def _end_when_stuck(app: FastAPI, seconds: float) -> None:

@@ -39,10 +39,13 @@ def test_serve_answers_over_a_collection_it_is_to_make_and_ends_when_told(artifa
     assert diptych("index", "verify", "--store", store).code == 0
 
 
-def test_ctrl_c_ends_a_service_quietly(artifact, port, spawn):
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_ends_a_service_quietly_and_twice_too(artifact, port, spawn, times):
     process = spawn("serve", "--port", port, "--model", artifact, "--threads", 1, "--quiet")
     until_ready(f"http://127.0.0.1:{port}", process)
-    process.send_signal(signal.SIGINT)
+    for _ in range(times):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.03)  # one of the same kind that has not been taken yet would be the same one
     assert process.communicate(timeout=30) == ("", "")
     assert process.returncode == 0
 

@@ -78,8 +78,8 @@ def is_collection(directory: Path) -> bool:
 def missing(directory: Path) -> StoreError:
     """The error for a folder without a collection."""
     return StoreError(
-        f"{directory} holds no collection; make one with `diptych index add --store {directory} PICTURES`, or in "
-        "Python with create=True"
+        f"{directory} holds no collection; make one with `diptych index add --store {directory} PICTURES` (in Python: "
+        "create=True), or name another folder with --store or DIPTYCH_STORE"
     )
 
 
