@@ -14,14 +14,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from diptych_runtime.closer_look.evidence import FEWEST, KEYPOINTS, Evidence
-from diptych_runtime.closer_look.homography import fit_homography, magnification, opencv, plausible
+from diptych_runtime.closer_look.evidence import KEYPOINTS, Evidence
+from diptych_runtime.closer_look.homography import magnification, opencv
+from diptych_runtime.closer_look.registration import Keypoints, register
 from diptych_runtime.decoder import PictureLimits, PictureSource, open_picture
 
 SIDE, FINE = 400, 800  # pixels of the longer side: where keypoints lie, and at most where detail is compared
-RATIO = 0.85  # of the distances to the best and to the second best match
-ERROR = 4.0  # pixels by which a match may miss
-ENOUGH = 25  # of them; with fewer, the mirror image is tried too
 BLOCK, DETAIL = 24, 12  # pixels of the blocks that are compared, after blurring and almost without
 ALIKE, OTHER = 0.6, 0.4  # the correlation of two blocks that show the same, and below which they do not
 TEXTURED, COARSELY = 7.7, 6.0  # standard deviation of a block's brightness, 0 to 255, almost without and after blurring
@@ -35,7 +33,6 @@ DRAWN, NOISY, MOSTLY = 4, 2, 0.85
 RECOLOURED, EXPLAINED = 30.0, 6.0  # distances of two colours, each channel 0 to 255
 _LIMITS = PictureLimits()
 _CONSTANT = 1e-18  # the variance of what is a constant but for rounding
-_ROWS, _COLUMNS = 48, 32  # of a part of a product of 128 numbers each: fewer than BLAS gives to several threads
 
 
 @dataclass(frozen=True)
@@ -70,29 +67,6 @@ class View:
         return View(np.ascontiguousarray(self.rgb[:, ::-1]), self.keypoints.mirrored(self.size[0]))
 
 
-# Where each of the numbers of a descriptor is in that of the mirror image (`Keypoints.mirrored`).
-_MIRRORED = np.arange(128).reshape(4, 4, 8)[::-1, :, -np.arange(8) % 8].ravel()
-
-
-@dataclass(frozen=True)
-class Keypoints:
-    """Places float32 (P, 2), x and y in pixels, and unit descriptors float32 (P, 128)."""
-
-    places: np.ndarray
-    descriptors: np.ndarray
-
-    def mirrored(self, width: int) -> Keypoints:
-        """The keypoints of the mirror image of a picture of this width.
-
-        A descriptor has 4 x 4 cells along and across its orientation, each with 8 directions: in the mirror image the
-        cells across are in reverse order, and directions turn the other way.
-        """
-        return Keypoints(
-            np.array([width - 1, 0], np.float32) + np.array([-1, 1], np.float32) * self.places,
-            self.descriptors.take(_MIRRORED, axis=1),
-        )
-
-
 @dataclass(frozen=True)
 class Laid:
     """Two pictures on one grid, uint8 (h, w, 3), and where both are `shown`, bool (h, w)."""
@@ -118,17 +92,31 @@ def verify(a: View, b: View) -> Evidence:
     if order > 0:
         a, b = b, a
     fewer = min(len(a.keypoints.places), len(b.keypoints.places))
-    found = _registered(a.keypoints, b.keypoints, a.size)
-    if found.inliers < ENOUGH:
-        mirrored = _registered(a.keypoints.mirrored(a.size[0]), b.keypoints, a.size, found.inliers)
-        if mirrored.inliers > found.inliers:
-            found, a = mirrored, a.mirrored
+    found = register(a.keypoints, b.keypoints, a.size)
+    a = a.mirrored if found.mirrored else a
     seen = Evidence(fewer, found.matches, found.inliers, found.error, identical=order == 0)
     if found.homography is None:
         return seen
     compared = _overlap(a, b, found.homography)
     framed = 0.0 - compared["framed"] if order > 0 else compared["framed"]
     return replace(seen, **compared | {"framed": framed})
+
+
+def placement(a: View, b: View) -> np.ndarray | None:
+    """The corners of the first picture in the second, float64 (4, 2): x and y as shares of its width and height, in the
+    order top left, top right, bottom right and bottom left of the first; None where one cannot be laid over the other.
+    """
+    turned = _compared(a.rgb, b.rgb) > 0  # as `verify` has them, to say what it saw
+    one, other = (b, a) if turned else (a, b)
+    found = register(one.keypoints, other.keypoints, one.size)
+    if found.homography is None:
+        return None
+    (width, height), (across, down) = one.size, other.size
+    mirror = np.array([[-1, 0, width - 1], [0, 1, 0], [0, 0, 1]]) if found.mirrored else np.eye(3)
+    moved = np.diag([1 / across, 1 / down, 1]) @ found.homography @ mirror @ np.diag([width, height, 1])
+    moved = np.linalg.inv(moved) if turned else moved
+    corners = moved @ np.array([[0, 1, 1, 0], [0, 0, 1, 1], [1, 1, 1, 1]])
+    return (corners[:2] / corners[2]).T
 
 
 def _compared(a: np.ndarray, b: np.ndarray) -> int:
@@ -157,64 +145,6 @@ def _described(rgb: np.ndarray) -> View:
 def _resized(rgb: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     cv2 = opencv()
     return cv2.resize(rgb, size, interpolation=cv2.INTER_AREA if size[0] < rgb.shape[1] else cv2.INTER_CUBIC)
-
-
-@dataclass(frozen=True)
-class _Registration:
-    """The `matches` of two pictures, and the homography that explains the `inliers` among them with a median error of
-    so many pixels; without one there are none.
-    """
-
-    matches: int
-    inliers: int = 0
-    error: float = 0.0
-    homography: np.ndarray | None = None
-
-
-def _registered(a: Keypoints, b: Keypoints, size: tuple[int, int], least: int = 0) -> _Registration:
-    """The registration of two pictures, of which the first has this size; one by no more than `least` matches is not
-    looked for.
-    """
-    places_a, places_b = _matched(a, b)
-    none = _Registration(len(places_a))
-    if len(places_a) < max(FEWEST, least + 1):
-        return none
-    homography, inliers = fit_homography(places_a, places_b, ERROR)
-    if homography is None or inliers.sum() < FEWEST or not plausible(homography, size):
-        return none
-    moved = opencv().perspectiveTransform(places_a[inliers][:, None], homography)[:, 0]
-    error = float(np.median(np.linalg.norm(moved - places_b[inliers], axis=1)))
-    return _Registration(len(places_a), int(inliers.sum()), error, homography)
-
-
-def _matched(a: Keypoints, b: Keypoints) -> tuple[np.ndarray, np.ndarray]:
-    """Places (M, 2) in both pictures of keypoints that are each other's best match, and clearly better than others."""
-    if len(a.places) < FEWEST or len(b.places) < FEWEST:
-        return a.places[:0], b.places[:0]
-    cosines, rows = _cosines(a.descriptors, b.descriptors), np.arange(len(a.places))
-    best = cosines.argmax(1)
-    first = cosines[rows, best]
-    cosines[rows, best] = -1
-    second = cosines.max(1)
-    cosines[rows, best] = first
-    clear = np.flatnonzero(1 - first < RATIO**2 * (1 - second))  # squared distances of unit vectors, halved
-    mutual = cosines.T[best[clear]].argmax(1) == clear
-    return a.places[clear[mutual]], b.places[best[clear[mutual]]]
-
-
-def _cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The products float32 (P, Q) of descriptors.
-
-    In parts so small that BLAS has one thread for each: pairs are what there are several of, and the threads of larger
-    products wait busily for the next one, on the processors that other pairs need.
-    """
-    found, whole = np.empty((len(a), len(b)), np.float32), len(a) - len(a) % _ROWS
-    parts = a[:whole].reshape(-1, _ROWS, a.shape[1])
-    for start in range(0, len(b), _COLUMNS):
-        columns = b[start : start + _COLUMNS].T
-        found[:whole, start : start + _COLUMNS] = (parts @ columns).reshape(whole, columns.shape[1])
-        found[whole:, start : start + _COLUMNS] = a[whole:] @ columns
-    return found
 
 
 def _overlap(a: View, b: View, homography: np.ndarray) -> dict[str, Any]:

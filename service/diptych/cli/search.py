@@ -35,6 +35,7 @@ _LINKS, _PARTS = 24, 4  # links of an explanation, and parts of the pictures tha
 
 if TYPE_CHECKING:
     from diptych.collection.search import Match
+    from diptych.scoring.explanation import Explanation
     from diptych.scoring.scorer import Scorer
     from diptych_runtime.judgement import CloserLook
 
@@ -155,7 +156,12 @@ def explain(
     b: Annotated[str, Argument(metavar="B", help="another picture")],
     output: Annotated[
         str | None,
-        Option("-o", "--output", metavar="OUT.png", help="both pictures with the links drawn over them, .png or .jpg"),
+        Option(
+            "-o",
+            "--output",
+            metavar="OUT.png",
+            help="both pictures with the links drawn over them, and the outline of A in B, .png or .jpg",
+        ),
     ] = None,
     links: Annotated[
         int | None,
@@ -190,36 +196,18 @@ def explain(
         opened = (scorer.decoder.run(partial(open_picture, side, scorer.limits)) for side in sides)
         drawn = explanation.overlay(found, *opened, format=explanation.ENDINGS[Path(output).suffix.lower()])
         write_atomic(Path(output), drawn)
-    answer = found.answer
     places = [(found.place(link.first), found.place(link.second), link.share) for link in found.links]
-    looks = {"taken": ", after a closer look", "not taken": ", without the closer look that it deserves", None: ""}
-    lines = [
-        f"{question:5}  {one.relevance_score:.6f}  {one.verdict}{looks[one.closer_look]}"
-        for question, one in found.answers.items()
-    ]
-    lines.append(
-        f"{found.crossing:.0%} of the network's attention goes to the other picture, over {found.grid[0]} x "
-        f"{found.grid[1]} patches each" + ("; most of all it relates" if places and links is None else "")
-    )
-    if links is None and places:
-        parts = explanation.related_parts(found)[:_PARTS]
-        lines += [f"  {part.first} of A with {part.second} of B ({counted(part.links, 'link')})" for part in parts]
-        lines.append(
-            f"the strongest of {counted(len(places), 'link')} from patch to patch; --links N lists N of them, "
-            "--json all, and -o OUT.png draws them"
-        )
-    elif places:
-        rows = [("{},{}".format(*one), "{},{}".format(*other), f"{share:.4f}") for one, other, share in places]
-        lines.append(table(("A row,column", "B row,column", "share"), rows))
-    lines += [f"drawn: {output}"] if output else []
+    lines = _explained(found, places, every=links is not None) + ([f"drawn: {output}"] if output else [])
     Console(as_json, quiet).emit(
         {
             "a": a,
             "b": b,
             **_asked(scorer),
-            **asdict(answer),
+            **asdict(found.answer),
             "answers": {question: asdict(one) for question, one in found.answers.items()},
             "grid": found.grid,
+            "evidence": None if found.evidence is None else asdict(found.evidence),
+            "placement": None if found.corners is None else found.corners.tolist(),
             "crossing": found.crossing,
             "links": [{"a": one, "b": other, "share": share} for one, other, share in places],
             "overlay": output,
@@ -227,6 +215,36 @@ def explain(
         "\n".join(lines),
     )
     return 0
+
+
+def _explained(
+    found: Explanation, places: Sequence[tuple[tuple[int, int], tuple[int, int], float]], *, every: bool
+) -> list[str]:
+    """An explanation in lines for people: its links by the parts that they join, or `every` one by its places."""
+    from diptych.scoring import explanation
+
+    looks = {"taken": ", after a closer look", "not taken": ", without the closer look that it deserves", None: ""}
+    lines = [
+        f"{question:5}  {one.relevance_score:.6f}  {one.verdict}{looks[one.closer_look]}"
+        for question, one in found.answers.items()
+    ]
+    if said := explanation.look_in_words(found):
+        lines.append(said)
+    lines.append(
+        f"{found.crossing:.0%} of the network's attention goes to the other picture, over {found.grid[0]} x "
+        f"{found.grid[1]} patches each" + ("; most of all it relates" if places and not every else "")
+    )
+    if places and every:
+        rows = [("{},{}".format(*one), "{},{}".format(*other), f"{share:.4f}") for one, other, share in places]
+        lines.append(table(("A row,column", "B row,column", "share"), rows))
+    elif places:
+        parts = explanation.related_parts(found)[:_PARTS]
+        lines += [f"  {part.first} of A with {part.second} of B ({counted(part.links, 'link')})" for part in parts]
+        lines.append(
+            f"the strongest of {counted(len(places), 'link')} from patch to patch; --links N lists N of them, "
+            "--json all, and -o OUT.png draws them"
+        )
+    return lines
 
 
 def _asked(scorer: Scorer) -> dict[str, Any]:

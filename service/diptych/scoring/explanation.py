@@ -1,5 +1,5 @@
-"""The explanation of a score: the patches that the network relates across the seam of two pictures, as numbers and
-drawn over both.
+"""The explanation of a score: the patches that the network relates across the seam of two pictures, what a closer look
+saw, and where one picture lies in the other; as numbers, in words and drawn over both.
 """
 
 from __future__ import annotations
@@ -11,14 +11,18 @@ from io import BytesIO
 import numpy as np
 from PIL import Image, ImageColor, ImageDraw
 
+from diptych.console import counted
 from diptych.scoring.scorer import Original, Scorer
 from diptych_runtime.attention_links import Link, strongest_links
-from diptych_runtime.judgement import Judgement
+from diptych_runtime.closer_look.evidence import Evidence
+from diptych_runtime.closer_look.verification import placement
+from diptych_runtime.judgement import Judgement, deserving, judge
 
 SIDE = 480  # pixels, of a picture in an overlay
 ENDINGS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}  # of the file of one, and its format
 _GAP, _SCALE = 24, 2  # drawn twice as large, so that lines are smooth
 _WHITE = _HALO = (255, 255, 255)
+_OUTLINE = (18, 165, 138)
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,8 @@ class Explanation:
 
     `answers` are to all questions, of which `question` was asked. `attention` float32 (T, T), T = N N patches, as
     `Runtime.attention`; `grid` is (N, N); `crossing` in [0, 1] is the share of attention that crosses the seam; `links`
-    are the strongest entries.
+    are the strongest entries. `evidence` is what a closer look saw, if there was one, and `corners` (4, 2) are those of
+    the first picture in the second, as `placement` has them, where one could be laid over the other.
     """
 
     question: str
@@ -36,6 +41,8 @@ class Explanation:
     crossing: float
     links: list[Link]
     attention: np.ndarray
+    evidence: Evidence | None = None
+    corners: np.ndarray | None = None
 
     @property
     def answer(self) -> Judgement:
@@ -62,7 +69,14 @@ def explain(
     """
     (attention,) = scorer.runtime.attention(tokens_a[None], tokens_b[None])
     logits = scorer.all_logits(tokens_a[None], tokens_b[None])
-    judged = scorer.judged(logits, np.array([[0, 1]]), original)
+    questions = scorer.runtime.manifest.questions
+    evidence = corners = None
+    if deserving(questions, logits).any():
+        first, second = scorer.views([original(0), original(1)])
+        (evidence,) = scorer.evidence([(first, second)])
+        if first is not None and second is not None:
+            corners = placement(first, second)
+    judged = judge(questions, logits, [evidence])
     side = math.isqrt(len(attention))
     return Explanation(
         scorer.runtime.question,
@@ -71,6 +85,8 @@ def explain(
         float(attention.sum() / len(attention)),
         strongest_links(attention, links),
         attention,
+        evidence,
+        corners,
     )
 
 
@@ -100,6 +116,37 @@ def related_parts(found: Explanation) -> list[RelatedPart]:
     return sorted(parts, key=lambda part: -part.share)
 
 
+def look_in_words(found: Explanation) -> str:
+    """The findings of a closer look in a sentence; empty where there was none."""
+    seen = found.evidence
+    if seen is None:
+        return ""
+    if seen.identical:
+        return "both pictures have the same pixels"
+    if not seen.registered:
+        matches, keypoints = counted(seen.matches, "match", "matches"), counted(seen.keypoints, "keypoint")
+        return f"one picture cannot be laid over the other: {keypoints}, {matches}, and too few that agree"
+    return (
+        f"{seen.inliers:,} of {counted(seen.matches, 'matching keypoint')} agree how one picture lies over the other"
+        f"{'' if found.corners is None else _turned(found.corners)}; they overlap in {seen.coverage:.0%} of one and "
+        f"{seen.containment:.0%} of the other, where {seen.agreement:.0%} of what has texture is alike"
+    )
+
+
+def _turned(corners: np.ndarray) -> str:
+    """The words for the turn of a picture with these corners in the other, float64 (4, 2); empty for one upright."""
+    mirrored = _area(corners) < 0
+    first = int(corners[[1, 0, 3, 2] if mirrored else [0, 1, 2, 3]].sum(1).argmin())  # the one at the top left
+    turn = ("", "turned a quarter to the left", "upside down", "turned a quarter to the right")[first]
+    return "".join(f", {word}" for word in ("mirrored" if mirrored else "", turn) if word)
+
+
+def _area(corners: np.ndarray) -> float:
+    """The signed area of a polygon (P, 2), less than 0 for one that is turned over."""
+    x, y = corners.T
+    return float((x * np.roll(y, -1) - np.roll(x, -1) * y).sum() / 2)
+
+
 def _part(place: tuple[int, int], grid: tuple[int, int]) -> str:
     """The ninth of a picture that a patch lies in."""
     row, column = (3 * at // size for at, size in zip(place, grid, strict=True))
@@ -111,9 +158,11 @@ def overlay(
     found: Explanation, picture_a: Image.Image, picture_b: Image.Image, *, side: int = SIDE, format: str = "PNG"
 ) -> bytes:
     """A PNG, or one of the other formats of `ENDINGS`, of both pictures side by side, `side` pixels their longer side,
-    the links drawn between their patches.
+    the links drawn between their patches, and where the first lies in the second its outline.
     """
     shown = [_fitted(picture, side) for picture in (picture_a, picture_b)]
+    if found.corners is not None:
+        shown[1] = _outlined(shown[1], found.corners)
     height = max(picture.height for picture in shown)
     canvas = Image.new("RGB", (2 * side + _GAP, height), _WHITE)
     corners = [
@@ -146,6 +195,16 @@ def overlay(
     buffer = BytesIO()
     canvas.save(buffer, format, **({} if format == "PNG" else {"quality": 90}))
     return buffer.getvalue()
+
+
+def _outlined(picture: Image.Image, corners: np.ndarray) -> Image.Image:
+    """The picture with the outline of a polygon (P, 2) of shares of its sides."""
+    large = picture.convert("RGB").resize((_SCALE * picture.width, _SCALE * picture.height))
+    places = [(float(x * large.width), float(y * large.height)) for x, y in corners]
+    draw = ImageDraw.Draw(large)
+    for colour, width in ((_HALO, 6), (_OUTLINE, 3)):
+        draw.line([*places, *places[:2]], colour, width * _SCALE, joint="curve")
+    return large.reduce(_SCALE)
 
 
 def _fitted(picture: Image.Image, side: int) -> Image.Image:

@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw, ImageEnhance, ImageFont, ImageOps
 
 from diptych_runtime.closer_look import verification as module
 from diptych_runtime.closer_look.evidence import FEATURES, Evidence, Verification, features
-from diptych_runtime.closer_look.verification import FINE, RATIO, SIDE, Keypoints, describe, verify
+from diptych_runtime.closer_look.verification import FINE, SIDE, describe, placement, verify
 from diptych_runtime.errors import PictureError
 
 WORDS = [
@@ -261,42 +261,25 @@ def test_a_crop_leaves_no_frame_out(a, b):
     assert seen.framed == 0
 
 
-def keypoints(seed: int, count: int, like: Keypoints | None = None) -> Keypoints:
-    """Keypoints anywhere, of which every other one has the descriptor of one that is given, but for noise."""
-    rng = np.random.default_rng(seed)
-    descriptors = rng.gamma(0.5, 1.0, (count, 128))
-    if like is not None:
-        descriptors[::2] = like.descriptors[rng.integers(0, len(like.descriptors), len(descriptors[::2]))]
-        descriptors += rng.uniform(0, 0.05, descriptors.shape)
-    descriptors /= np.linalg.norm(descriptors, axis=1, keepdims=True)
-    return Keypoints(rng.uniform(0, 400, (count, 2)).astype(np.float32), descriptors.astype(np.float32))
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_the_corners_of_a_crop_lie_where_it_was_cut_and_those_of_its_original_beyond_it(mirrored, swapped):
+    whole = shapes(3)
+    width, height = whole.size
+    box = round(0.2 * width), round(0.1 * height), round(0.8 * width), round(0.9 * height)
+    crop = whole.crop(box)
+    crop = ImageOps.mirror(crop) if mirrored else crop
+    (left, right), (top, bottom) = np.array(box[::2]) / width, np.array(box[1::2]) / height
+    left, right = (right, left) if mirrored else (left, right)
+    square = np.array([(0, 0), (1, 0), (1, 1), (0, 1)])
+    within = square * (right - left, bottom - top) + (left, top)
+    beyond = (square - (left, top)) / (right - left, bottom - top)
+    pair = [describe(picture) for picture in ((whole, crop) if swapped else (crop, whole))]
+    assert placement(*pair) == pytest.approx(beyond if swapped else within, abs=0.02)
 
 
-@pytest.mark.parametrize(("count", "other"), [(8, 9), (47, 48), (48, 33), (150, 97), (257, 301)])
-def test_matches_are_each_others_best_and_clearly_better_than_the_second(count, other):
-    a = keypoints(count, count)
-    b = keypoints(other, other, a)
-    distances = np.sqrt(2 - 2 * np.clip(a.descriptors.astype(float) @ b.descriptors.T.astype(float), None, 1))
-    expected = []
-    for row, to in enumerate(distances):
-        best, second = np.argsort(to, kind="stable")[:2]
-        if distances[:, best].argmin() == row and to[best] < RATIO * to[second]:
-            expected.append((a.places[row].tolist(), b.places[best].tolist()))
-    found = module._matched(a, b)
-    assert list(zip(found[0].tolist(), found[1].tolist(), strict=True)) == expected
-    assert len(expected) > 1
-
-
-def test_of_keypoints_that_are_the_same_the_first_matches_and_a_second_like_the_best_leaves_none():
-    a = keypoints(1, 20)
-    twice = Keypoints(np.concatenate([a.places, a.places + 1]), np.concatenate([a.descriptors] * 2))
-    assert module._matched(twice, a)[0].tolist() == a.places.tolist()
-    assert len(module._matched(a, twice)[0]) == 0
-
-
-def test_products_in_parts_are_those_of_the_whole():
-    a, b = (keypoints(seed, count).descriptors for seed, count in ((1, 131), (2, 77)))
-    assert module._cosines(a, b) == pytest.approx(a.astype(float) @ b.T.astype(float), abs=1e-6)
+def test_two_pictures_that_have_nothing_in_common_have_no_placement():
+    assert placement(describe(shapes(1)), describe(shapes(2))) is None
 
 
 def test_lines_are_weighted_least_squares_and_a_constant_has_none():

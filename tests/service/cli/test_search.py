@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from diptych import Collection, Scorer
@@ -136,6 +137,9 @@ def test_every_command_says_the_same_of_a_copy_as_score_does(diptych, looking):
     for one in (alone, why, why["answers"]["copy"]):
         assert (one["verdict"], one["closer_look"]) == ("same", "taken")
     assert why["question"] == "copy"
+    assert np.array(why["placement"]) == pytest.approx(np.array([(0, 0), (1, 0), (1, 1), (0, 1)]), abs=0.02)
+    agree = f"{why['evidence']['inliers']:,} of {why['evidence']['matches']:,} matching keypoints agree"
+    assert agree in diptych("explain", scene, copied, *asked[:-1]).out
 
 
 def test_a_search_says_what_it_could_not_look_at_and_calls_none_of_it_the_same(diptych, looking):

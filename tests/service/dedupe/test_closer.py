@@ -17,7 +17,8 @@ from diptych.errors import UnknownPictureError
 from diptych.scoring.view_cache import ViewCache
 from diptych_runtime.calibration.verdicts import verdict
 from diptych_runtime.closer_look.evidence import FEATURES, Verification
-from diptych_runtime.closer_look.verification import Keypoints, View
+from diptych_runtime.closer_look.registration import Keypoints
+from diptych_runtime.closer_look.verification import View
 
 VIEW = View(np.zeros((9, 9, 3), np.uint8), Keypoints(np.empty((0, 2), np.float32), np.empty((0, 128), np.float32)))
 # Only what can be laid over each other, and agrees, is a copy.

@@ -19,7 +19,8 @@ from diptych.dedupe.pair_cache import LEDGER
 from diptych.http import stint
 from diptych.http.routes import duplicates
 from diptych.http.stint import TimeIsUp
-from diptych_runtime.closer_look.verification import Keypoints, View
+from diptych_runtime.closer_look.registration import Keypoints
+from diptych_runtime.closer_look.verification import View
 
 COUNT = 16
 VIEW = View(np.zeros((9, 9, 3), np.uint8), Keypoints(np.empty((0, 2), np.float32), np.empty((0, 128), np.float32)))

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from diptych import Scorer
+from diptych import Collection, Scorer
+from diptych.bench.demo.collection import draw_scenes
 from diptych_runtime.decoder import FORMATS
 
 pytestmark = pytest.mark.browser
@@ -96,6 +97,28 @@ def test_a_silent_service_is_said_to_be_silent_and_may_be_asked_again(visit, rea
     page.click("#search-alert button")
     page.wait_for_selector("#second .move")
     assert page.is_hidden("#search-alert")
+
+
+@pytest.mark.slow
+def test_why_frames_the_place_of_one_picture_in_the_other(visit, running, artifact_that_looks, tmp_path, says):
+    (scene,) = draw_scenes(1)
+    width, height = scene.size
+    scene.save(tmp_path / "scene.png")
+    scene.crop((width // 2, 0, width, height)).save(tmp_path / "crop.png")
+    looking = Scorer.load(artifact_that_looks, threads=1)
+    with Collection.open(tmp_path / "store", looking, create=True) as collection:
+        query, other = (collection.add(tmp_path / name)[0].id for name in ("crop.png", "scene.png"))
+        with running(collection, looking) as client:
+            seen = explained(client, {"id": query}, {"id": other})["evidence"]
+            page = visit(client, f"#/search?q={query}&why={other}")
+            frame = page.locator("#why-dialog .placement:not(.halo)").bounding_box()
+            picture = page.locator("#why-dialog .patches >> nth=1").bounding_box()
+            says(page, "#why-dialog .patch-line", "The frame is where the first picture lies in the second")
+            says(page, "#why-dialog dl", f"{seen['inliers']} of {seen['matches']}")
+            page.goto("about:blank")
+    assert frame["x"] == pytest.approx(picture["x"] + picture["width"] / 2, abs=8)
+    assert frame["width"] == pytest.approx(picture["width"] / 2, abs=8)
+    assert frame["height"] == pytest.approx(picture["height"], abs=8)
 
 
 def test_why_shows_what_the_network_looked_at_and_follows_keys_and_pointer(visit, reader, shelf, says):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from io import BytesIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from diptych import Collection, Scorer
@@ -96,6 +97,11 @@ def test_the_same_pair_has_the_same_verdict_wherever_it_is_asked_about(route, as
     assert answer["question"] == "copy"
     items = answer[ROUTES[route][2]] if ROUTES[route][2] else [answer]
     assert (items[0]["verdict"], items[0]["closer_look"]) == ("same", "taken")
+    if route == "/v1/explain":
+        assert answer["evidence"]["inliers"] > 20
+        assert answer["placement"] == pytest.approx(np.array([(0, 0), (1, 0), (1, 1), (0, 1)]), abs=0.02)
+        apart = ask(route, [ids["other"]])
+        assert (apart["evidence"]["inliers"], apart["placement"]) == (0, None)
     if route == "/v1/search":
         assert [item["id"] for item in items] == [ids["copy"], ids["other"]]
         assert items[1]["verdict"] == "different"

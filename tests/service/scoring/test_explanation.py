@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from diptych.scoring.explanation import Explanation, explain, overlay
+from diptych import Scorer
+from diptych.bench.demo.collection import draw_scenes
+from diptych.scoring.explanation import Explanation, explain, look_in_words, overlay
 from diptych_runtime.attention_links import Link
+from diptych_runtime.closer_look.evidence import Evidence
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +38,60 @@ def test_swapping_the_pictures_swaps_the_ends_and_nothing_else(scorer, tokens):
     assert (a.answer, a.crossing) == (b.answer, pytest.approx(b.crossing))
 
 
-def drawn(links: list[Link]) -> np.ndarray:
+def test_a_closer_look_says_where_the_one_picture_lies_in_the_other(artifact_that_looks):
+    scene, other = draw_scenes(2)
+    width, height = scene.size
+    crop = scene.crop((width // 4, 0, width, height // 2)).rotate(180)
+    scorer = Scorer.load(artifact_that_looks, "copy", threads=1)
+
+    def of(a: Image.Image, b: Image.Image, original: bool = True) -> Explanation:
+        sides = (a, b) if original else (None, None)
+        return explain(scorer, *scorer.panels([a, b]).tokens, original=sides.__getitem__)
+
+    found = of(crop, scene)
+    assert found.evidence is not None
+    assert found.corners == pytest.approx(np.array([(1, 0.5), (0.25, 0.5), (0.25, 0), (1, 0)]), abs=0.02)
+    assert (found.answer.verdict, found.answer.closer_look) == ("same", "taken")
+    assert f"{found.evidence.inliers:,} of {found.evidence.matches:,} matching keypoints agree" in look_in_words(found)
+    assert ", upside down; they overlap in" in look_in_words(found)
+    apart = of(scene, other)
+    assert apart.corners is None
+    assert look_in_words(apart).startswith("one picture cannot be laid over the other: ")
+    without = of(crop, scene, original=False)
+    assert (without.evidence, without.corners, look_in_words(without)) == (None, None, "")
+
+
+SQUARE = np.array([(0.2, 0.1), (0.7, 0.1), (0.7, 0.6), (0.2, 0.6)])  # upright
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        ((0, 1, 2, 3), "over the other; they"),
+        ((1, 2, 3, 0), "over the other, turned a quarter to the right; they"),
+        ((2, 3, 0, 1), "over the other, upside down; they"),
+        ((3, 0, 1, 2), "over the other, turned a quarter to the left; they"),
+        ((1, 0, 3, 2), "over the other, mirrored; they"),
+        ((3, 2, 1, 0), "over the other, mirrored, upside down; they"),
+    ],
+)
+def test_how_a_picture_is_turned_is_told_by_where_its_corners_lie(order, said):
+    seen = Evidence(400, 30, 20, coverage=0.25, containment=1.0, agreement=0.9)
+    found = Explanation("copy", {}, (2, 2), 0.4, [], np.zeros((4, 4), np.float32), seen, SQUARE[list(order)])
+    assert said in look_in_words(found)
+    assert look_in_words(found).endswith(
+        "overlap in 25% of one and 100% of the other, where 90% of what has texture is alike"
+    )
+
+
+def test_the_same_pixels_are_told_as_that():
+    found = Explanation("copy", {}, (2, 2), 0.4, [], np.zeros((4, 4), np.float32), Evidence(9, 9, 9, identical=True))
+    assert look_in_words(found) == "both pictures have the same pixels"
+
+
+def drawn(links: list[Link], corners: np.ndarray | None = None) -> np.ndarray:
     """The overlay of a black landscape and a black portrait, of 2 x 2 patches."""
-    found = Explanation("match", {}, (2, 2), 0.4, links, np.zeros((4, 4), np.float32))
+    found = Explanation("match", {}, (2, 2), 0.4, links, np.zeros((4, 4), np.float32), corners=corners)
     data = overlay(found, Image.new("RGB", (200, 100)), Image.new("RGB", (50, 100)), side=100)
     with Image.open(BytesIO(data)) as picture:
         assert picture.format == "PNG"
@@ -62,3 +116,12 @@ def test_links_have_colours_of_their_own():
     middles = [both[37, 25], both[62, 75]]
     assert all((middle != bare[37, 25]).any() for middle in middles)
     assert (middles[0] != middles[1]).any()
+
+
+def test_the_outline_of_the_first_picture_is_drawn_in_the_second():
+    changed = (drawn([]) != drawn([], SQUARE)).any(-1)
+    rows, columns = np.nonzero(changed)
+    # Of the portrait, which is 50 x 100 from (149, 0).
+    assert (columns.min(), columns.max()) == pytest.approx((149 + 10, 149 + 35), abs=4)
+    assert (rows.min(), rows.max()) == pytest.approx((10, 60), abs=4)
+    assert not changed[20:50, 149 + 16 : 149 + 29].any()

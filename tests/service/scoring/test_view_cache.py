@@ -3,7 +3,8 @@
 import numpy as np
 
 from diptych.scoring.view_cache import ViewCache
-from diptych_runtime.closer_look.verification import Keypoints, View
+from diptych_runtime.closer_look.registration import Keypoints
+from diptych_runtime.closer_look.verification import View
 
 
 def view(side: int = 10) -> View:

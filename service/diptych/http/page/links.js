@@ -101,13 +101,23 @@ export function pairStage(root, pictures) {
       });
     });
     const at = patches.pointer ?? patches.keys;
-    drawing.replaceChildren(...(at ? ofPatch(at, cells) : ofAll(cells)));
+    drawing.replaceChildren(...outline(origin), ...(at ? ofPatch(at, cells) : ofAll(cells)));
+  }
+
+  /** Where the first picture lies in the second, as the closer look laid it there. */
+  function outline(origin) {
+    if (!answer.placement) return [];
+    const frame = boxes[1].getBoundingClientRect();
+    const points = answer.placement.map(([x, y]) =>
+      `${frame.left - origin.left + x * frame.width},${frame.top - origin.top + y * frame.height}`).join(" ");
+    return [shape("polygon", { class: "placement halo", points }), shape("polygon", { class: "placement", points })];
   }
 
   function ofAll(cells) {
     const [rows, columns] = answer.grid;
     const most = answer.links[0]?.share ?? 1;
-    const hint = "The strongest links. Point at a part of either picture to see what it looks at.";
+    const hint = `${answer.placement ? "The frame is where the first picture lies in the second, the lines are the" : "The"} ` +
+      "strongest links. Point at a part of either picture to see what it looks at.";
     say(answer.links.length ? hint : "");
     const colour = ([row, column]) => {
       // By the place in the first picture, so that what stays together keeps its colours, and lines of one row differ.

@@ -28,6 +28,7 @@ export function whyPanel(root) {
         fact("probability", probability(answer.relevance_score), "total"),
         fact("verdict", answer.verdict),
         fact("raw score", answer.raw_score.toFixed(2)),
+        ...lookFacts(answer.evidence),
         ...(answer.links ? [fact("of the attention goes to the other picture", percent(answer.crossing))] : []));
       if (answer.links) stage.show(answer);
       onAnswer?.(answer);
@@ -52,6 +53,13 @@ export function whyPanel(root) {
   }
 
   return { ask, stop };
+}
+
+/** What the closer look saw, if there was one. */
+function lookFacts(seen) {
+  if (!seen) return [];
+  const agreeing = fact("matching keypoints agree", `${seen.inliers} of ${seen.matches}`);
+  return seen.inliers ? [agreeing, fact("of what overlaps looks alike", percent(seen.agreement))] : [agreeing];
 }
 
 /** An explanation, or, from a model that cannot show where it looks, the score alone. */

@@ -171,6 +171,8 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
             answers={question: AnswerItem(**asdict(one)) for question, one in found.answers.items()},
             grid=found.grid,
             crossing=found.crossing,
+            evidence=found.evidence,
+            placement=None if found.corners is None else found.corners.tolist(),
             links=[
                 LinkItem(patches=(found.place(link.first), found.place(link.second)), share=link.share)
                 for link in found.links

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 from diptych.http.schemas.calibration import CalibrationItem, QuestionItem
 from diptych.http.schemas.images import Picture, missing
 from diptych_runtime.calibration.verdicts import Verdict
+from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.judgement import CLOSER_LOOKS, NOT_TAKEN, CloserLook
 
 _PROBABILITY = "The calibrated probability, 0 to 1, that the answer to the question is yes."
@@ -110,6 +111,12 @@ class ExplainAnswer(AnswerItem):
     answers: dict[str, AnswerItem] = Field(description=_ANSWERS)
     grid: tuple[int, int] = Field(description="Rows and columns of patches that each picture is cut into.")
     crossing: float = Field(description="Share of all attention that goes to the other picture, 0 to 1.")
+    evidence: Evidence | None = Field(None, description="What the closer look saw; null without one.")
+    placement: list[tuple[float, float]] | None = Field(
+        None,
+        description="The corners of the first picture in the second, from its top left clockwise: x and y as shares of "
+        "its width and height. null where one cannot be laid over the other, and without a closer look.",
+    )
     links: list[LinkItem] = Field(description="Strongest first; each patch in one at most.")
     attention: list[list[float]] | None = Field(
         None,

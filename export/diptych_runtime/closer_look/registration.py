@@ -1,0 +1,106 @@
+"""The registration of two pictures by their keypoints: matches of each with each, and a homography fitted to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from diptych_runtime.closer_look.evidence import FEWEST
+from diptych_runtime.closer_look.homography import fit_homography, opencv, plausible
+
+RATIO = 0.85  # of the distances to the best and to the second best match
+ERROR = 4.0  # pixels by which a match may miss
+ENOUGH = 25  # of them; with fewer, the mirror image is tried too
+_ROWS, _COLUMNS = 48, 32  # of a part of a product of 128 numbers each: fewer than BLAS gives to several threads
+
+# Where each of the numbers of a descriptor is in that of the mirror image (`Keypoints.mirrored`).
+_MIRRORED = np.arange(128).reshape(4, 4, 8)[::-1, :, -np.arange(8) % 8].ravel()
+
+
+@dataclass(frozen=True)
+class Keypoints:
+    """Places float32 (P, 2), x and y in pixels, and unit descriptors float32 (P, 128)."""
+
+    places: np.ndarray
+    descriptors: np.ndarray
+
+    def mirrored(self, width: int) -> Keypoints:
+        """The keypoints of the mirror image of a picture of this width.
+
+        A descriptor has 4 x 4 cells along and across its orientation, each with 8 directions: in the mirror image the
+        cells across are in reverse order, and directions turn the other way.
+        """
+        return Keypoints(
+            np.array([width - 1, 0], np.float32) + np.array([-1, 1], np.float32) * self.places,
+            self.descriptors.take(_MIRRORED, axis=1),
+        )
+
+
+@dataclass(frozen=True)
+class Registration:
+    """The registration of two pictures: their `matches`, and the homography that explains the `inliers` among them with
+    a median error of so many pixels, from the first one or, if `mirrored`, from its mirror image; without one there are
+    none.
+    """
+
+    matches: int
+    inliers: int = 0
+    error: float = 0.0
+    homography: np.ndarray | None = None
+    mirrored: bool = False
+
+
+def register(a: Keypoints, b: Keypoints, size: tuple[int, int]) -> Registration:
+    """The registration of two pictures, of which the first has this size, or of its mirror image, which fits better."""
+    found = _registered(a, b, size)
+    if found.inliers >= ENOUGH:
+        return found
+    mirrored = _registered(a.mirrored(size[0]), b, size, found.inliers)
+    return replace(mirrored, mirrored=True) if mirrored.inliers > found.inliers else found
+
+
+def _registered(a: Keypoints, b: Keypoints, size: tuple[int, int], least: int = 0) -> Registration:
+    """The registration of two pictures, of which the first has this size; one by no more than `least` matches is not
+    looked for.
+    """
+    places_a, places_b = _matched(a, b)
+    none = Registration(len(places_a))
+    if len(places_a) < max(FEWEST, least + 1):
+        return none
+    homography, inliers = fit_homography(places_a, places_b, ERROR)
+    if homography is None or inliers.sum() < FEWEST or not plausible(homography, size):
+        return none
+    moved = opencv().perspectiveTransform(places_a[inliers][:, None], homography)[:, 0]
+    error = float(np.median(np.linalg.norm(moved - places_b[inliers], axis=1)))
+    return Registration(len(places_a), int(inliers.sum()), error, homography)
+
+
+def _matched(a: Keypoints, b: Keypoints) -> tuple[np.ndarray, np.ndarray]:
+    """Places (M, 2) in both pictures of keypoints that are each other's best match, and clearly better than others."""
+    if len(a.places) < FEWEST or len(b.places) < FEWEST:
+        return a.places[:0], b.places[:0]
+    cosines, rows = _cosines(a.descriptors, b.descriptors), np.arange(len(a.places))
+    best = cosines.argmax(1)
+    first = cosines[rows, best]
+    cosines[rows, best] = -1
+    second = cosines.max(1)
+    cosines[rows, best] = first
+    clear = np.flatnonzero(1 - first < RATIO**2 * (1 - second))  # squared distances of unit vectors, halved
+    mutual = cosines.T[best[clear]].argmax(1) == clear
+    return a.places[clear[mutual]], b.places[best[clear[mutual]]]
+
+
+def _cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The products float32 (P, Q) of descriptors.
+
+    In parts so small that BLAS has one thread for each: pairs are what there are several of, and the threads of larger
+    products wait busily for the next one, on the processors that other pairs need.
+    """
+    found, whole = np.empty((len(a), len(b)), np.float32), len(a) - len(a) % _ROWS
+    parts = a[:whole].reshape(-1, _ROWS, a.shape[1])
+    for start in range(0, len(b), _COLUMNS):
+        columns = b[start : start + _COLUMNS].T
+        found[:whole, start : start + _COLUMNS] = (parts @ columns).reshape(whole, columns.shape[1])
+        found[whole:, start : start + _COLUMNS] = a[whole:] @ columns
+    return found
