@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from diptych.errors import BenchError
+from diptych.signals import deferred
+
+_GRACE = 30  # seconds in which a process that is told to end removes its temporary files
 
 _MAIN = """
 import sys
@@ -37,6 +43,28 @@ def run_with_peak(*words: object) -> tuple[str, int]:
         return _run(["-c", _MAIN, str(told)], words, {}), int(told.read_text())
 
 
+@contextmanager
+def started(line: Sequence[object], **options: Any) -> Iterator[subprocess.Popen[Any]]:
+    """A process that has ended when the block is left, however that is: it is told to by SIGTERM, and killed after
+    half a minute. Ctrl-C, which a terminal sends to all processes of a command, reaches it that way alone.
+    """
+    process = None
+    try:
+        with deferred():  # or a process could begin that nobody knows of
+            process = subprocess.Popen([*map(str, line)], start_new_session=True, **options)
+        yield process
+    finally:
+        if process is not None:
+            _end(process)
+
+
+def finished(line: Sequence[object], **options: Any) -> subprocess.CompletedProcess[bytes]:
+    """The output of a process and its exit code, once it has ended."""
+    with started(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options) as process:
+        out, err = process.communicate()
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
 def peak() -> int:
     """The most bytes that this process has held since it began its program."""
     status = Path("/proc/self/status")
@@ -50,12 +78,28 @@ def peak() -> int:
 
 
 def _run(program: Sequence[str], words: Sequence[object], environment: dict[str, str]) -> str:
-    line = [sys.executable, *program, *map(str, words)]
-    done = subprocess.run(line, capture_output=True, env=os.environ | environment)
+    done = finished([sys.executable, *program, *words], env=os.environ | environment)
     if done.returncode:
         reason = _message((done.stderr or done.stdout).decode(errors="replace").strip())
         raise BenchError(f"`diptych {words[0]}` ended with {done.returncode}: {reason}")
     return done.stdout.decode()
+
+
+def _end(process: subprocess.Popen[Any]) -> None:
+    try:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(_GRACE)
+    except BaseException as error:  # another signal too
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
+    finally:
+        for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
+            with suppress(BrokenPipeError):
+                pipe.close()
 
 
 def _message(said: str) -> str:

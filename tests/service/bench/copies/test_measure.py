@@ -1,10 +1,15 @@
 import io
 import json
+import signal
+import subprocess
+import sys
 from contextlib import redirect_stdout
+from pathlib import Path
 
 import pytest
 from exported import drawn_collection
 from PIL import Image
+from waiting import alive, until
 
 from diptych.bench.copies import measure as module
 from diptych.bench.copies.measure import FIGURES, PEERS, measure, text
@@ -116,6 +121,27 @@ def test_a_plot_that_could_not_be_written_is_refused_first(diptych, copies, tmp_
     assert (wrong.code, "ends in .png, .svg, .pdf; got a.jpg" in wrong.err) == (1, True)
     wrong = diptych("bench", "copies", *where, "--plot", tmp_path / "nowhere/a.png")
     assert (wrong.code, "there is no folder" in wrong.err) == (1, True)
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_the_command_that_is_ended_in_its_middle_leaves_no_process_and_no_folder(
+    copies, artifact, environment, tmp_path, sent, code
+):
+    rooms = tmp_path / "rooms"
+    rooms.mkdir()
+    line = ["--references", copies.references, "--queries", copies.queries, "--truth", copies.truth, "--peer", "sift"]
+    line = [sys.executable, "-m", "diptych", "bench", "copies", *line, "--model", artifact, "--folder", rooms]
+    told = environment | {"TMPDIR": str(rooms)}
+    with subprocess.Popen(list(map(str, line)), env=told, stderr=subprocess.PIPE, text=True) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        until(lambda: bool(children.read_text()), 30)
+        (child,) = map(int, children.read_text().split())
+        process.send_signal(sent)
+        said = process.communicate(timeout=20)[1]
+    assert process.returncode == code
+    assert said.endswith("diptych: interrupted\n")
+    assert not alive(child)
+    assert list(rooms.iterdir()) == []
 
 
 @pytest.mark.slow
