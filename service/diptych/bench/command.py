@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from diptych.errors import BenchError
 from diptych.signals import deferred
 
 _GRACE = 30  # seconds in which a process that is told to end removes its temporary files
+_TICK = 0.5  # seconds
 
 _MAIN = """
 import sys
@@ -29,9 +30,13 @@ sys.exit(code)
 """
 
 
-def run_command(*words: object, **environment: str) -> str:
-    """The output of `diptych` with these words and variables of the environment. Raises BenchError if it fails."""
-    return _run(["-m", "diptych"], words, environment)
+def run_command(
+    *words: object, tick: Callable[[], object] | None = None, environment: Mapping[str, str] | None = None
+) -> str:
+    """The output of `diptych` with these words and variables of the environment; `tick` is called twice a second until
+    then. Raises BenchError if it fails.
+    """
+    return _run(["-m", "diptych"], words, environment or {}, tick)
 
 
 def run_with_peak(*words: object) -> tuple[str, int]:
@@ -58,11 +63,19 @@ def started(line: Sequence[object], **options: Any) -> Iterator[subprocess.Popen
             _end(process)
 
 
-def finished(line: Sequence[object], **options: Any) -> subprocess.CompletedProcess[bytes]:
-    """The output of a process and its exit code, once it has ended."""
+def finished(
+    line: Sequence[object], *, tick: Callable[[], object] | None = None, **options: Any
+) -> subprocess.CompletedProcess[bytes]:
+    """The output of a process and its exit code, once it has ended; `tick` is called twice a second until then."""
     with started(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options) as process:
-        out, err = process.communicate()
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+        while True:
+            try:
+                out, err = process.communicate(timeout=_TICK if tick else None)
+            except subprocess.TimeoutExpired:
+                assert tick
+                tick()
+            else:
+                return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def peak() -> int:
@@ -77,8 +90,13 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def _run(program: Sequence[str], words: Sequence[object], environment: dict[str, str]) -> str:
-    done = finished([sys.executable, *program, *words], env=os.environ | environment)
+def _run(
+    program: Sequence[str],
+    words: Sequence[object],
+    environment: Mapping[str, str],
+    tick: Callable[[], object] | None = None,
+) -> str:
+    done = finished([sys.executable, *program, *words], tick=tick, env=os.environ | dict(environment))
     if done.returncode:
         reason = _message((done.stderr or done.stdout).decode(errors="replace").strip())
         raise BenchError(f"`diptych {words[0]}` ended with {done.returncode}: {reason}")

@@ -189,7 +189,7 @@ def copies(
             peer or tuple(searching.PEERS),
             rounds=rounds,
             threads=threads,
-            say=console.remark,
+            console=console,
         )
     console.emit(result, searching.text(result))
     if plot:

@@ -31,6 +31,9 @@ with interruptible(), tempfile.TemporaryDirectory():
 def test_a_command_gives_its_output_and_its_peak_memory() -> None:
     said = run_command("models", "list", "--json")
     assert "photo-small" in said
+    ticks: list[int] = []
+    assert run_command("doctor", "--json", tick=lambda: ticks.append(1))
+    assert ticks
     same, most = run_with_peak("models", "list", "--json")
     assert same == said
     assert 2**22 < most < 2**30
@@ -43,7 +46,7 @@ def test_a_command_that_fails_ends_it_with_its_words_and_what_is_added_to_the_en
     with pytest.raises(BenchError, match=r"`diptych score` ended with 1: a\.jpg does not exist$"):
         run_command("score", "a.jpg", "b.jpg", "--json")
     with pytest.raises(BenchError, match=r"`diptych index` ended with \d: .*/nowhere"):
-        run_command("index", "stats", DIPTYCH_STORE="/nowhere")
+        run_command("index", "stats", environment={"DIPTYCH_STORE": "/nowhere"})
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

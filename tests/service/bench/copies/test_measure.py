@@ -3,7 +3,8 @@ import json
 import signal
 import subprocess
 import sys
-from contextlib import redirect_stdout
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,16 @@ from diptych.bench.copies.measure import FIGURES, PEERS, measure, text
 from diptych.bench.copies.plot import plot
 from diptych.bench.copies.ways import Copies
 from diptych.cli.main import main
+from diptych.console import Console
 from diptych.errors import BenchError
 
 CHEAP = ("phash", "sift", "cnn")
 
 
-def here(*words: object) -> str:
+def here(*words: object, tick: Callable[[], object] | None = None) -> str:
     """A command in this process."""
+    if tick:
+        tick()
     with redirect_stdout(io.StringIO()) as said:
         assert main(list(map(str, words))) == 0
     return said.getvalue()
@@ -38,12 +42,26 @@ def copies(tmp_path_factory) -> Copies:
     return Copies(folder / "drawn/photos", queries, queries / "truth.csv")
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 @pytest.fixture(scope="module")
-def measured(copies, artifact, tmp_path_factory):
+def run(copies, artifact, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "run_command", here)
+        patch.setattr("diptych.cli.main.close_bars", lambda: None)  # `here` is no process of its own
         folder = tmp_path_factory.mktemp("bench")
-        return measure(folder, copies, ["photo-small", str(artifact)], CHEAP, rounds=3, threads=1)
+        with redirect_stderr(Terminal()) as terminal:
+            models = ["photo-small", str(artifact)]
+            result = measure(folder, copies, models, CHEAP, rounds=3, threads=1, console=Console())
+        return result, terminal.getvalue()
+
+
+@pytest.fixture(scope="module")
+def measured(run):
+    return run[0]
 
 
 def test_every_way_has_the_time_of_a_search_and_those_that_know_copies_what_they_find(measured, artifact):
@@ -74,6 +92,18 @@ def test_the_figures_are_those_of_evaluate_and_each_in_its_place(measured, copie
     assert ways["photo-small, by embedding"] == told["first_stage"]["micro_ap"]
     assert ways[f"{artifact}, re-ranked"] == told["against"][str(artifact)]["reranked"]["micro_ap"]
     assert ways["pHash"] == told["controls"]["phash"]["micro_ap"]
+
+
+def test_every_phase_shows_how_far_it_is(run):
+    shown = run[1]
+    for phase in (
+        "diptych evaluate copies ...",
+        "the references into a collection of photo-small ...",
+        "3 searches of",
+    ):
+        assert phase in shown
+    for done in ("0/4 steps", "4/4 steps", "16/16 pictures", "1/4 rounds", "4/4 rounds"):
+        assert done in shown
 
 
 def test_more_work_takes_more_time(measured):
