@@ -79,7 +79,7 @@ def test_a_measurement_goes_from_labels_to_the_adopted_model(
     for words in (
         "copy: ",
         "calibrated over released",
-        "processor time (elapsed), 1 threads",
+        "processor time (elapsed), 1 thread:",
         "0 pictures embedded anew",
     ):
         assert words in shown

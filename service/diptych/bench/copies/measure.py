@@ -57,13 +57,12 @@ def measure(
         if not path.exists():
             raise BenchError(f"{path} does not exist")
     scorers = {name: Scorer.load(name, "copy", threads=threads) for name in models}
-    with console.progress(total=len(models) + 2, unit="step", desc="measuring") as steps:
-        console.remark("diptych evaluate copies ...")
-        told = _evaluate(copies, models, peers, lambda: steps.update(0))
-        steps.update()
-        with searches(folder, scorers, copies, names, console, steps.update) as (queries, works):
-            seconds = _times(works, queries, rounds, console)
-        steps.update()
+    console.remark("diptych evaluate copies ...")
+    with console.progress(total=1, unit="step", desc="evaluating") as bar:
+        told = _evaluate(copies, models, peers, lambda: bar.update(0))
+        bar.update()
+    with searches(folder, scorers, copies, names, console) as (queries, works):
+        seconds = _times(works, queries, rounds, console)
     found = dict(_found(told, models[0]))
     rows = []
     for key, name in names.items():

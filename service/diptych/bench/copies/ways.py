@@ -42,12 +42,11 @@ def searches(
     copies: Copies,
     keys: Collection[str],
     console: Console,
-    step: Callable[[], object],
 ) -> Iterator[tuple[list[Path], dict[str, Search]]]:
     """The queries in a drawn order, and by key each way to search for one of them, which returns the seconds.
 
     Each model has all references in a collection, and the peers the candidates of the first model's embedding, whose
-    time counts as theirs. `step` is called after each model.
+    time counts as theirs.
     """
     with ExitStack() as stack:
         stored = {}
@@ -56,7 +55,6 @@ def searches(
             place = folder / str(len(stored))
             stored[name] = stack.enter_context(Pictures.open(place, scorer, create=True))
             stored[name].add([copies.references], show_progress_bar=not console.silent)
-            step()
         model = next(iter(scorers))
         peers = _Peers(stored[model], scorers[model])
         works: dict[str, Search] = {}

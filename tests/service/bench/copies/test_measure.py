@@ -102,7 +102,7 @@ def test_every_phase_shows_how_far_it_is(run):
         "3 searches of",
     ):
         assert phase in shown
-    for done in ("0/4 steps", "4/4 steps", "16/16 pictures", "1/4 rounds", "4/4 rounds"):
+    for done in ("0/1 step", "1/1 step", "16/16 pictures", "1/4 rounds", "4/4 rounds"):
         assert done in shown
 
 
@@ -115,6 +115,7 @@ def test_more_work_takes_more_time(measured):
 def test_the_table_and_the_plot_have_every_way(measured, tmp_path):
     shown = text(measured)
     assert all(row["name"] in shown for row in measured["ways"])
+    assert ", 1 thread; photo-small" in shown
     assert "6 queries, 0 of them without a match, among 16 references" in shown
     plot(measured, tmp_path / "a.svg")
     drawn = (tmp_path / "a.svg").read_text()
