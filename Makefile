@@ -45,7 +45,7 @@ run: ## index pictures and serve them with the web page; without PHOTOS=folder a
 	if [ -z "$$PHOTOS" ]; then \
 	  folder=$$PWD/demo/photos; STORE=$${STORE:-demo/store}; \
 	  [ -f demo/truth.csv ] || { echo "Drawing a demonstration collection in demo/: some 15 s on two cores."; \
-	  $(VENV)/bin/diptych demo demo --quiet; } || exit 1; \
+	  $(VENV)/bin/diptych demo demo > /dev/null; } || exit 1; \
 	else folder=$$(cd "$$PHOTOS" && pwd); fi && \
 	set -- $${STORE:+--store "$$STORE"} && files=$$(find "$$folder" ! -type d | wc -l) && \
 	if [ "$$files" -eq 0 ]; then echo "make run: there is no file in $$folder; name a folder of pictures with PHOTOS=, or leave it out for a demonstration" >&2; exit 1; fi && \

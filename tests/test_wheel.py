@@ -87,7 +87,7 @@ def test_the_wheel_brings_the_licence_the_extras_and_the_commands(wheel: Path, c
     assert f"{info}/licenses/LICENSE" in content
     assert "License-Expression: Apache-2.0" in metadata
     assert all(f"Provides-Extra: {extra}" in metadata for extra in project["optional-dependencies"])
-    assert "diptych = diptych.cli.main:main" in commands
+    assert "diptych = diptych.__main__:run" in commands
     assert all(target in commands for target in project["entry-points"]["diptych.commands"].values())
 
 

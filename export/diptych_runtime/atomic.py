@@ -19,15 +19,20 @@ def write_atomic(path: Path, data: bytes | memoryview) -> None:
     leaves nothing behind that the next does not take away.
     Raises OSError, and leaves the old file as it was, if the disk is full or the folder cannot be written.
     """
-    with replacing(path, path.with_name(f".{path.name}.tmp")) as file:
+    with replacing(path, temporary(path)) as file:
         file.write(data)
 
 
+def temporary(path: Path) -> Path:
+    """The file that `write_atomic` writes, and then gives the name of `path`."""
+    return path.with_name(f".{path.name}.tmp")
+
+
 @contextmanager
-def replacing(path: Path, temporary: Path | None = None) -> Iterator[IO[bytes]]:
-    """A stream whose content takes the place of `path`, in one step, if all goes well; it grows in `temporary`."""
-    temporary = temporary or path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with _put_in_place(temporary, path), temporary.open("wb") as stream:
+def replacing(path: Path, unfinished: Path | None = None) -> Iterator[IO[bytes]]:
+    """A stream whose content takes the place of `path`, in one step, if all goes well; it grows in `unfinished`."""
+    unfinished = unfinished or path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with _put_in_place(unfinished, path), unfinished.open("wb") as stream:
         yield stream
         stream.flush()
         os.fsync(stream.fileno())

@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # without typing, whose import is most of the time in which Ctrl-C would print a traceback
 if TYPE_CHECKING:
+    from typing import Any
+
     from diptych.collection.collection import Collection
     from diptych.dedupe.folders import find_duplicates
     from diptych.scoring.scorer import Scorer

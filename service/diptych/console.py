@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
-from typing import Any, Generic, TextIO, TypeVar
+from typing import Any, TextIO, TypeVar
+
+from diptych.progress import ProgressBar, display
 
 T = TypeVar("T")
 _SHOWN = 20  # lines of a list, at most
-_REDRAWN = 0.1  # seconds between two drawings of a bar, at least
 
 # What a terminal obeys, or what reorders what it shows: control characters, separators of lines, marks of direction.
 _UNSEEN = {
@@ -58,7 +58,7 @@ class Console:
     def remark(self, text: str) -> None:
         """Say something beside the result: on standard error, and not at all when silent."""
         if not self.silent:
-            _display.say(visible(text))
+            display.say(visible(text))
 
     def progress(
         self,
@@ -68,71 +68,14 @@ class Console:
         desc: str | None = None,
         initial: int = 0,
     ) -> ProgressBar[T]:
-        """The iterable behind a bar on standard error, drawn only on a terminal and when not silent.
+        """The iterable behind a bar on standard error, or behind a line each half minute where that is no terminal; not
+        when silent.
 
-        `initial` of `total` are done already, and do not count in the rate.
+        `unit` is in the singular. `initial` of `total` are done already, and do not count in the rate.
         """
-        drawn = not self.silent and sys.stderr.isatty()
         if total is None and isinstance(iterable, Sized):
             total = len(iterable) or None
-        return ProgressBar(iterable, total, unit, desc or "", initial, drawn=drawn)
-
-
-class ProgressBar(Generic[T]):
-    """A bar of progress: iterate over it, or call `update` and `close` (at the end of `with` it closes itself).
-
-    A bar that is not drawn counts and imports nothing.
-    """
-
-    def __init__(
-        self, iterable: Iterable[T], total: int | None, unit: str, desc: str, initial: int, *, drawn: bool
-    ) -> None:
-        self._iterable, self._total, self.n = iterable, total, initial
-        self.leave = True  # it stays on the screen once it is closed
-        self._line = _display.add(desc, unit, total, initial) if drawn else None
-
-    @property
-    def total(self) -> int | None:
-        """The count at which it is full; None if that is unknown."""
-        return self._total
-
-    @total.setter
-    def total(self, total: int | None) -> None:
-        self._total = total
-        if self._line is not None:
-            _display.update(self._line, total=total)
-
-    def update(self, count: int = 1) -> None:
-        """So many more are done."""
-        self.n += count
-        if self._line is not None:
-            _display.update(self._line, completed=self.n)
-
-    def describe(self, text: str) -> None:
-        """Write this before the bar."""
-        if self._line is not None:
-            _display.update(self._line, description=text)
-
-    def close(self) -> None:
-        """Draw it for the last time; more than once does nothing."""
-        if self._line is not None:
-            line, self._line = self._line, None
-            _display.close(line, leave=self.leave)
-
-    def __iter__(self) -> Iterator[T]:
-        with self:
-            for item in self._iterable:
-                yield item
-                self.update()
-
-    def __enter__(self) -> ProgressBar[T]:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        self.close()
+        return ProgressBar(iterable, total, unit, desc or "", initial, shown=not self.silent)
 
 
 class PairBars:
@@ -178,97 +121,9 @@ class PairBars:
         return bar
 
 
-class _Display:
-    """The bars of this process that are open, a line each, drawn by rich without a thread of its own."""
-
-    def __init__(self) -> None:
-        self._progress: Any = None
-        self._open: set[int] = set()
-        self._drawn_at = 0.0
-
-    def add(self, desc: str, unit: str, total: int | None, initial: int) -> int:
-        if self._progress is None:
-            self._progress = _new_progress()
-            self._progress.start()
-        line = self._progress.add_task(desc, total=total, completed=initial, unit=unit)
-        self._open.add(line)
-        self._progress.refresh()
-        return line
-
-    def update(self, line: int, **state: Any) -> None:
-        if line in self._open:
-            self._progress.update(line, **state)
-            if (now := monotonic()) - self._drawn_at >= _REDRAWN:
-                self._drawn_at = now
-                self._progress.refresh()
-
-    def close(self, line: int, *, leave: bool) -> None:
-        if line not in self._open:
-            return
-        self._open.remove(line)
-        self._progress.stop_task(line)
-        if not leave:
-            self._progress.remove_task(line)
-        if not self._open:
-            self.close_all()
-
-    def close_all(self) -> None:
-        """End the display; the bars stay on the terminal as they are."""
-        self._open.clear()
-        if self._progress is not None:
-            progress, self._progress = self._progress, None
-            progress.live.transient = not progress.tasks  # or an empty line would stay
-            progress.stop()
-
-    def say(self, text: str) -> None:
-        """Print on standard error, above the bars if there are any."""
-        if self._progress is None:
-            print(text, file=sys.stderr)
-        else:
-            from rich.text import Text
-
-            self._progress.console.print(Text(text), soft_wrap=True)
-
-
-def _new_progress() -> Any:
-    from rich.console import Console as RichConsole
-    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.text import Text
-
-    class Terminal(RichConsole):
-        """A terminal that keeps its cursor: a process that is killed could not show it again."""
-
-        def show_cursor(self, show: bool = True) -> bool:
-            return False
-
-    class Counted(ProgressColumn):
-        """The count, the total and the rate."""
-
-        def render(self, task: Any) -> Text:
-            of = "" if task.total is None else f"/{task.total:,.0f}"
-            speed = task.finished_speed or task.speed
-            rate = f", {speed:,.1f}/s" if speed else ""
-            return Text(f"{task.completed:,.0f}{of} {task.fields['unit']}{rate}")
-
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        Counted(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=Terminal(file=sys.stderr, highlight=False),
-        auto_refresh=False,
-        redirect_stdout=False,  # it would come out on standard error
-        redirect_stderr=False,  # it would break lines where the terminal ends, in the middle of paths
-    )
-
-
-_display = _Display()
-
-
 def close_bars() -> None:
     """Close every bar that an exception has left open, before anything is said of that."""
-    _display.close_all()
+    display.close_all()
 
 
 QUIET = Console(quiet=True)

@@ -5,6 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def end_orderly() -> None:
@@ -15,3 +20,52 @@ def end_orderly() -> None:
     for other in (signal.SIGHUP, signal.SIGQUIT):
         if signal.getsignal(other) != signal.SIG_IGN:
             signal.signal(other, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+
+
+@contextmanager
+def interruptible() -> Iterator[list[int]]:
+    """Let SIGTERM and a closed terminal (SIGHUP) raise `KeyboardInterrupt` inside, as Ctrl-C does, so that temporary
+    folders and processes end with the block; gives the list that those received are added to.
+
+    What is ignored, or has a handler already, stays so; outside the main thread nothing changes.
+    """
+    received: list[int] = []
+    owner = os.getpid()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if os.getpid() != owner:  # a forked process, which whoever started it ends
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        received.append(number)
+        raise KeyboardInterrupt
+
+    with _handled(interrupt, lambda handler: handler == signal.SIG_DFL):
+        yield received
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Let the signals that a program handles wait until the block is left, so that none falls into the middle of it."""
+    waiting: list[int] = []
+    try:
+        with _handled(lambda number, _: waiting.append(number), callable):
+            yield
+    finally:
+        for number in waiting:
+            signal.raise_signal(number)
+
+
+@contextmanager
+def _handled(handler: Callable[[int, FrameType | None], object], which: Callable[[object], bool]) -> Iterator[None]:
+    """The handler in the place of `which` handlers of the signals that end a process."""
+    before = {number: found for number in ENDING if which(found := signal.getsignal(number))}
+    try:
+        for number in before:
+            signal.signal(number, handler)
+    except ValueError:  # not the main thread, which is the one that signals interrupt
+        before = {}
+    try:
+        yield
+    finally:
+        for number, found in before.items():
+            signal.signal(number, found)

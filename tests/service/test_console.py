@@ -84,8 +84,8 @@ def test_a_remark_stands_above_the_bars_as_one_line_and_the_cursor_is_never_hidd
     said = stderr.getvalue()
     assert f"{remark}\n" in said
     assert "[1] reading" in said
-    assert "2/2 pair" in said
-    assert "7/7 picture" in said
+    assert "2/2 pairs" in said
+    assert "7/7 pictures" in said
     assert "\x1b[?25" not in said  # which hides or shows it
 
 
@@ -108,8 +108,8 @@ def test_pairs_and_closer_looks_have_a_bar_each(monkeypatch):
         for missing in (3, 0, 2):
             bars.closer_looks(missing, 7)(missing)
     said = stderr.getvalue()
-    assert "30/30 pair" in said
-    assert "5/5 pair" in said
+    assert "30/30 pairs" in said
+    assert "5/5 pairs" in said
     assert said.index("comparing") < said.index("looking closer")
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
+
+from diptych.signals import deferred, interruptible
 
 WAITS = """
 import signal, sys, time
@@ -55,3 +59,60 @@ def test_under_nohup_a_closed_terminal_ends_nothing(waiting):
         process.wait(0.5)
     process.terminate()
     assert process.wait(20) == 0
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
+def test_what_is_told_to_end_is_interrupted_as_by_ctrl_c_and_says_by_which_signal(sent):
+    before, told = signal.getsignal(sent), []
+
+    def run() -> None:
+        with interruptible() as received:
+            told.append(received)
+            signal.raise_signal(sent)
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert told == [[sent]]
+    assert signal.getsignal(sent) == before
+
+
+def test_what_is_ignored_or_has_a_handler_stays_so():
+    heard: list[int] = []
+    before = [signal.signal(signal.SIGHUP, signal.SIG_IGN), signal.signal(signal.SIGTERM, lambda *_: heard.append(1))]
+    try:
+        with interruptible() as received:
+            signal.raise_signal(signal.SIGHUP)
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGHUP, before[0])
+        signal.signal(signal.SIGTERM, before[1])
+    assert (received, heard) == ([], [1])
+
+
+def test_a_forked_process_ends_by_the_signal_itself():
+    near, far = os.pipe()
+    with interruptible():
+        process = os.fork()
+        if not process:
+            os.write(far, b"ready")
+            time.sleep(20)
+            os._exit(0)
+        assert os.read(near, 5) == b"ready"
+        os.kill(process, signal.SIGTERM)
+        assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGTERM
+
+
+def test_signals_wait_until_a_block_that_must_be_whole_is_left():
+    steps = []
+
+    def run() -> None:
+        with interruptible():
+            with deferred():
+                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(signal.SIGTERM)
+                steps.append("whole")
+            steps.append("never")
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert steps == ["whole"]

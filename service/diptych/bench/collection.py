@@ -6,7 +6,6 @@ Every part runs in a process of its own, through the ordinary command line and l
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from diptych.bench.command import peak, run_with_peak
+from diptych.bench.command import finished, peak, run_with_peak
 from diptych.bench.demo.collection import draw_scenes
 from diptych.bench.demo.drawing.edits import edited
 from diptych.bench.model import forget, processor
@@ -161,8 +160,7 @@ def _child(function: str, *arguments: object) -> Any:
     """The value of one of this file's functions, called with texts in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder, "told.json")
-        command = [sys.executable, "-c", _CALL, str(told), function, *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True)
+        done = finished([sys.executable, "-c", _CALL, told, function, *arguments])
         if done.returncode:
             raise BenchError(f"{function} failed: {done.stderr.decode(errors='replace').strip()}")
         return json.loads(told.read_text())

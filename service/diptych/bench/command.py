@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from diptych.errors import BenchError
+from diptych.signals import deferred
+
+_GRACE = 30  # seconds in which a process that is told to end removes its temporary files
+_TICK = 0.5  # seconds
 
 _MAIN = """
 import sys
@@ -23,9 +30,13 @@ sys.exit(code)
 """
 
 
-def run_command(*words: object, **environment: str) -> str:
-    """The output of `diptych` with these words and variables of the environment. Raises BenchError if it fails."""
-    return _run(["-m", "diptych"], words, environment)
+def run_command(
+    *words: object, tick: Callable[[], object] | None = None, environment: Mapping[str, str] | None = None
+) -> str:
+    """The output of `diptych` with these words and variables of the environment; `tick` is called twice a second until
+    then. Raises BenchError if it fails.
+    """
+    return _run(["-m", "diptych"], words, environment or {}, tick)
 
 
 def run_with_peak(*words: object) -> tuple[str, int]:
@@ -35,6 +46,36 @@ def run_with_peak(*words: object) -> tuple[str, int]:
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder, "peak.txt")
         return _run(["-c", _MAIN, str(told)], words, {}), int(told.read_text())
+
+
+@contextmanager
+def started(line: Sequence[object], **options: Any) -> Iterator[subprocess.Popen[Any]]:
+    """A process that has ended when the block is left, however that is: it is told to by SIGTERM, and killed after
+    half a minute. Ctrl-C, which a terminal sends to all processes of a command, reaches it that way alone.
+    """
+    process = None
+    try:
+        with deferred():  # or a process could begin that nobody knows of
+            process = subprocess.Popen([*map(str, line)], start_new_session=True, **options)
+        yield process
+    finally:
+        if process is not None:
+            _end(process)
+
+
+def finished(
+    line: Sequence[object], *, tick: Callable[[], object] | None = None, **options: Any
+) -> subprocess.CompletedProcess[bytes]:
+    """The output of a process and its exit code, once it has ended; `tick` is called twice a second until then."""
+    with started(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options) as process:
+        while True:
+            try:
+                out, err = process.communicate(timeout=_TICK if tick else None)
+            except subprocess.TimeoutExpired:
+                assert tick
+                tick()
+            else:
+                return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def peak() -> int:
@@ -49,13 +90,34 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def _run(program: Sequence[str], words: Sequence[object], environment: dict[str, str]) -> str:
-    line = [sys.executable, *program, *map(str, words)]
-    done = subprocess.run(line, capture_output=True, env=os.environ | environment)
+def _run(
+    program: Sequence[str],
+    words: Sequence[object],
+    environment: Mapping[str, str],
+    tick: Callable[[], object] | None = None,
+) -> str:
+    done = finished([sys.executable, *program, *words], tick=tick, env=os.environ | dict(environment))
     if done.returncode:
         reason = _message((done.stderr or done.stdout).decode(errors="replace").strip())
         raise BenchError(f"`diptych {words[0]}` ended with {done.returncode}: {reason}")
     return done.stdout.decode()
+
+
+def _end(process: subprocess.Popen[Any]) -> None:
+    try:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(_GRACE)
+    except BaseException as error:  # another signal too
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
+    finally:
+        for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
+            with suppress(BrokenPipeError):
+                pipe.close()
 
 
 def _message(said: str) -> str:

@@ -20,7 +20,7 @@ from diptych.bench import hashes
 from diptych.bench.command import run_command
 from diptych.bench.dedupe_truth import figures
 from diptych.bench.model import processor
-from diptych.console import table
+from diptych.console import counted, table
 from diptych.dedupe.pair_cache import LEDGER, PairCache
 from diptych.dedupe.scan import listed, resolved
 from diptych_runtime.manifest import Manifest
@@ -90,8 +90,8 @@ def text(result: dict[str, Any]) -> str:
     return "\n".join(
         [
             result["processor"],
-            f"{result['count']:,} pictures of {result['photos']:,} photos, model {result['model']}; "
-            f"{result['pairs']:,} pairs scored",
+            f"{result['count']:,} pictures of {counted(result['photos'], 'photo')}, model {result['model']}; "
+            f"{counted(result['pairs'], 'pair')} scored",
             f"all of them new {seconds['all new']:.1f} s, nothing new {seconds['nothing new']:.1f} s, "
             f"{result['more']:,} new {seconds['some new']:.1f} s",
             table(head, rows),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.console import table
+from diptych.console import counted, table
 from diptych_runtime.calibration.reliability import expected_calibration_error
 from diptych_runtime.calibration.verdicts import least_of
 
@@ -97,6 +97,6 @@ def text(result: Mapping[str, Any]) -> str:
     spent = ", ".join(
         f"{name} {one['processor']:.0f} s ({one['elapsed']:.0f})" for name, one in result["seconds"].items()
     )
-    lines.append(f"processor time (elapsed), {result['threads']} threads: {spent}")
-    lines.append(f"{result['embedded_anew']:,} pictures embedded anew")
+    lines.append(f"processor time (elapsed), {counted(result['threads'], 'thread')}: {spent}")
+    lines.append(f"{counted(result['embedded_anew'], 'picture')} embedded anew")
     return "\n".join(lines)

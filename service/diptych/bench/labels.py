@@ -75,7 +75,9 @@ def measure(folder: Path, setting: Setting, say: Callable[[str], object] = lambd
     environment = {OWN_MODELS: str(folder / "models")}
     adopted = timed(
         "adopting",
-        lambda: json.loads(run_command("models", "use", folder / "run", "--store", store, "--json", **environment)),
+        lambda: json.loads(
+            run_command("models", "use", folder / "run", "--store", store, "--json", environment=environment)
+        ),
     )
     tuned = Scorer.load(str(folder / "models" / adopted["model"]), setting.question, threads=setting.threads)
     adopt(other, tuned, str(folder / "models" / adopted["model"]))

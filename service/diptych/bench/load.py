@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from diptych.bench.command import started
 from diptych.bench.demo.collection import draw_collection
 from diptych.bench.model import CANDIDATES, resized
 from diptych.collection.collection import Collection
@@ -247,25 +248,15 @@ def running(
         port = free.getsockname()[1]
     log = stored.with_name("service.log")
     options = [option, stored, "--port", port, "--model", model, "--threads", threads]
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "diptych", "serve", *map(str, options)], stdout=file, stderr=file, env=environment
-        )
-        try:
-            deadline = perf_counter() + _START
-            while not _ready(port):
-                if process.poll() is not None or perf_counter() > deadline:
-                    last = log.read_text(errors="replace").strip().splitlines()[-1:]
-                    raise BenchError(f"the service did not become ready: {''.join(last)}")
-                time.sleep(0.1)
-            yield port, process
-        finally:
-            process.terminate()
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    command = [sys.executable, "-m", "diptych", "serve", *options]
+    with log.open("wb") as file, started(command, stdout=file, stderr=file, env=environment) as process:
+        deadline = perf_counter() + _START
+        while not _ready(port):
+            if process.poll() is not None or perf_counter() > deadline:
+                last = log.read_text(errors="replace").strip().splitlines()[-1:]
+                raise BenchError(f"the service did not become ready: {''.join(last)}")
+            time.sleep(0.1)
+        yield port, process
 
 
 def _ready(port: int) -> bool:

@@ -24,7 +24,7 @@ from diptych.bench.demo.collection import draw_collection
 from diptych.bench.graphs import SGEMM_SIZE, open_yardstick
 from diptych.bench.peers import COUNTS, OURS, PEERS, comparable, costs, works
 from diptych.collection.collection import Collection
-from diptych.console import table
+from diptych.console import counted, table
 from diptych.errors import BenchError
 from diptych.scoring.scorer import Scorer
 
@@ -180,7 +180,7 @@ def text(result: dict[str, Any]) -> str:
     ]
     machine = result["machine"]
     lines = [
-        f"{machine['processor']}, {machine['threads']} threads; {result['provider']}",
+        f"{machine['processor']}, {counted(machine['threads'], 'thread')}; {result['provider']}",
         f"model {result['model']} {result['revision']}; attention by {result['attention_path']}; "
         f"pairs in {result['pair_path']}",
         table(("", "ms", "10 % to 90 %", ""), rows),

@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from time import sleep
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 from diptych.batch.parts.folder import folder_of
 from diptych.batch.tables.read import digest
 from diptych.bench.collection import cuts
+from diptych.bench.command import started
 from diptych.bench.model import processor
 from diptych.console import QUIET, Console, table
 from diptych.errors import BenchError
@@ -128,8 +129,7 @@ def _variants(workers: Sequence[int], nodes: Sequence[int]) -> Iterator[tuple[st
 def _scored(pairs: Path, output: Path, options: list[str]) -> dict[str, Any]:
     """One run to its end; the output's digest is kept, the output is not."""
     most = 0
-    process = _start(pairs, output, options)
-    with process:
+    with _score(pairs, output, options) as process:
         while process.poll() is None:
             most = max(most, memory(process.pid))
             sleep(_LOOK)
@@ -146,8 +146,7 @@ def _scored(pairs: Path, output: Path, options: list[str]) -> dict[str, Any]:
 def _killed(pairs: Path, output: Path, options: list[str]) -> dict[str, Any]:
     """A run that is killed when half of its parts are there, and the run that goes on."""
     parts = folder_of(output)
-    process = _start(pairs, output, options)
-    with process:
+    with _score(pairs, output, options) as process:
         while process.poll() is None:
             if parts.exists() and (parts / "job.json").exists():
                 sizes = json.loads((parts / "job.json").read_bytes())
@@ -160,10 +159,9 @@ def _killed(pairs: Path, output: Path, options: list[str]) -> dict[str, Any]:
     return _scored(pairs, output, [*options, "--resume"])
 
 
-def _start(pairs: Path, output: Path, options: list[str]) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "diptych", "score", str(pairs), "-o", str(output), "--no-closer-look", "--json"]
-    command += options
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def _score(pairs: Path, output: Path, options: list[str]) -> AbstractContextManager[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "diptych", "score", pairs, "-o", output, "--no-closer-look", "--json", *options]
+    return started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @contextmanager
@@ -173,7 +171,7 @@ def _cluster(nodes: int) -> Iterator[str | None]:
         yield None
         return
     command = [sys.executable, "-c", _NODES, str(nodes)]
-    with subprocess.Popen(
+    with started(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
         assert process.stdin

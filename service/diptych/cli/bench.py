@@ -189,7 +189,7 @@ def copies(
             peer or tuple(searching.PEERS),
             rounds=rounds,
             threads=threads,
-            say=console.remark,
+            console=console,
         )
     console.emit(result, searching.text(result))
     if plot:
@@ -275,20 +275,26 @@ def demo(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Draw a demonstration collection to index and search."""
+    """Draw a demonstration collection to index and search.
+
+    Interrupted, the same command goes on where it was.
+    """
     from diptych.bench.demo.collection import draw_collection
     from diptych_runtime.session import thread_count
 
     console = Console(as_json, quiet)
     # A process takes half a second to begin, in which it would draw six pictures.
     processes = min(thread_count(), count // 40)
-    photos = draw_collection(folder, count=count, seed=seed, quiet=console.silent, processes=processes)
+    try:
+        photos = draw_collection(folder, count=count, seed=seed, quiet=console.silent, processes=processes)
+    except KeyboardInterrupt:
+        console.remark("interrupted; the same command goes on from here")
+        return 130
     places = {"photos": folder / "photos", "queries": folder / "queries", "truth": folder / "truth.csv"}
-    console.remark(f"Next: diptych index add {places['photos']} --store {folder / 'store'}")
-    console.emit(
-        {"count": len(photos), **places},
-        f"{counted(len(photos), 'picture')} in {places['photos']}, to find with {places['queries']}",
-    )
+    text = f"{counted(len(photos), 'picture')} in {places['photos']}, to find with {places['queries']}"
+    if not console.silent:
+        text += f"\nNext: diptych index add {places['photos']} --store {folder / 'store'}"
+    console.emit({"count": len(photos), **places}, text)
     return 0
 
 

@@ -12,6 +12,7 @@ from typer import Context, Exit, Option, TyperException
 
 from diptych.command_tree import Commands, explained, parse, root
 from diptych.console import as_json, close_bars, one_line
+from diptych.signals import interruptible
 from diptych_runtime.errors import DiptychError, UnknownModelError
 
 GROUP = "diptych.commands"
@@ -22,20 +23,22 @@ _COMPLETE = "_DIPTYCH_COMPLETE"  # which a shell sets that asks for completions
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `diptych` with these arguments (by default the process's own).
 
-    Returns 0 if all went well, 1 after an error, 2 for a model's name that there is not, 130 after Ctrl-C; leaves by
+    Returns 0 if all went well, 1 after an error, 2 for a model's name that there is not, 130 after Ctrl-C and 143
+    after SIGTERM; leaves by
     SystemExit(2) on other wrong usage, and by SystemExit(0) after help.
     """
     commands, words = build_commands(), list(sys.argv[1:] if argv is None else argv)
     if _COMPLETE in os.environ:
         commands.main(words, "diptych")  # which answers the shell and leaves
-    context = None
+    context, received = None, []
     try:
-        with (context := parse(commands, words)):
+        with (context := parse(commands, words)), interruptible() as received:
             _log_to_stderr()
             try:
-                return context.command.invoke(context)
+                code = context.command.invoke(context)
             finally:
                 close_bars()
+        return _interrupted_by(received) if code == INTERRUPTED else code
     except Exit as end:
         sys.exit(end.exit_code)
     except TyperException as error:
@@ -47,7 +50,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return USAGE if isinstance(error, UnknownModelError) else ERROR
     except KeyboardInterrupt:
         print("diptych: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        return _interrupted_by(received)
+
+
+def _interrupted_by(received: Sequence[int]) -> int:
+    """The exit code of a command that the first of these signals interrupted, or Ctrl-C, as shells have it."""
+    return 128 + received[0] if received else INTERRUPTED
 
 
 def build_commands() -> Commands:

@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from diptych.cli.options import Provider, StoreFolder, Threads, check_store, open_scorer
 from diptych.command_tree import Json, Quiet
-from diptych.console import Console, shortened, table
+from diptych.console import Console, counted, shortened, table
 from diptych_runtime.atomic import disk_bytes
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import MANIFEST, Manifest
@@ -82,10 +82,8 @@ def use(
         )
     runtime = scorer.runtime
     embedded = done.rebuilt.embedded if done.rebuilt else 0
-    lines = [
-        f"{store}: model {opened} ({runtime.revision}); {done.kept:,} pictures keep their features, "
-        f"{embedded:,} embedded anew"
-    ]
+    kept = f"{counted(done.kept, 'picture')} {'keeps its' if done.kept == 1 else 'keep their'} features"
+    lines = [f"{store}: model {opened} ({runtime.revision}); {kept}, {embedded:,} embedded anew"]
     if done.calibration:
         lines.append("the calibration over the model before was removed; `diptych calibrate` makes one over this")
     if failed:

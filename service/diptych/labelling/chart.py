@@ -8,6 +8,7 @@ from html import escape
 
 import numpy as np
 
+from diptych.console import counted
 from diptych.labelling.calibrate import FittedQuestion
 from diptych_runtime.calibration.reliability import Reliability
 
@@ -41,8 +42,9 @@ def _title(name: str, fit: FittedQuestion) -> str:
 
 
 def _panel(left: int, name: str, fit: FittedQuestion) -> str:
+    labels = counted(len(fit.labels), "label")
     marks = [
-        f'<text x="20" y="20" font-weight="600">{escape(name)}, {len(fit.labels):,} labels</text>',
+        f'<text x="20" y="20" font-weight="600">{escape(name)}, {labels}</text>',
         f'<text x="20" y="40" class="dim">{escape(_title(name, fit).partition(": ")[2])}</text>',
     ]
     for tick in _TICKS:
@@ -78,7 +80,7 @@ def _dots(counted: Reliability, kind: str, *, intervals: bool) -> list[str]:
             low, high = wilson(frequency, pairs)
             marks.append(f'<path class="{kind}" d="M{x:.1f} {_place(0, low)[1]:.1f}V{_place(0, high)[1]:.1f}"/>')
         radius = 3 + 5 * math.sqrt(pairs / most)
-        text = f"{pairs} pairs: stated {confidence:.3f}, same {frequency:.3f}"
+        text = f"{pairs} pair{'s' * (pairs != 1)}: stated {confidence:.3f}, same {frequency:.3f}"
         marks.append(
             f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"><title>{text}</title></circle>'
         )

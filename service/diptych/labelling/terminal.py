@@ -183,7 +183,7 @@ def _question_text(name: str, fit: FittedQuestion, *, taken: bool) -> str:
     own, (gain, low, high) = fit.own, fit.gain
     worth = "better" if fit.better else "worse" if high < 0 else "not told apart from the release by these labels"
     lines = [
-        f"{name}: {own.same} labels same, {own.different} different",
+        f"{name}: {counted(own.same, 'label')} same, {own.different} different",
         f"  expected calibration error {fit.reliability_before.error:.3f} as released, "
         f"{fit.reliability_after.error:.3f} calibrated (cross-validated)",
         f"  log-loss of a pair changes by {-gain:+.3f} ({-high:+.3f} to {-low:+.3f}; less is better): {worth}",

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -52,11 +53,12 @@ def test_a_measurement_goes_from_labels_to_the_adopted_model(
     """Training and export, which have tests of their own, are in the place of their commands."""
     lines = []
 
-    def command(*words: object, **environment: str) -> str:
+    def command(*words: object, environment: Mapping[str, str] | None = None) -> str:
         lines.append(list(map(str, words)))
         if words[0] == "train":
             assert "image_a,image_b,question,answer" in (tmp_path / "pairs.csv").read_text()
             return json.dumps({"questions": {"match": {"strength": 3.0}}})
+        assert environment
         shutil.copytree(other_artifact, Path(environment["DIPTYCH_MODELS"]) / "labels")
         return json.dumps({"model": "labels", "rebuilt": None})
 
@@ -77,7 +79,7 @@ def test_a_measurement_goes_from_labels_to_the_adopted_model(
     for words in (
         "copy: ",
         "calibrated over released",
-        "processor time (elapsed), 1 threads",
+        "processor time (elapsed), 1 thread:",
         "0 pictures embedded anew",
     ):
         assert words in shown

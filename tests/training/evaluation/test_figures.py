@@ -40,4 +40,5 @@ def test_every_protocol_has_figures(protocol: str) -> None:
 
 def test_counts_are_told_in_words_and_queries_that_do_not_count_only_where_there_are_some() -> None:
     assert counts({"queries": 1500, "references": 3, "queries_without_match": 0}) == ["1,500 queries", "3 references"]
+    assert counts({"queries": 1, "matches": 1, "gallery": 1}) == ["1 query", "1 gallery", "1 match"]
     assert "2 queries without a match in the gallery, which do not count" in counts({"queries_without_match": 2})

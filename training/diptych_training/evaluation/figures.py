@@ -53,10 +53,22 @@ def gains(protocol: str, result: Mapping[str, Any]) -> list[Row]:
     return [_gain(name, keys, gain) for name, gain in ({"gain by looking at both": result["gain"]} | others).items()]
 
 
+_COUNTS = ("trials", "episodes", "ways", "queries", "references", "gallery", "distractors", "pairs", "matches")
+_ONE = {
+    "trials": "trial",
+    "episodes": "episode",
+    "ways": "way",
+    "queries": "query",
+    "references": "reference",
+    "distractors": "distractor",
+    "pairs": "pair",
+    "matches": "match",
+}
+
+
 def counts(result: Mapping[str, Any]) -> list[str]:
     """The counts of a measurement, as texts such as "500 queries"."""
-    counted = ("trials", "episodes", "ways", "queries", "references", "gallery", "distractors", "pairs", "matches")
-    found = [f"{result[key]:,} {key}" for key in counted if key in result]
+    found = [f"{result[key]:,} {_ONE.get(key, key) if result[key] == 1 else key}" for key in _COUNTS if key in result]
     if result.get("queries_without_match"):
         found.append(f"{result['queries_without_match']:,} queries without a match in the gallery, which do not count")
     return found

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from diptych.console import Console
+from diptych.console import Console, counted
 from diptych_model import load_checkpoint, save_checkpoint
 from diptych_runtime.calibration.folds import together
 from diptych_runtime.calibration.recalibration import fit_line, log_odds
@@ -121,7 +121,7 @@ def _opened(recipe: FineTuning, directory: Path, console: Console) -> Run:
         ) from None
     table = read_labels(recipe.labels, runtime.questions, runtime.name)
     if table.left_out:
-        console.remark(f"{table.left_out} rows name no file or cannot tell; they are left out")
+        console.remark(f"left out, as they name no file or cannot tell: {counted(table.left_out, 'row')}")
     return Run(recipe, directory, runtime, Adapter(network), table, console)
 
 

@@ -20,6 +20,7 @@ from diptych.batch.workers.executor import Executor
 from diptych.batch.workers.retries import Describe, RetryQueue, Say
 from diptych.batch.workers.tasks import PartWork, WorkerConfig
 from diptych.collection.collection import Collection
+from diptych.console import counted
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ class WorkerPool:
     def say_blind(self, count: int) -> None:
         """Say that this process could read so many files which no worker could."""
         if count:
-            self.say(f"{count:,} pictures could be read here and not by workers; does each of these see the folders?")
+            pictures = counted(count, "picture")
+            self.say(f"{pictures} could be read here and not by workers; does each of these see the folders?")
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from diptych.bench.command import run_command
-from diptych.bench.copies.ways import CANDIDATES, Copies, searches
+from diptych.bench.copies.ways import CANDIDATES, Copies, Search, searches
 from diptych.bench.model import processor
-from diptych.console import table
+from diptych.console import QUIET, Console, counted, table
 from diptych.errors import BenchError
 from diptych.scoring.scorer import Scorer
 
@@ -43,7 +43,7 @@ def measure(
     *,
     rounds: int = 25,
     threads: int | None = None,
-    say: Callable[[str], object] = lambda _: None,
+    console: Console = QUIET,
 ) -> dict[str, Any]:
     """The figures for `text`, of `models` and of the peers of the first of them; `folder` is for temporary files.
 
@@ -57,17 +57,13 @@ def measure(
         if not path.exists():
             raise BenchError(f"{path} does not exist")
     scorers = {name: Scorer.load(name, "copy", threads=threads) for name in models}
-    say("diptych evaluate copies ...")
-    told = _evaluate(copies, models, peers)
+    console.remark("diptych evaluate copies ...")
+    with console.progress(total=1, unit="step", desc="evaluating") as bar:
+        told = _evaluate(copies, models, peers, lambda: bar.update(0))
+        bar.update()
+    with searches(folder, scorers, copies, names, console) as (queries, works):
+        seconds = _times(works, queries, rounds, console)
     found = dict(_found(told, models[0]))
-    seconds: dict[str, list[float]] = {key: [] for key in names}
-    with searches(folder, scorers, copies, names, say) as (queries, works):
-        say(f"{rounds} searches of each kind, in turns ...")
-        for number in range(rounds + 1):
-            for key, work in works.items():
-                took = work(queries[number % len(queries)])
-                if number:  # the first round warms up
-                    seconds[key].append(took)
     rows = []
     for key, name in names.items():
         times = [round(float(value) * 1000, 3) for value in np.percentile(seconds[key], [50, 10, 90])]
@@ -92,12 +88,29 @@ def text(result: Mapping[str, Any]) -> str:
     models = ", ".join(f"{name} {revision}" for name, revision in result["models"].items())
     return "\n".join(
         [
-            f"{result['processor']}, {result['threads']} threads; {models}",
-            f"{result['queries']:,} queries, {result['distractors']:,} of them without a match, among "
-            f"{result['references']:,} references; {result['candidates']} candidates",
+            f"{result['processor']}, {counted(result['threads'], 'thread')}; {models}",
+            f"{counted(result['queries'], 'query', 'queries')}, {result['distractors']:,} of them without a match, "
+            f"among {counted(result['references'], 'reference')}; {counted(result['candidates'], 'candidate')}",
             table(("", "micro-AP (95 %)", "recall@1 (95 %)", "ms a search", "10 % to 90 %"), rows),
         ]
     )
+
+
+def _times(
+    works: Mapping[str, Search], queries: Sequence[Path], rounds: int, console: Console
+) -> dict[str, list[float]]:
+    """The seconds of so many searches of each kind, in turns."""
+    console.remark(f"{rounds} searches of each kind, in turns ...")
+    seconds: dict[str, list[float]] = {key: [] for key in works}
+    with console.progress(total=rounds + 1, unit="round", desc="searching") as bar:
+        for number in range(rounds + 1):
+            for key, work in works.items():
+                took = work(queries[number % len(queries)])
+                bar.update(0)
+                if number:  # the first round warms up
+                    seconds[key].append(took)
+            bar.update()
+    return seconds
 
 
 def _names(models: Sequence[str], peers: Collection[str]) -> dict[str, str]:
@@ -120,7 +133,9 @@ def _check_packages(peers: Collection[str]) -> None:
         )
 
 
-def _evaluate(copies: Copies, models: Sequence[str], peers: Collection[str]) -> dict[str, Any]:
+def _evaluate(
+    copies: Copies, models: Sequence[str], peers: Collection[str], tick: Callable[[], object]
+) -> dict[str, Any]:
     """The JSON of `diptych evaluate copies`, in a process of its own. Raises BenchError where it fails."""
     line: list[object] = ["evaluate", "copies", "--references", copies.references, "--queries", copies.queries]
     line += ["--truth", copies.truth, "--no-baselines", "--candidates", CANDIDATES, "--json", "--model", models[0]]
@@ -128,7 +143,7 @@ def _evaluate(copies: Copies, models: Sequence[str], peers: Collection[str]) -> 
         line += ["--against", other]
     for control in (peer for peer in ("phash", "sift") if peer in peers):
         line += ["--control", control]
-    return json.loads(run_command(*line))
+    return json.loads(run_command(*line, tick=tick))
 
 
 def _found(told: Mapping[str, Any], model: str) -> Iterator[tuple[str, dict[str, list[float]]]]:

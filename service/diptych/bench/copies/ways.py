@@ -15,6 +15,7 @@ import numpy as np
 from diptych.bench.graphs import open_yardstick
 from diptych.bench.peers import channels_first, inliers, keypoints, normalised
 from diptych.collection.collection import Collection as Pictures
+from diptych.console import Console
 from diptych.errors import BenchError
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.decoder import open_picture
@@ -36,7 +37,11 @@ class Copies:
 
 @contextmanager
 def searches(
-    folder: Path, scorers: Mapping[str, Scorer], copies: Copies, keys: Collection[str], say: Callable[[str], object]
+    folder: Path,
+    scorers: Mapping[str, Scorer],
+    copies: Copies,
+    keys: Collection[str],
+    console: Console,
 ) -> Iterator[tuple[list[Path], dict[str, Search]]]:
     """The queries in a drawn order, and by key each way to search for one of them, which returns the seconds.
 
@@ -46,10 +51,10 @@ def searches(
     with ExitStack() as stack:
         stored = {}
         for name, scorer in scorers.items():
-            say(f"the references into a collection of {name} ...")
+            console.remark(f"the references into a collection of {name} ...")
             place = folder / str(len(stored))
             stored[name] = stack.enter_context(Pictures.open(place, scorer, create=True))
-            stored[name].add([copies.references])
+            stored[name].add([copies.references], show_progress_bar=not console.silent)
         model = next(iter(scorers))
         peers = _Peers(stored[model], scorers[model])
         works: dict[str, Search] = {}

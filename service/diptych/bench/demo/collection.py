@@ -6,12 +6,13 @@ import csv
 import logging
 from dataclasses import dataclass
 from functools import partial
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from diptych.bench.demo.resume import MARK, missing
 from diptych.console import Console, counted
-from diptych_runtime.atomic import replacing_file, write_atomic
+from diptych_runtime.atomic import temporary, write_atomic
 from diptych_runtime.errors import DiptychError
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def draw_collection(
     About one in twenty is an edited copy of another. `folder`/queries gets edited copies of one in eight of the rest
     and a few scenes that the collection does not have; `folder`/truth.csv (query, reference; file names) says which is
     which, with an empty reference for those. It is written last, so a folder that has it is complete. The same count
-    and seed give the same pictures, however many `processes` draw them.
+    and seed give the same pictures, however many `processes` draw them and however often that was interrupted: what is
+    whole by then is kept.
 
     Raises DemonstrationError for a count below 1 and for a folder with files that this call would not write.
     """
@@ -60,18 +62,24 @@ def draw_collection(
     if count < 1:
         raise DemonstrationError(f"expected a count of at least 1 picture, got {count}")
     photos, queries, truth = plan(folder, count, seed)
-    _check(folder, {picture.path for picture in (*photos, *queries)} | {truth})
+    pictures = [*photos, *queries]
+    _check(folder, {*(picture.path for picture in pictures), truth, folder / MARK})
     for name in ("photos", "queries"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     truth.unlink(missing_ok=True)
-    pictures = [*photos, *queries]
-    with Console(quiet=quiet).progress(total=len(pictures), unit="picture", desc="drawing") as bar:
-        for count in _drawing(pictures, seed, processes):
-            bar.update(count)
-    with replacing_file(truth) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["query", "reference"])
-        writer.writerows((query.path.name, query.original.name if query.original else "") for query in queries)
+    left = set(missing(folder, [picture.path for picture in pictures], count, seed))
+    bar = Console(quiet=quiet).progress(
+        total=len(pictures), unit="picture", desc="drawing", initial=len(pictures) - len(left)
+    )
+    with bar:
+        for drawn in _drawing([picture for picture in pictures if picture.path in left], seed, processes):
+            bar.update(drawn)
+    table = StringIO()
+    writer = csv.writer(table)
+    writer.writerow(["query", "reference"])
+    writer.writerows((query.path.name, query.original.name if query.original else "") for query in queries)
+    write_atomic(truth, table.getvalue().encode())
+    (folder / MARK).unlink()
     return [picture.path for picture in photos]
 
 
@@ -119,7 +127,7 @@ def _copy(picture: Picture, path: Path) -> Picture:
 def _check(folder: Path, planned: set[Path]) -> None:
     if folder.exists() and not folder.is_dir():
         raise DemonstrationError(f"expected a folder, but {folder} is a file; name a new or empty folder")
-    ours = planned | {folder / "photos", folder / "queries"}
+    ours = planned | {folder / "photos", folder / "queries"} | set(map(temporary, planned))
     foreign = sorted(
         path for part in (".", "photos", "queries") for path in folder.glob(f"{part}/*") if path not in ours
     )

@@ -83,7 +83,7 @@ def _calibration_text(found: Mapping[str, Any] | None) -> str:
     if "error" in found:
         return found["error"]
     labels = [
-        f"{question}: {one['same']} labels same, {one['different']} different"
+        f"{question}: {counted(one['same'], 'label')} same, {one['different']} different"
         for question, one in found["questions"].items()
     ]
     if not found["in_force"]:

@@ -18,6 +18,7 @@ from diptych.collection.collection import Collection
 from diptych.collection.ingest import Added, Incoming, batches, simulate
 from diptych.collection.sync.plan import Plan, going, objection, planned, refuse
 from diptych.collection.sync.seen_files import Seen, SeenFiles
+from diptych.console import counted
 from diptych.errors import SyncError
 from diptych.pictures.content import Content, picture_id
 from diptych.pictures.walk import Skipped, Tree, can_be_kept, full_path
@@ -89,8 +90,9 @@ class Run:
             return self._go(total, tick)
         except MemoryError:
             raise SyncError(
-                f"memory ran out after {len(self._at):,} files; what was added is kept, and nothing was removed. Allow "
-                "more (`ulimit -v`, the limit of a container), or end other programs; the next run takes up the rest"
+                f"memory ran out after {counted(len(self._at), 'file')}; what was added is kept, and nothing was "
+                "removed. Allow more (`ulimit -v`, the limit of a container), or end other programs; the next run "
+                "takes up the rest"
             ) from None
 
     def _go(self, total: Callable[[int], object], tick: Callable[[int], object]) -> Outcome:

@@ -1,23 +1,32 @@
 import io
 import json
-from contextlib import redirect_stdout
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 
 import pytest
 from exported import drawn_collection
 from PIL import Image
+from waiting import alive, until
 
 from diptych.bench.copies import measure as module
 from diptych.bench.copies.measure import FIGURES, PEERS, measure, text
 from diptych.bench.copies.plot import plot
 from diptych.bench.copies.ways import Copies
 from diptych.cli.main import main
+from diptych.console import Console
 from diptych.errors import BenchError
 
 CHEAP = ("phash", "sift", "cnn")
 
 
-def here(*words: object) -> str:
+def here(*words: object, tick: Callable[[], object] | None = None) -> str:
     """A command in this process."""
+    if tick:
+        tick()
     with redirect_stdout(io.StringIO()) as said:
         assert main(list(map(str, words))) == 0
     return said.getvalue()
@@ -33,12 +42,26 @@ def copies(tmp_path_factory) -> Copies:
     return Copies(folder / "drawn/photos", queries, queries / "truth.csv")
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 @pytest.fixture(scope="module")
-def measured(copies, artifact, tmp_path_factory):
+def run(copies, artifact, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "run_command", here)
+        patch.setattr("diptych.cli.main.close_bars", lambda: None)  # `here` is no process of its own
         folder = tmp_path_factory.mktemp("bench")
-        return measure(folder, copies, ["photo-small", str(artifact)], CHEAP, rounds=3, threads=1)
+        with redirect_stderr(Terminal()) as terminal:
+            models = ["photo-small", str(artifact)]
+            result = measure(folder, copies, models, CHEAP, rounds=3, threads=1, console=Console())
+        return result, terminal.getvalue()
+
+
+@pytest.fixture(scope="module")
+def measured(run):
+    return run[0]
 
 
 def test_every_way_has_the_time_of_a_search_and_those_that_know_copies_what_they_find(measured, artifact):
@@ -71,6 +94,18 @@ def test_the_figures_are_those_of_evaluate_and_each_in_its_place(measured, copie
     assert ways["pHash"] == told["controls"]["phash"]["micro_ap"]
 
 
+def test_every_phase_shows_how_far_it_is(run):
+    shown = run[1]
+    for phase in (
+        "diptych evaluate copies ...",
+        "the references into a collection of photo-small ...",
+        "3 searches of",
+    ):
+        assert phase in shown
+    for done in ("0/1 step", "1/1 step", "16/16 pictures", "1/4 rounds", "4/4 rounds"):
+        assert done in shown
+
+
 def test_more_work_takes_more_time(measured):
     times = {row["name"]: row["milliseconds"][0] for row in measured["ways"]}
     assert times["photo-small, by embedding"] < times["photo-small, re-ranked"] < times[PEERS["cnn"]]
@@ -80,6 +115,7 @@ def test_more_work_takes_more_time(measured):
 def test_the_table_and_the_plot_have_every_way(measured, tmp_path):
     shown = text(measured)
     assert all(row["name"] in shown for row in measured["ways"])
+    assert ", 1 thread; photo-small" in shown
     assert "6 queries, 0 of them without a match, among 16 references" in shown
     plot(measured, tmp_path / "a.svg")
     drawn = (tmp_path / "a.svg").read_text()
@@ -116,6 +152,27 @@ def test_a_plot_that_could_not_be_written_is_refused_first(diptych, copies, tmp_
     assert (wrong.code, "ends in .png, .svg, .pdf; got a.jpg" in wrong.err) == (1, True)
     wrong = diptych("bench", "copies", *where, "--plot", tmp_path / "nowhere/a.png")
     assert (wrong.code, "there is no folder" in wrong.err) == (1, True)
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_the_command_that_is_ended_in_its_middle_leaves_no_process_and_no_folder(
+    copies, artifact, environment, tmp_path, sent, code
+):
+    rooms = tmp_path / "rooms"
+    rooms.mkdir()
+    line = ["--references", copies.references, "--queries", copies.queries, "--truth", copies.truth, "--peer", "sift"]
+    line = [sys.executable, "-m", "diptych", "bench", "copies", *line, "--model", artifact, "--folder", rooms]
+    told = environment | {"TMPDIR": str(rooms)}
+    with subprocess.Popen(list(map(str, line)), env=told, stderr=subprocess.PIPE, text=True) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        until(lambda: bool(children.read_text()), 30)
+        (child,) = map(int, children.read_text().split())
+        process.send_signal(sent)
+        said = process.communicate(timeout=20)[1]
+    assert process.returncode == code
+    assert said.endswith("diptych: interrupted\n")
+    assert not alive(child)
+    assert list(rooms.iterdir()) == []
 
 
 @pytest.mark.slow

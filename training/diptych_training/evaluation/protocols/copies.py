@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from diptych.console import counted
 from diptych_training.data.csv import read_table
 from diptych_training.data.edits import picture_names
 from diptych_training.errors import DataError
@@ -76,5 +77,5 @@ def evaluate_copies(
         "candidates": search.depth,
         "resampled": resampling.unit,
     }
-    title = f"Copies: {len(asked)} queries among {len(gallery):,} references"
+    title = f"Copies: {counted(len(asked), 'query', 'queries')} among {counted(len(gallery), 'reference')}"
     return measured.scored.evidence("copies", title, model, result | comparison.beside(), comparison.series())
