@@ -62,6 +62,15 @@ class Evidence:
         """True if a homography lays one picture over the other."""
         return self.inliers >= FEWEST
 
+    @property
+    def unaltered(self) -> bool:
+        """True if all that has texture is alike in both pictures, which cover each other, in its colours too: what is
+        written in another format, scaled or turned by quarters is, and what was edited is not.
+        """
+        alike = min(self.agreement, self.detail, self.detail_both) >= 0.999 and not self.differing
+        colours = self.explained > 0.99 and self.off < 6
+        return self.registered and self.blocks >= 30 and self.coverage > 0.97 and alike and colours
+
 
 _IN_VAIN = Evidence(KEYPOINTS)  # there was much to be matched, and nothing was laid over each other
 
@@ -115,7 +124,7 @@ UNSEEN = ("bias", "odds")  # what is said of pairs that deserve no look
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Verification:
     """The calibration of probabilities by a closer look: the `weights` of `FEATURES` in a logistic regression, and 1
-    for the same pixels.
+    for the same pixels. What is `Evidence.unaltered` is called the same.
 
     Pairs of a relevance `above` are looked at; the log-odds of others are bias + odds * x by the weights `apart`, of
     their log-odds x by the network alone, and no higher than those of a pair that was looked at in vain: the network
@@ -186,6 +195,8 @@ class Verification:
         scale, offset = self.recalibration
         found = _sigmoid(scale * self._odds(relevance, seen) + offset)
         registered = np.array([evidence.registered for evidence in seen], bool)
+        unaltered = np.array([evidence.unaltered for evidence in seen], bool)
+        found[unaltered] = np.maximum(found[unaltered], _from(least_of(self.thresholds)["same"]))
         found[registered & np.array([evidence.identical for evidence in seen], bool)] = 1.0
         return np.where(registered, found, np.minimum(found, self.least))
 
@@ -251,6 +262,11 @@ def _rounded(relevance: np.ndarray) -> np.ndarray:
 def _below(threshold: float) -> float:
     """A probability of 7 decimals that is less than a threshold even as float32."""
     return max(0.0, math.floor(threshold * 10**_DECIMALS - 1) / 10**_DECIMALS)
+
+
+def _from(threshold: float) -> float:
+    """A probability of 7 decimals that is no less than a threshold."""
+    return min(1.0, math.ceil(threshold * 10**_DECIMALS) / 10**_DECIMALS)
 
 
 def features(relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:

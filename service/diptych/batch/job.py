@@ -77,8 +77,8 @@ class Job:
             return Report(outcome, 0, 0, {})
         schema = schema_of(str(self.table), self.sides) if self.format == "parquet" else None
         with (
-            opened(order, self.output, resume=resume, force=force, bar=self.bar) as manifest,
             explained(folder_of(self.output), "go on with the same command and --resume"),
+            opened(order, self.output, resume=resume, force=force, bar=self.bar) as manifest,
         ):
             seconds = {"reading": perf_counter() - began}
             self._check_room(manifest)

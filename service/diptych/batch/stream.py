@@ -10,6 +10,7 @@ from typing import IO
 
 import numpy as np
 
+from diptych.batch.parts.tokens import Stamp
 from diptych.batch.tables.arrow import texts
 from diptych.batch.tables.read import SIDES, columns_of, kind_of, open_table, schema_of
 from diptych.batch.tables.scores import Scores
@@ -34,6 +35,7 @@ class PairScorer:
         size = 2 * int(np.prod(encoder.scorer.runtime.token_shape))
         self.capacity = max(2 * CHUNK, CACHE_BYTES // size)
         self._kept: OrderedDict[str, np.ndarray | str] = OrderedDict()
+        self._stamps: dict[str, Stamp | None] = {}
 
     def score(self, names_a: Sequence[str], names_b: Sequence[str]) -> Scores:
         """The scores of at most `CHUNK` pairs; a picture that cannot be read is an error of its pair."""
@@ -41,10 +43,10 @@ class PairScorer:
         (tokens_a, errors_a), (tokens_b, errors_b) = map(self._take, (names_a, names_b))
         errors = pair_errors(self.sides, list(zip(errors_a, errors_b, strict=True)))
         looks, pairs = self.looks, list(zip(names_a, names_b, strict=True))
-        look = None if looks is None else lambda places: looks.at([pairs[place] for place in places])
+        look = None if looks is None else lambda places: looks.at([pairs[place] for place in places], self._stamps)
         scores = score_pairs(self.encoder.scorer, tokens_a, tokens_b, errors, look)
         while len(self._kept) > self.capacity:
-            self._kept.popitem(last=False)
+            del self._stamps[self._kept.popitem(last=False)[0]]
         return scores
 
     def _take(self, names: Sequence[str]) -> tuple[np.ndarray, list[str | None]]:
@@ -61,6 +63,7 @@ class PairScorer:
                 self._kept.move_to_end(name)
             else:
                 missing.append(name)
+        self._stamps |= {name: self.encoder.stamp(name) for name in missing}
         tokens, errors = self.encoder.encode(missing)
         for place, name in enumerate(missing):
             # A copy, or the whole batch would stay in memory for one row of it.

@@ -160,7 +160,7 @@ def explain(
             "-o",
             "--output",
             metavar="OUT.png",
-            help="both pictures with the links drawn over them, and the outline of A in B, .png or .jpg",
+            help="both pictures with the links drawn over them, and the outline of each in the other, .png or .jpg",
         ),
     ] = None,
     links: Annotated[
@@ -207,7 +207,7 @@ def explain(
             "answers": {question: asdict(one) for question, one in found.answers.items()},
             "grid": found.grid,
             "evidence": None if found.evidence is None else asdict(found.evidence),
-            "placement": None if found.corners is None else found.corners.tolist(),
+            "placement": explanation.placed(found),
             "crossing": found.crossing,
             "links": [{"a": one, "b": other, "share": share} for one, other, share in places],
             "overlay": output,

@@ -23,6 +23,7 @@ ENDINGS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}  # of the file of one
 _GAP, _SCALE = 24, 2  # drawn twice as large, so that lines are smooth
 _WHITE = _HALO = (255, 255, 255)
 _OUTLINE = (18, 165, 138)
+_SQUARE = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0))  # the corners of a picture
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,21 @@ class Explanation:
     def answer(self) -> Judgement:
         """The one to the question that was asked."""
         return self.answers[self.question]
+
+    @property
+    def corners_of_second(self) -> np.ndarray | None:
+        """The `corners` (4, 2) of the second picture in the first."""
+        if self.corners is None:
+            return None
+        # The homography that lays the corners of the one on these, solved for its eight numbers, and inverted.
+        rows = [
+            row
+            for (x, y), (u, v) in zip(_SQUARE, self.corners, strict=True)
+            for row in ((x, y, 1, 0, 0, 0, -u * x, -u * y), (0, 0, 0, x, y, 1, -v * x, -v * y))
+        ]
+        found = np.append(np.linalg.solve(np.array(rows), self.corners.ravel()), 1.0).reshape(3, 3)
+        moved = np.linalg.inv(found) @ np.vstack([np.array(_SQUARE).T, np.ones(4)])
+        return (moved[:2] / moved[2]).T
 
     def place(self, patch: int) -> tuple[int, int]:
         """The row and column of a patch by its number."""
@@ -90,6 +106,13 @@ def explain(
     )
 
 
+def placed(found: Explanation) -> dict[str, list[list[float]]] | None:
+    """The corners of each picture in the other, as JSON has them; None where they cannot be laid over each other."""
+    if found.corners is None or found.corners_of_second is None:
+        return None
+    return {"first_in_second": found.corners.tolist(), "second_in_first": found.corners_of_second.tolist()}
+
+
 @dataclass(frozen=True)
 class RelatedPart:
     """A part of the first picture and a part of the second that the network relates, in words: `links` of the
@@ -126,10 +149,13 @@ def look_in_words(found: Explanation) -> str:
     if not seen.registered:
         matches, keypoints = counted(seen.matches, "match", "matches"), counted(seen.keypoints, "keypoint")
         return f"one picture cannot be laid over the other: {keypoints}, {matches}, and too few that agree"
+    # Of a picture that covers less than the other, more is covered.
+    smaller = found.corners is None or abs(_area(found.corners)) <= 1
+    of_a, of_b = (seen.containment, seen.coverage) if smaller else (seen.coverage, seen.containment)
+    turn = "" if found.corners is None else _turned(found.corners)
     return (
-        f"{seen.inliers:,} of {counted(seen.matches, 'matching keypoint')} agree how one picture lies over the other"
-        f"{'' if found.corners is None else _turned(found.corners)}; they overlap in {seen.coverage:.0%} of one and "
-        f"{seen.containment:.0%} of the other, where {seen.agreement:.0%} of what has texture is alike"
+        f"{seen.inliers:,} of {counted(seen.matches, 'matching keypoint')} agree how A lies over B{turn}; "
+        f"they overlap in {of_a:.0%} of A and {of_b:.0%} of B, where {seen.agreement:.0%} of what has texture is alike"
     )
 
 
@@ -158,11 +184,12 @@ def overlay(
     found: Explanation, picture_a: Image.Image, picture_b: Image.Image, *, side: int = SIDE, format: str = "PNG"
 ) -> bytes:
     """A PNG, or one of the other formats of `ENDINGS`, of both pictures side by side, `side` pixels their longer side,
-    the links drawn between their patches, and where the first lies in the second its outline.
+    the links drawn between their patches, and the outline of each in the other.
     """
     shown = [_fitted(picture, side) for picture in (picture_a, picture_b)]
     if found.corners is not None:
-        shown[1] = _outlined(shown[1], found.corners)
+        lying = found.corners_of_second, found.corners
+        shown = [_outlined(picture, corners) for picture, corners in zip(shown, lying, strict=True)]
     height = max(picture.height for picture in shown)
     canvas = Image.new("RGB", (2 * side + _GAP, height), _WHITE)
     corners = [
@@ -197,8 +224,10 @@ def overlay(
     return buffer.getvalue()
 
 
-def _outlined(picture: Image.Image, corners: np.ndarray) -> Image.Image:
-    """The picture with the outline of a polygon (P, 2) of shares of its sides."""
+def _outlined(picture: Image.Image, corners: np.ndarray | None) -> Image.Image:
+    """The picture with the outline of a polygon (P, 2) of shares of its sides, which may reach beyond them."""
+    if corners is None:
+        return picture
     large = picture.convert("RGB").resize((_SCALE * picture.width, _SCALE * picture.height))
     places = [(float(x * large.width), float(y * large.height)) for x, y in corners]
     draw = ImageDraw.Draw(large)

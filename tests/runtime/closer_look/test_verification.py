@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, replace
 from functools import cache
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -259,6 +260,46 @@ def test_a_crop_leaves_no_frame_out(a, b):
     seen = look(a(), b())
     assert seen.registered
     assert seen.framed == 0
+
+
+def written(picture: Image.Image, **options) -> Image.Image:
+    """A picture as JPEG has it."""
+    buffer = BytesIO()
+    picture.save(buffer, "JPEG", **options)
+    return Image.open(buffer)
+
+
+@pytest.mark.parametrize(
+    ("picture", "copied"),
+    [
+        (page(1), lambda picture: written(picture, quality=90)),
+        *((drawn, ImageOps.mirror) for drawn in (page(1), shapes(1))),
+        *((drawn, lambda picture: ImageOps.scale(picture, 0.75)) for drawn in (page(1), shapes(1))),
+    ],
+    ids=["page written", "page mirrored", "shapes mirrored", "page smaller", "shapes smaller"],
+)
+def test_what_is_only_written_scaled_or_mirrored_is_unaltered_and_called_the_same(picture, copied):
+    seen = look(copied(picture), picture)
+    assert seen.unaltered
+    weights = dict.fromkeys(FEATURES, 0.0)
+    judged = Verification(0.1, weights, {"0.01": 0.8, "0.001": 0.9935617000000001}).judged(np.array([0.9]), [seen])
+    assert judged >= 0.9935617000000001
+    assert judged < 0.99357
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (lambda: page(1), lambda: page(1, 2)),
+        (lambda: shapes(1), lambda: shapes(2)),
+        (lambda: shapes(1), lambda: ImageEnhance.Color(shapes(1)).enhance(0.2)),
+        (lambda: shapes(1), lambda: shapes(1).crop((60, 40, 400, 300))),
+        (lambda: Image.new("RGB", (300, 200), "white"), lambda: written(Image.new("RGB", (300, 200), "white"))),
+    ],
+    ids=["another line", "another picture", "other colours", "a crop", "nothing to see"],
+)
+def test_what_was_edited_is_not_unaltered(a, b):
+    assert not look(a(), b()).unaltered
 
 
 @pytest.mark.parametrize("mirrored", [False, True])

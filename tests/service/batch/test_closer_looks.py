@@ -107,6 +107,18 @@ def test_a_picture_that_has_gone_since_it_was_encoded_is_judged_without(job, tab
         assert row["error"] is None
 
 
+def test_a_picture_that_is_another_one_by_then_is_not_looked_at(job, table):
+    @contextmanager
+    def bar(unit, count, done):
+        if unit == "pair":
+            (table.parent / "other.png").replace(table.parent / "copy.jpg")
+        yield lambda count: None
+
+    job("out.jsonl", question="copy", bar=bar).run(Serial())
+    for pair, row in zip(PAIRS, rows_of(table.parent / "out.jsonl"), strict=True):
+        assert row["closer_look"] == ("taken" if pair == ("one.png", "one.png") else "not taken")
+
+
 def test_a_job_with_closer_looks_is_not_resumed_without_them(job, table):
     @contextmanager
     def bar(unit, count, done):

@@ -113,7 +113,7 @@ def test_why_frames_the_place_of_one_picture_in_the_other(visit, running, artifa
             page = visit(client, f"#/search?q={query}&why={other}")
             frame = page.locator("#why-dialog .placement:not(.halo)").bounding_box()
             picture = page.locator("#why-dialog .patches >> nth=1").bounding_box()
-            says(page, "#why-dialog .patch-line", "The frame is where the first picture lies in the second")
+            says(page, "#why-dialog .patch-line", "A frame is where one picture lies in the other")
             says(page, "#why-dialog dl", f"{seen['inliers']} of {seen['matches']}")
             page.goto("about:blank")
     assert frame["x"] == pytest.approx(picture["x"] + picture["width"] / 2, abs=8)

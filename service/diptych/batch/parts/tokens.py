@@ -1,4 +1,6 @@
-"""The tokens of a job's pictures: a file a part, mapped into memory, so that there may be more of them than memory."""
+"""The tokens of a job's pictures: a file a part, mapped into memory, so that there may be more of them than memory; and
+the stamps of their files, by which one that has changed is known.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ import numpy as np
 from diptych.batch.parts.manifest import Step, write_part
 from diptych.errors import BatchError
 
-_MAPS, _ERRORS = 8192, 256  # files that are held open
+_MAPS, _FACTS = 8192, 256  # files that are held open
+
+Stamp = tuple[int, int]  # the size and the time of a file, in nanoseconds
 
 
 class Tokens:
@@ -21,12 +25,15 @@ class Tokens:
 
     def __init__(self, folder: Path, step: Step, shape: Sequence[int]) -> None:
         self.folder, self.step, self.shape = folder, step, tuple(shape)
-        self._map, self._errors = lru_cache(_MAPS)(self._read), lru_cache(_ERRORS)(self._read_errors)
+        self._map, self._facts = lru_cache(_MAPS)(self._read), lru_cache(_FACTS)(self._read_facts)
 
-    def write(self, number: int, tokens: np.ndarray, errors: Mapping[int, str]) -> None:
-        """Keep a part for good: its tokens, and why which rows of it are none."""
+    def write(
+        self, number: int, tokens: np.ndarray, errors: Mapping[int, str], stamps: Sequence[Stamp | None] = ()
+    ) -> None:
+        """Keep a part for good: its tokens, why which rows of it are none, and the stamps of its files."""
         write_part(self._path(number), np.ascontiguousarray(tokens, np.float16).data)
-        write_part(self.folder / self.step.file(number), json.dumps(sorted(errors.items())).encode())
+        facts = {"errors": sorted(errors.items()), "stamps": stamps}
+        write_part(self.folder / self.step.file(number), json.dumps(facts).encode())
 
     def take(self, places: np.ndarray) -> np.ndarray:
         """The tokens of pictures, in the order of their places int (Q,). Raises BatchError where a file is damaged."""
@@ -42,10 +49,15 @@ class Tokens:
         found = {}
         for place in set(places):
             number, row = divmod(place, self.step.size)
-            error = self._errors(number).get(row)
+            error = self._facts(number)[0].get(row)
             if error is not None:
                 found[place] = error
         return found
+
+    def stamp(self, place: int) -> Stamp | None:
+        """The stamp of the file that the tokens of a picture were made of."""
+        number, row = divmod(place, self.step.size)
+        return self._facts(number)[1][row]
 
     def _path(self, number: int) -> Path:
         return self.folder / f"tokens-{self.step.tagged(number)}.f16"
@@ -66,5 +78,6 @@ class Tokens:
             )
         return np.frombuffer(mapped, np.float16).reshape(stop - first, *self.shape)
 
-    def _read_errors(self, number: int) -> dict[int, str]:
-        return dict(json.loads((self.folder / self.step.file(number)).read_bytes()))
+    def _read_facts(self, number: int) -> tuple[dict[int, str], list[Stamp | None]]:
+        facts = json.loads((self.folder / self.step.file(number)).read_bytes())
+        return dict(facts["errors"]), [None if stamp is None else tuple(stamp) for stamp in facts["stamps"]]

@@ -139,7 +139,8 @@ def check_columns(columns: list[str], sides: tuple[str, str], name: str) -> None
 
 def _check_free(columns: Iterable[str], name: str) -> None:
     if taken := sorted(set(columns) & set(RESULTS)):
-        raise BatchError(f"{name} already has the column {', '.join(taken)}; rename it, the result goes there")
+        columns = "the column " if len(taken) == 1 else "the columns "
+        raise BatchError(f"{name} already has {columns}{', '.join(taken)}; rename what is there, the results go there")
 
 
 _Read = tuple[list[str], Iterator[dict[str, Any]]]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from diptych.batch.parts.tokens import Stamp
 from diptych.batch.tables.scores import Scores
 from diptych.errors import RemoteError
 from diptych.pictures.sources import Fetch, is_url, refuse_url
@@ -61,6 +63,16 @@ class Encoder:
                 raise PictureError(str(error)) from None
         return self.base / name
 
+    def stamp(self, name: str) -> Stamp | None:
+        """The size and the time of a file; None for a web address, and where there is none."""
+        if not name or is_url(name):
+            return None
+        try:
+            status = (self.base / name).stat()
+        except (OSError, ValueError):
+            return None
+        return status.st_size, status.st_mtime_ns
+
     def _pixels(self, name: str) -> np.ndarray:
         return self.scorer.pixels(self.source(name), name=name)
 
@@ -72,19 +84,25 @@ class CloserLooks:
     encoder: Encoder
     views: ViewCache = field(default_factory=ViewCache)
 
-    def at(self, pairs: Sequence[tuple[str, str]]) -> list[Evidence | None]:
-        """The evidence of each pair; None where a picture is not to be had any more."""
+    def at(self, pairs: Sequence[tuple[str, str]], stamps: Mapping[str, Stamp | None]) -> list[Evidence | None]:
+        """The evidence of each pair of names; None where a picture is not to be had any more, or its file has another
+        stamp than when it was encoded.
+        """
         seen: list[Evidence | None] = []
+        described = partial(self._described, stamps=stamps)
         for start in range(0, len(pairs), _LOOKED):
             batch = pairs[start : start + _LOOKED]
-            views = self.views.views(list(dict.fromkeys(name for pair in batch for name in pair)), self._described)
+            views = self.views.views(list(dict.fromkeys(name for pair in batch for name in pair)), described)
             seen += self.encoder.scorer.evidence([(views[a], views[b]) for a, b in batch])
         return seen
 
-    def _described(self, names: list[str]) -> Mapping[str, View | None]:
-        sources = map_pictures(self.encoder.source, names, self.encoder.scorer.runtime.threads)
+    def _described(self, names: list[str], stamps: Mapping[str, Stamp | None]) -> Mapping[str, View | None]:
+        same = [name for name in names if self.encoder.stamp(name) == stamps[name]]
+        sources = map_pictures(self.encoder.source, same, self.encoder.scorer.runtime.threads)
         there = [None if isinstance(source, PictureError) else source for source in sources]
-        return dict(zip(names, self.encoder.scorer.views(there), strict=True))
+        views = dict(zip(same, self.encoder.scorer.views(there), strict=True))
+        kept = {name for name in same if self.encoder.stamp(name) == stamps[name]}  # none changed while it was read
+        return {name: views[name] if name in kept else None for name in names}
 
 
 def pair_errors(sides: tuple[str, str], errors: Sequence[tuple[str | None, str | None]]) -> dict[int, str]:

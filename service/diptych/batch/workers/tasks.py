@@ -62,11 +62,13 @@ def encode(number: int, *, folder: str, means: WorkerConfig) -> None:
     """Turn the pictures of a part into tokens. Raises OSError if the table and its folder are gone meanwhile."""
     desk = _open(Path(folder), means)
     manifest = desk.manifest
-    tokens, errors = desk.encoder.encode(names_between(Path(folder, NAMES), *manifest.encoding.bounds(number)))
+    names = names_between(Path(folder, NAMES), *manifest.encoding.bounds(number))
+    stamps = [desk.encoder.stamp(name) for name in names]
+    tokens, errors = desk.encoder.encode(names)
     if errors and not Path(manifest.folder).is_dir():
         # A disk that was pulled out is not a table full of missing pictures.
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), manifest.folder)
-    desk.tokens.write(number, tokens, errors)
+    desk.tokens.write(number, tokens, errors, stamps)
 
 
 def score(number: int, *, folder: str, means: WorkerConfig) -> None:
@@ -91,7 +93,9 @@ def _score(desk: _OpenJob, pairs: np.ndarray) -> Scores:
     tokens_a, tokens_b = desk.tokens.take(places_a), desk.tokens.take(places_b)
 
     def look(places: Sequence[int], looks: CloserLooks) -> list[Evidence | None]:
-        return looks.at([(desk.names(a), desk.names(b)) for a, b in pairs[places].tolist()])
+        wanted = pairs[places].tolist()
+        stamps = {desk.names(place): desk.tokens.stamp(place) for pair in wanted for place in pair}
+        return looks.at([(desk.names(a), desk.names(b)) for a, b in wanted], stamps)
 
     looking = None if desk.looks is None else partial(look, looks=desk.looks)
     return score_pairs(desk.scorer, tokens_a, tokens_b, pair_errors(desk.manifest.sides, both), looking)

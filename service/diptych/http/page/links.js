@@ -101,22 +101,26 @@ export function pairStage(root, pictures) {
       });
     });
     const at = patches.pointer ?? patches.keys;
-    drawing.replaceChildren(...outline(origin), ...(at ? ofPatch(at, cells) : ofAll(cells)));
+    drawing.replaceChildren(...outlines(origin), ...(at ? ofPatch(at, cells) : ofAll(cells)));
   }
 
-  /** Where the first picture lies in the second, as the closer look laid it there. */
-  function outline(origin) {
+  /** Where each picture lies in the other, as the closer look laid it there. */
+  function outlines(origin) {
     if (!answer.placement) return [];
-    const frame = boxes[1].getBoundingClientRect();
-    const points = answer.placement.map(([x, y]) =>
-      `${frame.left - origin.left + x * frame.width},${frame.top - origin.top + y * frame.height}`).join(" ");
-    return [shape("polygon", { class: "placement halo", points }), shape("polygon", { class: "placement", points })];
+    const { second_in_first: second, first_in_second: first } = answer.placement;
+    return [second, first].flatMap((corners, side) => {
+      if (corners.some(([x, y]) => Math.min(x, y) < -0.02 || Math.max(x, y) > 1.02)) return []; // it reaches beyond
+      const frame = boxes[side].getBoundingClientRect();
+      const points = corners.map(([x, y]) =>
+        `${frame.left - origin.left + x * frame.width},${frame.top - origin.top + y * frame.height}`).join(" ");
+      return [shape("polygon", { class: "placement halo", points }), shape("polygon", { class: "placement", points })];
+    });
   }
 
   function ofAll(cells) {
     const [rows, columns] = answer.grid;
     const most = answer.links[0]?.share ?? 1;
-    const hint = `${answer.placement ? "The frame is where the first picture lies in the second, the lines are the" : "The"} ` +
+    const hint = `${answer.placement ? "A frame is where one picture lies in the other, the lines are the" : "The"} ` +
       "strongest links. Point at a part of either picture to see what it looks at.";
     say(answer.links.length ? hint : "");
     const colour = ([row, column]) => {

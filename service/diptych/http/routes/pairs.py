@@ -30,6 +30,7 @@ from diptych.http.schemas.responses import (
     EmbeddingItem,
     ExplainAnswer,
     LinkItem,
+    Placement,
     RerankAnswer,
     RerankItem,
     ScoreAnswer,
@@ -172,7 +173,7 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
             grid=found.grid,
             crossing=found.crossing,
             evidence=found.evidence,
-            placement=None if found.corners is None else found.corners.tolist(),
+            placement=None if (corners := explanation.placed(found)) is None else Placement.model_validate(corners),
             links=[
                 LinkItem(patches=(found.place(link.first), found.place(link.second)), share=link.share)
                 for link in found.links

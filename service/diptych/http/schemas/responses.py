@@ -101,6 +101,18 @@ class LinkItem(BaseModel):
     share: float = Field(description="Share of a patch's attention that the other one gets, 0 to 1.")
 
 
+Corners = list[tuple[float, float]]
+
+
+class Placement(BaseModel):
+    """The corners of each of two pictures in the other, from its top left clockwise: x and y as shares of the other's
+    width and height.
+    """
+
+    first_in_second: Corners
+    second_in_first: Corners
+
+
 class ExplainAnswer(AnswerItem):
     """The explanation of a pair's score."""
 
@@ -112,10 +124,8 @@ class ExplainAnswer(AnswerItem):
     grid: tuple[int, int] = Field(description="Rows and columns of patches that each picture is cut into.")
     crossing: float = Field(description="Share of all attention that goes to the other picture, 0 to 1.")
     evidence: Evidence | None = Field(None, description="What the closer look saw; null without one.")
-    placement: list[tuple[float, float]] | None = Field(
-        None,
-        description="The corners of the first picture in the second, from its top left clockwise: x and y as shares of "
-        "its width and height. null where one cannot be laid over the other, and without a closer look.",
+    placement: Placement | None = Field(
+        None, description="null where one cannot be laid over the other, and without a closer look."
     )
     links: list[LinkItem] = Field(description="Strongest first; each patch in one at most.")
     attention: list[list[float]] | None = Field(
