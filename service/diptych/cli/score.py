@@ -116,8 +116,8 @@ def score(
     if len(inputs) == 2:
         if any((output, format, resume, force, workers, address, not closer_look)) or engine == "ray":
             raise BadParameter(
-                "--output, --format, --resume, --force, --no-closer-look, --workers, --engine and --address belong to a "
-                "table of pairs, and here are two pictures"
+                "--output, --format, --resume, --force, --no-closer-look, --workers, --engine and --address "
+                "belong to a table of pairs, and here are two pictures"
             )
         pictures = read_pictures(inputs, urls=urls)
         scorer = open_scorer(model, provider, threads, question=question, urls=urls)
