@@ -268,7 +268,8 @@ def test_a_reader_needs_no_writer(tmp_path):
 
 def test_a_folder_without_a_collection_is_refused_with_the_command_that_makes_one(tmp_path):
     for read_only in (False, True):
-        with pytest.raises(StoreError, match=r"`diptych index add .* PICTURES`, or in Python with create=True$"):
+        said = r"`diptych index add .* PICTURES` \(in Python: create=True\), or name another"
+        with pytest.raises(StoreError, match=said):
             Store.open(tmp_path / "nothing", read_only=read_only)
     assert not (tmp_path / "nothing").exists()
 
