@@ -32,7 +32,7 @@ def temporary(path: Path) -> Path:
 def replacing(path: Path, unfinished: Path | None = None) -> Iterator[IO[bytes]]:
     """A stream whose content takes the place of `path`, in one step, if all goes well; it grows in `unfinished`."""
     unfinished = unfinished or path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with _put_in_place(unfinished, path), unfinished.open("wb") as stream:
+    with _put_in_place(unfinished, path), _opened(unfinished) as stream:
         yield stream
         stream.flush()
         os.fsync(stream.fileno())
@@ -82,6 +82,15 @@ def disk_bytes(folder: Path) -> int:
             with suppress(FileNotFoundError):  # what grows under another name may have got its own meanwhile
                 total += file.stat().st_size
     return total
+
+
+def _opened(unfinished: Path) -> IO[bytes]:
+    """A new file. Raises FileNotFoundError for a folder that is not there, by its name."""
+    try:
+        return unfinished.open("wb")
+    except FileNotFoundError as error:
+        error.filename = str(unfinished.parent)
+        raise
 
 
 @contextmanager

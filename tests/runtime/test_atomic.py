@@ -32,6 +32,12 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_folder_that_is_not_there_is_named_and_no_temporary_file(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught:
+        write_atomic(tmp_path / "none" / "file", b"new")
+    assert caught.value.filename == str(tmp_path / "none")
+
+
 def test_a_lock_has_one_holder_who_is_named_and_can_be_had_after_its_release(tmp_path):
     first = WriterLock(tmp_path / "lock", "the thing")
     with pytest.raises(StoreError, match=rf"the thing is being written by process {os.getpid()} \([^)]+\);"):

@@ -145,7 +145,7 @@ def look_in_words(found: Explanation) -> str:
     if seen is None:
         return ""
     if seen.identical:
-        return "both pictures have the same pixels"
+        return "both pictures have the same pixels" + ("" if seen.registered else ", too plain to tell copies by")
     if not seen.registered:
         matches, keypoints = counted(seen.matches, "match", "matches"), counted(seen.keypoints, "keypoint")
         return f"one picture cannot be laid over the other: {keypoints}, {matches}, and too few that agree"

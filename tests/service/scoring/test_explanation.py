@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from io import BytesIO
 
 import numpy as np
@@ -90,6 +91,8 @@ def test_how_a_picture_is_turned_is_told_by_where_its_corners_lie(order, said):
 def test_the_same_pixels_are_told_as_that():
     found = Explanation("copy", {}, (2, 2), 0.4, [], np.zeros((4, 4), np.float32), Evidence(9, 9, 9, identical=True))
     assert look_in_words(found) == "both pictures have the same pixels"
+    blank = replace(found, evidence=Evidence(0, identical=True))
+    assert look_in_words(blank) == "both pictures have the same pixels, too plain to tell copies by"
 
 
 def drawn(links: list[Link], corners: np.ndarray | None = None) -> np.ndarray:
