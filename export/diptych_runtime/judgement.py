@@ -12,12 +12,11 @@ import numpy as np
 
 from diptych_runtime.calibration.questions import COPY, THING
 from diptych_runtime.calibration.verdicts import Verdict, least_of, stronger, verdict
-from diptych_runtime.closer_look.evidence import Evidence
+from diptych_runtime.closer_look.evidence import Evidence, shown_from
 from diptych_runtime.manifest import Question
 
 CloserLook = Literal["taken", "not taken"]
 CLOSER_LOOKS = 100  # of a search, at most: a few seconds
-_DECIMALS = 7  # of a score that is shown
 NOT_TAKEN = "a copy is likely at most without a closer look"
 
 
@@ -155,6 +154,4 @@ def _raised(question: Question, thing: Judgement, copy: Judgement) -> Judgement:
     if copy.closer_look == "not taken" or said == thing.verdict:
         return thing
     stated = least_of(question.stated)[said]
-    least = round(stated, _DECIMALS)
-    least = least if least >= stated else round(least + 10**-_DECIMALS, _DECIMALS)
-    return replace(thing, verdict=said, relevance_score=max(thing.relevance_score, least))
+    return replace(thing, verdict=said, relevance_score=max(thing.relevance_score, shown_from(stated)))

@@ -196,7 +196,7 @@ class Verification:
         found = _sigmoid(scale * self._odds(relevance, seen) + offset)
         registered = np.array([evidence.registered for evidence in seen], bool)
         unaltered = np.array([evidence.unaltered for evidence in seen], bool)
-        found[unaltered] = np.maximum(found[unaltered], _from(least_of(self.thresholds)["same"]))
+        found[unaltered] = np.maximum(found[unaltered], shown_from(least_of(self.thresholds)["same"]))
         found[registered & np.array([evidence.identical for evidence in seen], bool)] = 1.0
         return np.where(registered, found, np.minimum(found, self.least))
 
@@ -264,9 +264,10 @@ def _below(threshold: float) -> float:
     return max(0.0, math.floor(threshold * 10**_DECIMALS - 1) / 10**_DECIMALS)
 
 
-def _from(threshold: float) -> float:
-    """A probability of 7 decimals that is no less than a threshold."""
-    return min(1.0, math.ceil(threshold * 10**_DECIMALS) / 10**_DECIMALS)
+def shown_from(threshold: float) -> float:
+    """The lowest probability of 7 decimals that is no less than a threshold."""
+    least = round(threshold, _DECIMALS)
+    return least if least >= threshold else round(least + 10**-_DECIMALS, _DECIMALS)
 
 
 def features(relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:

@@ -75,16 +75,7 @@ def peak_memory(model: str) -> dict[str, int]:
             with pairs.open("w", newline="", encoding="utf-8") as file:
                 rows = ((photos[i % CANDIDATES], photos[i // CANDIDATES]) for i in range(count))
                 csv.writer(file).writerows([("image_a", "image_b"), *rows])
-            options = [
-                "score",
-                pairs,
-                "-o",
-                pairs.with_suffix(".jsonl"),
-                "--no-closer-look",
-                "--quiet",
-                "--model",
-                model,
-            ]
+            options = ["score", pairs, "-o", pairs.with_suffix(".jsonl"), "--no-closer-look", "--quiet"]
             peaks[str(count)] = run_with_peak(*options, "--model", model)[1]
     return peaks
 

@@ -15,6 +15,7 @@ from diptych.console import counted
 from diptych.scoring.scorer import Original, Scorer
 from diptych_runtime.attention_links import Link, strongest_links
 from diptych_runtime.closer_look.evidence import Evidence
+from diptych_runtime.closer_look.homography import opencv
 from diptych_runtime.closer_look.verification import placement
 from diptych_runtime.judgement import Judgement, deserving, judge
 
@@ -55,15 +56,9 @@ class Explanation:
         """The `corners` (4, 2) of the second picture in the first."""
         if self.corners is None:
             return None
-        # The homography that lays the corners of the one on these, solved for its eight numbers, and inverted.
-        rows = [
-            row
-            for (x, y), (u, v) in zip(_SQUARE, self.corners, strict=True)
-            for row in ((x, y, 1, 0, 0, 0, -u * x, -u * y), (0, 0, 0, x, y, 1, -v * x, -v * y))
-        ]
-        found = np.append(np.linalg.solve(np.array(rows), self.corners.ravel()), 1.0).reshape(3, 3)
-        moved = np.linalg.inv(found) @ np.vstack([np.array(_SQUARE).T, np.ones(4)])
-        return (moved[:2] / moved[2]).T
+        square, corners = np.array(_SQUARE, np.float32), self.corners.astype(np.float32)
+        back = opencv().getPerspectiveTransform(corners, square)
+        return opencv().perspectiveTransform(square[:, None], back)[:, 0]
 
     def place(self, patch: int) -> tuple[int, int]:
         """The row and column of a patch by its number."""
