@@ -56,10 +56,11 @@ class Learning:
     `average` is the decay of the running average of the weights, `temperature` divides the cosines of the embedding,
     `threshold` weighs the log-loss of pairs beside their listwise contrast, `level` the contrast of matches with the
     pairs of all queries, `entropy` how evenly embeddings are to lie, `distil` the divergence of the embedding from its
-    `teacher`, which is the *pair* scorer or what the best *matches* of the tokens say (late interaction), `link` the
-    contrast of tokens of which it is known that they show the same place, `retain` the divergence from how alike photos
-    were to the encoder before it was fine-tuned. `chunk` pairs are related at a time (memory and speed, not result); 0
-    leaves it to the device.
+    `teacher`, which is the *pair* scorer, or what the best *matches* of the tokens say (late interaction), or another
+    network, a released model or a checkpoint, from which the pair scorer learns as well; `link` the contrast of tokens
+    of which it is known that they show the same place, `retain` the divergence from how alike photos were to the
+    encoder before it was fine-tuned. `chunk` pairs are related at a time (memory and speed, not result); 0 leaves it to
+    the device.
     """
 
     rate: float = 1.5e-3
@@ -85,7 +86,13 @@ class Learning:
                 f"got {self}"
             )
         if self.teacher not in TEACHERS:
-            raise ValueError(f"learning.teacher must be one of {', '.join(TEACHERS)}, got {self.teacher!r}")
+            try:
+                start_of(self.teacher)
+            except ValueError:
+                raise ValueError(
+                    f"learning.teacher must be one of {', '.join(TEACHERS)}, a released model "
+                    f"({', '.join(bundled_models())}) or a checkpoint directory, got {self.teacher!r}"
+                ) from None
 
 
 @dataclass(frozen=True)

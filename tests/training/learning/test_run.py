@@ -15,7 +15,7 @@ import pytest
 import torch
 from small import SMALL
 
-from diptych_model import load_checkpoint
+from diptych_model import PairConfig, PairNetwork, load_checkpoint, save_checkpoint
 from diptych_training.errors import DataError
 from diptych_training.learning import run
 from diptych_training.learning.distributed import Processes
@@ -223,6 +223,23 @@ def test_a_run_that_starts_from_another_begins_with_its_panel_part(finished: Pat
     for other in ({"widths": [8, 16]}, {"depths": [2, 1]}, {"widths": [8], "depths": [1]}):
         with pytest.raises(DataError, match=r"give widths = \[8, 12\], depths = \[1, 1\]"):
             run.Run(recipe_from(values | {"network": {"encoder": other}}), tmp_path, Processes())
+
+
+@pytest.mark.parametrize("bias", ["panel", "concatenated"])
+def test_a_run_on_smaller_panels_begins_with_what_the_larger_network_says_of_them(tmp_path: Path, bias: str) -> None:
+    torch.manual_seed(0)
+    mixer = SMALL["network"]["mixer"] | {"crossing": 0.0}
+    shape = SMALL["network"] | {"bias": bias, "segment": "added", "mixer": mixer, "pixels": 48}
+    shape["correspondence"] = bias == "panel"
+    large = PairNetwork(PairConfig.from_dict(shape)).eval()
+    for parameter in large.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    save_checkpoint(large, tmp_path / "large")
+    values = SMALL | {"start": str(tmp_path / "large"), "network": {"pixels": 32}}
+    small = run.Run(recipe_from(values), tmp_path, Processes()).learner.network.eval()
+    assert small.config.pixels == 32
+    a, b = torch.rand(2, 3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(small(a, b), large(a, b))
 
 
 def test_the_account_says_how_fast_it_went_and_where_the_time_goes(

@@ -4,8 +4,9 @@ import pytest
 import torch
 from small import SMALL
 
-from diptych_model import PairNetwork
+from diptych_model import PairConfig, PairNetwork, save_checkpoint
 from diptych_training.data.archives import Archives
+from diptych_training.errors import DataError
 from diptych_training.learning.batch import Step, draw_step
 from diptych_training.learning.distributed import Processes
 from diptych_training.learning.trainer import Learner
@@ -87,6 +88,44 @@ def test_the_best_matches_teach_the_embedding_where_the_recipe_says_so(drawn: li
         taught[teacher] = losses.pop("distillation"), losses
     assert taught["pair"][0] != taught["matches"][0]
     assert taught["pair"][1] == taught["matches"][1]
+
+
+def test_another_network_teaches_pair_scorer_and_embedding_and_sees_the_same_pictures_in_its_own_size(
+    archives: Path, tmp_path: Path
+) -> None:
+    torch.manual_seed(3)
+    teacher = PairNetwork(PairConfig.from_dict(SMALL["network"] | {"pixels": 48}))
+    for parameter in teacher.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    save_checkpoint(teacher, tmp_path / "teacher")
+    learning = SMALL["learning"] | {"teacher": str(tmp_path / "teacher"), "distil": 3.0}
+    recipe = recipe_from(SMALL | {"learning": learning, "stages": [SMALL["stages"][-1] | {"steps": 60}]})
+    learner, (stage,) = learner_of(recipe), recipe.stages
+    assert learner.drawn_pixels(stage) == 48
+    source = Source(Archives(66, archives), 48, 0, torch.device("cpu"))
+    tasks = [settings.open(source) for settings in recipe.tasks]
+    steps = [draw_step(tasks, number, seed=0) for number in range(2)]
+    kept = {name: value.clone() for name, value in learner.teacher.state_dict().items()}  # pyright: ignore[reportOptionalMemberAccess]
+    losses = [learner.learn(step, stage)["taught"] for step in steps * 20]
+    assert sum(losses[-4:]) < 0.7 * sum(losses[:4])
+    for name, value in learner.teacher.state_dict().items():  # pyright: ignore[reportOptionalMemberAccess]
+        assert torch.equal(value, kept[name])
+    # What it is taught are the teacher's answers to the pairs that it relates.
+    chosen = torch.tensor([[2, 0, 5]] * len(steps[0].match))
+    lesson = learner._lesson(steps[0], chosen)
+    tokens = teacher.eval().encode(steps[0].pictures)[0]
+    references = tokens[len(chosen) :]
+    torch.testing.assert_close(lesson[1], teacher.relate(tokens[[1, 1, 1]], references[[2, 0, 5]]))  # pyright: ignore[reportOptionalSubscript]
+
+
+def test_a_teacher_answers_what_its_pupil_is_asked(tmp_path: Path) -> None:
+    save_checkpoint(PairNetwork(PairConfig.from_dict(SMALL["network"])), tmp_path / "one")
+    learning = SMALL["learning"] | {"teacher": str(tmp_path / "one")}
+    network = SMALL["network"] | {"questions": ["copy", "thing"]}
+    with pytest.raises(DataError, match="answers one question, and the network is asked copy and thing"):
+        learner_of(recipe_from(SMALL | {"learning": learning, "network": network}))
+    with pytest.raises(ValueError, match=r"teacher must be one of pair, matches, a released model .*got 'nobody'"):
+        recipe_from(SMALL | {"learning": SMALL["learning"] | {"teacher": "nobody"}})
 
 
 def test_a_stage_of_one_question_needs_a_network_that_answers_it_apart() -> None:

@@ -9,6 +9,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from diptych_training.device import default_device
+
 TIMEOUT = timedelta(hours=2)  # the others wait while the first validates
 
 
@@ -26,8 +28,7 @@ class Processes:
 
     def __init__(self) -> None:
         self.count, self.rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
-        place = int(os.environ.get("LOCAL_RANK", "0"))
-        self.device = torch.device("cuda", place) if torch.cuda.is_available() else torch.device("cpu")
+        self.device = default_device(int(os.environ.get("LOCAL_RANK", "0")))
         if self.count > 1 and not dist.is_initialized():
             if self.device.type == "cuda":
                 torch.cuda.set_device(self.device)

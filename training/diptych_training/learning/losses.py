@@ -75,6 +75,16 @@ def split_questions(logits: Tensor, matched: Tensor, copies: Tensor) -> list[tup
     return [(logits[..., 0], matched & copies), (logits[..., 1], matched)]
 
 
+def taught_loss(logits: Tensor, lesson: Tensor) -> Tensor:
+    """Distillation of pair logits from a teacher's for the same pairs, both (Q, 1 + K) or (Q, 1 + K, 2): a mean over
+    queries and questions of how far the order of the candidates diverges, and of the cross-entropy with the teacher's
+    probabilities, less the teacher's own entropy (Hinton, Vinyals and Dean 2015, at a temperature of 1).
+    """
+    order = F.kl_div(logits.log_softmax(1), lesson.log_softmax(1), reduction="none", log_target=True).sum(1)
+    entropy = F.binary_cross_entropy_with_logits(lesson, lesson.sigmoid())
+    return order.mean() + F.binary_cross_entropy_with_logits(logits, lesson.sigmoid()) - entropy
+
+
 def entropy_loss(embeddings: Tensor, apart: Tensor) -> Tensor:
     """The unevenness of embeddings (R, e): minus the mean logarithm of the distance to the nearest one that is `apart`
     (R, R) from it (Sablayrolles et al. 2019, Kozachenko and Leonenko's estimate of entropy).

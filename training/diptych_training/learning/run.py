@@ -17,6 +17,7 @@ import torch
 
 from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
 from diptych_model.checkpoint import read_description
+from diptych_model.correspondence import resized_position
 from diptych_runtime.atomic import replacing
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.calibration.thresholds import NEGATIVES, Negatives
@@ -141,8 +142,9 @@ class Run:
         if stage.pixels == self._pixels:
             return
         self.tasks, self.validations = [], []  # two sizes at once would not fit the memory
-        archives = Archives(min(round(stage.pixels * 1.375), LARGEST), data)
-        source = Source(archives, stage.pixels, self.recipe.seed, self.learner.device)
+        pixels = self.learner.drawn_pixels(stage)
+        archives = Archives(min(round(pixels * 1.375), LARGEST), data)
+        source = Source(archives, pixels, self.recipe.seed, self.learner.device)
         tasks = [settings.open(source) for settings in self.recipe.tasks]
         for task, neighbours in zip(tasks, self._neighbours, strict=True):
             task.neighbours = neighbours
@@ -244,7 +246,8 @@ class Run:
 
 
 def _begun(recipe: Recipe) -> PairNetwork:
-    """A new network, or the one it starts from, or a new trunk on that one's panel part.
+    """A new network, or the one it starts from, if need be cut down to smaller panels, or a new trunk on that one's
+    panel part.
 
     Blocks that a residual encoder has behind that one's begin as their shortcuts: it begins with the same features.
     """
@@ -256,6 +259,10 @@ def _begun(recipe: Recipe) -> PairNetwork:
     start = load_checkpoint(start_of(recipe.start))[0]
     if start.config == recipe.network:
         return start
+    if recipe.network.pixels < start.config.pixels and start.config == replace(
+        recipe.network, pixels=start.config.pixels
+    ):
+        return _for_smaller_panels(network, start)
     mine, theirs = network.panel.state_dict(), start.panel.state_dict()
     fitting = {name: value for name, value in theirs.items() if name in mine and mine[name].shape == value.shape}
     if lost := [name for name in theirs if name.startswith("encoder.") and name not in fitting]:
@@ -266,6 +273,20 @@ def _begun(recipe: Recipe) -> PairNetwork:
             f"{told}; of a residual one the last of depths may be larger; or leave start out"
         )
     network.panel.load_state_dict(mine | fitting)
+    return network
+
+
+def _for_smaller_panels(network: PairNetwork, start: PairNetwork) -> PairNetwork:
+    """The network with the weights of `start`, whose panels are larger: it says of its panels what that one says."""
+    state = start.state_dict()
+    for name, value in network.state_dict().items():
+        if value.shape == state[name].shape:
+            continue
+        if name.endswith(".table"):  # of distances, of which it has the smaller ones
+            state[name] = state[name][tuple(slice(size) for size in value.shape)]
+        else:  # of places over the panel
+            state[name] = resized_position(state[name], len(value))
+    network.load_state_dict(state)
     return network
 
 

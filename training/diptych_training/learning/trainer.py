@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from diptych_model import PairNetwork
+from diptych_model import PairNetwork, load_checkpoint
 from diptych_model.embedding import asked, parted, weights_of_parts
 from diptych_model.network import PairPart
 from diptych_model.relations.controls import LateInteraction
@@ -28,14 +28,15 @@ from diptych_training.learning.losses import (
     link_loss,
     pair_loss,
     split_questions,
+    taught_loss,
 )
 from diptych_training.learning.pretrained import fit_projections
 from diptych_training.learning.retention import Memory, retention_loss
-from diptych_training.recipe import Recipe, Stage
+from diptych_training.recipe import TEACHERS, Recipe, Stage, start_of
 
 # What fits the cache of a core, or fills an accelerator: pairs related and pictures encoded at a time.
 CHUNK = {"cpu": 24, "cuda": 4096}
-ENCODED = {"cpu": 24, "cuda": 1024}
+ENCODED = {"cpu": 24, "cuda": 128}
 
 
 class Learner:
@@ -53,6 +54,7 @@ class Learner:
         self.step = 0
         self.before: list[tuple[Tensor, Tensor]] = []  # logits of the last step, and which queries had a match
         self.memory: Memory | None = None  # of the encoder before it was fine-tuned
+        self.teacher = _teacher(recipe, self.device)
         self.seconds: dict[str, float] = defaultdict(float)
 
     @property
@@ -61,6 +63,12 @@ class Learner:
         learning, progress = self.recipe.learning, self.step / self.recipe.steps
         warm = min(1.0, (self.step + 1) / learning.warmup)
         return learning.rate * warm * (0.5 + 0.5 * math.cos(math.pi * progress)) + 1e-6
+
+    def drawn_pixels(self, stage: Stage) -> int:
+        """The side of the pictures that a stage's steps are drawn with: a teacher sees its own, and what learns from it
+        the same ones smaller.
+        """
+        return stage.pixels if self.teacher is None else max(stage.pixels, self.teacher.config.pixels)
 
     def begin(self, photos: Tensor, size: int) -> None:
         """Fit the projections of a panel part whose encoder has learnt elsewhere: see `fit_projections`."""
@@ -104,10 +112,8 @@ class Learner:
     def _differentiate(self, drawn: Step, stage: Stage) -> dict[str, float]:
         learning = self.recipe.learning
         with self._timed("encode"):
-            pictures = drawn.pictures.to(self.device, memory_format=torch.channels_last)
-            with self._mixed():
-                parts = [self.network.encode(part) for part in pictures.split(self.encoded or len(pictures))]
-            tokens, embeddings = (torch.cat(part) for part in zip(*parts, strict=True))
+            pictures = _seen_at(drawn.pictures.to(self.device), stage.pixels)
+            tokens, embeddings = self._encode(self.network, pictures, self.encoded or len(pictures))
         count, match, rival = len(drawn.match), drawn.match.to(self.device), drawn.rival.to(self.device)
         copies = drawn.copies.to(self.device)
         cosines = self._queries(embeddings[:count].float(), copies) @ embeddings[count:].float().T
@@ -125,18 +131,22 @@ class Learner:
             chosen = choose_pairs(
                 cosines, match, rival, negatives=stage.negatives, easy=stage.easy, generator=generator
             )
+            lesson = self._lesson(drawn, chosen)
             # Tokens are cut from the graph here: pairs are related a few queries at a time, each chunk small enough for
             # the cache, and the gradients that arrive at the tokens then flow once through the panel part.
             with self._timed("relate"):
                 leaf = tokens.detach().float().requires_grad_(tokens.requires_grad and not stage.only)
-                teacher, arrived = self._relate(leaf, chosen, drawn, self._chunk(stage))
-                self.processes.add([teacher, arrived, *self._pair_gradients()])
+                logits, arrived = self._relate(leaf, chosen, drawn, lesson, self._chunk(stage))
+                self.processes.add([logits, arrived, *self._pair_gradients()])
             if leaf.requires_grad:
                 roots, gradients = [tokens], [arrived.to(tokens.dtype)]
-            noted["pair"] = self._pair_loss(teacher, matched, copies)
-            self.before = split_questions(teacher, matched, copies)
-            answers = self._asked(teacher, copies)
-            taught = self._matches(tokens, chosen, count) if learning.teacher == "matches" else answers
+            noted["pair"] = self._pair_loss(logits, matched, copies)
+            self.before = split_questions(logits, matched, copies)
+            answers = taught = self._asked(logits, copies)
+            if lesson is not None:
+                noted["taught"], taught = taught_loss(logits, lesson), self._asked(lesson, copies)
+            elif learning.teacher == "matches":
+                taught = self._matches(tokens, chosen, count)
             noted["distillation"] = distillation_loss(
                 cosines.gather(1, chosen)[matched], taught[matched], learning.temperature
             )
@@ -156,14 +166,32 @@ class Learner:
             self.processes.mean(p.grad for p in self.network.panel.parameters() if p.grad is not None)
         return {name: float(value.detach()) for name, value in noted.items()}
 
-    def _relate(self, leaf: Tensor, chosen: Tensor, drawn: Step, chunk: int) -> tuple[Tensor, Tensor]:
+    def _encode(self, network: PairNetwork, pictures: Tensor, size: int) -> tuple[Tensor, Tensor]:
+        """Tokens and embeddings of pictures, `size` at a time; on CUDA always so many, for cuDNN plans every
+        convolution anew for each size of a batch.
+        """
+        parts = []
+        for part in pictures.split(size):
+            filled = part
+            if part.is_cuda and len(part) < size:
+                more = part.new_zeros(size - len(part), *part.shape[1:])
+                filled = torch.cat([part, more]).contiguous(memory_format=torch.channels_last)
+            with self._mixed():
+                tokens, embeddings = network.encode(filled)
+            parts.append((tokens[: len(part)], embeddings[: len(part)]))
+        tokens, embeddings = (torch.cat(each) for each in zip(*parts, strict=True))
+        return tokens, embeddings
+
+    def _relate(
+        self, leaf: Tensor, chosen: Tensor, drawn: Step, lesson: Tensor | None, chunk: int
+    ) -> tuple[Tensor, Tensor]:
         """Logits (Q, 1 + K), of two questions (Q, 1 + K, 2), of this process's share, the others' zero, and the
         gradient of the tokens `leaf`; the pair part gathers its own.
         """
         questions, (count, width) = len(self.network.config.questions), chosen.shape
         matched, copies = drawn.match.any(1).to(leaf.device), drawn.copies.to(leaf.device)
         shape = chosen.shape if questions == 1 else (*chosen.shape, questions)
-        teacher = torch.zeros(shape, device=leaf.device)
+        answered = torch.zeros(shape, device=leaf.device)
         arrived = torch.zeros_like(leaf)
         if leaf.requires_grad:
             leaf.grad = arrived
@@ -172,9 +200,31 @@ class Learner:
             with self._mixed():
                 logits = self.network.relate(tokens_a, leaf[count + chosen[rows].flatten()])
             logits = logits.float().unflatten(0, (-1, width))
-            (self._pair_loss(logits, matched[rows], copies[rows]) * (len(rows) / count)).backward()
-            teacher[rows] = logits.detach()
-        return teacher, arrived
+            loss = self._pair_loss(logits, matched[rows], copies[rows])
+            if lesson is not None:
+                loss = loss + self.recipe.learning.distil * taught_loss(logits, lesson[rows])
+            (loss * (len(rows) / count)).backward()
+            answered[rows] = logits.detach()
+        return answered, arrived
+
+    @torch.no_grad()
+    def _lesson(self, drawn: Step, chosen: Tensor) -> Tensor | None:
+        """What the teacher says of the chosen pairs, in its own panel size: logits of this network's questions,
+        (Q, 1 + K) or (Q, 1 + K, 2); None where the pair scorer teaches itself.
+        """
+        if self.teacher is None:
+            return None
+        count, width = chosen.shape
+        with self._timed("teach"):
+            pictures = _seen_at(drawn.pictures.to(self.device), self.teacher.config.pixels)
+            tokens, _ = self._encode(self.teacher, pictures, ENCODED[self.device.type])
+            pairs = torch.arange(count, device=chosen.device).repeat_interleave(width), count + chosen.flatten()
+            parts = zip(*(places.split(CHUNK[self.device.type]) for places in pairs), strict=True)
+            with self._mixed():
+                logits = torch.cat([self.teacher.relate(tokens[query], tokens[found]) for query, found in parts])
+        logits = logits.float().unflatten(0, (count, width))
+        single = len(self.network.config.questions) == 1
+        return self._asked(logits, drawn.copies.to(self.device)) if single else logits
 
     def _pair_loss(self, logits: Tensor, matched: Tensor, copies: Tensor) -> Tensor:
         learning, total = self.recipe.learning, logits.new_zeros(())
@@ -265,6 +315,28 @@ class Learner:
         self.average.load_state_dict(state["average"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.step, self.before = state["step"], state.get("before", [])  # runs of before have none
+
+
+def _teacher(recipe: Recipe, device: torch.device) -> PairNetwork | None:
+    """The network that `learning.teacher` names, if it names one. Raises `DataError` for one that does not answer what
+    the recipe's network is asked.
+    """
+    if recipe.learning.teacher in TEACHERS:
+        return None
+    teacher, _ = load_checkpoint(start_of(recipe.learning.teacher))
+    if len(recipe.network.questions) > len(teacher.config.questions):
+        raise DataError(
+            f"the teacher {recipe.learning.teacher!r} answers one question, and the network is asked "
+            f"{' and '.join(recipe.network.questions)}: name a teacher with both"
+        )
+    return teacher.to(device).to(memory_format=torch.channels_last).requires_grad_(False)  # pyright: ignore[reportCallIssue]
+
+
+def _seen_at(pictures: Tensor, pixels: int) -> Tensor:
+    """Pictures (B, 3, S, S) at so many pixels a side, (B, 3, pixels, pixels), channels last."""
+    if pictures.shape[-1] != pixels:
+        pictures = F.interpolate(pictures, (pixels, pixels), mode="bilinear", antialias=True)
+    return pictures.contiguous(memory_format=torch.channels_last)
 
 
 def question_weights(network: PairNetwork, question: str) -> list[tuple[Tensor, slice]]:

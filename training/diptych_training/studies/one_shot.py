@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from diptych_model import PairConfig, PairNetwork
 from diptych_model.flops import flops, parameters
 from diptych_training.data.characters import Characters, Groups, draw_episodes, load_characters, pictures
+from diptych_training.device import default_device
 from diptych_training.learning.losses import embedding_loss
 
 WAYS = 20
@@ -30,11 +31,12 @@ def teach_panel(
 ) -> dict[str, Any]:
     """Train a panel part alone by the contrast of its embedding, keep it in the directory, measure the embedding."""
     torch.manual_seed(seed)
-    network = PairNetwork(PairConfig.from_dict(config))
+    network = PairNetwork(PairConfig.from_dict(config)).to(default_device())
     groups = Groups(_characters(data, "background", network.config.pixels), seed)
     for step in scheduled(network.panel, steps, rate):
-        a, b = groups.draw(step, PANEL_GROUPS, PANEL_SIZE)
-        _contrast(network.encode(torch.cat([a.flatten(0, 1), b.flatten(0, 1)]))[1]).backward()
+        a, b = (part.flatten(0, 1).to(network.device) for part in groups.draw(step, PANEL_GROUPS, PANEL_SIZE))
+        _contrast(network.encode(torch.cat([a, b]))[1]).backward()
+    network = network.cpu()
     save_file(network.panel.state_dict(), _panel(directory, seed))
     one = torch.zeros(1, 3, network.config.pixels, network.config.pixels)
     return {
@@ -53,15 +55,20 @@ def train_and_measure(
     torch.manual_seed(seed)
     network = PairNetwork(PairConfig.from_dict(config))
     network.panel.load_state_dict(load_file(_panel(directory, seed)))
+    network.to(default_device())
     # Other pictures than the panel part has seen in the same order.
     groups = Groups(_characters(data, "background", network.config.pixels), seed + 1_000_000)
-    losses = [_learn(network, *groups.draw(step, GROUPS, SIZE)) for step in scheduled(network, steps, rate)]
+    losses = []
+    for step in scheduled(network, steps, rate):
+        losses.append(_learn(network, *(part.to(network.device) for part in groups.draw(step, GROUPS, SIZE))))
+    won = measure(network, _characters(data, "validation", network.config.pixels), episodes)
+    network.cpu()
     one = torch.zeros(1, 3, network.config.pixels, network.config.pixels)
     return {
         "parameters": parameters(network),
         "flops": flops(network.eval(), one, one),
         "losses": [round(float(np.mean(part)), 4) for part in np.array_split(losses, min(10, len(losses)))],
-        "won": measure(network, _characters(data, "validation", network.config.pixels), episodes),
+        "won": won,
     }
 
 
@@ -69,7 +76,8 @@ def measure_embedding(network: PairNetwork, characters: Characters, episodes: in
     """The number of each episode's trials that the embedding wins, by cosine."""
     network.eval()
     with torch.no_grad():
-        vectors = torch.cat([network.encode(part)[1] for part in pictures(characters.pixels).split(256)])
+        whole = pictures(characters.pixels).split(256)
+        vectors = torch.cat([network.encode(part.to(network.device))[1].cpu() for part in whole])
     return [
         _won(vectors[torch.from_numpy(episode.queries)] @ vectors[torch.from_numpy(episode.candidates)].T)
         for episode in draw_episodes(characters, episodes, ways=WAYS)
@@ -80,20 +88,22 @@ def measure(network: PairNetwork, characters: Characters, episodes: int) -> list
     """The number of each episode's trials that the network wins: the right candidate's score is above all others'."""
     network.eval()
     drawn, won = draw_episodes(characters, episodes, ways=WAYS), []
-    whole = pictures(characters.pixels)
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+    whole = pictures(characters.pixels).to(network.device)
+    with torch.no_grad(), torch.autocast(network.device.type, torch.bfloat16):
         literal = network.config.seam == "pixels"
         sides = whole if literal else torch.cat([network.encode(part)[0] for part in whole.split(256)])
+        score, at_once = network if literal else network.relate, WAYS if sides.is_cpu else WAYS**2
         for episode in drawn:
-            queries, candidates = torch.from_numpy(episode.queries), torch.from_numpy(episode.candidates)
-            score = network if literal else network.relate
-            scores = [score(sides[q].expand(WAYS, -1, -1, -1), sides[candidates]) for q in queries]
-            won.append(_won(torch.stack(scores).float()))
+            queries = torch.from_numpy(episode.queries).repeat_interleave(WAYS).split(at_once)
+            candidates = torch.from_numpy(episode.candidates).repeat(WAYS).split(at_once)
+            scores = [score(sides[q], sides[c]) for q, c in zip(queries, candidates, strict=True)]
+            won.append(_won(torch.cat(scores).view(WAYS, WAYS).float().cpu()))
     return won
 
 
 def _learn(network: PairNetwork, a: Tensor, b: Tensor) -> float:
-    """One step's gradients: every character of a group against every other, one group at a time for the cache.
+    """One step's gradients: every character of a group against every other; on the CPU one group at a time, for the
+    cache.
 
     The embedding learns beside the pair score, as in the released recipe: what it teaches the stem gives attention
     something to find. The pictures of all groups go through the stem at once, with the seam open in pixels as t of
@@ -102,7 +112,7 @@ def _learn(network: PairNetwork, a: Tensor, b: Tensor) -> float:
     network.train()
     groups, size = a.shape[:2]
     literal = network.config.seam == "pixels"
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(network.device.type, torch.bfloat16):
         if literal:
             left, right = a.repeat_interleave(size, 1).flatten(0, 1), b.repeat(1, size, 1, 1, 1).flatten(0, 1)
             orders = (left, right), (right, left)
@@ -112,18 +122,20 @@ def _learn(network: PairNetwork, a: Tensor, b: Tensor) -> float:
         else:
             tokens, embeddings = network.encode(torch.cat([a, b]).flatten(0, 1))
     leaf = tokens.detach().requires_grad_()
-    total = 0.0
-    for sides in zip(*leaf.unflatten(0, (4 if literal else 2, groups, -1)), strict=True):
-        with torch.autocast("cpu", torch.bfloat16):
+    total = torch.zeros((), device=leaf.device)
+    for sides in leaf.unflatten(0, (4 if literal else 2, groups, -1)).split(1 if leaf.is_cpu else groups, 1):
+        with torch.autocast(network.device.type, torch.bfloat16):
             if literal:
-                logits = (network.pair(*sides[:2]) + network.pair(*sides[2:])) / 2
+                one, other, *again = (side.flatten(0, 1) for side in sides)
+                logits = (network.pair(one, other) + network.pair(*again)) / 2
             else:
-                logits = network.pair(sides[0].repeat_interleave(size, 0), sides[1].repeat(size, 1, 1, 1))
-        loss = group_loss(logits.float().view(size, size)) / groups
+                one, other = sides[0].repeat_interleave(size, 1), sides[1].repeat(1, size, 1, 1, 1)
+                logits = network.pair(one.flatten(0, 1), other.flatten(0, 1))
+        loss = torch.stack([group_loss(group) for group in logits.float().view(-1, size, size)]).sum() / groups
         loss.backward()
-        total += float(loss.detach())
+        total += loss.detach()
     torch.autograd.backward([tokens, _contrast(embeddings.float())], [leaf.grad, None])
-    return total
+    return float(total)
 
 
 @contextmanager
@@ -138,15 +150,15 @@ def group_loss(logits: Tensor) -> Tensor:
     """Each picture finds its own in the other hand's row and column, (W, W) with matches on the diagonal; and log-loss,
     matches and others weighing the same.
     """
-    own = torch.arange(len(logits))
+    own = torch.arange(len(logits), device=logits.device)
     listwise = F.cross_entropy(logits, own) + F.cross_entropy(logits.T, own)
-    matches = torch.eye(len(logits), dtype=torch.bool)
+    matches = torch.eye(len(logits), dtype=torch.bool, device=logits.device)
     return listwise / 2 + 0.5 * (F.softplus(-logits[matches]).mean() + F.softplus(logits[~matches]).mean())
 
 
 def _contrast(embeddings: Tensor) -> Tensor:
     one, other = embeddings.unflatten(0, (2, -1))
-    match = torch.eye(one.shape[0], dtype=torch.bool)
+    match = torch.eye(one.shape[0], dtype=torch.bool, device=one.device)
     return embedding_loss(one @ other.T, match, ~match, TEMPERATURE)
 
 
