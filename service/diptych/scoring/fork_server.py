@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
-# Imported once, in the server: NumPy, Pillow and the functions that decode.
-_PRELOAD = ["diptych.scoring.decode_pool", "diptych.pictures.content"]
+# Imported once, in the server and in this order: NumPy, Pillow and the functions that decode.
+_PRELOAD = ["diptych.scoring.single_thread", "diptych.scoring.decode_pool", "diptych.pictures.content"]
 # What `multiprocessing` remembers of its children is not made for several threads.
 CHILDREN = Lock()
 # Seconds that a process has to start; then a server that did nothing meanwhile is taken for stopped.
