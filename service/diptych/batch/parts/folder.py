@@ -121,7 +121,7 @@ def _begun(order: JobSpec, output: Path, *, resume: bool, force: bool, bar: Bar)
     for what, now in order.identity.items():
         if now != then[what]:
             raise BatchError(
-                f"{what} is not the one this run began with ({now}, expected {then[what]}); "
+                f"{what} is not the one this run began with (then {then[what]}, now {now}); "
                 "go on with that one, or begin anew with --force"
             )
     _clear(folder, lambda name: name.endswith(".tmp"))

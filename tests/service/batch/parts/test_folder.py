@@ -71,7 +71,7 @@ def test_resuming_with_another_question_is_refused_where_the_model_answers_sever
     with open_job(pairs, output, resume=True, question="thing"):
         pass
     with (
-        pytest.raises(BatchError, match=r"the question is not the one this run began with \(thing, expected copy\)"),
+        pytest.raises(BatchError, match=r"the question is not the one this run began with \(then copy, now thing\)"),
         open_job(pairs, tmp_path / "copy.csv", model=artifact_of_two, resume=True),
     ):
         pass
