@@ -31,6 +31,7 @@ from diptych_runtime.session import (
     gpu_providers,
     import_onnxruntime,
     open_session,
+    run_session,
     runs_on_requested,
     thread_count,
     why_unavailable,
@@ -60,7 +61,7 @@ class Runtime:
     attention node is computed: "kernel (avx512)", or "function body: ..." with the reason, by the standard operators
     that the graph brings along; `pair_path` says in which precision pairs are scored, "int8 (avx512_vnni)" or "float32:
     ..." with the reason, and `scores_revision` names what made a score. `explains` says whether there is an `attention`
-    to ask for.
+    to ask for. Where ONNX Runtime fails, for want of memory for one, ArtifactError is raised.
 
     `questions` are what one look at a pair answers, in the order of the logits' columns; `question` is the one that
     this runtime gives the scores, relevance and `thresholds` of, in the `column` of this number. `asking` has others.
@@ -351,7 +352,7 @@ class Runtime:
         missing = (2 if self.provider == CPU else chunk) - count
         if missing > 0:
             feeds = {name: np.concatenate([rows, np.repeat(rows[-1:], missing, 0)]) for name, rows in feeds.items()}
-        return [output[:count] for output in session.run(None, dict(feeds))]
+        return [output[:count] for output in run_session(session, feeds)]
 
 
 class _Later:
