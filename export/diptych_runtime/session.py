@@ -1,12 +1,14 @@
 """ONNX Runtime's sessions: the CPU, CUDA or TensorRT that they run on, and the threads that they may use.
 
-CUDA and TensorRT count only where they really run: ONNX Runtime lists CUDA where there is none, and gives a session on
-the CPU instead of an error (see `runs_on_requested`).
+CUDA and TensorRT count only where they really run: ONNX Runtime lists CUDA where there is none, gives a session on the
+CPU instead of an error, and one on CUDA that fails at the first convolution where cuDNN is missing (see `check_gpu`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import io
 import logging
 import math
 import os
@@ -16,11 +18,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+import numpy as np
+
 from diptych_runtime.errors import ArtifactError
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from diptych_runtime.kernel import Library
 
 logger = logging.getLogger(__name__)
@@ -98,11 +100,21 @@ def why_unavailable(name: str, ort: ModuleType) -> str | None:
         return (
             f"the installed onnxruntime has no {what} (`pip uninstall onnxruntime`, then `pip install 'diptych[gpu]'`)"
         )
-    if hasattr(ort, "preload_dlls"):
-        ort.preload_dlls()
+    load_libraries(ort)
     if GPU[name] == TENSORRT and not _loads(_TENSORRT_LIBRARY):
         return f"{_TENSORRT_LIBRARY} is not here (`pip install tensorrt-cu13`, or the provider cuda)"
     return None
+
+
+def load_libraries(ort: ModuleType) -> str:
+    """Load CUDA and cuDNN from the packages that came with ONNX Runtime; returns the first complaint, "" for none."""
+    with contextlib.redirect_stdout(io.StringIO()) as printed:  # where ONNX Runtime complains
+        if hasattr(ort, "preload_dlls"):
+            ort.preload_dlls()
+    complaints = printed.getvalue().splitlines()
+    for line in complaints:
+        logger.debug("%s", line)
+    return complaints[0] if complaints else ""
 
 
 def gpu_providers(name: str, precision: str) -> list[Any]:
@@ -130,9 +142,18 @@ def gpu_providers(name: str, precision: str) -> list[Any]:
     return providers
 
 
-def runs_on_requested(name: str, session: Any) -> bool:
-    """True if a session runs on the requested provider and not on the CPU instead."""
-    return session.get_providers()[0] == GPU[name]
+def check_gpu(name: str, panel: Any, pair: Any, batch: int) -> None:
+    """Compute the panel graph of a batch of blank pictures on the requested GPU, which warms it up too.
+
+    Raises ArtifactError with the reason if that fails, or if one of the two sessions runs on the CPU instead.
+    """
+    if not all(session.get_providers()[0] == GPU[name] for session in (panel, pair)):
+        reason = load_libraries(import_onnxruntime()) or "its log says why"
+        raise ArtifactError(f"ONNX Runtime could not start it ({reason}; it needs CUDA 13 and cuDNN 9)")
+    try:
+        panel.run(None, {"pixels": np.zeros((batch, *panel.get_inputs()[0].shape[1:]), np.uint8)})
+    except Exception as error:
+        raise ArtifactError(_failure(panel, error)) from None
 
 
 def thread_count() -> int:

@@ -1,5 +1,7 @@
 import ctypes
+import logging
 import os
+import shutil
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -18,7 +20,13 @@ from diptych_runtime.session import CPU, cgroup_quota, thread_count
 
 raised: Any = onnxruntime_pybind11_state
 GPUS = {"cuda": "CUDAExecutionProvider", "tensorrt": "TensorrtExecutionProvider"}
-# As it came on an H100.
+# As they came on an H100.
+NO_CUDNN = raised.NotImplemented("[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : cuDNN is unavailable")
+NO_DEVICE = RuntimeError(
+    "/onnxruntime_src/onnxruntime/core/providers/cuda/cuda_call.cc:154 std::conditional_t<THRW, void, Status> "
+    "onnxruntime::CudaCall(ERRTYPE, const char*) [with ERRTYPE = cudaError; bool THRW = true] "
+    "CUDA failure 100: no CUDA-capable device is detected ; GPU=-1 ; line=355 ; expr=cudaSetDevice(0); \n"
+)
 NO_MEMORY = raised.Fail(
     "[ONNXRuntimeError] : 1 : FAIL : Non-zero status code returned while running Clip node. Name:'node_relu6' Status "
     "Message: /onnxruntime_src/onnxruntime/core/framework/bfc_arena.cc:360 void* onnxruntime::BFCArena::"
@@ -148,6 +156,46 @@ def test_a_gpu_is_asked_for_reproducible_numbers_and_no_more_memory_than_allowed
             Runtime.open(artifact, provider="cuda")
 
 
+@pytest.mark.parametrize(
+    ("at", "error", "reason"),
+    [
+        ("open", NO_DEVICE, "cannot open the artifact's graph: CUDA failure 100: no CUDA-capable device is detected"),
+        ("run", NO_CUDNN, "failed on CUDAExecutionProvider: cuDNN is unavailable"),
+        ("run", NO_MEMORY, "36.0 MiB of the GPU's memory were needed and 28.4 MiB left of DIPTYCH_GPU_MEMORY=100"),
+        ("run", raised.EPFail("CUBLAS failure 3: ALLOC_FAILED ; GPU=0"), "CUBLAS failure 3: ALLOC_FAILED"),
+    ],
+)
+def test_a_gpu_that_fails_is_noticed_at_opening_and_auto_takes_the_cpu(
+    at, error, reason, artifact, gpu, monkeypatch, capfd
+):
+    monkeypatch.setenv("DIPTYCH_GPU_MEMORY", "100")
+    setattr(gpu, at, error)
+    with pytest.raises(ArtifactError, match=r"^cuda was asked for but cannot be had: ONNX Runtime ") as caught:
+        Runtime.open(artifact, provider="cuda")
+    assert reason in str(caught.value)
+    assert str(caught.value).endswith("; mend that or use the provider cpu")
+    assert "\n" not in str(caught.value)
+    runtime = Runtime.open(artifact, provider="auto")
+    assert runtime.provider == CPU
+    assert reason in runtime.provider_reason
+    assert capfd.readouterr() == ("", "")
+
+
+def test_auto_takes_the_cpu_for_a_kernel_that_is_required(artifact, gpu, library, monkeypatch):
+    monkeypatch.setattr(module, "kernel", lambda: library)
+    runtime = Runtime.open(artifact, provider="auto", kernel="require")
+    assert (runtime.provider, runtime.attention_path) == (CPU, f"kernel ({library.instructions})")
+    assert "it is for the CPU" in runtime.provider_reason
+
+
+def test_damage_is_not_blamed_on_the_gpu(artifact, gpu, tmp_path):
+    broken = shutil.copytree(artifact, tmp_path / "broken")
+    (broken / "pair.onnx").write_bytes(b"")
+    for provider in ("auto", "cuda"):
+        with pytest.raises(ArtifactError, match=r"^\S+pair.onnx is damaged"):
+            Runtime.open(broken, provider=provider)
+
+
 def scored(runtime, panels):
     return runtime.pair_logits(panels.tokens[:1], panels.tokens)
 
@@ -171,6 +219,25 @@ def test_a_gpu_that_fails_later_is_an_error_of_one_line_and_never_silently_the_c
     assert runtime._panel.get_providers()[0] == GPUS["cuda"]
     gpu.run = None
     assert np.array_equal(scored(runtime, panels), logits)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_onnx_runtime_says_of_missing_libraries_is_in_the_reason_and_not_on_standard_output(
+    artifact, gpu, monkeypatch, capfd, caplog
+):
+    def preload():
+        print("Failed to load libcublas.so.13: cannot open shared object file")
+        print("Please follow https://onnxruntime.ai/docs/install/#cuda-and-cudnn to install CUDA.")
+
+    monkeypatch.setattr(onnxruntime, "preload_dlls", preload, raising=False)
+    monkeypatch.setattr(onnxruntime.InferenceSession, "get_providers", lambda self: [CPU])
+    with caplog.at_level(logging.DEBUG, session.__name__):
+        runtime = Runtime.open(artifact, provider="auto")
+    reason = "ONNX Runtime could not start it (Failed to load libcublas.so.13: cannot open shared object file; it needs"
+    assert runtime.provider_reason.startswith(reason)
+    assert "Please follow https" in caplog.text
+    with pytest.raises(ArtifactError, match=r"cuda was asked for but cannot be had: .*libcublas\.so\.13"):
+        Runtime.open(artifact, provider="cuda")
     assert capfd.readouterr() == ("", "")
 
 
