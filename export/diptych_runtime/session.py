@@ -118,7 +118,10 @@ def load_libraries(ort: ModuleType) -> str:
 
 
 def gpu_providers(name: str, precision: str) -> list[Any]:
-    """The providers asked of ONNX Runtime, best first. Raises ArtifactError for a memory limit that is no number."""
+    """The providers asked of ONNX Runtime, best first; makes the folder of TensorRT's engines.
+
+    Raises ArtifactError for a memory limit that is no number.
+    """
     cuda = {
         "cudnn_conv_algo_search": "HEURISTIC",  # the default tunes again for every new shape
         "arena_extend_strategy": "kSameAsRequested",
@@ -132,6 +135,7 @@ def gpu_providers(name: str, precision: str) -> list[Any]:
     if GPU[name] == TENSORRT:
         # Batches have one size, so there is one engine a graph, which takes minutes to build and is kept.
         kept = Path.home() / ".cache" / "diptych" / "tensorrt"
+        kept.mkdir(parents=True, exist_ok=True)
         tensorrt = {
             "trt_fp16_enable": str(precision == "float16"),
             "trt_engine_cache_enable": "True",

@@ -2,6 +2,7 @@ import ctypes
 import logging
 import os
 import shutil
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -150,6 +151,7 @@ def test_a_gpu_is_asked_for_reproducible_numbers_and_no_more_memory_than_allowed
     assert options["use_tf32"] == "0"
     assert options["cudnn_conv_algo_search"] == "HEURISTIC"
     assert options["gpu_mem_limit"] == str(512 * 2**20)
+    assert Path(settings["trt_engine_cache_path"]).is_dir()
     for wrong in ("0", "-1", "2 GB"):
         monkeypatch.setenv("DIPTYCH_GPU_MEMORY", wrong)
         with pytest.raises(ArtifactError, match=f"DIPTYCH_GPU_MEMORY must be a whole number of MiB, got {wrong!r}"):
