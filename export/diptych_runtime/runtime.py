@@ -28,10 +28,11 @@ from diptych_runtime.session import (
     CPU,
     GPU,
     PROVIDERS,
+    check_gpu,
     gpu_providers,
     import_onnxruntime,
     open_session,
-    runs_on_requested,
+    run_session,
     thread_count,
     why_unavailable,
 )
@@ -60,7 +61,7 @@ class Runtime:
     attention node is computed: "kernel (avx512)", or "function body: ..." with the reason, by the standard operators
     that the graph brings along; `pair_path` says in which precision pairs are scored, "int8 (avx512_vnni)" or "float32:
     ..." with the reason, and `scores_revision` names what made a score. `explains` says whether there is an `attention`
-    to ask for.
+    to ask for. Where ONNX Runtime fails, for want of memory for one, ArtifactError is raised.
 
     `questions` are what one look at a pair answers, in the order of the logits' columns; `question` is the one that
     this runtime gives the scores, relevance and `thresholds` of, in the `column` of this number. `asking` has others.
@@ -109,10 +110,9 @@ class Runtime:
         """Open a bundled model by name, an artifact directory, or the file of a calibration of one's own over one of
         these, after checking the digests of its graphs.
 
-        `provider` is "cpu", "cuda" or "tensorrt" (an error if it cannot be had) or "auto" (cuda if it can be had);
-        `threads` defaults to `thread_count()`; `kernel` is "auto", "off" or "require" (see
-        `kernel_mode`), and `pairs` "auto", "float32" or "int8" (see `pair_precision`).
-        Raises ArtifactError.
+        `provider` is "cpu", "cuda" or "tensorrt" (an error if it cannot be had: a blank picture is encoded), or "auto"
+        (cuda if it can be had). `threads` defaults to `thread_count()`; `kernel` is "auto", "off" or "require" (see
+        `kernel_mode`), and `pairs` "auto", "float32" or "int8" (see `pair_precision`). Raises ArtifactError.
         """
         if provider not in PROVIDERS:
             raise ArtifactError(f"the provider must be one of {', '.join(PROVIDERS)}, got {provider!r}")
@@ -137,12 +137,16 @@ class Runtime:
 
         hindrance = "it was asked for" if provider == "cpu" else why_unavailable(provider, ort)
         if provider != "cpu" and hindrance is None:
-            library, path = _attention(mode, f"it is for the CPU, and this runs on {GPU[provider]}")
             asked = gpu_providers(provider, manifest.precision)
-            on_gpu = opened(*asked, ran_on=GPU[provider], reason=f"{provider} found it", library=library, path=path)
-            if runs_on_requested(provider, on_gpu._panel) and runs_on_requested(provider, on_gpu._pair):
+            try:
+                library, path = _attention(mode, f"it is for the CPU, and this runs on {GPU[provider]}")
+                on_gpu = opened(*asked, ran_on=GPU[provider], reason=f"{provider} found it", library=library, path=path)
+                check_gpu(provider, on_gpu._panel, on_gpu._pair, GPU_PANEL_CHUNK)
                 return on_gpu
-            hindrance = "ONNX Runtime could not start it (its log says why; it needs CUDA 13 and cuDNN 9)"
+            except ArtifactError as error:
+                for file in (PANEL_GRAPH, PAIR_GRAPH):
+                    manifest.read_checked(directory, file)  # damage is no fault of the GPU
+                hindrance = str(error)
         if provider not in ("auto", "cpu"):
             raise ArtifactError(
                 f"{provider} was asked for but cannot be had: {hindrance}; mend that or use the provider cpu"
@@ -351,7 +355,7 @@ class Runtime:
         missing = (2 if self.provider == CPU else chunk) - count
         if missing > 0:
             feeds = {name: np.concatenate([rows, np.repeat(rows[-1:], missing, 0)]) for name, rows in feeds.items()}
-        return [output[:count] for output in session.run(None, dict(feeds))]
+        return [output[:count] for output in run_session(session, feeds)]
 
 
 class _Later:

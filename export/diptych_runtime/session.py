@@ -1,29 +1,40 @@
 """ONNX Runtime's sessions: the CPU, CUDA or TensorRT that they run on, and the threads that they may use.
 
-CUDA and TensorRT count only where they really run: ONNX Runtime lists CUDA where there is none, and gives a session on
-the CPU instead of an error (see `runs_on_requested`).
+CUDA and TensorRT count only where they really run: ONNX Runtime lists CUDA where there is none, gives a session on the
+CPU instead of an error, and one on CUDA that fails at the first convolution where cuDNN is missing (see `check_gpu`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import io
+import logging
 import math
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
 
 from diptych_runtime.errors import ArtifactError
 
 if TYPE_CHECKING:
     from diptych_runtime.kernel import Library
 
+logger = logging.getLogger(__name__)
+
 Provider = Literal["auto", "cpu", "cuda", "tensorrt"]
 PROVIDERS: tuple[Provider, ...] = get_args(Provider)
 CPU, CUDA, TENSORRT = "CPUExecutionProvider", "CUDAExecutionProvider", "TensorrtExecutionProvider"
 GPU = {"auto": CUDA, "cuda": CUDA, "tensorrt": TENSORRT}
-MEMORY = "DIPTYCH_GPU_MEMORY"  # MiB that CUDA may take, all there is by default
+MEMORY = "DIPTYCH_GPU_MEMORY"  # MiB that CUDA may take for each graph, all there is by default
+_OUT_OF_LIMIT = re.compile(r"Available memory of (\d+) is smaller than requested bytes of (\d+)")
+_PREAMBLE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (Non-zero status code .*?Status Message: )?")
+_CUDA_FAILURE = re.compile(r"\w+ failure \d+: [^;]*[^;\s]")
 _WINDOWS = os.name == "nt"
 _DRIVER = "nvcuda.dll" if _WINDOWS else "libcuda.so.1"
 _TENSORRT_LIBRARY = "nvinfer_10.dll" if _WINDOWS else "libnvinfer.so.10"
@@ -44,11 +55,25 @@ def open_session(
     if library is not None and any(name.encode() in graph for name in NODES):
         options.register_custom_ops_library(str(library.path))
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # every error is raised, too
     try:
-        return ort.InferenceSession(graph, options, providers=list(providers))
+        # With its fallback ONNX Runtime would print, and go on with another provider than `Runtime.provider`.
+        return ort.InferenceSession(graph, options, providers=list(providers), enable_fallback=0)
     except Exception as error:  # ONNX Runtime's exceptions have no common base but this
-        raise ArtifactError(f"ONNX Runtime {ort.__version__} cannot open the artifact's graph: {error}") from None
+        reason = _reason(error)
+        raise ArtifactError(f"ONNX Runtime {ort.__version__} cannot open the artifact's graph: {reason}") from None
+
+
+def run_session(session: Any, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """The outputs of a session's graph. Raises ArtifactError with the reason, in one line."""
+    try:
+        return session.run(None, dict(feeds))
+    except MemoryError:
+        raise
+    except Exception as error:  # ONNX Runtime's exceptions have no common base but this
+        on_cpu = session.get_providers()[0] == CPU
+        advice = "allow more memory, or export the model again" if on_cpu else "mend that or use the provider cpu"
+        raise ArtifactError(f"{_failure(session, error)}; {advice}") from None
 
 
 def import_onnxruntime() -> ModuleType:
@@ -75,15 +100,28 @@ def why_unavailable(name: str, ort: ModuleType) -> str | None:
         return (
             f"the installed onnxruntime has no {what} (`pip uninstall onnxruntime`, then `pip install 'diptych[gpu]'`)"
         )
-    if hasattr(ort, "preload_dlls"):
-        ort.preload_dlls()
+    load_libraries(ort)
     if GPU[name] == TENSORRT and not _loads(_TENSORRT_LIBRARY):
         return f"{_TENSORRT_LIBRARY} is not here (`pip install tensorrt-cu13`, or the provider cuda)"
     return None
 
 
+def load_libraries(ort: ModuleType) -> str:
+    """Load CUDA and cuDNN from the packages that came with ONNX Runtime; returns the first complaint, "" for none."""
+    with contextlib.redirect_stdout(io.StringIO()) as printed:  # where ONNX Runtime complains
+        if hasattr(ort, "preload_dlls"):
+            ort.preload_dlls()
+    complaints = printed.getvalue().splitlines()
+    for line in complaints:
+        logger.debug("%s", line)
+    return complaints[0] if complaints else ""
+
+
 def gpu_providers(name: str, precision: str) -> list[Any]:
-    """The providers asked of ONNX Runtime, best first. Raises ArtifactError for a memory limit that is no number."""
+    """The providers asked of ONNX Runtime, best first; makes the folder of TensorRT's engines.
+
+    Raises ArtifactError for a memory limit that is no number.
+    """
     cuda = {
         "cudnn_conv_algo_search": "HEURISTIC",  # the default tunes again for every new shape
         "arena_extend_strategy": "kSameAsRequested",
@@ -97,6 +135,7 @@ def gpu_providers(name: str, precision: str) -> list[Any]:
     if GPU[name] == TENSORRT:
         # Batches have one size, so there is one engine a graph, which takes minutes to build and is kept.
         kept = Path.home() / ".cache" / "diptych" / "tensorrt"
+        kept.mkdir(parents=True, exist_ok=True)
         tensorrt = {
             "trt_fp16_enable": str(precision == "float16"),
             "trt_engine_cache_enable": "True",
@@ -107,9 +146,18 @@ def gpu_providers(name: str, precision: str) -> list[Any]:
     return providers
 
 
-def runs_on_requested(name: str, session: Any) -> bool:
-    """True if a session runs on the requested provider and not on the CPU instead."""
-    return session.get_providers()[0] == GPU[name]
+def check_gpu(name: str, panel: Any, pair: Any, batch: int) -> None:
+    """Compute the panel graph of a batch of blank pictures on the requested GPU, which warms it up too.
+
+    Raises ArtifactError with the reason if that fails, or if one of the two sessions runs on the CPU instead.
+    """
+    if not all(session.get_providers()[0] == GPU[name] for session in (panel, pair)):
+        reason = load_libraries(import_onnxruntime()) or "its log says why"
+        raise ArtifactError(f"ONNX Runtime could not start it ({reason}; it needs CUDA 13 and cuDNN 9)")
+    try:
+        panel.run(None, {"pixels": np.zeros((batch, *panel.get_inputs()[0].shape[1:]), np.uint8)})
+    except Exception as error:
+        raise ArtifactError(_failure(panel, error)) from None
 
 
 def thread_count() -> int:
@@ -137,6 +185,26 @@ def cgroup_quota(root: Path = Path("/sys/fs/cgroup"), membership: Path = Path("/
         levels = [base / path.strip("/"), *(base / path.strip("/")).parents]
         quotas += [quota for level in levels if level.is_relative_to(base) and (quota := _quota(level)) is not None]
     return min(quotas, default=None)
+
+
+def _failure(session: Any, error: Exception) -> str:
+    return f"ONNX Runtime {import_onnxruntime().__version__} failed on {session.get_providers()[0]}: {_reason(error)}"
+
+
+def _reason(error: Exception) -> str:
+    """An error of ONNX Runtime in one line, with the remedy if a limit of memory is the reason."""
+    text = " ".join(str(error).split())
+    logger.debug("%s", text)
+    limit = os.environ.get(MEMORY)
+    if limit and (short := _OUT_OF_LIMIT.search(text)):
+        left, needed = (int(size) / 2**20 for size in short.groups())
+        return (
+            f"{needed:.1f} MiB of the GPU's memory were needed and {left:.1f} MiB left of {MEMORY}={limit} "
+            "(raise it, 1000 is enough for photo, or unset it)"
+        )
+    if failure := _CUDA_FAILURE.search(text):
+        return failure.group()
+    return _PREAMBLE.sub("", text)
 
 
 def _loads(library: str) -> bool:

@@ -1,42 +1,88 @@
 import ctypes
+import logging
 import os
+import shutil
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
+from onnx import TensorProto, helper
+from onnxruntime.capi import onnxruntime_pybind11_state  # pyright: ignore[reportAttributeAccessIssue]
 
 from diptych_export.parity import drawn_pixels
 from diptych_runtime import runtime as module
 from diptych_runtime import session
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.runtime import GPU_PAIR_CHUNK, GPU_PANEL_CHUNK, Runtime
-from diptych_runtime.session import cgroup_quota, thread_count
+from diptych_runtime.session import CPU, cgroup_quota, thread_count
 
+raised: Any = onnxruntime_pybind11_state
 GPUS = {"cuda": "CUDAExecutionProvider", "tensorrt": "TensorrtExecutionProvider"}
+# As they came on an H100.
+NO_CUDNN = raised.NotImplemented("[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : cuDNN is unavailable")
+NO_DEVICE = RuntimeError(
+    "/onnxruntime_src/onnxruntime/core/providers/cuda/cuda_call.cc:154 std::conditional_t<THRW, void, Status> "
+    "onnxruntime::CudaCall(ERRTYPE, const char*) [with ERRTYPE = cudaError; bool THRW = true] "
+    "CUDA failure 100: no CUDA-capable device is detected ; GPU=-1 ; line=355 ; expr=cudaSetDevice(0); \n"
+)
+NO_MEMORY = raised.Fail(
+    "[ONNXRuntimeError] : 1 : FAIL : Non-zero status code returned while running Clip node. Name:'node_relu6' Status "
+    "Message: /onnxruntime_src/onnxruntime/core/framework/bfc_arena.cc:360 void* onnxruntime::BFCArena::"
+    "AllocateRawInternal(size_t, bool, onnxruntime::Stream*) Available memory of 29796864 is smaller than requested "
+    "bytes of 37748736\n"
+)
+
+
+class Device:
+    """A GPU that is only said to be there: what it was `asked` for, and how it fails to `open` or to `run`."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.open: Exception | None = None
+        self.run: Exception | None = None
 
 
 @pytest.fixture
-def gpu(monkeypatch):
-    """An ONNX Runtime that has a GPU, says it runs there, and computes on the CPU; what it was asked for."""
-    asked = []
+def gpu(monkeypatch, tmp_path):
+    """An ONNX Runtime that has a GPU, says it runs there, and computes on the CPU. All else, what it does about errors
+    too, is its own.
+    """
+    device = Device()
 
-    class Session:
-        def __init__(self, graph, options, providers):
-            asked.append((options, providers))
-            self._session, self._first = real(graph, options, providers=["CPUExecutionProvider"]), providers[0]
+    class Inner:
+        def __init__(self, session):
+            self._session = session
 
-        def get_providers(self):
-            return [self._first[0], "CPUExecutionProvider"]
+        def run(self, *given):
+            if device.run is not None:
+                raise device.run
+            return self._session.run(*given)
 
         def __getattr__(self, name):
             return getattr(self._session, name)
 
-    real = onnxruntime.InferenceSession
+    class Session(onnxruntime.InferenceSession):
+        def _create_inference_session(self, providers, provider_options, disabled_optimizers=None):
+            self._first = providers[0] if isinstance(providers[0], str) else providers[0][0]
+            if self._first != CPU:
+                device.asked.append(providers)
+                if device.open is not None:
+                    raise device.open
+            super()._create_inference_session([CPU], provider_options, disabled_optimizers)
+            if self._first != CPU:
+                self._sess = Inner(self._sess)
+
+        def get_providers(self):
+            return [CPU] if self._first == CPU else [self._first, CPU]
+
     monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
-    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [*GPUS.values(), "CPUExecutionProvider"])
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [*GPUS.values(), CPU])
     monkeypatch.setattr(session, "_loads", lambda library: True)
-    return asked
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return device
 
 
 @pytest.mark.parametrize("name", GPUS)
@@ -99,16 +145,122 @@ def test_on_a_gpu_every_batch_has_one_size_and_the_kernel_of_the_cpu_is_not_ther
 def test_a_gpu_is_asked_for_reproducible_numbers_and_no_more_memory_than_allowed(artifact, gpu, monkeypatch):
     monkeypatch.setenv("DIPTYCH_GPU_MEMORY", "512")
     Runtime.open(artifact, provider="tensorrt")
-    (tensorrt, settings), (cuda, options), last = gpu[0][1]
+    (tensorrt, settings), (cuda, options), last = gpu.asked[0]
     assert (tensorrt, cuda, last) == (*reversed(GPUS.values()), "CPUExecutionProvider")
     assert settings["trt_fp16_enable"] == "False"
     assert options["use_tf32"] == "0"
     assert options["cudnn_conv_algo_search"] == "HEURISTIC"
     assert options["gpu_mem_limit"] == str(512 * 2**20)
+    assert Path(settings["trt_engine_cache_path"]).is_dir()
     for wrong in ("0", "-1", "2 GB"):
         monkeypatch.setenv("DIPTYCH_GPU_MEMORY", wrong)
         with pytest.raises(ArtifactError, match=f"DIPTYCH_GPU_MEMORY must be a whole number of MiB, got {wrong!r}"):
             Runtime.open(artifact, provider="cuda")
+
+
+@pytest.mark.parametrize(
+    ("at", "error", "reason"),
+    [
+        ("open", NO_DEVICE, "cannot open the artifact's graph: CUDA failure 100: no CUDA-capable device is detected"),
+        ("run", NO_CUDNN, "failed on CUDAExecutionProvider: cuDNN is unavailable"),
+        ("run", NO_MEMORY, "36.0 MiB of the GPU's memory were needed and 28.4 MiB left of DIPTYCH_GPU_MEMORY=100"),
+        ("run", raised.EPFail("CUBLAS failure 3: ALLOC_FAILED ; GPU=0"), "CUBLAS failure 3: ALLOC_FAILED"),
+    ],
+)
+def test_a_gpu_that_fails_is_noticed_at_opening_and_auto_takes_the_cpu(
+    at, error, reason, artifact, gpu, monkeypatch, capfd
+):
+    monkeypatch.setenv("DIPTYCH_GPU_MEMORY", "100")
+    setattr(gpu, at, error)
+    with pytest.raises(ArtifactError, match=r"^cuda was asked for but cannot be had: ONNX Runtime ") as caught:
+        Runtime.open(artifact, provider="cuda")
+    assert reason in str(caught.value)
+    assert str(caught.value).endswith("; mend that or use the provider cpu")
+    assert "\n" not in str(caught.value)
+    runtime = Runtime.open(artifact, provider="auto")
+    assert runtime.provider == CPU
+    assert reason in runtime.provider_reason
+    assert capfd.readouterr() == ("", "")
+
+
+def test_auto_takes_the_cpu_for_a_kernel_that_is_required(artifact, gpu, library, monkeypatch):
+    monkeypatch.setattr(module, "kernel", lambda: library)
+    runtime = Runtime.open(artifact, provider="auto", kernel="require")
+    assert (runtime.provider, runtime.attention_path) == (CPU, f"kernel ({library.instructions})")
+    assert "it is for the CPU" in runtime.provider_reason
+
+
+def test_damage_is_not_blamed_on_the_gpu(artifact, gpu, tmp_path):
+    broken = shutil.copytree(artifact, tmp_path / "broken")
+    (broken / "pair.onnx").write_bytes(b"")
+    for provider in ("auto", "cuda"):
+        with pytest.raises(ArtifactError, match=r"^\S+pair.onnx is damaged"):
+            Runtime.open(broken, provider=provider)
+
+
+def scored(runtime, panels):
+    return runtime.pair_logits(panels.tokens[:1], panels.tokens)
+
+
+@pytest.mark.parametrize("error", [NO_MEMORY, raised.EPFail("CUDA failure 700: an illegal memory access ; GPU=0")])
+def test_a_gpu_that_fails_later_is_an_error_of_one_line_and_never_silently_the_cpu(
+    error, artifact, gpu, monkeypatch, capfd
+):
+    monkeypatch.setenv("DIPTYCH_GPU_MEMORY", "100")
+    runtime = Runtime.open(artifact, provider="cuda")
+    panels = runtime.encode(drawn_pixels(2, runtime.panel_size, seed=1))
+    logits = scored(runtime, panels)
+    gpu.run = error
+    blank = np.zeros((1, runtime.panel_size, runtime.panel_size, 3), np.uint8)
+    for compute in (lambda: runtime.encode(blank), lambda: scored(runtime, panels)):
+        with pytest.raises(ArtifactError, match=r"^ONNX Runtime \S+ failed on CUDAExecutionProvider: .*") as caught:
+            compute()
+        assert str(caught.value).endswith("; mend that or use the provider cpu")
+        assert "\n" not in str(caught.value)
+        assert ("DIPTYCH_GPU_MEMORY=100" in str(caught.value)) == (error is NO_MEMORY)
+    assert runtime._panel.get_providers()[0] == GPUS["cuda"]
+    gpu.run = None
+    assert np.array_equal(scored(runtime, panels), logits)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_onnx_runtime_says_of_missing_libraries_is_in_the_reason_and_not_on_standard_output(
+    artifact, gpu, monkeypatch, capfd, caplog
+):
+    def preload():
+        print("Failed to load libcublas.so.13: cannot open shared object file")
+        print("Please follow https://onnxruntime.ai/docs/install/#cuda-and-cudnn to install CUDA.")
+
+    monkeypatch.setattr(onnxruntime, "preload_dlls", preload, raising=False)
+    monkeypatch.setattr(onnxruntime.InferenceSession, "get_providers", lambda self: [CPU])
+    with caplog.at_level(logging.DEBUG, session.__name__):
+        runtime = Runtime.open(artifact, provider="auto")
+    reason = "ONNX Runtime could not start it (Failed to load libcublas.so.13: cannot open shared object file; it needs"
+    assert runtime.provider_reason.startswith(reason)
+    assert "Please follow https" in caplog.text
+    with pytest.raises(ArtifactError, match=r"cuda was asked for but cannot be had: .*libcublas\.so\.13"):
+        Runtime.open(artifact, provider="cuda")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_graph_that_fails_is_an_error_and_nothing_is_logged(capfd):
+    nodes = [helper.make_node("Reshape", ["x", "shape"], ["y"])]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    shape = helper.make_tensor("shape", TensorProto.INT64, [2], [2, 2])
+    graph = helper.make_graph(nodes, "g", inputs, outputs, [shape])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    opened = session.open_session(model.SerializeToString())
+    with pytest.raises(ArtifactError, match=rf"^ONNX Runtime {onnxruntime.__version__} failed on {CPU}: .*[Rr]eshape"):
+        session.run_session(opened, {"x": np.zeros(3, np.float32)})
+    assert capfd.readouterr() == ("", "")
+
+
+def test_memory_that_runs_out_stays_what_it_is(artifact, monkeypatch):
+    runtime = Runtime.open(artifact, provider="cpu")
+    monkeypatch.setattr(runtime._panel, "run", lambda *_: (_ for _ in ()).throw(MemoryError))
+    with pytest.raises(MemoryError):
+        runtime.encode(np.zeros((1, runtime.panel_size, runtime.panel_size, 3), np.uint8))
 
 
 def test_the_thread_count_is_within_what_this_process_may_use():

@@ -65,6 +65,27 @@ def test_a_fault_nobody_foresaw_is_a_500_that_tells_nothing(running, collection,
         assert "secret" not in answer.text
 
 
+def test_a_model_that_fails_on_a_request_is_a_500_that_says_why_and_the_next_one_is_answered(
+    running, collection, scorer, photo_bytes, data_uri, monkeypatch
+):
+    def failing(*given):
+        raise RuntimeError("Available memory of 29796864 is smaller than\nrequested bytes of 37748736")
+
+    uri = data_uri(photo_bytes(1))
+    monkeypatch.setenv("DIPTYCH_GPU_MEMORY", "100")
+    with running(collection, scorer) as client:
+        ask = lambda: client.post("/v1/score", json={"queries": uri, "documents": uri})  # noqa: E731
+        for graph in (scorer.runtime._panel, scorer.runtime._pair):
+            with monkeypatch.context() as patch:
+                patch.setattr(graph, "run", failing)
+                answer = ask()
+            assert answer.status_code == 500
+            assert "DIPTYCH_GPU_MEMORY=100 (raise it" in answer.json()["error"]["message"]
+            assert "Traceback" not in answer.text
+            assert ask().status_code == 200
+            assert client.get("/readyz").status_code == 200
+
+
 def test_health_answers_during_work_and_a_full_queue_is_429(running, collection, scorer, photo_bytes, data_uri):
     gated = GatedScorer(scorer.runtime)
     uri = data_uri(photo_bytes(1))
