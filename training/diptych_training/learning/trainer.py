@@ -209,7 +209,7 @@ class Learner:
 
     @torch.no_grad()
     def _lesson(self, drawn: Step, chosen: Tensor) -> Tensor | None:
-        """What the teacher says of the chosen pairs, in its own panel size: logits of this network's questions,
+        """The teacher's logits of the chosen pairs, seen in its own panel size, for this network's questions:
         (Q, 1 + K) or (Q, 1 + K, 2); None where the pair scorer teaches itself.
         """
         if self.teacher is None:
