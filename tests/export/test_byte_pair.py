@@ -40,7 +40,7 @@ def test_the_correspondence_is_one_node_where_there_is_one():
     (node,) = [node for node in made.graph.node if node.op_type == CORRESPONDENCE]
     assert {a.name: a.i for a in node.attribute} == {"width": 62, "merge": 2}
     assert kinds(made)["Softmax"] == kinds(made)["Expand"] == 0
-    assert not kinds(in_bytes(onnx.load(MODELS / "photo-small" / "pair.onnx")))[CORRESPONDENCE]
+    assert not kinds(in_bytes(onnx.load(MODELS / "omniglot" / "pair.onnx")))[CORRESPONDENCE]
 
 
 def test_the_released_graphs_in_8_bits_are_those_made_of_the_released_graphs(exact, request):

@@ -156,7 +156,7 @@ def test_every_question_has_a_column_of_both_scores_and_the_config_names_them(ar
 
 
 def test_a_model_in_half_precision_is_served_as_it_is(triton, tmp_path):
-    source = find_artifact("photo-small")
+    source = find_artifact("omniglot")
     exact = Graphs(*(onnx.load(source / f"{part}.onnx") for part in Graphs._fields))
     half = in_precision(exact, "float16", np.empty(0))
     folder = tmp_path / "half"
@@ -169,9 +169,9 @@ def test_a_model_in_half_precision_is_served_as_it_is(triton, tmp_path):
     values = json.loads((source / "manifest.json").read_text())
     (folder / "manifest.json").write_text(json.dumps({**values, "digests": digests, "precision": "float16"}))
     write_repository(folder, tmp_path / "models")
-    runtime = Runtime.open("photo-small", threads=1)
-    pixels = np.random.default_rng(3).integers(0, 256, (2, 2, 128, 128, 3), np.uint8)
-    answer = Server(tmp_path / "models", triton).infer("photo-small", {"pixels_a": pixels[0], "pixels_b": pixels[1]})
+    runtime = Runtime.open("omniglot", threads=1)
+    pixels = np.random.default_rng(3).integers(0, 256, (2, 2, 56, 56, 3), np.uint8)
+    answer = Server(tmp_path / "models", triton).infer("omniglot", {"pixels_a": pixels[0], "pixels_b": pixels[1]})
     logits = runtime.pair_logits(runtime.encode(pixels[0]).tokens, runtime.encode(pixels[1]).tokens)
     np.testing.assert_allclose(answer["raw_score"][:, 0], logits, atol=0.1)
 

@@ -129,6 +129,8 @@ def test_a_job_with_closer_looks_is_not_resumed_without_them(job, table):
     with pytest.raises(KeyboardInterrupt):
         job("out.jsonl", bar=bar).run(Serial())
     assert folder_of(table.parent / "out.jsonl").exists()
-    with pytest.raises(BatchError, match=r"the closer look is not the one this run began with \(then taken, now left out\)"):
+    with pytest.raises(
+        BatchError, match=r"the closer look is not the one this run began with \(then taken, now left out\)"
+    ):
         job("out.jsonl", closer_look=False).run(Serial(), resume=True)
     assert job("out.jsonl").run(Serial(), resume=True).outcome.pairs == len(PAIRS)

@@ -15,12 +15,12 @@ from diptych_runtime.errors import ArgumentError
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory):
+def drawn(tmp_path_factory, network_alone):
     """A collection of drawn scenes and edited copies of some of them."""
     folder = tmp_path_factory.mktemp("drawn")
     photos = drawn_collection(folder, 40)
     queries = sorted((folder / "queries").glob("*-edited.jpg"))
-    with Collection.open(folder / "store", Scorer.load("photo-small", threads=2), create=True) as collection:
+    with Collection.open(folder / "store", network_alone, create=True) as collection:
         collection.add([*photos, *queries])
         yield collection
 

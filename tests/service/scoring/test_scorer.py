@@ -202,7 +202,7 @@ def test_predict_and_rank_ask_a_question_for_once(thing, pictures):
     assert np.array_equal(copy.predict(pairs, question="thing"), thing.predict(pairs))
     assert not np.array_equal(thing.predict(pairs), copy.predict(pairs))
     assert thing.rank(pictures[0], pictures, question="copy") == copy.rank(pictures[0], pictures)
-    assert Scorer.load("photo-small", "copy", threads=1).runtime.question == "match"
+    assert Scorer.load("omniglot", "copy", threads=1).runtime.question == "match"
 
 
 def test_requests_with_different_questions_at_once_each_get_their_own_column(thing, pictures):

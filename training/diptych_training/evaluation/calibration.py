@@ -146,7 +146,8 @@ def _fitted(kinds: Mapping[str, Sequence[Kind]], released: Mapping[str, Question
             worth, firm = (float(asked[COPY].relevance(released[COPY].logit(bound))) for bound in (ABOVE, FIRM))
             asked[COPY] = replace(asked[COPY], verification=fit_verification(looks, worth, firm))
     if COPY in asked and THING in asked:
-        above = float(asked[COPY].relevance(released[COPY].logit(ABOVE_THING)))
+        known = released[THING].after_look
+        above = float(asked[COPY].relevance(released[COPY].logit(ABOVE_THING if known is None else known.above)))
         after = fit_after_look(asked, [kind.answers() for kind in kinds[THING]], above)
         asked[THING] = replace(asked[THING], after_look=after)
     return asked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -291,6 +292,10 @@ def verification(
         Path | None,
         Option(metavar="CHECKPOINT", help="write what was fitted into this checkpoint"),
     ] = None,
+    thing_above: Annotated[
+        float,
+        Option(metavar="P", min=0.5, max=1, help="the look says what the thing is from this probability of a copy"),
+    ] = 0.9,
     only: Kinds = (),
     out: KindsFolder = KINDS_FOLDER,
     model: AnyModel = "photo",
@@ -301,7 +306,7 @@ def verification(
     from diptych_training.studies.verification import save_verification, study_verification, verification_text
 
     console = Console(as_json, quiet)
-    result = measure_kinds(console, model, out, only, study_verification)
+    result = measure_kinds(console, model, out, only, partial(study_verification, thing_above=thing_above))
     if save:
         save_verification(result, save)
     console.emit(result, verification_text(result))

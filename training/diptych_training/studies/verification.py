@@ -20,6 +20,7 @@ from diptych_training.learning.fitting.calibration import even_weights
 from diptych_training.learning.fitting.examined import Examined
 from diptych_training.learning.fitting.negatives import NEAREST, fit_negatives, others_of
 from diptych_training.learning.fitting.verification import (
+    ABOVE_THING,
     Answers,
     Pairs,
     answers_of,
@@ -36,10 +37,12 @@ def study_verification(
     folder: Path,
     *,
     kinds: Sequence[str] = KINDS,
+    thing_above: float = ABOVE_THING,
     begin: Callable[[str], Callable[[int], object]] = lambda kind: lambda n: None,
 ) -> dict[str, Any]:
     """Look closer in every kind, fit `verification` to all, and report for each the rates of a fit to the others, and
-    the thresholds with which the `negatives` of all kinds pass.
+    the thresholds with which the `negatives` of all kinds pass. What the look says of the *thing* counts for pairs that
+    the network takes for copies with a probability of `thing_above` or more.
 
     Raises `DataError` for unknown kinds, and for fewer than two.
     """
@@ -51,7 +54,7 @@ def study_verification(
     questions = dict(runtime.manifest.questions)
     questions[copy] = replace(questions[copy], verification=fitted)
     if THING in questions:
-        after = fit_after_look(questions, [_things(examined) for examined in all_examined])
+        after = fit_after_look(questions, [_things(examined) for examined in all_examined], thing_above)
         questions[THING] = replace(questions[THING], after_look=after)
     others = [others_of(examined, questions) for examined in all_examined]
     rows = [row(fit_verification([other for other in sets if other is not one]), one) for one in sets]
