@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,6 +34,22 @@ FLAGS = [
     *("--disable-background-timer-throttling", "--disable-backgrounding-occluded-windows"),
     *("--disable-renderer-backgrounding", "--hide-scrollbars", "--force-color-profile=srgb"),
 ]
+
+
+@pytest.fixture(scope="session")
+def network_alone() -> Scorer:
+    """A released model that takes no closer look and holds nothing against rivals: of two pictures it says what the
+    network says.
+    """
+    scorer = Scorer.load("photo-small", threads=2)
+    runtime = scorer.runtime
+    questions = {
+        name: replace(asked, verification=None, cohort=0.0, after_look=None)
+        for name, asked in runtime.manifest.questions.items()
+    }
+    runtime.manifest = replace(runtime.manifest, questions=questions)
+    runtime._answer(runtime.question)
+    return scorer
 
 
 @pytest.fixture(autouse=True)

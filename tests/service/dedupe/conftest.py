@@ -6,25 +6,11 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from diptych import Scorer
-
 COPIES = {"a/1.jpg": 1, "a/2.jpg": 2, "a/3.jpg": 3, "b/1 again.jpg": 1, "b/c/1 once more.jpg": 1, "b/2.jpg": 2}
-
-
-@pytest.fixture(scope="package")
-def network_alone() -> Scorer:
-    """A released model that takes no closer look: what is said of two pictures is what the network says."""
-    scorer = Scorer.load("photo-small", threads=2)
-    runtime = scorer.runtime
-    questions = {name: replace(asked, verification=None) for name, asked in runtime.manifest.questions.items()}
-    runtime.manifest = replace(runtime.manifest, questions=questions)
-    runtime._answer(runtime.question)
-    return scorer
 
 
 @pytest.fixture

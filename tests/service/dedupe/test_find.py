@@ -32,16 +32,14 @@ def plain(found):
 
 
 def test_groups_of_a_whole_collection_are_copies_with_their_original(drawn):
-    found = duplicates_among(drawn, threshold=0.9)
+    found, copy = duplicates_among(drawn, threshold=0.9), drawn.scorer.asking("copy")
     assert len(found.pictures) == len(drawn)
     assert len(found.groups) >= 3
     for group in found.groups:
         for member in group.others:
             assert member.relevance_score >= 0.9
-            logits = drawn.scorer.logits(
-                *(drawn.panel(picture.id)[0][None] for picture in (group.keeper, member.picture))
-            )
-            assert member.relevance_score == pytest.approx(float(drawn.scorer.relevance(logits)[0]), abs=1e-6)
+            logits = copy.logits(*(drawn.panel(picture.id)[0][None] for picture in (group.keeper, member.picture)))
+            assert member.relevance_score == pytest.approx(float(copy.relevance(logits)[0]), abs=1e-6)
 
 
 def test_groups_do_not_depend_on_the_order_of_pictures_or_on_what_the_ledger_knows(drawn):

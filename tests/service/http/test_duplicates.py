@@ -28,8 +28,8 @@ PATH = "/v1/duplicates"
 
 
 @pytest.fixture(scope="module")
-def photo() -> Scorer:
-    return Scorer.load("photo-small", threads=2)
+def photo(network_alone) -> Scorer:
+    return network_alone
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ FITS = "() => document.documentElement.scrollWidth <= innerWidth"
 
 
 @pytest.fixture(scope="module")
-def photo() -> Scorer:
-    return Scorer.load("photo-small", threads=2)
+def photo(network_alone) -> Scorer:
+    return network_alone
 
 
 @pytest.fixture(scope="module")

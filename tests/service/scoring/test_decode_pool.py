@@ -24,7 +24,6 @@ from diptych.pictures.content import describe, thumbnail
 from diptych.scoring import decode_pool
 from diptych.scoring.decode_pool import DecodePool, ThreadDecoder
 from diptych.scoring.scorer import Scorer
-from diptych_runtime.closer_look import verification
 from diptych_runtime.decoder import FORMATS, PictureLimits, open_picture, panel_pixels
 from diptych_runtime.errors import PictureError
 
@@ -255,15 +254,6 @@ def test_a_process_has_the_decoder_and_nothing_of_the_service(workers):
     imported = workers.run(partial(eval, "{name.partition('.')[0] for name in __import__('sys').modules}"))
     assert {"numpy", "PIL", "diptych", "diptych_runtime"} <= imported
     assert not imported & {"onnxruntime", "faiss", "fastapi", "pydantic", "uvicorn", "torch", "onnx", "rich", "sqlite3"}
-
-
-def test_a_process_that_looks_closer_begins_no_thread_of_which_each_would_take_of_its_memory(workers, photo_bytes):
-    assert workers.run(partial(looked_at, photo_bytes(1, (640, 480)))) == "1"
-
-
-def looked_at(data):
-    assert len(verification.describe(data).keypoints.places)
-    return re.search(r"Threads:\s+(\d+)", Path("/proc/self/status").read_text())[1]
 
 
 def test_where_memory_runs_out_the_processes_go_before_the_service_and_a_crash_writes_no_core(workers):

@@ -1,6 +1,8 @@
 import os
+import re
 import sys
 import tempfile
+from functools import partial
 from itertools import count
 from multiprocessing import forkserver, process, util
 from pathlib import Path
@@ -9,7 +11,9 @@ import pytest
 from waiting import answer, until
 
 from diptych.scoring import fork_server
+from diptych.scoring.decode_pool import DecodePool
 from diptych.scoring.fork_server import start_process
+from diptych_runtime.closer_look import verification
 
 BYTES = (107 if sys.platform == "linux" else 103) - len("/pymp-12345678/listener-12345678")
 
@@ -76,3 +80,13 @@ def test_a_folder_for_temporary_files_that_is_missing_is_said(placed, tmp_path):
     with pytest.raises(OSError, match=rf"the folder for their socket, {folder}, was removed; start again"):
         start_process(answer, (), name="test")
     folder.mkdir()  # which `multiprocessing` removes at the end
+
+
+def test_a_process_that_looks_closer_begins_no_thread_of_which_each_would_take_of_its_memory(photo_bytes):
+    with DecodePool(1) as workers:
+        assert workers.run(partial(looked_at, photo_bytes(1, (640, 480)))) == "1"
+
+
+def looked_at(data):
+    assert len(verification.describe(data).keypoints.places)
+    return re.search(r"Threads:\s+(\d+)", Path("/proc/self/status").read_text())[1]
