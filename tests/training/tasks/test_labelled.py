@@ -7,8 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from small import SMALL
 
+from diptych_model import PairConfig, PairNetwork, load_checkpoint, save_checkpoint
 from diptych_training.errors import DataError
+from diptych_training.learning.run import train
+from diptych_training.recipe import recipe_from
 
 CLASSES = ("anchor", "boat", "crane", "dock", "engine")
 EACH = 6
@@ -191,3 +195,23 @@ def test_a_picture_listed_twice_and_a_place_that_is_nothing_are_refused(opened, 
         opened("classes", pictures=write(tmp_path / "x.csv", rows))
     with pytest.raises(DataError, match="neither a folder nor a CSV"):
         opened("classes", pictures=str(tmp_path / "nowhere"))
+
+
+def test_of_ones_own_pictures_alone_the_bank_stays_that_of_the_network_that_the_run_began_with(
+    folder: Path, tmp_path: Path
+) -> None:
+    knowing = {"questions": ["copy", "thing"], "correspondence": True, "parts": 2, "bank": 3}
+    network = PairNetwork(PairConfig.from_dict(SMALL["network"] | knowing))
+    network.panel.embedding.bank.normal_()
+    save_checkpoint(network, tmp_path / "start")
+    values = {name: SMALL[name] for name in ("learning", "stages", "threads")} | {"network": {}, "mine_every": 1}
+    values |= {"tasks": [{"kind": "classes", "pictures": str(folder), "queries": 4}], "start": str(tmp_path / "start")}
+    train(recipe_from(values), tmp_path / "run", quiet=True)
+    kept = load_checkpoint(tmp_path / "run" / "last")[0].panel.embedding.bank
+    assert torch.equal(kept, network.panel.embedding.bank)
+    alone = values | {"start": "", "network": SMALL["network"] | knowing}
+    with pytest.raises(DataError, match="a bank of 3 pictures needs a task with archives, or the bank of another"):
+        train(recipe_from(alone), tmp_path / "alone", quiet=True)
+    retaining = values | {"learning": SMALL["learning"] | {"retain": 0.5}}
+    with pytest.raises(DataError, match="retain compares photos of archives, and no task reads one: set it to 0"):
+        train(recipe_from(retaining), tmp_path / "retaining", quiet=True)

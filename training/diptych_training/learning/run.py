@@ -159,9 +159,17 @@ class Run:
             self.learner.begin(torch.from_numpy(archives.sample(PICTURES)), stage.pixels)
         if self.recipe.learning.retain:
             sampled = torch.from_numpy(archives.sample(PHOTOS))
+            if not len(sampled):
+                raise DataError("learning.retain compares photos of archives, and no task reads one: set it to 0")
             self.learner.memory = remember(self.learner.network, sampled, stage.pixels)
         if self.recipe.network.bank:
+            # Where no archive is read, as with pictures of one's own alone, the bank stays that of the start.
             self.bank = torch.from_numpy(archives.sample(self.recipe.network.bank))
+            if not len(self.bank) and self.recipe.start in ("", IMAGENET):
+                raise DataError(
+                    f"a bank of {self.recipe.network.bank} pictures needs a task with archives, or the bank of another "
+                    "network: name one as start, or set network.bank=0"
+                )
         self.validations = [task.validation() for task in tasks] if self.learner.processes.first else []
 
     def mine(self, stage: Stage) -> None:

@@ -42,8 +42,8 @@ def _encoded(
 
 
 def fill_bank(network: PairNetwork, pixels: torch.Tensor, size: int) -> None:
-    """Embed the pictures of the network's bank, uint8 (n, H, H, 3), if it has one."""
-    if network.config.bank:
+    """Embed the pictures of the network's bank, uint8 (n, H, H, 3), if it has one; without pictures it stays."""
+    if network.config.bank and len(pixels):
         network.panel.embedding.bank.copy_(embed(network, pixels, size))
 
 
