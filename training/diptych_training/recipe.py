@@ -88,7 +88,7 @@ class Learning:
         if self.teacher not in TEACHERS:
             try:
                 start_of(self.teacher)
-            except ValueError:
+            except (ValueError, TypeError):
                 raise ValueError(
                     f"learning.teacher must be one of {', '.join(TEACHERS)}, a released model "
                     f"({', '.join(bundled_models())}) or a checkpoint directory, got {self.teacher!r}"

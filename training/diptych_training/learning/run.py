@@ -245,7 +245,7 @@ class Run:
         seconds = dict(self.seconds) | dict(self.learner.seconds)
         total = sum(seconds.values()) or 1.0
         longest = sorted(seconds.items(), key=lambda item: -item[1])
-        parts = ", ".join(f"{part} {value / total:.0%}" for part, value in longest)
+        parts = ", ".join(f"{part} {value / total:.0%}" for part, value in longest) or "no step was left to take"
         return f"{self.pairs:,} pairs in {total:.0f} s, {self.pairs / total:,.0f} a second ({parts})"
 
     def _metadata(self, measured: dict[str, float]) -> dict[str, Any]:

@@ -340,7 +340,8 @@ def rebuild(
             on_error=fail,
             on_progress=bar.update,
         )
-    lines = [f"{counted(report.embedded, 'picture')} embedded again, {report.pictures:,} in the index"]
+    by = f"{scorer.runtime.name} ({scorer.runtime.revision})"
+    lines = [f"{counted(report.embedded, 'picture')} embedded again by {by}, {report.pictures:,} in the index"]
     lines += ["the database was damaged and has been repaired"] if report.mended else []
     if failed:
         fate = "left as they were; put them back, or use --drop-missing"

@@ -24,6 +24,7 @@ from diptych.store.milvus.files import Originals
 from diptych.store.milvus.filters import meets, necessary
 from diptych.store.milvus.rows import Layout
 from diptych.store.milvus.table import MOST, Table, layout_of, make
+from diptych.store.other_model import ways_out
 from diptych.store.records import NewPicture, Record
 from diptych_runtime.runtime import Runtime
 
@@ -70,8 +71,7 @@ class MilvusDatabase:
             if found != wanted:
                 raise ModelMismatchError(
                     f"the pictures in {address} were embedded by another model ({found.revision}) than {runtime.name} "
-                    f"({runtime.revision}); embed them anew with `diptych index rebuild --store {address}`, or name "
-                    "that model"
+                    f"({runtime.revision}); {ways_out(address, runtime.revision, [found.revision])}"
                 )
             store = cls(server, found, address.collection, read_only=read_only)
             store.table.check(SECONDS)

@@ -19,6 +19,7 @@ from diptych.store.index import cache
 from diptych.store.index.candidates import CandidateIndex
 from diptych.store.index.layout import Kind
 from diptych.store.index.relayout import Relayout
+from diptych.store.other_model import ways_out
 from diptych.store.records import NewPicture
 from diptych.store.reports import RebuildReport, VerifyReport
 from diptych.store.sqlite.database import MEND, Store
@@ -67,7 +68,7 @@ class SqliteBackend(Store):
             raise ModelMismatchError(
                 f"{sum(others.values())} of the {self.count()} pictures in {self.directory} were embedded by "
                 f"another model ({', '.join(others)}) than {runtime.name} ({runtime.revision}); "
-                f"embed them anew with `diptych index rebuild --store {self.directory}`, or name that model"
+                f"{ways_out(self.directory, runtime.revision, others)}"
             )
         self._index = CandidateIndex.open(self, runtime.embedding_dim, runtime.revision)
         self.renewal = Relayout(self._index, self, self._save)
