@@ -226,20 +226,24 @@ def test_a_run_that_starts_from_another_begins_with_its_panel_part(finished: Pat
 
 
 @pytest.mark.parametrize("bias", ["panel", "concatenated"])
-def test_a_run_on_smaller_panels_begins_with_what_the_larger_network_says_of_them(tmp_path: Path, bias: str) -> None:
+@pytest.mark.parametrize(("before", "now"), [(48, 32), (32, 48)])
+def test_a_run_on_panels_of_another_size_begins_with_what_the_network_before_says_of_them(
+    tmp_path: Path, bias: str, before: int, now: int
+) -> None:
     torch.manual_seed(0)
     mixer = SMALL["network"]["mixer"] | {"crossing": 0.0}
-    shape = SMALL["network"] | {"bias": bias, "segment": "added", "mixer": mixer, "pixels": 48}
+    shape = SMALL["network"] | {"bias": bias, "segment": "added", "mixer": mixer, "pixels": before}
     shape["correspondence"] = bias == "panel"
-    large = PairNetwork(PairConfig.from_dict(shape)).eval()
-    for parameter in large.parameters():
+    start = PairNetwork(PairConfig.from_dict(shape)).eval()
+    for parameter in start.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
-    save_checkpoint(large, tmp_path / "large")
-    values = SMALL | {"start": str(tmp_path / "large"), "network": {"pixels": 32}}
-    small = run.Run(recipe_from(values), tmp_path, Processes()).learner.network.eval()
-    assert small.config.pixels == 32
-    a, b = torch.rand(2, 3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(small(a, b), large(a, b))
+    save_checkpoint(start, tmp_path / "start")
+    values = {name: SMALL[name] for name in ("learning", "tasks")} | {"stages": [{"pixels": now, "steps": 1}]}
+    values |= {"start": str(tmp_path / "start"), "network": {"pixels": now}}
+    network = run.Run(recipe_from(values), tmp_path, Processes()).learner.network.eval()
+    assert network.config.pixels == now
+    a, b = torch.rand(2, 3, 3, now, now, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(network(a, b), start(a, b))
 
 
 def test_the_account_says_how_fast_it_went_and_where_the_time_goes(

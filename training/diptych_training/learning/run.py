@@ -254,8 +254,7 @@ class Run:
 
 
 def _begun(recipe: Recipe) -> PairNetwork:
-    """A new network, or the one it starts from, if need be cut down to smaller panels, or a new trunk on that one's
-    panel part.
+    """A new network, or the one it starts from, on panels of whatever size, or a new trunk on that one's panel part.
 
     Blocks that a residual encoder has behind that one's begin as their shortcuts: it begins with the same features.
     """
@@ -267,10 +266,8 @@ def _begun(recipe: Recipe) -> PairNetwork:
     start = load_checkpoint(start_of(recipe.start))[0]
     if start.config == recipe.network:
         return start
-    if recipe.network.pixels < start.config.pixels and start.config == replace(
-        recipe.network, pixels=start.config.pixels
-    ):
-        return _for_smaller_panels(network, start)
+    if start.config == replace(recipe.network, pixels=start.config.pixels):
+        return _for_other_panels(network, start)
     mine, theirs = network.panel.state_dict(), start.panel.state_dict()
     fitting = {name: value for name, value in theirs.items() if name in mine and mine[name].shape == value.shape}
     if lost := [name for name in theirs if name.startswith("encoder.") and name not in fitting]:
@@ -284,16 +281,17 @@ def _begun(recipe: Recipe) -> PairNetwork:
     return network
 
 
-def _for_smaller_panels(network: PairNetwork, start: PairNetwork) -> PairNetwork:
-    """The network with the weights of `start`, whose panels are larger: it says of its panels what that one says."""
+def _for_other_panels(network: PairNetwork, start: PairNetwork) -> PairNetwork:
+    """The network with the weights of `start`, whose panels have another size: it says of its own what that one says."""
     state = start.state_dict()
     for name, value in network.state_dict().items():
-        if value.shape == state[name].shape:
-            continue
-        if name.endswith(".table"):  # of distances, of which it has the smaller ones
-            state[name] = state[name][tuple(slice(size) for size in value.shape)]
-        else:  # of places over the panel
-            state[name] = resized_position(state[name], len(value))
+        known = state[name]
+        if name.endswith(".table"):  # of distances: those that it does not reach have its last entry
+            for axis, size in enumerate(value.shape):
+                known = known.index_select(axis, torch.arange(size).clamp(max=known.shape[axis] - 1))
+            state[name] = known
+        elif known.shape != value.shape:  # of places over the panel
+            state[name] = resized_position(known, len(value))
     network.load_state_dict(state)
     return network
 
