@@ -282,7 +282,7 @@ def _begun(recipe: Recipe) -> PairNetwork:
 
 
 def _for_other_panels(network: PairNetwork, start: PairNetwork) -> PairNetwork:
-    """The network with the weights of `start`, whose panels have another size: it says of its own what that one says."""
+    """The network with the weights of `start`, whose panels have another size: it says of its own what that says."""
     state = start.state_dict()
     for name, value in network.state_dict().items():
         known = state[name]
