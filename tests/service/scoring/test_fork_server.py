@@ -1,5 +1,4 @@
 import os
-import re
 import sys
 import tempfile
 from functools import partial
@@ -8,12 +7,12 @@ from multiprocessing import forkserver, process, util
 from pathlib import Path
 
 import pytest
+from looking import threads_after_a_look
 from waiting import answer, until
 
 from diptych.scoring import fork_server
 from diptych.scoring.decode_pool import DecodePool
 from diptych.scoring.fork_server import start_process
-from diptych_runtime.closer_look import verification
 
 BYTES = (107 if sys.platform == "linux" else 103) - len("/pymp-12345678/listener-12345678")
 
@@ -84,9 +83,4 @@ def test_a_folder_for_temporary_files_that_is_missing_is_said(placed, tmp_path):
 
 def test_a_process_that_looks_closer_begins_no_thread_of_which_each_would_take_of_its_memory(photo_bytes):
     with DecodePool(1) as workers:
-        assert workers.run(partial(looked_at, photo_bytes(1, (640, 480)))) == "1"
-
-
-def looked_at(data):
-    assert len(verification.describe(data).keypoints.places)
-    return re.findall(r"Threads:\s+(\d+)", Path("/proc/self/status").read_text())[0]
+        assert workers.run(partial(threads_after_a_look, photo_bytes(1, (640, 480)))) == "1"
