@@ -28,7 +28,8 @@ WAS = "/tmp/diptych-0.1"
 def old(request, tmp_path) -> Path:
     """The folder that Diptych 0.1 wrote, at another place."""
     with tarfile.open(FIXTURES / f"0.1-{request.param}.tar.xz") as archive:
-        archive.extractall(tmp_path / "old", filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 has it
+        archive.extractall(tmp_path / "old")
     return tmp_path / "old"
 
 
