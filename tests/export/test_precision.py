@@ -53,6 +53,7 @@ def test_half_of_the_pictures_calibrate_and_edits_of_the_others_judge(pictures, 
     assert np.array_equal(Pictures.read(folder, 128).edits, pictures.edits)
 
 
+@pytest.mark.slow
 def test_int8_ranks_as_before_with_a_panel_graph_of_two_fifths_the_size(photo, pictures):
     small = in_precision(photo, "int8", pictures.calibration)
     ranking = compare_ranking(photo, small, pictures)
@@ -63,6 +64,7 @@ def test_int8_ranks_as_before_with_a_panel_graph_of_two_fifths_the_size(photo, p
     assert small.pair == photo.pair
 
 
+@pytest.mark.slow
 def test_float16_ranks_as_before_in_half_the_size(photo, pictures):
     small = in_precision(photo, "float16", pictures.calibration)
     compare_ranking(photo, small, pictures).require()
@@ -75,6 +77,7 @@ def test_float16_ranks_as_before_in_half_the_size(photo, pictures):
     assert not small.pair.functions
 
 
+@pytest.mark.slow
 def test_wrong_scales_ruin_the_ranking_and_are_refused(photo, pictures):
     ruined = in_precision(photo, "int8", pictures.calibration)
     scales = [tensor for tensor in ruined.panel.graph.initializer if tensor.name.endswith("_scale")]
