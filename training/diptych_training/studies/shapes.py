@@ -32,8 +32,7 @@ from diptych_training.studies.grid import run_grid
 from diptych_training.tasks import Source, task_from
 from diptych_training.tasks.validation import validate
 
-# A run of training/recipes/photo-from-nothing.toml.
-START, STEPS, PAIRS, ROUNDS, CANDIDATES = "runs/photo-from-nothing/best", 500, 64, 15, 20
+START, STEPS, PAIRS, ROUNDS, CANDIDATES = "photo-small", 500, 64, 15, 20
 _MARKERS = "osD^vP*X<>"
 TASK = {"kind": "copy", "queries": 48}
 STAGE = {"negatives": 5, "easy": 1, "frozen": True}
