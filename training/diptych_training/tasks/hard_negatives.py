@@ -42,9 +42,12 @@ def _encoded(
 
 
 def fill_bank(network: PairNetwork, pixels: torch.Tensor, size: int) -> None:
-    """Embed the pictures of the network's bank, uint8 (n, H, H, 3), if it has one; without pictures it stays."""
+    """Embed the pictures of the network's bank, uint8 (n, H, H, 3), if it has one: fewer than it holds several times
+    over; without pictures it stays.
+    """
     if network.config.bank and len(pixels):
-        network.panel.embedding.bank.copy_(embed(network, pixels, size))
+        places = torch.arange(network.config.bank) % len(pixels)
+        network.panel.embedding.bank.copy_(embed(network, pixels, size)[places.to(network.device)])
 
 
 def nearest(embeddings: np.ndarray, subjects: np.ndarray, count: int = 24) -> np.ndarray:
