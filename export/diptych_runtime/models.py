@@ -44,6 +44,11 @@ def models_by_name() -> dict[str, Manifest]:
     return found
 
 
+def names_by_revision(models: dict[str, Manifest]) -> dict[str, str]:
+    """The names of models, as `models_by_name` gives them, by their revisions; of two with one revision the first."""
+    return {manifest.revision: name for name, manifest in reversed(models.items())}
+
+
 def find_checkpoint(model: str | os.PathLike[str]) -> Path:
     """The checkpoint folder of a bundled model (by name), of an artifact that has its weights, or of a checkpoint
     itself.

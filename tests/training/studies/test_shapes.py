@@ -7,9 +7,11 @@ from diptych_training.errors import DataError
 from diptych_training.studies.shapes import SHAPES, plot_shapes, shapes_text, study_shapes
 
 
-def test_there_are_at_least_six_shapes_and_the_released_one_is_among_them() -> None:
+def test_there_are_at_least_six_shapes_and_each_has_the_blocks_that_it_is_named_by_or_three() -> None:
     assert len(SHAPES) >= 6
-    assert SHAPES["3 blocks"] == {}
+    for name, changes in SHAPES.items():
+        assert changes["blocks"] == (int(name[0]) if "block" in name else 3)
+    assert SHAPES["3 blocks"].keys() == {"blocks"}
 
 
 def test_an_unknown_shape_is_refused_with_those_there_are(tmp_path: Path) -> None:

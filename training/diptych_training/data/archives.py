@@ -105,8 +105,7 @@ class Archives:
         """Up to `count` training pictures of all that was read, spread evenly: uint8 (n, size, size, 3)."""
         chosen = [(part, i) for part in self._read.values() for i, row in enumerate(part.rows) if row.split == "train"]
         chosen = chosen[:: max(1, len(chosen) // count)][:count]
-        empty = np.empty((0, self.size, self.size, 3), np.uint8)
-        return np.stack([part.pixels[i] for part, i in chosen]) if chosen else empty
+        return np.array([part.pixels[i] for part, i in chosen], np.uint8).reshape(-1, self.size, self.size, 3)
 
     def _load(self, name: str) -> Photos:
         return load_photos(self.folder, list_photos(self.folder, [name]), self.size)

@@ -165,10 +165,10 @@ class Run:
         if self.recipe.network.bank:
             # Where no archive is read, as with pictures of one's own alone, the bank stays that of the start.
             self.bank = torch.from_numpy(archives.sample(self.recipe.network.bank))
-            if not len(self.bank) and self.recipe.start in ("", IMAGENET):
+            if not len(self.bank) and not self.learner.network.panel.embedding.bank.any():
                 raise DataError(
                     f"a bank of {self.recipe.network.bank} pictures needs a task with archives, or the bank of another "
-                    "network: name one as start, or set network.bank=0"
+                    "network: name one with such a bank as start, or set network.bank=0"
                 )
         self.validations = [task.validation() for task in tasks] if self.learner.processes.first else []
 

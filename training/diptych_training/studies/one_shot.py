@@ -36,7 +36,7 @@ def teach_panel(
     for step in scheduled(network.panel, steps, rate):
         a, b = (part.flatten(0, 1).to(network.device) for part in groups.draw(step, PANEL_GROUPS, PANEL_SIZE))
         _contrast(network.encode(torch.cat([a, b]))[1]).backward()
-    network = network.cpu()
+    network.cpu()
     save_file(network.panel.state_dict(), _panel(directory, seed))
     one = torch.zeros(1, 3, network.config.pixels, network.config.pixels)
     return {
@@ -58,9 +58,10 @@ def train_and_measure(
     network.to(default_device())
     # Other pictures than the panel part has seen in the same order.
     groups = Groups(_characters(data, "background", network.config.pixels), seed + 1_000_000)
-    losses = []
-    for step in scheduled(network, steps, rate):
-        losses.append(_learn(network, *(part.to(network.device) for part in groups.draw(step, GROUPS, SIZE))))
+    losses = [
+        _learn(network, *(part.to(network.device) for part in groups.draw(step, GROUPS, SIZE)))
+        for step in scheduled(network, steps, rate)
+    ]
     won = measure(network, _characters(data, "validation", network.config.pixels), episodes)
     network.cpu()
     one = torch.zeros(1, 3, network.config.pixels, network.config.pixels)
@@ -76,8 +77,7 @@ def measure_embedding(network: PairNetwork, characters: Characters, episodes: in
     """The number of each episode's trials that the embedding wins, by cosine."""
     network.eval()
     with torch.no_grad():
-        whole = pictures(characters.pixels).split(256)
-        vectors = torch.cat([network.encode(part.to(network.device))[1].cpu() for part in whole])
+        vectors = torch.cat([network.encode(part)[1] for part in pictures(characters.pixels).split(256)])
     return [
         _won(vectors[torch.from_numpy(episode.queries)] @ vectors[torch.from_numpy(episode.candidates)].T)
         for episode in draw_episodes(characters, episodes, ways=WAYS)

@@ -39,10 +39,11 @@ STAGE = {"negatives": 5, "easy": 1, "frozen": True}
 LEARNING = {"rate": 1.5e-3, "warmup": 50, "link": 0.5, "threshold": 1.0, "average": 0.99}
 
 _SINGLE = {"n": 1, "m": 1, "heads": 1, "d_a": 32, "d_o": 32}
+_THREE = {"blocks": 3}
 
 
 def _msac(*last: Mapping[str, Any], single: int = 3) -> dict[str, Any]:
-    return {"mixer": {"kind": "msac", "crossing": 4.0, "scales": [*[_SINGLE] * single, *last]}}
+    return _THREE | {"mixer": {"kind": "msac", "crossing": 4.0, "scales": [*[_SINGLE] * single, *last]}}
 
 
 _WINDOW = {**_SINGLE, "n": 3, "m": 3, "separable": True}
@@ -52,14 +53,14 @@ _WHOLE = {**_SINGLE, "n": 3, "m": 3}
 SHAPES: dict[str, dict[str, Any]] = {
     "1 block": {"blocks": 1},
     "2 blocks": {"blocks": 2},
-    "3 blocks": {},
+    "3 blocks": _THREE,
     "4 blocks": {"blocks": 4},
     "single positions only": _msac(single=4),
     "3 x 3 not separable": _msac(_WHOLE),
     "5 x 5 separable": _msac(_WIDE),
     "5 x 5 as a cascade": _msac(_CASCADE),
     "2 SACs": _msac(_WINDOW, single=1),
-    "6 x 6 tokens": {"pixels": 96},
+    "6 x 6 tokens": _THREE | {"pixels": 96},
 }
 
 

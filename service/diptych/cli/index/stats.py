@@ -25,10 +25,10 @@ def stats(
     of your own, that has the revision.
     """
     from diptych.store.open import open_store
-    from diptych_runtime.models import models_by_name
+    from diptych_runtime.models import models_by_name, names_by_revision
 
     known = models_by_name()
-    names = {manifest.revision: name for name, manifest in reversed(known.items())}
+    names = names_by_revision(known)
     with open_store(store, read_only=True) as backend:
         found = {**backend.stats(), "index": backend.index_facts()}
     found["calibration"] = calibration = _calibration(backend.folder, found["revisions"], known)
