@@ -157,15 +157,19 @@ def test_an_interval_over_seeds_sees_seeds_and_one_over_alphabets_sees_alphabets
     assert module._intervals(by_seed[:1], alphabets)["over_seeds"] is None
 
 
+def test_a_variant_stands_with_the_rate_that_cost_its_first_seed_least() -> None:
+    runs = [("a", 0.1, 0), ("a", 0.2, 0), ("b", 0.1, 0), ("b", 0.2, 0)]
+    results = [{"losses": [9, 4.0]}, {"losses": [1, 2.0]}, {"losses": [0, 0.0]}, {"losses": [0, 0.5]}]
+    assert module._best_rates(runs, results) == {"a": 0.2, "b": 0.1}
+
+
 @pytest.mark.slow
-def test_of_several_rates_a_variant_stands_with_the_one_that_cost_it_least() -> None:
-    results = {
-        ("a", 0.1, 0): {"losses": [9, 1.0]},
-        ("a", 0.1, 1): {"losses": [9, 4.0]},
-        ("a", 0.2, 0): {"losses": [1, 2.0]},
-        ("a", 0.2, 1): {"losses": [1, 2.0]},
-        ("b", 0.1, 0): {"losses": [0.0]},
-    }
-    rate, runs = module._best("a", results)
-    assert rate == 0.2
-    assert runs == [results["a", 0.2, 0], results["a", 0.2, 1]]
+def test_other_seeds_are_trained_at_the_chosen_rate_alone(
+    omniglot: Path, finished: tuple[Path, dict, list[str]], brief: None, tmp_path: Path
+) -> None:
+    folder = tmp_path / "study"
+    shutil.copytree(finished[0], folder)
+    result = run(folder, omniglot, rates=(2e-3, 2e-2))
+    for row in result["rows"][1:]:
+        assert (folder / f"mixers-{row['variant']}-rate-0.02-seed-0.json").exists()
+        assert (folder / f"mixers-{row['variant']}-rate-0.02-seed-1.json").exists() == (row["rate"] == 2e-2)

@@ -23,7 +23,7 @@ PANEL_GROUPS, PANEL_SIZE = 8, 16  # a step of contrast: so many groups of so man
 GROUPS, SIZE = 4, 8  # a step of pairs: within each group every character against every other
 TEMPERATURE = 0.1
 # What results depend on besides their settings, kept with them.
-PROTOCOL = [WAYS, PANEL_GROUPS, PANEL_SIZE, GROUPS, SIZE, TEMPERATURE]
+PROTOCOL = [WAYS, PANEL_GROUPS, PANEL_SIZE, GROUPS, SIZE, TEMPERATURE, "float32"]
 
 
 def teach_panel(
@@ -89,7 +89,7 @@ def measure(network: PairNetwork, characters: Characters, episodes: int) -> list
     network.eval()
     drawn, won = draw_episodes(characters, episodes, ways=WAYS), []
     whole = pictures(characters.pixels).to(network.device)
-    with torch.no_grad(), torch.autocast(network.device.type, torch.bfloat16):
+    with torch.no_grad():
         literal = network.config.seam == "pixels"
         sides = whole if literal else torch.cat([network.encode(part)[0] for part in whole.split(256)])
         score, at_once = network if literal else network.relate, WAYS if sides.is_cpu else WAYS**2
@@ -97,7 +97,7 @@ def measure(network: PairNetwork, characters: Characters, episodes: int) -> list
             queries = torch.from_numpy(episode.queries).repeat_interleave(WAYS).split(at_once)
             candidates = torch.from_numpy(episode.candidates).repeat(WAYS).split(at_once)
             scores = [score(sides[q], sides[c]) for q, c in zip(queries, candidates, strict=True)]
-            won.append(_won(torch.cat(scores).view(WAYS, WAYS).float().cpu()))
+            won.append(_won(torch.cat(scores).view(WAYS, WAYS).cpu()))
     return won
 
 
@@ -112,29 +112,27 @@ def _learn(network: PairNetwork, a: Tensor, b: Tensor) -> float:
     network.train()
     groups, size = a.shape[:2]
     literal = network.config.seam == "pixels"
-    with torch.autocast(network.device.type, torch.bfloat16):
-        if literal:
-            left, right = a.repeat_interleave(size, 1).flatten(0, 1), b.repeat(1, size, 1, 1, 1).flatten(0, 1)
-            orders = (left, right), (right, left)
-            tokens = torch.cat([side for order in orders for side in network.panel.literal(*order)])
-            with _settled(network.panel):
-                embeddings = network.encode(torch.cat([a, b]).flatten(0, 1))[1]
-        else:
-            tokens, embeddings = network.encode(torch.cat([a, b]).flatten(0, 1))
+    if literal:
+        left, right = a.repeat_interleave(size, 1).flatten(0, 1), b.repeat(1, size, 1, 1, 1).flatten(0, 1)
+        orders = (left, right), (right, left)
+        tokens = torch.cat([side for order in orders for side in network.panel.literal(*order)])
+        with _settled(network.panel):
+            embeddings = network.encode(torch.cat([a, b]).flatten(0, 1))[1]
+    else:
+        tokens, embeddings = network.encode(torch.cat([a, b]).flatten(0, 1))
     leaf = tokens.detach().requires_grad_()
     total = torch.zeros((), device=leaf.device)
     for sides in leaf.unflatten(0, (4 if literal else 2, groups, -1)).split(1 if leaf.is_cpu else groups, 1):
-        with torch.autocast(network.device.type, torch.bfloat16):
-            if literal:
-                one, other, *again = (side.flatten(0, 1) for side in sides)
-                logits = (network.pair(one, other) + network.pair(*again)) / 2
-            else:
-                one, other = sides[0].repeat_interleave(size, 1), sides[1].repeat(1, size, 1, 1, 1)
-                logits = network.pair(one.flatten(0, 1), other.flatten(0, 1))
-        loss = torch.stack([group_loss(group) for group in logits.float().view(-1, size, size)]).sum() / groups
+        if literal:
+            one, other, *again = (side.flatten(0, 1) for side in sides)
+            logits = (network.pair(one, other) + network.pair(*again)) / 2
+        else:
+            one, other = sides[0].repeat_interleave(size, 1), sides[1].repeat(1, size, 1, 1, 1)
+            logits = network.pair(one.flatten(0, 1), other.flatten(0, 1))
+        loss = torch.stack([group_loss(group) for group in logits.view(-1, size, size)]).sum() / groups
         loss.backward()
         total += loss.detach()
-    torch.autograd.backward([tokens, _contrast(embeddings.float())], [leaf.grad, None])
+    torch.autograd.backward([tokens, _contrast(embeddings)], [leaf.grad, None])
     return float(total)
 
 

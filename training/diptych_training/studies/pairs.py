@@ -50,9 +50,9 @@ def study(
     """Train and measure every variant of a study with every seed; return one row a variant.
 
     With one seed all variants begin with the same panel part, taught by contrast alone; what its embedding reaches is
-    the row to beat. Of several learning rates a variant stands with the one whose last training steps cost least,
-    averaged over the seeds; the defaults are `STEPS` and `RATES`. What `directory` has is not computed again, and
-    `finished` is called with the name of each run. Accuracy is the share of 20-way one-shot trials won. `only` some
+    the row to beat. With the first seed every variant is trained at every rate; the one whose last training steps cost
+    least is that of the other seeds. The defaults are `STEPS` and `RATES`. What `directory` has is not computed again,
+    and `finished` is called with the name of each run. Accuracy is the share of 20-way one-shot trials won. `only` some
     variants: those they differ from come too.
 
     Each accuracy and each difference has two 95 % intervals: `over_seeds`, Student's t over the seeds (None for one):
@@ -75,20 +75,24 @@ def study(
             (directory / f"{panel}.json").unlink(missing_ok=True)
     taught = list(grid(panels, partial(teach_panel, *places)).values())
     common = {"steps": steps, "episodes": episodes}
-    runs = {
-        (label, rate, seed): {"config": variant.config.to_dict(), **common, "rate": rate, "seed": seed}
-        for seed in range(seeds)
-        for rate in rates
-        for label, variant in variants.items()
-    }
-    named = {f"{name}-{_slug(label)}-rate-{rate:g}-seed-{seed}": runs[label, rate, seed] for label, rate, seed in runs}
-    results = dict(zip(runs, grid(named, partial(train_and_measure, *places)).values(), strict=True))
+
+    def run(label: str, rate: float, seed: int) -> tuple[str, dict[str, Any]]:
+        settings = {"config": variants[label].config.to_dict(), **common, "rate": rate, "seed": seed}
+        return f"{name}-{_slug(label)}-rate-{rate:g}-seed-{seed}", settings
+
+    def trained(runs: Sequence[tuple[str, float, int]]) -> list[Result]:
+        return list(grid(dict(run(*one) for one in runs), partial(train_and_measure, *places)).values())
+
+    tried = [(label, rate, 0) for label in variants for rate in rates]
+    best = _best_rates(tried, trained(tried))
+    found = iter(trained([(label, best[label], seed) for label in variants for seed in range(seeds)]))
+    results = {label: [next(found) for _ in range(seeds)] for label in variants}
 
     measured = load_characters(data, "validation", BASE.pixels)
     alphabets = np.array([measured.alphabet[e.queries[0]] for e in draw_episodes(measured, episodes, ways=WAYS)])
     result = {
         "study": name,
-        "rows": _rows(variants, taught, results, alphabets),
+        "rows": _rows(variants, best, taught, results, alphabets),
         "settings": {**common, "rates": list(rates), "seeds": seeds, "pairs": steps * GROUPS * SIZE**2, **given},
         "alphabets": len(np.unique(alphabets)),
         "environment": environment(),
@@ -131,33 +135,32 @@ def study_text(result: dict[str, Any]) -> str:
 
 def _rows(
     variants: Mapping[str, Variant],
+    rates: Mapping[str, float],
     taught: Sequence[Result],
-    results: Mapping[tuple[str, float, int], Result],
+    results: Mapping[str, Sequence[Result]],
     alphabets: np.ndarray,
 ) -> list[dict[str, Any]]:
-    """The embedding, then every variant at the rate that cost it least, each beside the one it differs from."""
-    best = {label: _best(label, results) for label in variants}
-    won = {label: np.array([one["won"] for one in found]) / WAYS for label, (_, found) in best.items()}
+    """The embedding, then every variant at its rate, each beside the one it differs from."""
+    won = {label: np.array([one["won"] for one in found]) / WAYS for label, found in results.items()}
     first = next(iter(variants))
     row = {"variant": "embedding alone", "against": first, "rate": PANEL["rate"], "expansion": None}
     row |= {"parameters": taught[0]["parameters"], "mflops": taught[0]["flops"] / 1e6, "mflops_stored": None}
     rows = [row | _figures(np.array([one["won"] for one in taught]) / WAYS, won[first], alphabets)]
-    for label, (rate, found) in best.items():
+    for label, found in results.items():
         config, against = variants[label].config, variants[label].against
-        row = {"variant": label, "against": against, "rate": rate, "expansion": config.expansion}
+        row = {"variant": label, "against": against, "rate": rates[label], "expansion": config.expansion}
         row |= {"parameters": found[0]["parameters"], "mflops": found[0]["flops"] / 1e6}
         row |= {"mflops_stored": _flops_stored(config) / 1e6}
         rows.append(row | _figures(won[label], won[against], alphabets))
     return rows
 
 
-def _best(label: str, results: Mapping[tuple[str, float, int], Result]) -> tuple[float, list[Result]]:
-    """The rate at which a variant's last training steps cost least over the seeds, and its runs at that rate."""
-    by_rate: dict[float, list[Result]] = {}
-    for (owner, rate, _), one in results.items():
-        if owner == label:
-            by_rate.setdefault(rate, []).append(one)
-    return min(by_rate.items(), key=lambda found: float(np.mean([one["losses"][-1] for one in found[1]])))
+def _best_rates(runs: Sequence[tuple[str, float, int]], results: Sequence[Result]) -> dict[str, float]:
+    """Of each variant the rate at which its last training steps cost least."""
+    costs: dict[str, dict[float, float]] = {}
+    for (label, rate, _), result in zip(runs, results, strict=True):
+        costs.setdefault(label, {})[rate] = result["losses"][-1]
+    return {label: min(by_rate, key=lambda rate: by_rate[rate]) for label, by_rate in costs.items()}
 
 
 def _figures(won: np.ndarray, other: np.ndarray, alphabets: np.ndarray) -> dict[str, Any]:
