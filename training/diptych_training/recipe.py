@@ -60,7 +60,8 @@ class Learning:
     network, a released model or a checkpoint, from which the pair scorer learns as well; `link` the contrast of tokens
     of which it is known that they show the same place, `retain` the divergence from how alike photos were to the
     encoder before it was fine-tuned. `chunk` pairs are related at a time (memory and speed, not result); 0 leaves it to
-    the device.
+    the device. `bfloat16` has products and convolutions computed in it on a device that has instructions for it; on
+    others, and without it, they are in float32.
     """
 
     rate: float = 1.5e-3

@@ -50,7 +50,8 @@ def test_what_is_remembered_is_what_the_untouched_encoder_says() -> None:
         begin_from_imagenet(network)
         untouched = network.panel.encoder(pictures)[1]
     near, far = (retention_loss(F.normalize(e - e.mean(0), dim=-1), known).item() for e in (untouched, unlearnt))
-    assert near < 0.05 < 10 * near < far
+    assert near < 0.05
+    assert far > 0.5
 
 
 def test_of_an_encoder_that_learnt_nowhere_nothing_can_be_kept() -> None:

@@ -12,6 +12,7 @@ from diptych_model import EfficientNetLite, PairNetwork
 from diptych_model.encoders import EfficientNetLiteEncoder, load_imagenet
 from diptych_model.network import PairPart
 from diptych_training.data.augment import plain
+from diptych_training.device import mixed_precision
 from diptych_training.errors import DataError
 
 PICTURES = 2048  # that the projections are fitted on
@@ -66,7 +67,7 @@ def fit_projections(network: PairNetwork, photos: Tensor, size: int) -> None:
     parts = []
     for chunk in photos.split(64):
         pictures = plain(chunk.to(network.device), size).contiguous(memory_format=torch.channels_last)
-        with torch.autocast(network.device.type, torch.bfloat16):
+        with mixed_precision(network.device):
             features, pooled = panel.encode(pictures)
         parts.append((features[:, ::2, ::2].flatten(0, 2).float(), pooled.float()))
     features, pooled = (torch.cat(part) for part in zip(*parts, strict=True))

@@ -12,6 +12,7 @@ from torch import Generator, Tensor
 
 from diptych_model import PairNetwork
 from diptych_training.data.augment import plain
+from diptych_training.device import mixed_precision
 from diptych_training.learning.pretrained import pretrained_encoder
 
 PHOTOS = 2048  # whose likeness is remembered
@@ -40,7 +41,7 @@ def remember(network: PairNetwork, photos: Tensor, size: int) -> Memory:
     encoder, parts = pretrained_encoder(network).to(network.device).eval(), []
     for chunk in photos.split(64):
         pictures = plain(chunk.to(network.device), size).contiguous(memory_format=torch.channels_last)
-        with torch.autocast(network.device.type, torch.bfloat16):
+        with mixed_precision(network.device):
             parts.append(encoder(pictures)[1].float())
     known = torch.cat(parts)
     return Memory(photos.to(network.device), F.normalize(known - known.mean(0), dim=-1))

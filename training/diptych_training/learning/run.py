@@ -23,6 +23,7 @@ from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.calibration.thresholds import NEGATIVES, Negatives
 from diptych_runtime.manifest import Question
 from diptych_training.data.archives import Archives
+from diptych_training.device import computes_bfloat16, default_device
 from diptych_training.errors import DataError
 from diptych_training.learning.batch import draw_step
 from diptych_training.learning.distributed import Processes
@@ -376,7 +377,7 @@ def _require_same(recipe: Recipe, path: Path) -> None:
         )
 
 
-def environment() -> dict[str, str]:
+def environment() -> dict[str, str | bool]:
     """Return the environment that the numbers may depend on besides the recipe."""
     return {
         "python": platform.python_version(),
@@ -384,4 +385,5 @@ def environment() -> dict[str, str]:
         "numpy": np.__version__,
         "machine": platform.machine(),
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "bfloat16": computes_bfloat16(default_device()),
     }

@@ -16,6 +16,7 @@ from diptych_model import PairNetwork, load_checkpoint
 from diptych_model.embedding import asked, parted, weights_of_parts
 from diptych_model.network import PairPart
 from diptych_model.relations.controls import LateInteraction
+from diptych_training.device import mixed_precision
 from diptych_training.errors import DataError
 from diptych_training.learning.batch import Step
 from diptych_training.learning.distributed import Processes
@@ -289,7 +290,7 @@ class Learner:
                 mean.lerp_(value, 1 - weight) if mean.is_floating_point() else mean.copy_(value)
 
     def _mixed(self) -> torch.autocast:
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.recipe.learning.bfloat16)
+        return mixed_precision(self.device, self.recipe.learning.bfloat16)
 
     @contextmanager
     def _timed(self, part: str) -> Iterator[None]:

@@ -10,6 +10,7 @@ from PIL import Image
 
 from diptych_model import PairNetwork
 from diptych_training.data.augment import plain
+from diptych_training.device import mixed_precision
 
 
 def encode(network: PairNetwork, pixels: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -35,7 +36,7 @@ def _encoded(
     network.eval()
     for chunk in pixels.split(batch):
         pictures = plain(chunk.to(device), size).contiguous(memory_format=torch.channels_last)
-        with torch.autocast(device.type, torch.bfloat16, enabled=mixed):
+        with mixed_precision(device, mixed):
             tokens, embeddings = network.encode(pictures)
         yield tokens.float(), embeddings.float()
     network.train(training)
