@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -324,12 +325,15 @@ def test_a_collection_is_the_same_when_a_node_is_lost_and_the_driver_killed(node
 @pytest.mark.ray
 @pytest.mark.slow
 def test_groups_are_the_same_when_nodes_are_lost_and_when_the_driver_is_killed(nodes, photos, spawn, tmp_path):
-    found = {}
+    found, few = {}, tmp_path / "photos"
+    few.mkdir()
+    for photo in photos.glob("0[0-2]*"):  # closer looks at the copies among a thousand take minutes
+        shutil.copy(photo, few)
     for name, rest in (("alone", []), ("shared", ["--engine", "ray", "--address"])):
         cluster, address = nodes(3) if rest else (None, None)
         rest = [*rest, address] if rest else rest
         output = ["--store", tmp_path / name, "-o", tmp_path / f"{name}.csv"]
-        driver = spawn("dedupe", photos, "--model", "photo-small", "--candidates", 60, *output, *rest)
+        driver = spawn("dedupe", few, "--model", "photo-small", "--candidates", 60, *output, *rest)
         if cluster:
             until_begun(tmp_path / name / "embedding.parts", driver)
             remove_one(cluster)
@@ -341,7 +345,7 @@ def test_groups_are_the_same_when_nodes_are_lost_and_when_the_driver_is_killed(n
         found[name] = out.replace(f"{name}.csv", "groups.csv")
     # And what a killed driver of a cluster left, a run without one goes on with.
     cluster, address = nodes(2)
-    command = ["dedupe", photos, "--model", "photo-small", "--candidates", 60]
+    command = ["dedupe", few, "--model", "photo-small", "--candidates", 60]
     command += ["--store", tmp_path / "left", "-o", tmp_path / "left.csv"]
     driver = spawn(*command, "--engine", "ray", "--address", address)
     until_left(tmp_path / "left" / "embedding.parts", driver)
@@ -350,8 +354,8 @@ def test_groups_are_the_same_when_nodes_are_lost_and_when_the_driver_is_killed(n
     out, err = spawn(*command).communicate(timeout=900)
     found["left"] = out.replace("left.csv", "groups.csv")
     assert not list((tmp_path / "left" / "embedding.parts").glob("*")), err
-    (groups,) = re.findall(r"^([\d,]+) groups;", found["alone"], re.M)
-    assert int(groups.replace(",", "")) >= 90
+    (groups,) = re.findall(r"^(\d+) groups;", found["alone"], re.M)
+    assert int(groups) >= 27
     for name in ("shared", "left"):
         assert found[name] == found["alone"]
         assert (tmp_path / f"{name}.csv").read_bytes() == (tmp_path / "alone.csv").read_bytes()
