@@ -203,14 +203,20 @@ def named_or_default(store: Location | None, collections: Path | None) -> Locati
 
 
 def model_of(model: str | None, store: Location | None) -> str:
-    """The model that is named, or else the collection's own (`diptych models use`), or else *photo*."""
+    """The model that is named, or else the collection's own, or else *photo*.
+
+    A collection's own is that of `diptych models use`, or the one here that embedded all its pictures.
+    """
     if model is None and isinstance(store, Path) and is_collection(store):
         from diptych.store.sqlite.database import Store as Database
+        from diptych_runtime.models import models_by_name, names_by_revision
 
         # What keeps it from being read is said by the command itself, which may mend it.
         with suppress(StoreError), Database.open(store, read_only=True) as database:
             if (adopted := database.adopted()) is not None:
                 return adopted.model
+            if len(revisions := database.revisions()) == 1:
+                model = names_by_revision(models_by_name()).get(*revisions)
     return model or "photo"
 
 

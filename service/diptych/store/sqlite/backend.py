@@ -65,10 +65,12 @@ class SqliteBackend(Store):
     def _attach(self, runtime: Runtime) -> None:
         others = {revision: n for revision, n in self.revisions().items() if revision != runtime.revision}
         if others:
+            count, whole = sum(others.values()), self.count()
+            some = "" if count == whole else "; `--drop-missing` with it removes those whose files cannot be read"
             raise ModelMismatchError(
-                f"{sum(others.values())} of the {self.count()} pictures in {self.directory} were embedded by "
+                f"{count} of the {whole} pictures in {self.directory} {'was' if count == 1 else 'were'} embedded by "
                 f"another model ({', '.join(others)}) than {runtime.name} ({runtime.revision}); "
-                f"{ways_out(self.directory, runtime.revision, others)}"
+                f"{ways_out(self.directory, runtime.revision, others)}{some}"
             )
         self._index = CandidateIndex.open(self, runtime.embedding_dim, runtime.revision)
         self.renewal = Relayout(self._index, self, self._save)

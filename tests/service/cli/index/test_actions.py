@@ -11,6 +11,7 @@ from diptych.pictures.walk import TRASH
 from diptych.store.index.cache import digest
 from diptych.store.records import Record
 from diptych.store.sqlite.database import Store
+from diptych_runtime.models import models_by_name
 
 
 @pytest.fixture
@@ -308,3 +309,21 @@ def test_the_index_is_of_the_kind_that_was_asked_for_until_another_one_is(diptyc
     assert diptych("doctor", "--store", store, *model, "--json").json["store"]["index"]["measured_recall"] > 0.8
     assert diptych("index", "rebuild", "--store", store, "--index", "auto", *model).code == 0
     assert (kind()["asked"], kind()["kind"]) == ("auto", "exact")
+
+
+def test_a_collection_that_one_model_here_embedded_is_opened_with_it_unnamed(diptych, gallery, tmp_path):
+    store = tmp_path / "store"
+    assert diptych("index", "add", gallery, "--store", store, "--model", "omniglot", "--threads", 1).code == 0
+    picture = _records(store)[0].path
+    for words in (("search", picture), ("index", "rebuild"), ("index", "add", gallery)):
+        done = diptych(*words, "--store", store, "--threads", 1)
+        assert done.code == 0, done.err
+    assert {record.revision for record in _records(store)} == {models_by_name()["omniglot"].revision}
+    Path(picture).unlink()
+    assert diptych("index", "rebuild", "--store", store, "--model", "photo", "--threads", 1).code == 1
+    mixed = diptych("search", _records(store)[1].path, "--store", store, "--threads", 1)
+    assert mixed.code == 1
+    assert "1 of the 12 pictures in" in mixed.err
+    assert "`--drop-missing` with it removes those whose files cannot be read" in mixed.err
+    assert diptych("index", "rebuild", "--store", store, "--drop-missing", "--threads", 1).code == 0
+    assert diptych("search", _records(store)[1].path, "--store", store, "--threads", 1).code == 0
