@@ -279,7 +279,7 @@ def demo(
 
     Interrupted, the same command goes on where it was.
     """
-    from diptych.bench.demo.collection import draw_collection
+    from diptych.bench.demo.collection import STORE, draw_collection
     from diptych_runtime.session import thread_count
 
     console = Console(as_json, quiet)
@@ -293,7 +293,7 @@ def demo(
     places = {"photos": folder / "photos", "queries": folder / "queries", "truth": folder / "truth.csv"}
     text = f"{counted(len(photos), 'picture')} in {places['photos']}, to find with {places['queries']}"
     if not console.silent:
-        text += f"\nNext: diptych index add {places['photos']} --store {folder / 'store'}"
+        text += f"\nNext: diptych index add {places['photos']} --store {folder / STORE}"
     console.emit({"count": len(photos), **places}, text)
     return 0
 

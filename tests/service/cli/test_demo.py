@@ -12,3 +12,13 @@ def test_the_command_draws_and_names_the_places(tmp_path: Path, capsys: pytest.C
     assert printed["count"] == 2
     assert len(list(Path(printed["photos"]).iterdir())) == 2
     assert Path(printed["truth"]).is_file()
+
+
+def test_a_demonstration_that_was_indexed_where_it_says_can_be_drawn_again(diptych, tmp_path: Path) -> None:
+    assert diptych("demo", tmp_path, "--count", "2").code == 0
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "kept").write_text("")
+    again = diptych("demo", tmp_path, "--count", "2")
+    assert again.code == 0, again.err
+    assert f"--store {tmp_path / 'store'}" in again.out
+    assert (tmp_path / "store" / "kept").exists()

@@ -24,6 +24,7 @@ PART = 4  # pictures that a process draws at a time
 SERIES = 5  # pictures that share palette and composition
 SIZES = [(480, 360), (480, 320), (360, 480), (400, 400), (448, 336)]
 QUALITY = 88
+STORE = "store"  # where one is told to index it, beside the pictures
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +128,7 @@ def _copy(picture: Picture, path: Path) -> Picture:
 def _check(folder: Path, planned: set[Path]) -> None:
     if folder.exists() and not folder.is_dir():
         raise DemonstrationError(f"expected a folder, but {folder} is a file; name a new or empty folder")
-    ours = planned | {folder / "photos", folder / "queries"} | set(map(temporary, planned))
+    ours = planned | {folder / "photos", folder / "queries", folder / STORE} | set(map(temporary, planned))
     foreign = sorted(
         path for part in (".", "photos", "queries") for path in folder.glob(f"{part}/*") if path not in ours
     )
