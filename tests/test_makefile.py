@@ -102,6 +102,7 @@ def test_make_run_with_an_empty_folder_or_none_says_what_to_name(installed: Path
     assert said.returncode != 0
     assert f"there is no file in {installed / 'empty'}; name a folder of pictures" in said.stderr
     assert "PHOTOS names no folder: none" in make("run", "PHOTOS=none", cwd=installed).stderr
+    assert "PORT is a number from 1 to 65535, not abc" in make("run", "PORT=abc", cwd=installed).stderr
 
 
 @pytest.mark.slow
