@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from diptych_export.byte_artifact import byte_pair_if_judged
+from diptych_export.card import make_card, written_here
 from diptych_export.folding import cost
 from diptych_export.graphs import OPSET, PREPROCESSING, Graphs, export_graphs
 from diptych_export.parity import PAIRS, Parity, compare
@@ -35,7 +36,7 @@ from diptych_runtime.manifest import (
     digest,
     revision_of,
 )
-from diptych_runtime.models import CHECKPOINT, find_artifact, find_checkpoint
+from diptych_runtime.models import CHECKPOINT, bundled_models, find_artifact, find_checkpoint
 
 FEWER_PAIRS = 400  # compared where the panel graph is one that was
 
@@ -79,6 +80,7 @@ def export_checkpoint(
         questions=questions,
         training=measured.get("metrics"),
         card=metadata.get("card"),
+        history=metadata | {"released": checkpoint if checkpoint in bundled_models() else None},
         opset=opset,
         check=check,
         weights=weights,
@@ -143,6 +145,7 @@ def export_artifact(
     questions: Mapping[str, Question] | None = None,
     training: Mapping[str, Any] | None = None,
     card: str | None = None,
+    history: Mapping[str, Any] | None = None,
     opset: int = OPSET,
     check: bool = True,
     weights: bool = False,
@@ -151,8 +154,9 @@ def export_artifact(
     pairs: int = PAIRS,
     panel: PanelGraph | None = None,
 ) -> Manifest:
-    """Write a network as an artifact: `panel.onnx`, `pair.onnx`, `manifest.json` and, where there is such a thing,
-    `explain.onnx` and `CARD.md`.
+    """Write a network as an artifact: `panel.onnx`, `pair.onnx`, `manifest.json`, `CARD.md` and, where there is such a
+    thing, `explain.onnx`. Without a `card` one is made, with what the checkpoint's metadata say as its `history`
+    (`make_card`), unless somebody has written one there.
 
     Nothing is written unless torch and every way to run the graphs agree to 1e-5 and rank `pairs` pairs alike (see
     `compare`); `check=False` leaves that out, and the manifest's parity empty. An artifact that is there already is
@@ -201,7 +205,9 @@ def export_artifact(
         ranking=ranking,
         package=_package_version(),
     )
-    if card:
+    if card is None and written_here(target):
+        card = make_card(manifest, history or {})
+    if card is not None:
         files[CARD] = card.encode()
     if weights:
         kept = {

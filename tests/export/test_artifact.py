@@ -26,7 +26,8 @@ FEW = 16  # pairs that are ranked: what the gate lets through is `test_parity`'s
 
 def test_an_artifact_carries_graphs_digests_sizes_calibration_and_parity(artifact):
     manifest = Manifest.load(artifact)
-    assert {path.name for path in artifact.iterdir()} == {"panel.onnx", "pair.onnx", "explain.onnx", "manifest.json"}
+    files = {"panel.onnx", "pair.onnx", "explain.onnx", "manifest.json", CARD}
+    assert {path.name for path in artifact.iterdir()} == files
     assert all(digest((artifact / file).read_bytes()) == value for file, value in manifest.digests.items())
     assert (manifest.name, manifest.opset, manifest.format) == ("tiny", 23, 2)
     thresholds = {"0.01": 0.9, "0.001": 0.97, "0.0001": 0.99}
@@ -118,7 +119,7 @@ def test_a_network_without_attention_across_the_seam_gives_an_artifact_without_a
 ):
     manifest = export_artifact(tiny_network, tmp_path / "out", pairs=FEW)
     assert set(manifest.digests) == {"panel.onnx", "pair.onnx"}
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"panel.onnx", "pair.onnx", "manifest.json"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"panel.onnx", "pair.onnx", "manifest.json", CARD}
     assert "explain" not in {difference["graph"] for difference in manifest.parity["differences"]}
 
 

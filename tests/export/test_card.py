@@ -1,0 +1,66 @@
+"""The card that an artifact gets whose checkpoint brings none."""
+
+from pathlib import Path
+
+import pytest
+
+from diptych_export.artifact import export_artifact, export_checkpoint
+from diptych_model.checkpoint import save_checkpoint
+from diptych_runtime.manifest import CARD, Question
+
+HISTORY = {
+    "step": 1500,
+    "recipe": {
+        "start": "photo-small",
+        "tasks": [{"kind": "classes", "pictures": "/home/ann/shoes"}, {"kind": "copy"}, {"kind": "classes"}],
+    },
+    "metrics": {"classes_map": 0.81, "classes_reranked_map": 0.9, "classes_reranked_recall@1": 0.75, "score": 0.9},
+}
+
+
+@pytest.fixture
+def exported(tiny_network, written_graphs, tmp_path):
+    """`exported(metadata)` is the card of a checkpoint with these metadata, exported to `tmp_path`/out."""
+
+    def export(metadata: dict) -> str:
+        save_checkpoint(tiny_network, tmp_path / "checkpoint", metadata)
+        export_checkpoint(tmp_path / "checkpoint", tmp_path / "out", name="shoes", check=False)
+        return (tmp_path / "out" / CARD).read_text()
+
+    return export
+
+
+def test_it_says_what_the_model_learned_from_and_what_was_measured_and_names_no_path(exported) -> None:
+    card = exported(HISTORY)
+    assert "# shoes" in card
+    assert "It began as `photo-small`. It learned from `classes`, `copy` for 1,500 steps" in card
+    assert "| classes | mAP | 0.810 | 0.900 |" in card
+    assert "| classes | recall@1 |  | 0.750 |" in card
+    assert "ann" not in card.replace("panels", "")
+
+
+def test_a_start_of_ones_own_is_not_named(exported) -> None:
+    card = exported({"recipe": {"start": "/home/ann/runs/shoes/best"}})
+    assert "It began as a model of your own." in card
+    assert "/home" not in card
+
+
+def test_thresholds_are_stated_where_they_were_measured(tiny_network, written_graphs, tmp_path) -> None:
+    export_artifact(tiny_network, tmp_path / "bare", check=False)
+    card = (tmp_path / "bare" / CARD).read_text()
+    assert "Not calibrated: *match*. Its `relevance_score` orders pairs and is no probability." in card
+    assert "Figures" not in card
+    assert "differ from torch" not in card
+    known = {"match": Question(thresholds={"0.01": 0.7})}
+    export_artifact(tiny_network, tmp_path / "known", check=False, questions=known)
+    card = (tmp_path / "known" / CARD).read_text()
+    assert "| match | 0.7000 | not stated | not stated |" in card
+    assert "Not calibrated" not in card
+
+
+def test_it_is_written_anew_until_somebody_changes_it(exported, tmp_path: Path) -> None:
+    assert "classes" in exported(HISTORY)
+    changed = exported({}).split("-->\n", 1)[1] + "\nNot for sandals.\n"
+    assert "classes" not in changed
+    (tmp_path / "out" / CARD).write_text(changed)
+    assert exported(HISTORY) == changed
