@@ -30,7 +30,7 @@ def make_card(manifest: Manifest, history: Mapping[str, Any]) -> str:
 def written_here(directory: Path) -> bool:
     """True unless the directory has a card that was changed, or was written by hand."""
     path = directory / CARD
-    return not path.is_file() or path.read_text("utf-8").startswith(WRITTEN)
+    return not path.is_file() or path.read_bytes().startswith(WRITTEN.encode())
 
 
 def _what(manifest: Manifest, history: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ def exported(tiny_network, written_graphs, tmp_path):
     def export(metadata: dict) -> str:
         save_checkpoint(tiny_network, tmp_path / "checkpoint", metadata)
         export_checkpoint(tmp_path / "checkpoint", tmp_path / "out", name="shoes", check=False)
-        return (tmp_path / "out" / CARD).read_text()
+        return (tmp_path / "out" / CARD).read_text("latin-1")
 
     return export
 
@@ -60,7 +60,7 @@ def test_thresholds_are_stated_where_they_were_measured(tiny_network, written_gr
 
 def test_it_is_written_anew_until_somebody_changes_it(exported, tmp_path: Path) -> None:
     assert "classes" in exported(HISTORY)
-    changed = exported({}).split("-->\n", 1)[1] + "\nNot for sandals.\n"
+    changed = exported({}).split("-->\n", 1)[1] + "\nNot for sandals, \xe9tienne.\n"
     assert "classes" not in changed
-    (tmp_path / "out" / CARD).write_text(changed)
+    (tmp_path / "out" / CARD).write_text(changed, "latin-1")
     assert exported(HISTORY) == changed
