@@ -63,9 +63,15 @@ def replacing_folder(path: Path, *, full: bool = False) -> Iterator[Path]:
         fresh.mkdir()
         yield fresh
         os.sync()  # one call for all of them: one for each of 50,000 pictures takes minutes
-        if full and path.exists():
-            path.replace(Path(temporary, "old"))
-        fresh.replace(path)
+        old = Path(temporary, "old")
+        try:
+            if full and path.exists():
+                path.replace(old)
+            fresh.replace(path)
+        except BaseException:  # Ctrl-C between the two
+            if old.exists() and not path.exists():
+                old.replace(path)
+            raise
         sync_folder(path.parent)
 
 

@@ -37,10 +37,12 @@ def own_models() -> list[str]:
 
 def models_by_name() -> dict[str, Manifest]:
     """The manifests of the bundled models and then of one's own, without those that cannot be read."""
+    places = {name: MODELS / name for name in bundled_models()}
+    places |= {name: own_models_folder() / name for name in own_models()}
     found = {}
-    for name in (*bundled_models(), *own_models()):
+    for name, place in places.items():
         with suppress(ArtifactError):
-            found[name] = Manifest.load(find_artifact(name))
+            found[name] = Manifest.load(place)
     return found
 
 

@@ -19,6 +19,7 @@ from diptych.store.filters import to_sql
 from diptych.store.location import Address, parse_location
 from diptych.store.sqlite.schema import is_collection, missing
 from diptych_runtime.calibration.questions import Asked
+from diptych_runtime.errors import ArtifactError
 from diptych_runtime.session import Provider as ProviderName
 
 if TYPE_CHECKING:
@@ -205,19 +206,51 @@ def named_or_default(store: Location | None, collections: Path | None) -> Locati
 def model_of(model: str | None, store: Location | None) -> str:
     """The model that is named, or else the collection's own, or else *photo*.
 
-    A collection's own is that of `diptych models use`, or the one here that embedded all its pictures.
+    A collection's own is that of `diptych models use` or `diptych index rebuild --model`, or the one here that embedded
+    all its pictures.
     """
-    if model is None and isinstance(store, Path) and is_collection(store):
-        from diptych.store.sqlite.database import Store as Database
-        from diptych_runtime.models import models_by_name, names_by_revision
+    return model or _own_model(store)[0] or "photo"
 
-        # What keeps it from being read is said by the command itself, which may mend it.
-        with suppress(StoreError), Database.open(store, read_only=True) as database:
-            if (adopted := database.adopted()) is not None:
-                return adopted.model
-            if len(revisions := database.revisions()) == 1:
-                model = names_by_revision(models_by_name()).get(*revisions)
-    return model or "photo"
+
+def model_to_rebuild_with(model: str | None, store: Location | None) -> str:
+    """The model of `model_of`, but *photo* only for a collection without pictures: those of others, or of several, are
+    not embedded by a model that nobody has named.
+    """
+    own, revisions = (model, {}) if model else _own_model(store)
+    if own is None and revisions:
+        from diptych.store.other_model import embedded_by
+
+        raise BadParameter(
+            f"name the model to embed them with (--model NAME): the pictures in {store} were embedded by "
+            f"{embedded_by(revisions)}"
+        )
+    return own or "photo"
+
+
+def _own_model(store: Location | None) -> tuple[str | None, dict[str, int]]:
+    """A collection's own model, if it has one, and how many pictures each revision embedded. Raises ArtifactError for
+    an artifact that is not there any more.
+    """
+    if not (isinstance(store, Path) and is_collection(store)):
+        return None, {}
+    from diptych.store.sqlite.database import Store as Database
+    from diptych_runtime.models import models_by_name, named_model, names_by_revision
+
+    adopted, revisions = None, {}
+    # What keeps it from being read is said by the command itself, which may mend it.
+    with suppress(StoreError), Database.open(store, read_only=True) as database:
+        adopted, revisions = database.adopted(), database.revisions()
+    if adopted is not None and (named_model(adopted.model) or Path(adopted.model).exists()):
+        return adopted.model, revisions
+    known = names_by_revision(models_by_name())
+    if adopted is None:
+        return (known.get(*revisions) if len(revisions) == 1 else None), revisions
+    if adopted.revision not in known:
+        raise ArtifactError(
+            f"the collection {store} has the model {adopted.model} ({adopted.revision}), which is not there any more: "
+            f"put it back, or say where it is with `diptych models use PATH --store {store}`"
+        )
+    return known[adopted.revision], revisions
 
 
 def open_scorer(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -22,8 +23,10 @@ from diptych.store.originals import Keeper, original
 from diptych.store.records import Record
 from diptych.store.reports import RebuildReport
 from diptych.store.sqlite import rebuild as sqlite
+from diptych.store.sqlite.adopted import AdoptedModel
 from diptych_runtime.decoder import SUFFIXES
 from diptych_runtime.errors import PictureError
+from diptych_runtime.manifest import PANEL_GRAPH
 from diptych_runtime.runtime import Runtime
 
 
@@ -35,15 +38,17 @@ def rebuild(
     drop: bool = False,
     allow_removal: bool = False,
     index: Kind | None = None,
+    adopted: str | None = None,
     on_error: OnFailure | None = None,
     on_progress: OnProgress | None = None,
 ) -> RebuildReport:
     """Bring a collection to the scorer's model, mend its damage and make its index anew.
 
     May be interrupted and run again. With `drop`, pictures that cannot be read any more are removed, but for those
-    whose bytes were kept and are whole, and, unless `allow_removal`, for those whose disk may be away: their folder is
-    missing or has no picture any more, or their file cannot be opened. `index` is the kind of a folder's index from now
-    on. Raises StoreError.
+    whose bytes, kept or in their file, are whole, and, unless `allow_removal`, for those whose disk may be away: their
+    folder is missing or has no picture any more, or their file cannot be opened. `index` is the kind of a folder's
+    index from now on, and `adopted` the model that commands open it with from now on, also after an interruption.
+    Raises StoreError.
     """
     found = parse_location(where)
     removal = _Removal(allow_removal)
@@ -54,7 +59,9 @@ def rebuild(
 
         report = milvus.rebuild(found, ScorerEmbedder(scorer), **options)
     else:
-        report = sqlite.rebuild(found, ScorerEmbedder(scorer), **options)
+        released = scorer.runtime.released
+        own = AdoptedModel(adopted, released.revision, released.digests[PANEL_GRAPH]) if adopted else None
+        report = sqlite.rebuild(found, ScorerEmbedder(scorer), adopted=own, **options)
     return replace(report, spared=dict(removal.spared))
 
 
@@ -66,11 +73,24 @@ class _Removal:
     spared: Counter[str] = field(default_factory=Counter)
 
     def allowed(self, record: Record) -> bool:
-        """True if a picture may go: it has no file, or that is surely gone or another one."""
+        """True if a picture may go: it has no file, or that is surely gone or another one.
+
+        A file that is as it was stays, though it cannot be decoded here: HEIF without its package, for one.
+        """
+        if record.path is not None and _unchanged(Path(record.path), record.sha256):
+            return False
         reason = None if self.everything or record.path is None else _absence(Path(record.path))
         if reason is not None:
             self.spared[reason] += 1
         return reason is None
+
+
+def _unchanged(path: Path, sha256: str) -> bool:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == sha256
+    except OSError:
+        return False
 
 
 def _absence(path: Path) -> str | None:

@@ -1,14 +1,27 @@
-"""A collection that another model embedded, and the ways out of it."""
+"""A collection that another model embedded, or several, and the ways out of it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from diptych_runtime.models import models_by_name, names_by_revision
 
 
-def ways_out(store: object, revision: str, others: Collection[str]) -> str:
-    """The ways out, as a text, for a model of one revision and a store that has pictures of `others`."""
+def embedded_by(revisions: Mapping[str, int]) -> str:
+    """The models of a collection's pictures, as a text, from {revision: pictures}."""
+    known = names_by_revision(models_by_name())
+    return ", ".join(f"{known.get(one, f'{one}, none of the models here,')} ({n:,})" for one, n in revisions.items())
+
+
+def ways_out(store: object, revision: str, others: Collection[str], *, partly: bool = False) -> str:
+    """The ways out, as a text, for a model of one revision and a store whose pictures are of `others`, all or
+    `partly`.
+    """
     known = names_by_revision(models_by_name())
     here = [known[other] for other in others if other in known]
-    theirs = f"name theirs (--model {here[0]})" if here else "name theirs, which is none of the models here"
-    model = known.get(revision, "MODEL")
-    return f"embed them anew with `diptych index rebuild --store {store} --model {model}`, or {theirs}"
+    rebuild = f"`diptych index rebuild --store {store} --model {known.get(revision, 'MODEL')}`"
+    if partly:
+        either = f", or the same with --model {here[0]}" if here else ""
+        return f"bring all to one: {rebuild}{either}; with --drop-missing it removes those whose files are gone"
+    theirs = (
+        f"name theirs (--model {here[0]})" if here else "name theirs, which is none of the models here (--model PATH)"
+    )
+    return f"embed them anew with {rebuild}, or {theirs}"

@@ -12,6 +12,7 @@ from diptych.errors import StoreError
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE
 from diptych.store.sqlite.verify import verify
+from diptych_runtime.errors import PictureError
 
 PAGE = 4096
 
@@ -108,3 +109,41 @@ def test_a_file_that_is_gone_from_among_others_is_dropped_and_so_is_one_with_ano
     (gallery / "04.jpg").write_bytes(b"no picture")
     report = rebuild(collection.directory, scorer, everything=True, drop=True)
     assert (report.removed, report.pictures, report.spared) == (3, 9, {})
+
+
+def test_an_index_of_the_database_that_names_another_picture_is_made_anew(whole, scorer):
+    database = whole / DATABASE
+    with Store.open(whole, read_only=True) as store:
+        picture = store.page(1)[0].id
+    data = database.read_bytes()
+    places = [at for at in range(len(data)) if data.startswith(picture.encode(), at)]
+    for at in places:
+        changed = bytearray(data)
+        changed[at] ^= 1
+        database.write_bytes(changed)
+        with Store.open(whole, read_only=True) as store:
+            found = store.damage()
+        if any("missing from index" in fault for fault in found):
+            break
+    else:
+        pytest.fail(f"no place of {places} is in an index")
+    assert rebuild(whole, scorer).mended
+    assert healthy(whole)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_file_that_is_whole_and_cannot_be_decoded_here_is_not_dropped(collection, scorer, monkeypatch, kept):
+    record = collection.list(1)[0]
+    collection.close()
+
+    def pixels(data, name=None):
+        if name == record.path:
+            raise PictureError("HEIF, which cannot be read here")
+        return decode(data, name=name)
+
+    decode = scorer.pixels
+    monkeypatch.setattr(scorer, "pixels", pixels)
+    if not kept:
+        Path(record.path).write_bytes(Path(record.path).read_bytes() + b"changed")
+    report = rebuild(collection.directory, scorer, everything=True, drop=True, allow_removal=True)
+    assert (report.failed, report.removed) == (1, 0 if kept else 1)

@@ -26,6 +26,7 @@ from diptych.cli.options import (
     check_engine,
     check_store,
     model_of,
+    model_to_rebuild_with,
     open_scorer,
     open_workers,
     to_add_to,
@@ -318,6 +319,7 @@ def rebuild(
     Exits with 1 if some could not be read and are still there.
     """
     from diptych.collection import rebuild as rebuilding
+    from diptych_runtime.models import full_name, own_calibration
 
     if allow_removal and not drop_missing:
         raise BadParameter("--allow-removal is about what --drop-missing removes; name that too")
@@ -328,7 +330,7 @@ def rebuild(
         failed.append({"id": record.id, "path": record.path, "reason": str(error)})
 
     check_store(store)
-    scorer = open_scorer(model_of(model, store), provider, threads)
+    scorer = open_scorer(model_to_rebuild_with(model, store), provider, threads)
     with console.progress(unit="picture", desc="embedding") as bar:
         report = rebuilding.rebuild(
             store,
@@ -337,6 +339,7 @@ def rebuild(
             drop=drop_missing,
             allow_removal=allow_removal,
             index=kind,
+            adopted=full_name(model) if model and own_calibration(model) is None else None,
             on_error=fail,
             on_progress=bar.update,
         )

@@ -66,11 +66,10 @@ class SqliteBackend(Store):
         others = {revision: n for revision, n in self.revisions().items() if revision != runtime.revision}
         if others:
             count, whole = sum(others.values()), self.count()
-            some = "" if count == whole else "; `--drop-missing` with it removes those whose files cannot be read"
             raise ModelMismatchError(
                 f"{count} of the {whole} pictures in {self.directory} {'was' if count == 1 else 'were'} embedded by "
                 f"another model ({', '.join(others)}) than {runtime.name} ({runtime.revision}); "
-                f"{ways_out(self.directory, runtime.revision, others)}{some}"
+                f"{ways_out(self.directory, runtime.revision, others, partly=count < whole)}"
             )
         self._index = CandidateIndex.open(self, runtime.embedding_dim, runtime.revision)
         self.renewal = Relayout(self._index, self, self._save)

@@ -14,6 +14,7 @@ from diptych.store.index.candidates import CandidateIndex
 from diptych.store.index.layout import Kind
 from diptych.store.originals import kept_whole
 from diptych.store.reports import RebuildReport
+from diptych.store.sqlite.adopted import AdoptedModel
 from diptych.store.sqlite.database import Store
 from diptych_runtime.errors import PictureError
 
@@ -25,15 +26,19 @@ def rebuild(
     everything: bool = False,
     may_drop: MayDrop | None = None,
     index: Kind | None = None,
+    adopted: AdoptedModel | None = None,
     on_error: OnFailure | None = None,
     on_progress: OnProgress | None = None,
 ) -> RebuildReport:
     """Bring the collection in a folder to the embedder's model, mend its damage and write its index anew.
 
     May be interrupted and run again. Of pictures that cannot be read any more those are removed that `may_drop` says,
-    but for those whose bytes were kept and are whole; `index` is the index's kind from now on. Raises StoreError.
+    but for those whose bytes were kept and are whole; `index` is the index's kind and `adopted`
+    the collection's model from now on. Raises StoreError.
     """
     with _past_mending(directory), Store.open(directory) as store:
+        if adopted is not None:
+            store.adopt(adopted, ())
         report = reembed(
             store, embedder, everything=everything, may_drop=may_drop, on_error=on_error, on_progress=on_progress
         )
@@ -89,16 +94,26 @@ def _past_mending(directory: Path) -> Iterator[None]:
     except StoreError as error:
         if type(error.__cause__) is not sqlite3.DatabaseError:  # what is a subclass is no damage: a full disk, for one
             raise
-        raise StoreError(
-            f"{directory}: {error.__cause__}; this cannot be mended. Restore a backup, or add the pictures to a new "
-            f"collection; `diptych index export --store {directory}` lists those that can still be read"
-        ) from error
+        raise _lost(directory, error.__cause__) from error
+
+
+def _lost(directory: Path, reason: object) -> StoreError:
+    return StoreError(
+        f"{directory}: {reason}; this cannot be mended. Restore a backup, or add the pictures to a new collection; "
+        f"`diptych index export --store {directory}` lists those that can still be read"
+    )
 
 
 def _mended(store: Store) -> bool:
-    """Write a database that SQLite finds damaged anew from its readable rows; False if it was whole."""
+    """Write a database that SQLite finds damaged, and its indexes, anew from its readable rows; False if it was whole.
+
+    Raises StoreError where damage is left.
+    """
     if not store.damage():
         return False
     with store.reading() as connection:
+        connection.execute("REINDEX")
         connection.execute("VACUUM")
+    if left := store.damage():
+        raise _lost(store.directory, left[0])
     return True

@@ -14,6 +14,7 @@ from diptych.pictures.content import picture_id
 from diptych.store.index import cache
 from diptych.store.index.candidates import different, foreign
 from diptych.store.index.vectors import RECALL
+from diptych.store.other_model import embedded_by
 from diptych.store.reports import VerifyReport
 from diptych.store.sqlite.database import Store
 
@@ -39,7 +40,10 @@ def verify(store: Store) -> VerifyReport:
                 missing += row["bytes"] is None and (row["path"] is None or not Path(row["path"]).is_file())
     except StoreError as error:  # a database too broken to be read to its end
         return VerifyReport(pictures, [*problems, f"database: {error.__cause__ or error}"], [])
-    if len(sizes) > 1:
+    if len(revisions := store.revisions()) > 1:
+        models = embedded_by(revisions)
+        problems.append(f"embedded by several models: {models}; `diptych index rebuild --model NAME` brings all to one")
+    elif len(sizes) > 1:
         problems.append(f"features of different sizes: {dict(sizes)}; `diptych index rebuild` makes them anew")
     remarks = []
     if missing:

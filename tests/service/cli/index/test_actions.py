@@ -1,3 +1,4 @@
+import itertools
 import json
 import os
 import re
@@ -10,6 +11,7 @@ from diptych import Collection
 from diptych.pictures.walk import TRASH
 from diptych.store.index.cache import digest
 from diptych.store.records import Record
+from diptych.store.sqlite import rebuild as rebuilding
 from diptych.store.sqlite.database import Store
 from diptych_runtime.models import models_by_name
 
@@ -324,6 +326,49 @@ def test_a_collection_that_one_model_here_embedded_is_opened_with_it_unnamed(dip
     mixed = diptych("search", _records(store)[1].path, "--store", store, "--threads", 1)
     assert mixed.code == 1
     assert "1 of the 12 pictures in" in mixed.err
-    assert "`--drop-missing` with it removes those whose files cannot be read" in mixed.err
+    assert "or the same with --model omniglot; with --drop-missing it removes those whose files are gone" in mixed.err
     assert diptych("index", "rebuild", "--store", store, "--drop-missing", "--threads", 1).code == 0
     assert diptych("search", _records(store)[1].path, "--store", store, "--threads", 1).code == 0
+
+
+def test_an_interrupted_change_of_model_goes_on_without_a_name(diptych, gallery, tmp_path, monkeypatch):
+    store = tmp_path / "store"
+    assert diptych("index", "add", gallery, "--store", store, "--model", "omniglot", "--threads", 1).code == 0
+    with monkeypatch.context() as during:
+        during.setattr(rebuilding, "BATCH", 4)
+        during.setattr(Store, "replace_features", _first_batch_alone(Store.replace_features))
+        assert diptych("index", "rebuild", "--store", store, "--model", "photo-small", "--threads", 1).code == 130
+    assert len({record.revision for record in _records(store)}) == 2
+    verified = diptych("index", "verify", "--store", store)
+    assert "embedded by several models: omniglot (8), photo-small (4)" in verified.out
+    assert diptych("index", "rebuild", "--store", store, "--threads", 1).code == 0
+    assert {record.revision for record in _records(store)} == {models_by_name()["photo-small"].revision}
+
+
+def _first_batch_alone(replace):
+    done = []
+
+    def replaced(*words):
+        if done:
+            raise KeyboardInterrupt
+        done.append(replace(*words))
+
+    return replaced
+
+
+@pytest.mark.parametrize("revisions", [["0123456789ab"], ["0123456789ab", "fedcba987654"]])
+def test_pictures_of_a_model_that_is_not_here_are_not_embedded_by_one_that_nobody_named(diptych, store, revisions):
+    with Store.open(store) as opened:
+        for record, revision in zip(opened.page(100), itertools.cycle(revisions)):
+            opened.replace_features([(record.id, *_features(opened, record.id))], revision)
+    before = _records(store)
+    refused = diptych("index", "rebuild", "--store", store)
+    assert refused.code == 2
+    assert "name the model to embed them with (--model NAME)" in refused.err
+    assert f"0123456789ab, none of the models here, ({12 // len(revisions)})" in refused.err
+    assert _records(store) == before
+
+
+def _features(store: Store, id: str) -> tuple[bytes, bytes]:
+    tokens, embedding = store.panels([id])[id]
+    return embedding, tokens
