@@ -38,7 +38,8 @@ sys.exit(running.wait())
 
 run: ## index pictures and serve them with the web page; without PHOTOS=folder a drawn demonstration collection
 	@begun=$$(date +%s); [ -z "$$PHOTOS" ] || [ -d "$$PHOTOS" ] || { echo "make run: PHOTOS names no folder: $$PHOTOS" >&2; exit 1; }; \
-	[ "$$PORT" -ge 1 ] 2>/dev/null && [ "$$PORT" -le 65535 ] || { echo "make run: PORT is a number from 1 to 65535, not $$PORT" >&2; exit 1; }; \
+	case $$PORT in [1-9] | [1-9][0-9] | [1-9]*[0-9]) [ "$$PORT" -le 65535 ] 2>/dev/null;; *) false;; esac || \
+	{ echo "make run: PORT is a number from 1 to 65535, not $$PORT" >&2; exit 1; }; \
 	$(MAKE) --silent $(VENV)/installed && { \
 	$(VENV)/bin/python -c 'import os, socket; s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); \
 	s.bind((os.environ["HOST"], int(os.environ["PORT"])))' 2>/dev/null || \

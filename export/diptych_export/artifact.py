@@ -30,6 +30,7 @@ from diptych_runtime.manifest import (
     EXPLAIN_GRAPH,
     MANIFEST,
     PAIR_GRAPH,
+    PAIR_INT8_GRAPH,
     PANEL_GRAPH,
     Manifest,
     Question,
@@ -38,6 +39,7 @@ from diptych_runtime.manifest import (
 )
 from diptych_runtime.models import CHECKPOINT, bundled_models, find_artifact, find_checkpoint
 
+FILES = (PANEL_GRAPH, PAIR_GRAPH, PAIR_INT8_GRAPH, EXPLAIN_GRAPH, MANIFEST, CARD, CHECKPOINT)
 FEWER_PAIRS = 400  # compared where the panel graph is one that was
 
 
@@ -61,8 +63,11 @@ def export_checkpoint(
     writes it for smaller panels: its scores are others, so calibrations, thresholds and metrics, which belong to the
     network's own size, are left out. Raises ArtifactError like `export_artifact`.
     """
+    found = find_checkpoint(checkpoint)
+    if found.resolve().is_relative_to(Path(directory).resolve()):
+        raise ArtifactError(f"{found} lies in {directory}, which the artifact would replace; choose another directory")
     try:
-        network, metadata = load_checkpoint(find_checkpoint(checkpoint))
+        network, metadata = load_checkpoint(found)
         measured = metadata if pixels in (None, network.config.pixels) else {}
         questions = _measured_questions(measured)
     except (OSError, ValueError, KeyError) as error:
@@ -156,7 +161,8 @@ def export_artifact(
 ) -> Manifest:
     """Write a network as an artifact: `panel.onnx`, `pair.onnx`, `manifest.json`, `CARD.md` and, where there is such a
     thing, `explain.onnx`. Without a `card` one is made, with what the checkpoint's metadata say as its `history`
-    (`make_card`), unless somebody has written one there.
+    (`make_card`), unless somebody has written one there. An artifact is not replaced where that would lose other files,
+    or weights without new ones in their place.
 
     Nothing is written unless torch and every way to run the graphs agree to 1e-5 and rank `pairs` pairs alike (see
     `compare`); `check=False` leaves that out, and the manifest's parity empty. An artifact that is there already is
@@ -168,7 +174,7 @@ def export_artifact(
     can judge it. A `panel` graph that is kept is written as it is.
     """
     target = Path(directory).absolute()
-    _refuse_to_overwrite(target)
+    _refuse_to_overwrite(target, weights=weights)
     answered = _own_questions(network.config.questions, network.config.parts, questions or {})
     judges = _judges(precision, pictures, network.config.pixels)
     graphs = export_graphs(network, opset=opset)
@@ -205,10 +211,8 @@ def export_artifact(
         ranking=ranking,
         package=_package_version(),
     )
-    if card is None and written_here(target):
-        card = make_card(manifest, history or {})
-    if card is not None:
-        files[CARD] = card.encode()
+    if card or written_here(target):
+        files[CARD] = (card or make_card(manifest, history or {})).encode()
     if weights:
         kept = {
             "questions": {name: asdict(question) for name, question in answered.items()},
@@ -270,11 +274,22 @@ def _judges(precision: str, pictures: str | os.PathLike[str] | None, pixels: int
     return Pictures.read(Path(pictures), pixels)
 
 
-def _refuse_to_overwrite(target: Path) -> None:
-    if target.is_dir() and any(target.iterdir()) and not (target / MANIFEST).is_file():
-        raise ArtifactError(f"{target} is not empty and holds no artifact; choose a new or empty directory")
+def _refuse_to_overwrite(target: Path, *, weights: bool) -> None:
     if target.exists() and not target.is_dir():
         raise ArtifactError(f"{target} is a file; an artifact is a directory")
+    there = sorted(path.name for path in target.iterdir()) if target.is_dir() else []
+    if there and not (target / MANIFEST).is_file():
+        raise ArtifactError(f"{target} is not empty and holds no artifact; choose a new or empty directory")
+    if foreign := [name for name in there if name not in FILES]:
+        raise ArtifactError(
+            f"{target} holds {foreign[0]}, which is no part of an artifact and would be lost: move it, or choose "
+            "another directory"
+        )
+    if CHECKPOINT in there and not weights:
+        raise ArtifactError(
+            f"{target} has weights to train on from, which would be lost: put the new ones in with --weights, or "
+            "choose another directory"
+        )
 
 
 def _move_into_place(manifest: Manifest, files: Mapping[str, bytes], target: Path) -> None:

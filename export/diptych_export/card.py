@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from diptych_runtime.calibration.verdicts import least_of
 from diptych_runtime.manifest import CARD, Manifest
 from diptych_runtime.models import bundled_models
 
@@ -82,6 +83,11 @@ def _scores(manifest: Manifest) -> str:
             "with its nearest candidates:"
         )
         said.append("| question | 1 % | 0.1 % | 0.01 % |\n|---|---:|---:|---:|\n" + _lines(table))
+    for name, question in manifest.questions.items():
+        least = least_of(question.thresholds)
+        said.append(f"*{name}* is `same` from {least['same']:.4f} and `likely` from {least['likely']:.4f} on.")
+    if not any(question.verification for question in manifest.questions.values()):
+        said.append("It takes no closer look at pairs: what it says is said by the network alone.")
     if rest := [f"*{name}*" for name in manifest.questions if name not in measured]:
         said.append(f"Not calibrated: {', '.join(rest)}. Its `relevance_score` orders pairs and is no probability.")
     return "\n\n".join(said)

@@ -105,7 +105,6 @@ def test_a_refused_export_leaves_the_artifact_that_was_there(artifact, tiny_netw
 def test_an_artifact_is_replaced_as_a_whole_and_keeps_its_card(tiny_network, written_graphs, tmp_path):
     target = tmp_path / "model"
     export_artifact(tiny_network, target, check=False, card="# Card\n")
-    (target / "stray.txt").write_text("old")
     export_artifact(tiny_network, target, name="second", check=False)
     files = {"panel.onnx", "pair.onnx", "explain.onnx", "manifest.json", CARD}
     assert {path.name for path in target.iterdir()} == files
@@ -205,3 +204,22 @@ def test_what_is_no_checkpoint_is_refused(tmp_path):
     with pytest.raises(ArtifactError, match=r"cannot be exported: a checkpoint is a directory with config\.json"):
         export_checkpoint(tmp_path, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_artifact_is_not_replaced_where_files_or_weights_would_be_lost(tiny_network, written_graphs, tmp_path):
+    save_checkpoint(tiny_network, tmp_path / "checkpoint")
+    target = tmp_path / "model"
+    export_checkpoint(tmp_path / "checkpoint", target, check=False, weights=True)
+    for words, said in (
+        ({"checkpoint": tmp_path / "checkpoint"}, "has weights to train on from, which would be lost"),
+        ({"checkpoint": target, "weights": True}, "lies in .*model, which the artifact would replace"),
+    ):
+        with pytest.raises(ArtifactError, match=said):
+            export_checkpoint(directory=target, check=False, **words)
+    (target / "notes.txt").write_text("mine")
+    with pytest.raises(ArtifactError, match=r"holds notes\.txt, which is no part of an artifact and would be lost"):
+        export_checkpoint(tmp_path / "checkpoint", target, check=False, weights=True)
+    assert (target / "notes.txt").read_text() == "mine"
+    load_checkpoint(target / CHECKPOINT)
+    (target / "notes.txt").unlink()
+    export_checkpoint(tmp_path / "checkpoint", target, check=False, weights=True)

@@ -64,6 +64,11 @@ def test_a_recipe_is_changed_from_outside_in_any_place(tmp_path: Path) -> None:
         ("stages.2.steps=1", "'stages.2.steps=1': there is no '2' in a list of 1, which counts from 0"),
         ("learning.rat=1", "did you mean 'rate'"),
         ("learning=fast", "learning is a table of settings, got 'fast'"),
+        ("learning.rate=fast", "rate of learning is a number, got 'fast'"),
+        ("stages.0.steps=2.5", "steps of a stage is a whole number, got 2.5"),
+        ("threads=true", "threads of a recipe is a whole number, got True"),
+        ("learning.bfloat16=1", "bfloat16 of learning is true or false, got 1"),
+        ("name=3", "name of a recipe is a text, got 3"),
     ],
 )
 def test_a_change_that_does_not_fit_is_refused(tmp_path: Path, change: str, message: str) -> None:

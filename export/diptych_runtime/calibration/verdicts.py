@@ -33,4 +33,6 @@ def stronger(one: Verdict, other: Verdict) -> Verdict:
 def least_of(thresholds: Mapping[str, float]) -> dict[Verdict, float]:
     """The lowest probability of each verdict but *different*, the strictest first."""
     stated = sorted(thresholds.values()) or list(_UNSTATED)
-    return {"same": stated[-1], "likely": stated[-2] if len(stated) > 1 else stated[-1], "unsure": _EVEN}
+    if len(stated) == 1:  # of a model that was measured on few pairs
+        stated.append(max(*stated, *_UNSTATED))
+    return {"same": stated[-1], "likely": stated[-2], "unsure": _EVEN}

@@ -63,12 +63,15 @@ def use(
     meanwhile. Exits with 1 if pictures could not be read.
     """
     from diptych.collection.adoption import adopt
+    from diptych.store.sqlite.database import Store
 
     console = Console(as_json, quiet)
     check_store(store)
     checkpoint = _checkpoint(model)
     if checkpoint is None:
         find_artifact(model)  # whose error knows names like this one
+    else:
+        Store.open(store).close()  # another process that writes to it is found before a minute of export
     opened = full_name(model) if checkpoint is None else _exported(console, checkpoint, name)
     scorer = open_scorer(opened, provider, threads).calibrated(None)
     failed: dict[str, str] = {}

@@ -60,8 +60,10 @@ def automatic(thresholds: Mapping[str, float], pictures: int, most: float = 1.0)
     """
     found = threshold_at(thresholds, min(_random_rate(pictures, FALSE_PAIRS) / _RANDOM, most))
     if found is None:
+        stated = ", ".join(f"{least:.4f} at {float(rate):.4g}" for rate, least in thresholds.items()) or "none"
         raise DedupeError(
-            "the model has no calibrated thresholds for `--threshold auto`; give a number between 0 and 1"
+            "`--threshold auto` needs thresholds below 1 of two false-positive rates at least, and the model states "
+            f"{stated}; give a number between 0 and 1"
         )
     return found
 

@@ -30,6 +30,12 @@ def test_a_higher_probability_never_has_a_weaker_verdict():
         assert set(found) >= {0, 3}
 
 
+def test_of_one_threshold_same_is_not_said_more_lightly_than_without_any():
+    assert least_of({"0.001": 0.96}) == {"same": 0.99, "likely": 0.96, "unsure": 0.5}
+    assert least_of({"0.001": 0.999}) == {"same": 0.999, "likely": 0.999, "unsure": 0.5}
+    assert least_of({})["same"] == 0.99
+
+
 def test_the_lowest_probability_of_each_verdict_has_it_and_what_is_just_below_has_not():
     for thresholds in ({}, {"0.01": 0.7}, THRESHOLDS):
         least = least_of(thresholds)

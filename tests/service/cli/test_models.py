@@ -74,6 +74,9 @@ def test_from_then_on_commands_open_the_collection_with_it_unless_one_is_named(
 def test_a_collection_that_is_being_written_or_is_none_is_left_alone(diptych, store, scorer, own, tmp_path):
     with Collection.open(store, scorer):
         refused = diptych("models", "use", "better", "--store", store, *WAY)
+        (tmp_path / "config.json").write_text("{}")
+        early = diptych("models", "use", tmp_path, "--store", store, *WAY)
+    assert early.err == refused.err, "before anything is exported"
     assert refused.code == 1
     assert "is being written by process" in refused.err
     with Store.open(store, read_only=True) as opened:
@@ -115,3 +118,18 @@ def test_a_run_is_exported_among_ones_own_models_and_another_of_its_name_gets_a_
     assert (failed.code, "could not be exported: the gate did not open" in failed.err) == (1, True)
     assert not list(own_models_folder().glob(".*")), "nothing half made is left"
     assert json.loads((own / "manifest.json").read_text())["revision"] == "0123456789ab"
+
+
+def test_a_model_that_was_moved_away_is_named_with_the_ways_to_bring_it_back(
+    diptych, store, other_artifact, own, gallery, tmp_path
+):
+    moved = shutil.copytree(other_artifact, tmp_path / "mine")
+    assert diptych("models", "use", moved, "--store", store, *WAY).code == 0
+    shutil.rmtree(moved)
+    picture = next(gallery.glob("*.jpg"))
+    assert diptych("search", picture, "--store", store, "--threads", 1).code == 0, "better is of the same revision"
+    shutil.rmtree(own)
+    gone = diptych("search", picture, "--store", store, "--threads", 1)
+    assert gone.code == 1
+    assert f"has the model {moved} (0123456789ab), which is not there any more: put it back" in gone.err
+    assert "diptych models use PATH" in gone.err

@@ -218,8 +218,7 @@ def test_a_collection_of_another_model_is_mended_by_the_command_that_is_named(
         collections.create("old")
         fill(collections, "old", photo_bytes(1))
     with Collections.open(root, scorer) as collections:
-        assert "1 of the 1 pictures in" in (said := collections.damaged()["old"])
-            assert "was embedded by another model" in said
+        assert "was embedded by another model" in collections.damaged()["old"]
         with pytest.raises(DamagedCollectionError, match=f"index rebuild --store {root / 'old'}"):
             collections.borrow("old").__enter__()
         rebuild = ("index", "rebuild", "--store", root / "old", "--model", artifact, "--threads", 1)

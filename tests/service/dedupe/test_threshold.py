@@ -30,7 +30,8 @@ def test_few_pictures_are_treated_as_leniently_as_the_model_states_and_no_more(c
 
 @pytest.mark.parametrize("stated", [{}, {"0.01": 0.9}, {"0.01": 0.9, "0.001": 1.0}])
 def test_a_model_without_rates_is_refused_with_the_way_out(stated):
-    with pytest.raises(DedupeError, match=r"no calibrated thresholds.*give a number between 0 and 1"):
+    shown = ", ".join(f"{least:.4f} at {rate}" for rate, least in stated.items()) or "none"
+    with pytest.raises(DedupeError, match=rf"the model states {shown}; give a number between 0 and 1"):
         automatic(stated, 1000)
 
 

@@ -70,7 +70,7 @@ def test_a_run_stopped_between_two_checkpoints_resumes_to_the_same_numbers(
     monkeypatch.setattr(run.Run, "advance", stopped)
     with pytest.raises(KeyboardInterrupt):
         run.train(recipe, tmp_path / "cut", data=archives)
-    assert f"stopped after step 5; the last good state is kept in {tmp_path / 'cut'}, and" in capsys.readouterr().err
+    assert f"stopped after step 5; the state of step 4 is kept in {tmp_path / 'cut'}, and" in capsys.readouterr().err
     monkeypatch.undo()
     run.train(recipe, tmp_path / "cut", data=archives, resume=True, quiet=True)
     assert_same_run(tmp_path / "cut", finished)
@@ -185,7 +185,7 @@ def test_a_gradient_that_is_not_finite_ends_the_run_and_keeps_the_last_good_stat
 
     monkeypatch.setattr(Learner, "learn", spoiled)
     with pytest.raises(
-        DataError, match=r"gradient of step 4 is not finite: begin another run.*last good state is kept"
+        DataError, match=r"gradient of step 4 is not finite: begin another run.*state of step 4 is kept"
     ):
         run.train(recipe, tmp_path / "run", data=archives, quiet=True)
     assert torch.load(tmp_path / "run" / "state.pt", weights_only=True)["step"] == 4

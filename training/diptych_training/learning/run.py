@@ -106,6 +106,7 @@ class Run:
         self.seconds: dict[str, float] = defaultdict(float)
         self._neighbours: list[np.ndarray | None] = [None] * len(recipe.tasks)
         self._pictures, self._pixels = "", 0
+        self._saved = 0
         self.bank = torch.empty(0)
         self.tasks: list[OpenTask] = []
         self.validations: list[ValidationSet] = []
@@ -227,17 +228,19 @@ class Run:
         state = self.learner.state() | {"best": self.best, "neighbours": neighbours, "pictures": self._pictures}
         with replacing(self.directory / STATE) as stream:
             torch.save(state, stream)
+        self._saved = self.learner.step
 
     def kept(self) -> str:
         """The text that says from where a run that ended early can go on."""
         if not (self.directory / STATE).exists():
             return "nothing was saved yet"
-        return f"the last good state is kept in {self.directory}, and --resume goes on from there"
+        return f"the state of step {self._saved} is kept in {self.directory}, and --resume goes on from there"
 
     def restore(self) -> None:
         """Go on from the last saved state."""
         state = torch.load(self.directory / STATE, map_location="cpu", weights_only=True)
         self.learner.restore(state)
+        self._saved = self.learner.step
         self.best, self._pictures = state["best"], state["pictures"]
         self._neighbours = [None if found is None else found.numpy() for found in state["neighbours"]]
 
