@@ -87,7 +87,7 @@ def _scores(manifest: Manifest) -> str:
         least = least_of(question.thresholds)
         said.append(f"*{name}* is `same` from {least['same']:.4f} and `likely` from {least['likely']:.4f} on.")
     if not any(question.verification for question in manifest.questions.values()):
-        said.append("It takes no closer look at pairs: what it says is said by the network alone.")
+        said.append("It takes no closer look at pairs: scores are those of the network alone.")
     if rest := [f"*{name}*" for name in manifest.questions if name not in measured]:
         said.append(f"Not calibrated: {', '.join(rest)}. Its `relevance_score` orders pairs and is no probability.")
     return "\n\n".join(said)

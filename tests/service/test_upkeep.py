@@ -64,18 +64,20 @@ def test_a_backup_is_checked_and_gives_back_what_was_lost_since(diptych, store, 
 
 
 def test_another_model_is_refused_until_the_collection_was_rebuilt_and_the_backup_leads_back(
-    diptych, store, other_artifact
+    diptych, store, artifact, other_artifact, monkeypatch
 ):
     def run(words: list[str]):
         return diptych(*[str(other_artifact) if word == "photo-small" else word for word in words])
 
     backup, rebuild, search, restore, search_again = commands()["Another model"]
     assert run(backup).code == 0
-    refused = run(search)
+    refused = diptych(*search, "--model", other_artifact)
     assert (refused.code, "diptych index rebuild --store" in refused.err) == (1, True)
+    monkeypatch.delenv("DIPTYCH_MODEL")
     for words in (rebuild, search):
         assert run(words).code == 0, words
-    assert diptych("search", "query.jpg").code == 1, "it belongs to the other model now"
+    monkeypatch.setenv("DIPTYCH_MODEL", str(artifact))
+    assert run(search).code == 1, "it belongs to the other model now"
     for words in (restore, search_again):
         assert run(words).code == 0, words
 

@@ -13,7 +13,7 @@ def computes_bfloat16(device: torch.device) -> bool:
     as long as in float32.
     """
     if device.type == "cpu":
-        able = getattr(torch.cpu, "get_capabilities", dict)()  # from torch 2.12 on
+        able = getattr(torch.cpu, "get_capabilities", dict)()  # which older versions of torch do not have
         return bool(able.get("avx512_bf16") or able.get("amx_bf16"))
     return torch.cuda.is_bf16_supported(including_emulation=False)
 
