@@ -316,7 +316,7 @@ def test_the_index_is_of_the_kind_that_was_asked_for_until_another_one_is(diptyc
 def test_a_collection_that_one_model_here_embedded_is_opened_with_it_unnamed(diptych, gallery, tmp_path):
     store = tmp_path / "store"
     assert diptych("index", "add", gallery, "--store", store, "--model", "omniglot", "--threads", 1).code == 0
-    picture = _records(store)[0].path
+    picture = str(_records(store)[0].path)
     for words in (("search", picture), ("index", "rebuild"), ("index", "add", gallery)):
         done = diptych(*words, "--store", store, "--threads", 1)
         assert done.code == 0, done.err
