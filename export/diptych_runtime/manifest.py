@@ -184,9 +184,13 @@ class Manifest:
         try:
             values = json.loads(path.read_text("utf-8"))
         except FileNotFoundError:
+            # A checkpoint, or the best of a run: what can be exported as it is.
+            trained = [
+                place for place in (path.parent, path.parent / "best") if (place / "weights.safetensors").is_file()
+            ]
             raise ArtifactError(
                 f"{directory} is no model artifact: it has no {MANIFEST}; "
-                "make one with `diptych export CHECKPOINT -o DIR`"
+                f"make one with `diptych export {trained[0] if trained else 'CHECKPOINT'} -o DIR`"
             ) from None
         except (OSError, ValueError) as error:
             raise ArtifactError(f"{path} cannot be read as JSON ({error}); export the artifact again") from None

@@ -1,6 +1,7 @@
 import json
 import shutil
 from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
 
 import pytest
 
@@ -126,3 +127,15 @@ def test_the_revision_follows_from_the_graphs_and_from_nothing_else(artifact):
     # No stored number depends on what can be explained.
     assert revision_of({**manifest.digests, "explain.onnx": "0" * 64}) == manifest.revision
     assert replace(manifest, questions={"match": Question(2.0, 1.0)}).revision == manifest.revision
+
+
+@pytest.mark.parametrize("where", ["", "best"])
+def test_a_checkpoint_or_a_run_in_the_place_of_an_artifact_is_told_how_to_become_one(
+    where: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ArtifactError, match="`diptych export CHECKPOINT -o DIR`"):
+        Manifest.load(tmp_path)
+    (tmp_path / where).mkdir(exist_ok=True)
+    (tmp_path / where / "weights.safetensors").touch()
+    with pytest.raises(ArtifactError, match=f"`diptych export {tmp_path / where} -o DIR`"):
+        Manifest.load(tmp_path)
