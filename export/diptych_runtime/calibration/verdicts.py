@@ -34,5 +34,5 @@ def least_of(thresholds: Mapping[str, float]) -> dict[Verdict, float]:
     """The lowest probability of each verdict but *different*, the strictest first."""
     stated = sorted(thresholds.values()) or list(_UNSTATED)
     if len(stated) == 1:  # of a model that was measured on few pairs
-        stated.append(max(*stated, *_UNSTATED))
+        stated.append(max(stated[0], _UNSTATED[-1]))
     return {"same": stated[-1], "likely": stated[-2], "unsure": _EVEN}

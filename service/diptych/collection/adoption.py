@@ -47,7 +47,7 @@ def adopt(
     go by themselves. Raises StoreError, also while another process writes to the collection.
     """
     released = scorer.runtime.released
-    adopted = AdoptedModel(model, released.revision, released.digests[PANEL_GRAPH])
+    adopted = AdoptedModel.of(model, released)
     with Store.open(folder) as store:
         known = panels(store.adopted())
         before = list(store.revisions())

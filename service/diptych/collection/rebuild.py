@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -26,7 +25,6 @@ from diptych.store.sqlite import rebuild as sqlite
 from diptych.store.sqlite.adopted import AdoptedModel
 from diptych_runtime.decoder import SUFFIXES
 from diptych_runtime.errors import PictureError
-from diptych_runtime.manifest import PANEL_GRAPH
 from diptych_runtime.runtime import Runtime
 
 
@@ -59,8 +57,7 @@ def rebuild(
 
         report = milvus.rebuild(found, ScorerEmbedder(scorer), **options)
     else:
-        released = scorer.runtime.released
-        own = AdoptedModel(adopted, released.revision, released.digests[PANEL_GRAPH]) if adopted else None
+        own = AdoptedModel.of(adopted, scorer.runtime.released) if adopted else None
         report = sqlite.rebuild(found, ScorerEmbedder(scorer), adopted=own, **options)
     return replace(report, spared=dict(removal.spared))
 
@@ -73,24 +70,11 @@ class _Removal:
     spared: Counter[str] = field(default_factory=Counter)
 
     def allowed(self, record: Record) -> bool:
-        """True if a picture may go: it has no file, or that is surely gone or another one.
-
-        A file that is as it was stays, though it cannot be decoded here: HEIF without its package, for one.
-        """
-        if record.path is not None and _unchanged(Path(record.path), record.sha256):
-            return False
+        """True if a picture may go: it has no file, or that is surely gone or another one."""
         reason = None if self.everything or record.path is None else _absence(Path(record.path))
         if reason is not None:
             self.spared[reason] += 1
         return reason is None
-
-
-def _unchanged(path: Path, sha256: str) -> bool:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() == sha256
-    except OSError:
-        return False
 
 
 def _absence(path: Path) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 from typing import Protocol
 
 from diptych.errors import UnknownPictureError
@@ -20,10 +21,18 @@ class Keeper(Protocol):
         ...
 
 
-def kept_whole(store: Keeper, record: Record) -> bool:
-    """True if the bytes of a picture were kept and are unchanged: not lost, although they cannot be decoded here."""
-    kept = store.data(record.id)
-    return kept is not None and hashlib.sha256(kept).hexdigest() == record.sha256
+def whole(store: Keeper, record: Record) -> bool:
+    """True if the bytes of a picture, kept or in its file, are unchanged: not lost, although they cannot be decoded
+    here.
+    """
+    kept = store.data(record.id) if record.original_kept else None
+    if kept is not None:
+        return hashlib.sha256(kept).hexdigest() == record.sha256
+    try:
+        with Path(record.path or "").open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == record.sha256
+    except OSError:
+        return False
 
 
 def original(store: Keeper, record: Record, limits: PictureLimits) -> bytes:

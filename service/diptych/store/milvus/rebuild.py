@@ -20,7 +20,7 @@ from diptych.store.milvus.client import SLOW, Server
 from diptych.store.milvus.database import MilvusDatabase
 from diptych.store.milvus.rows import Layout
 from diptych.store.milvus.table import layout_of, make, properties_of
-from diptych.store.originals import kept_whole
+from diptych.store.originals import whole
 from diptych.store.records import NewPicture, Record
 from diptych.store.reports import RebuildReport
 from diptych_runtime.errors import PictureError
@@ -40,8 +40,8 @@ def rebuild(
 ) -> RebuildReport:
     """Bring a collection to the embedder's model and mend its damage; may be interrupted and run again.
 
-    Of pictures that cannot be read any more those are removed that `may_drop` says, but for those whose bytes were kept
-    and are whole; the others keep a collection from changing its model. Raises StoreError.
+    Of pictures that cannot be read any more those are removed that `may_drop` says, but for those whose bytes, kept or in their file,
+    are whole; the others keep a collection from changing its model. Raises StoreError.
     """
     if index is not None:
         raise StoreError(f"{address} has the index that Milvus keeps; leave --index out")
@@ -174,7 +174,7 @@ class _Work:
     def _refuse(self, store: MilvusDatabase, record: Record, error: Exception) -> None:
         self.failed += 1
         self.on_error(record, error)
-        if self.may_drop is None or (record.original_kept and kept_whole(store, record)):
+        if self.may_drop is None or whole(store, record):
             return
         if self.may_drop(record):
             store.remove([record.id])

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass
 
 from diptych.store.sqlite.labels import Labels
+from diptych_runtime.manifest import PANEL_GRAPH, Manifest
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,11 @@ class AdoptedModel:
     model: str
     revision: str
     panel: str
+
+    @classmethod
+    def of(cls, model: str, released: Manifest) -> AdoptedModel:
+        """A model by the name that it is opened by, and its manifest."""
+        return cls(model, released.revision, released.digests[PANEL_GRAPH])
 
 
 class Adopted(Labels):

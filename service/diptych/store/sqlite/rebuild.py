@@ -12,7 +12,7 @@ from diptych.errors import StoreError
 from diptych.store.embedder import BATCH, Embedder, MayDrop, OnFailure, OnProgress
 from diptych.store.index.candidates import CandidateIndex
 from diptych.store.index.layout import Kind
-from diptych.store.originals import kept_whole
+from diptych.store.originals import whole
 from diptych.store.reports import RebuildReport
 from diptych.store.sqlite.adopted import AdoptedModel
 from diptych.store.sqlite.database import Store
@@ -33,7 +33,7 @@ def rebuild(
     """Bring the collection in a folder to the embedder's model, mend its damage and write its index anew.
 
     May be interrupted and run again. Of pictures that cannot be read any more those are removed that `may_drop` says,
-    but for those whose bytes were kept and are whole; `index` is the index's kind and `adopted`
+    but for those whose bytes, kept or in their file, are whole; `index` is the index's kind and `adopted`
     the collection's model from now on. Raises StoreError.
     """
     with _past_mending(directory), Store.open(directory) as store:
@@ -74,7 +74,7 @@ def reembed(
                 failed += 1
                 if on_error is not None:
                     on_error(record, made)
-                if may_drop is not None and not kept_whole(store, record) and may_drop(record):
+                if may_drop is not None and not whole(store, record) and may_drop(record):
                     store.remove([record.id])
                     removed += 1
             else:
