@@ -40,8 +40,8 @@ def rebuild(
 ) -> RebuildReport:
     """Bring a collection to the embedder's model and mend its damage; may be interrupted and run again.
 
-    Of pictures that cannot be read any more those are removed that `may_drop` says, but for those whose bytes, kept or in their file,
-    are whole; the others keep a collection from changing its model. Raises StoreError.
+    Of pictures that cannot be read any more those are removed that `may_drop` says, but for those whose bytes,
+    kept or in their file, are whole; the others keep a collection from changing its model. Raises StoreError.
     """
     if index is not None:
         raise StoreError(f"{address} has the index that Milvus keeps; leave --index out")
