@@ -210,6 +210,7 @@ def export_artifact(
         precision=panel.manifest.precision if panel else precision,
         ranking=ranking,
         package=_package_version(),
+        byte_channels=config.byte_channels,
     )
     if card or written_here(target):
         files[CARD] = (card or make_card(manifest, history or {})).encode()

@@ -8,6 +8,7 @@ The node of our own runs by the body that it has along.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -16,11 +17,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import PAIR_GRAPH, PANEL_GRAPH, Manifest, Question
 from diptych_runtime.models import find_artifact
+from diptych_runtime.token_codec import LARGEST, LEAST_EXPONENT, TokenCodec
 
 if TYPE_CHECKING:
     import onnx
@@ -57,7 +59,7 @@ def write_repository(model: str | os.PathLike[str], directory: str | os.PathLike
     scores: Tensors = dict.fromkeys(_SCORES, ("FLOAT", [len(manifest.questions)]))
     files = {
         f"{panel}/config.pbtxt": _model_config(panel, manifest, pixels, kept, PANEL_BATCH),
-        f"{panel}/{VERSION}/model.onnx": _panel_graph(manifest.read_checked(source, PANEL_GRAPH)),
+        f"{panel}/{VERSION}/model.onnx": _panel_graph(manifest.read_checked(source, PANEL_GRAPH), manifest.codec),
         f"{pair}/config.pbtxt": _model_config(pair, manifest, tokens, scores, PAIR_BATCH),
         f"{pair}/{VERSION}/model.onnx": _pair_graph(
             manifest.read_checked(source, PAIR_GRAPH), list(manifest.questions.values())
@@ -93,10 +95,12 @@ def _place(target: Path, files: Mapping[str, bytes | str], models: Sequence[str]
             undo.pop_all()
 
 
-def _panel_graph(graph: bytes) -> bytes:
-    """Tokens in half precision, as they are stored, whatever the graph computes in."""
+def _panel_graph(graph: bytes, codec: TokenCodec) -> bytes:
+    """Tokens in half precision, rounded as they are stored, whatever the graph computes in."""
     onnx = _onnx()
     model = onnx.load_from_string(graph)
+    if codec.byte_channels:
+        _round_tokens(model, codec)
     for output in model.graph.output:
         wanted = onnx.TensorProto.FLOAT16 if output.name == "tokens" else onnx.TensorProto.FLOAT
         if output.type.tensor_type.elem_type != wanted:
@@ -104,6 +108,46 @@ def _panel_graph(graph: bytes) -> bytes:
             model.graph.node.append(onnx.helper.make_node("Cast", [inside], [output.name], to=wanted))
             output.type.tensor_type.elem_type = wanted
     return model.SerializeToString(deterministic=True)
+
+
+def _round_tokens(model: onnx.ModelProto, codec: TokenCodec) -> None:
+    """Put `TokenCodec.rounded` behind the tokens of a panel graph."""
+    helper, proto = _onnx().helper, _onnx().TensorProto
+    nodes: list[Any] = []
+
+    def constant(value: float | list[int]) -> str:
+        name = f"rounded_constant_{len(model.graph.initializer)}"
+        kind, shape = (proto.INT64, [len(value)]) if isinstance(value, list) else (proto.FLOAT, [])
+        numbers = value if isinstance(value, list) else [value]
+        model.graph.initializer.append(helper.make_tensor(name, kind, shape, numbers))
+        return name
+
+    def put(operator: str, *given: str, outputs: int = 1, **attributes: Any) -> Any:
+        names = [f"rounded_{len(nodes)}_{number}" for number in range(outputs)]
+        nodes.append(helper.make_node(operator, list(given), names, **attributes))
+        return names[0] if outputs == 1 else names
+
+    tokens = put("Cast", put("Cast", _renamed(model, "tokens"), to=proto.FLOAT16), to=proto.FLOAT)
+    exact = codec.shape[2] - codec.byte_channels
+    known, rest = tokens, []
+    if exact:
+        sizes = constant([codec.byte_channels, exact])
+        known, *rest = put("Split", tokens, sizes, outputs=2, axis=-1)
+    top = put("ReduceMax", put("Abs", known), constant([-1]), keepdims=1)
+    top = put("Max", top, constant(2.0 ** (LEAST_EXPONENT - 1)))
+    # The power of two next below the largest: a logarithm may be off by its last bit, and so by one.
+    two, half = constant(2.0), constant(0.5)
+    power = put("Pow", two, put("Floor", put("Mul", put("Log", top), constant(1 / math.log(2)))))
+    double, halved = put("Mul", power, two), put("Mul", power, half)
+    power = put("Where", put("Less", top, power), halved, power)
+    power = put("Where", put("GreaterOrEqual", top, double), double, power)
+    step = put("Mul", power, constant(2.0**-6))
+    steps = put("Clip", put("Round", put("Div", known, step)), constant(-float(LARGEST)), constant(float(LARGEST)))
+    rounded = put("Mul", steps, step)
+    whole = put("Concat", rounded, *rest, axis=-1) if rest else rounded
+    nodes.append(helper.make_node("Cast", [whole], ["tokens"], to=proto.FLOAT16))
+    model.graph.node.extend(nodes)
+    next(one for one in model.graph.output if one.name == "tokens").type.tensor_type.elem_type = proto.FLOAT16
 
 
 def _pair_graph(graph: bytes, questions: Sequence[Question]) -> bytes:

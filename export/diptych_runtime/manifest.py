@@ -22,6 +22,7 @@ from diptych_runtime.calibration.thresholds import Negatives, Thresholds, alarm_
 from diptych_runtime.calibration.verdicts import Verdict, least_of, verdict
 from diptych_runtime.closer_look.evidence import FEATURES, AfterLook, Evidence, Verification
 from diptych_runtime.errors import ArtifactError
+from diptych_runtime.token_codec import TokenCodec
 
 FORMAT = 2
 MANIFEST = "manifest.json"
@@ -130,10 +131,10 @@ class Manifest:
     `revision` names the panel and the pair graph: what was stored under one revision cannot be compared with another's.
     The explain graph, where there is one, is not in it: no stored number depends on it; nor is the pair graph in 8
     bits, whose scores are told apart by themselves (`Runtime.scores_revision`).
-    `token_shape` is (N, M, d), `questions` what the logits answer, a column each in this order, `digests`
-    {file: sha256}, `parity` what the export compared and found, `metrics` what training measured, `flops` the
-    operations of the panel graph for a picture and of the pair graph for a pair, `precision` "float32", "float16" or
-    "int8", and `ranking` what the two latter did to one.
+    `token_shape` is (N, M, d), of which the first `byte_channels` are kept in 8 bits (`codec`), `questions` what the
+    logits answer, a column each in this order, `digests` {file: sha256}, `parity` what the export compared and found,
+    `metrics` what training measured, `flops` the operations of the panel graph for a picture and of the pair graph for
+    a pair, `precision` "float32", "float16" or "int8", and `ranking` what the two latter did to one.
     """
 
     name: str
@@ -151,6 +152,7 @@ class Manifest:
     precision: str = "float32"
     ranking: dict[str, Any] = field(default_factory=dict)
     package: str = ""
+    byte_channels: int = 0
     format: int = FORMAT
 
     def __post_init__(self) -> None:
@@ -159,6 +161,7 @@ class Manifest:
             raise ValueError(f"sizes must be positive, got panel, tokens and embedding {sizes}")
         if not self.questions:
             raise ValueError("a model answers at least one question, got no questions")
+        _ = self.codec  # raises ValueError
         if missing := {PANEL_GRAPH, PAIR_GRAPH} - set(self.digests):
             raise ValueError(f"digests lack {', '.join(sorted(missing))}")
 
@@ -168,6 +171,16 @@ class Manifest:
         of a picture are its pixels, from 0 to 255.
         """
         return self.token_shape == (self.panel_size, self.panel_size, 3)
+
+    @property
+    def codec(self) -> TokenCodec:
+        """The way in which the tokens of a picture are kept."""
+        return TokenCodec(self.token_shape, self.byte_channels)
+
+    @property
+    def picture_bytes(self) -> int:
+        """The bytes that a picture's tokens and embedding take where they are kept."""
+        return self.codec.nbytes + 4 * self.embedding_dim
 
     @property
     def thresholds(self) -> dict[str, float]:

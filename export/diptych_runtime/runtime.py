@@ -1,7 +1,4 @@
-"""Runs an artifact with ONNX Runtime: pixels to tokens and embeddings, pairs of tokens to scores and attention.
-
-No torch.
-"""
+"""Runs an artifact with ONNX Runtime, without torch: pixels to tokens and embeddings, pairs to scores and attention."""
 
 from __future__ import annotations
 
@@ -56,17 +53,18 @@ class Runtime:
     """An opened artifact: `Runtime.open("photo")`. Thread-safe.
 
     The same picture and the same pair give the same bits whatever else is in the batch, and (a, b) the same as (b, a).
-    A batch runs in chunks, of `pair_chunk` pairs, and so many at the same time as there are `workers`.
-    `provider` is ONNX Runtime's name of what it runs on and `provider_reason` says why; `attention_path` says how the
-    attention node is computed: "kernel (avx512)", or "function body: ..." with the reason, by the standard operators
-    that the graph brings along; `pair_path` says in which precision pairs are scored, "int8 (avx512_vnni)" or "float32:
-    ..." with the reason, and `scores_revision` names what made a score. `explains` says whether there is an `attention`
-    to ask for. Where ONNX Runtime fails, for want of memory for one, ArtifactError is raised.
+    A batch runs in chunks, of `pair_chunk` pairs, and so many at the same time as there are `workers`. Tokens are
+    rounded as they are kept (`codec`). `provider` is ONNX Runtime's name of what it runs on and `provider_reason` says
+    why; `attention_path` says how the attention node is computed: "kernel (avx512)", or "function body: ..." with the
+    reason, by the standard operators that the graph brings along; `pair_path` says in which precision pairs are scored,
+    "int8 (avx512_vnni)" or "float32: ..." with the reason, and `scores_revision` names what made a score. `explains`
+    says whether there is an `attention` to ask for. Where ONNX Runtime fails, for want of memory for one, ArtifactError
+    is raised.
 
     `questions` are what one look at a pair answers, in the order of the logits' columns; `question` is the one that
     this runtime gives the scores, relevance and `thresholds` of, in the `column` of this number. `asking` has others.
-    `own` is a calibration of one's own that is laid over the `released` manifest, if one is (`calibrated`).
-    `crops` is how large the crops are in which a query is looked for as well (`Question.crops`).
+    `own` is a calibration of one's own that is laid over the `released` manifest, if one is (`calibrated`). `crops` is
+    how large the crops are in which a query is looked for as well (`Question.crops`).
     """
 
     def __init__(
@@ -83,11 +81,11 @@ class Runtime:
         self.manifest = self.released = manifest
         self.own: OwnCalibration | None = None
         self.name, self.revision = manifest.name, manifest.revision
-        self.panel_size, self.token_shape = manifest.panel_size, manifest.token_shape
+        self.panel_size, self.token_shape, self.codec = manifest.panel_size, manifest.token_shape, manifest.codec
         self.embedding_dim, self.questions = manifest.embedding_dim, tuple(manifest.questions)
         self.provider, self.provider_reason, self.threads = provider, provider_reason, threads
         self.attention_path, self.pair_path = attention_path, pair.path
-        self.scores_revision = manifest.revision + pair.suffix
+        self.scores_revision = manifest.revision + self.codec.suffix + pair.suffix
         on_cpu = provider == CPU
         self.workers = threads if on_cpu else 1
         self.panel_chunk, self.pair_chunk = (PANEL_CHUNK, PAIR_CHUNK) if on_cpu else (GPU_PANEL_CHUNK, GPU_PAIR_CHUNK)
@@ -197,7 +195,8 @@ class Runtime:
         embeddings = np.empty((len(pixels), self.embedding_dim), np.float32)
 
         def run(rows: slice) -> None:
-            tokens[rows], embeddings[rows] = self._run(self._panel, {"pixels": pixels[rows]}, self.panel_chunk)
+            made, embeddings[rows] = self._run(self._panel, {"pixels": pixels[rows]}, self.panel_chunk)
+            tokens[rows] = self.codec.rounded(made.astype(np.float16))
 
         self._in_chunks(run, len(pixels), self.panel_chunk)
         return Panels(tokens, embeddings)

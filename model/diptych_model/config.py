@@ -111,6 +111,13 @@ class PairConfig:
         return self.grid, self.grid, self.width + (self.carried(self.grid) if self.carries else 0)
 
     @property
+    def byte_channels(self) -> int:
+        """Channels of a token that are kept in 8 bits: all that the panel part ends with. The embedding is not, with
+        the tokens or in their place, nor are pixels.
+        """
+        return 0 if self.relation == "siamese" or self.seam == "pixels" else self.width
+
+    @property
     def segments_pixels(self) -> bool:
         """True if segments are added or concatenated to the pixels, before the stem."""
         return self.seam == "pixels" and self.segment in ("added", "concatenated")

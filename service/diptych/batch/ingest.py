@@ -258,7 +258,7 @@ def _with_bytes(path: str, found: Found, scorer: Scorer) -> Found | None:
 
 
 def _to_bytes(found: Mapping[str, Found | None], scorer: Scorer) -> bytes:
-    """Embeddings float32 (F, e) and tokens float16 (F, N, M, d) as NumPy files, then JSON about each path."""
+    """Embeddings float32 (F, e) and tokens as stored, uint8 (F, n), as NumPy files, then JSON about each path."""
     new: dict[str, tuple[int, Encoded]] = {}
     lines = []
     for path, one in found.items():
@@ -272,9 +272,9 @@ def _to_bytes(found: Mapping[str, Found | None], scorer: Scorer) -> bytes:
     contents: Sequence[Encoded] = [content for _, content in new.values()]
     runtime, stream = scorer.runtime, BytesIO()
     embeddings = np.frombuffer(b"".join(content.embedding for content in contents), "<f4")
-    tokens = np.frombuffer(b"".join(content.tokens for content in contents), "<f2")
+    tokens = np.frombuffer(b"".join(content.tokens for content in contents), np.uint8)
     np.save(stream, embeddings.reshape(len(contents), runtime.embedding_dim))
-    np.save(stream, tokens.reshape(len(contents), *runtime.token_shape))
+    np.save(stream, tokens.reshape(len(contents), runtime.codec.nbytes))
     stream.write(json.dumps(lines).encode())
     return stream.getvalue()
 

@@ -6,7 +6,6 @@ Features are drawn, not computed: it is the place that is measured, and no model
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Iterator
 from itertools import islice
 from time import perf_counter
@@ -60,7 +59,7 @@ def measure(
         "processor": processor(),
         "store": backend.name,
         "count": count,
-        "token_bytes": math.prod(runtime.token_shape) * 2,
+        "token_bytes": runtime.codec.nbytes,
         "added_per_second": count / sum(adding),
         "batch_milliseconds": _percentiles(adding),
         "milliseconds": {stage: _percentiles(each) for stage, each in seconds.items()},

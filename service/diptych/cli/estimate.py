@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
@@ -28,7 +28,6 @@ def estimate(
     seconds: Annotated[
         float, Option(parser=amount, metavar="S", help="time within which 99 of 100 answers come")
     ] = 1.0,
-    tokens: Annotated[Literal["float16", "int8"], Option(help="how tokens are stored")] = "float16",
     cores: Annotated[int, Option(parser=number(1), metavar="N", help="processor cores", rich_help_panel=_MACHINE)] = 16,
     memory: Annotated[float, Option(parser=amount, metavar="GIB", help="memory", rich_help_panel=_MACHINE)] = 64.0,
     price: Annotated[
@@ -57,7 +56,7 @@ def estimate(
     console.remark("measuring what one picture, one pair and one vector cost here ...")
     figures = measured(open_scorer(model, provider, threads))
     machine = Machine(cores, memory, price, disk_price, free_reads, read_price)
-    loads = [Load(count, queries, candidates, seconds, tokens) for count in pictures]
+    loads = [Load(count, queries, candidates, seconds) for count in pictures]
     try:
         plans = [planned(figures, one, machine) for one in loads]
     except ValueError as error:
@@ -76,14 +75,12 @@ def text(figures: Figures, machine: Machine, loads: list[Load], plans: list[Plan
         ("a candidate's tokens read", f"{figures.fetch_seconds * 1e6:.1f} us of a core"),
         ("a million vectors compared with", f"{figures.vector_seconds * 1e9:.1f} ms of a core"),
         ("a picture in the database, beside its features", f"{figures.record_bytes:.0f} bytes"),
-        ("tokens in 8 bits change a raw score by", f"{figures.int8_error:.3f} at most"),
-        ("of the ten best of a ranking stay", f"{figures.int8_order:.0%}"),
+        ("a picture's tokens", f"{figures.token_bytes:,} bytes"),
     ]
     first = loads[0]
     rows: list[tuple[str, list[str]]] = [
         ("vectors, in memory", [byte_size(plan.vector_bytes) for plan in plans]),
-        ("tokens in float16", [byte_size(plan.token_bytes["float16"]) for plan in plans]),
-        ("tokens in int8", [byte_size(plan.token_bytes["int8"]) for plan in plans]),
+        ("tokens", [byte_size(plan.token_bytes) for plan in plans]),
         ("records", [byte_size(plan.record_bytes) for plan in plans]),
         ("lists a shard", [f"{plan.lists:,}" for plan in plans]),
         *(
@@ -106,8 +103,7 @@ def text(figures: Figures, machine: Machine, loads: list[Load], plans: list[Plan
             f"{figures.processor}, one core; model {figures.model}",
             table(("measured", ""), measured),
             "",
-            f"{first.queries:g} queries a second, {first.candidates} candidates each, p99 within {first.seconds:g} s, "
-            f"tokens in {first.tokens};",
+            f"{first.queries:g} queries a second, {first.candidates} candidates each, p99 within {first.seconds:g} s;",
             f"machines of {machine.cores} such cores and {machine.memory:g} GiB at ${machine.price:g} a month, disk "
             f"${machine.disk_price:g} a GiB, ${machine.read_price:g} a read/s beyond {machine.free_reads:,}",
             table(("pictures", *(f"{one.pictures:,}" for one in loads)), [(name, *values) for name, values in rows]),

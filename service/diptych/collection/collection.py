@@ -243,10 +243,11 @@ class Collection:
 
     def panels(self, ids: Sequence[str]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """The features of many pictures, as `panel` returns them, by id, in one reading; unknown ids are left out."""
-        shape = self.scorer.runtime.token_shape
+        found = self.backend.panels(ids)
+        unpacked = self.scorer.runtime.codec.unpacked([tokens for tokens, _ in found.values()])
         return {
-            id: (np.frombuffer(tokens, "<f2").reshape(shape), np.frombuffer(embedding, "<f4"))
-            for id, (tokens, embedding) in self.backend.panels(ids).items()
+            id: (tokens, np.frombuffer(embedding, "<f4"))
+            for tokens, (id, (_, embedding)) in zip(unpacked, found.items(), strict=True)
         }
 
     def content(self, id: str) -> tuple[bytes, str]:

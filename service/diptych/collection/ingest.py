@@ -64,7 +64,7 @@ class AlreadyStored:
 
 @dataclass(frozen=True)
 class Encoded:
-    """A checked picture of which a worker has made the features: `embedding` float32, `tokens` float16, as stored."""
+    """A checked picture of which a worker has made the features: `embedding` and `tokens` as they are stored."""
 
     sha256: str
     media_type: str
@@ -237,14 +237,12 @@ def simulate(arrivals: Sequence[Incoming], met: set[str]) -> list[Added]:
 
 
 def features(pixels: Sequence[np.ndarray], scorer: Scorer) -> list[tuple[bytes, bytes]]:
-    """(embedding, tokens) of each picture, as little-endian float32 and float16 bytes."""
+    """(embedding, tokens) of each picture, as they are stored (`NewPicture`)."""
     if not pixels:
         return []
     panels = scorer.encode_pixels(np.stack(pixels))
-    return [
-        (embedding.astype("<f4").tobytes(), tokens.astype("<f2").tobytes())
-        for embedding, tokens in zip(panels.embeddings, panels.tokens, strict=True)
-    ]
+    embeddings = [embedding.astype("<f4").tobytes() for embedding in panels.embeddings]
+    return list(zip(embeddings, scorer.runtime.codec.packed(panels.tokens), strict=True))
 
 
 def checked_metadata(metadata: dict[str, Any]) -> dict[str, Any]:

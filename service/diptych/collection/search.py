@@ -222,9 +222,9 @@ class _Look:
             logits = self._none()
             if here.any():
                 query = self.views[:1] if queries is None else queries[rows][here]
-                stored = [np.frombuffer(blobs[key], "<f2").reshape(query.shape[1:]) for key in batch if key in blobs]
+                stored = self.scorer.runtime.codec.unpacked([blobs[key] for key in batch if key in blobs])
                 with self.watch("pair"):
-                    logits = self.scorer.all_logits(query, np.stack(stored))
+                    logits = self.scorer.all_logits(query, stored)
             yield rows, logits, ~here
 
     def _none(self) -> np.ndarray:

@@ -78,7 +78,7 @@ class Backend(Protocol):
         ...
 
     def panels(self, ids: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
-        """(tokens float16, embedding float32) by id; those not there are left out. Raises StoreError for damage."""
+        """(tokens, embedding) by id, as written; those not there are left out. Raises StoreError for damage."""
         ...
 
     def embeddings_of(self, ids: Sequence[str]) -> dict[str, bytes]:
@@ -127,7 +127,7 @@ class Backend(Protocol):
         ...
 
     def tokens(self, keys: Sequence[Any], /) -> Mapping[Any, bytes]:
-        """Tokens float16 by key; those that are gone are left out, and so, with a warning, are damaged ones."""
+        """Tokens by key, as written; those that are gone are left out, and so, with a warning, are damaged ones."""
         ...
 
     def records(self, keys: Sequence[Any], /) -> Mapping[Any, Record]:

@@ -26,7 +26,7 @@ class Embedder(Protocol):
         ...
 
     def __call__(self, store: Keeper, records: Sequence[Record], /) -> list[tuple[bytes, bytes] | PictureError]:
-        """(embedding, tokens) of each picture, as little-endian float32 and float16 bytes; where its file is gone or
-        unreadable, the error stands in their place.
+        """(embedding, tokens) of each picture, as they are stored (`NewPicture`); where its file is gone or unreadable,
+        the error stands in their place.
         """
         ...

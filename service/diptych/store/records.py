@@ -28,7 +28,9 @@ class Record:
 
 @dataclass(frozen=True)
 class NewPicture:
-    """A row to be: `embedding` float32 and `tokens` float16 as little-endian bytes, `data` only if it is to be kept."""
+    """A row to be: `embedding` float32 as little-endian bytes, `tokens` as a `TokenCodec` packs them, `data` only if it
+    is to be kept.
+    """
 
     id: str
     sha256: str

@@ -83,7 +83,8 @@ def test_rows_are_made_of_the_new_ones_only_and_hold_what_the_scorer_gives(store
     assert [row.data for row in made] == [None, photo_bytes(2)]
     for row, embedding, tokens in zip(made, panels.embeddings, panels.tokens, strict=True):
         assert np.array_equal(np.frombuffer(row.embedding, "<f4"), embedding)
-        assert np.array_equal(np.frombuffer(row.tokens, "<f2"), tokens.ravel())
+        assert row.tokens == scorer.runtime.codec.packed(tokens[None])[0]
+        assert len(row.tokens) == scorer.runtime.codec.nbytes < tokens.nbytes
         assert row.revision == scorer.runtime.revision
     assert to_rows([], scorer) == to_rows([Incoming(AlreadyStored("0" * 32, None), None, {})], scorer) == []
 

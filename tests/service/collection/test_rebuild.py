@@ -2,15 +2,17 @@ import shutil
 import sqlite3
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from diptych.collection.collection import Collection
 from diptych.collection.rebuild import rebuild
 from diptych.errors import StoreError
 from diptych.store.sqlite.database import Store
-from diptych.store.sqlite.schema import DATABASE
+from diptych.store.sqlite.schema import DATABASE, checksum
 from diptych.store.sqlite.verify import verify
 from diptych_runtime.errors import PictureError
 
@@ -147,3 +149,49 @@ def test_a_file_that_is_whole_and_cannot_be_decoded_here_is_not_dropped(collecti
         Path(record.path).write_bytes(Path(record.path).read_bytes() + b"changed")
     report = rebuild(collection.directory, scorer, everything=True, drop=True, allow_removal=True)
     assert (report.failed, report.removed) == (1, 0 if kept else 1)
+
+
+@pytest.fixture
+def former(collection):
+    """The folder of a collection of an earlier version, which kept tokens in float16 as the network gives them."""
+    scorer, folder = collection.scorer, collection.directory
+    unrounded = replace(scorer.runtime.codec, byte_channels=0)
+    collection.close()
+    with closing(sqlite3.connect(folder / DATABASE)) as connection, connection:
+        for row, path in connection.execute("SELECT row, path FROM pictures").fetchall():
+            pixels = scorer.pixels(Path(path))[None]
+            tokens = unrounded.packed(scorer.runtime._panel.run(None, {"pixels": pixels})[0].astype(np.float16))[0]
+            connection.execute("UPDATE pictures SET tokens=? WHERE row=?", (tokens, row))
+            connection.execute("UPDATE digests SET tokens=? WHERE row=?", (checksum(tokens), row))
+        connection.executescript(
+            "PRAGMA user_version=3; CREATE TABLE room (b); INSERT INTO room VALUES (zeroblob(1000000)); DROP TABLE room"
+        )
+    return folder
+
+
+def test_tokens_that_an_earlier_version_kept_are_those_of_the_files_to_the_bit(former, gallery, scorer, photo_bytes):
+    with Collection.open(former, scorer, read_only=True) as collection:
+        for record in collection.list():
+            assert np.array_equal(collection.panel(record.id)[0], scorer.panels([Path(str(record.path))]).tokens[0])
+    with Collection.open(former, scorer) as collection:
+        new = collection.add(photo_bytes(77))[0]
+        found = {match.id: match for match in collection.search(gallery / "01.jpg", top=13).matches}
+        assert set(found) == {record.id for record in collection.list()}
+        scores = scorer.logits(scorer.panels([gallery / "01.jpg"]).tokens, collection.panel(new.id)[0][None])
+        assert found[new.id].raw_score == pytest.approx(float(scores[0]))
+        assert verify(collection.store).healthy
+
+
+def test_a_rebuild_keeps_former_tokens_in_fewer_bytes_and_reads_no_file_for_it(former, gallery, scorer):
+    with Collection.open(former, scorer) as collection:
+        before = {record.id: collection.panel(record.id)[0] for record in collection.list()}
+        size = collection.store.path.stat().st_size
+    shutil.rmtree(gallery)
+    report = rebuild(former, scorer)
+    assert (report.pictures, report.embedded, report.failed) == (12, 0, 0)
+    with Collection.open(former, scorer) as collection:
+        kept = collection.store.panels(list(before))
+        assert {len(tokens) for tokens, _ in kept.values()} == {scorer.runtime.codec.nbytes}
+        assert all(np.array_equal(collection.panel(id)[0], tokens) for id, tokens in before.items())
+        assert verify(collection.store).healthy
+        assert collection.store.path.stat().st_size < size - 1_000_000

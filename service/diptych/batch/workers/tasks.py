@@ -115,9 +115,11 @@ def _desk(folder: Path, manifest: Manifest, means: WorkerConfig) -> _OpenJob:
     own = scorer.runtime.scores_revision
     if (known := manifest.scored_by(folder, own)) != own:
         theirs = "int8" if known.endswith("-int8") else "float32"
+        alike = known.removesuffix("-int8") == own.removesuffix("-int8")  # but for the precision of pairs
+        way = f"set {PAIRS_VARIABLE}={theirs} to go on, or begin anew" if alike else "begin anew"
         raise BatchError(
             f"the scores of this job are those of {known}, and on {os.uname().nodename} they would be those of {own} "
-            f"({scorer.runtime.pair_path}); set {PAIRS_VARIABLE}={theirs} to go on, or begin anew with --force"
+            f"({scorer.runtime.pair_path}); {way} with --force"
         )
     tokens = Tokens(folder, manifest.encoding, manifest.token_shape)
     pairs = np.memmap(folder / PAIRS, np.uint32, "r", shape=(manifest.rows, 2))

@@ -18,7 +18,6 @@ from diptych.store.index.layout import lists_for
 PROBES = 100  # lists looked into for 100 candidates: 107, 69 and 91 of 100,000, 250,000 and a million pictures
 INDEX_OVERHEAD = 290  # bytes a vector beside itself: 0.8 GB for a million of 512 bytes
 MEMORY_SHARE = 0.7  # of a machine's memory that vectors may take
-PRECISIONS = {"float16": 2, "int8": 1}  # bytes of a token's number
 
 _BUSY = 0.95  # no simulation is needed to see that more than this will not do
 _SIMULATED, _NUMBERS = 10_000, 20_000_000  # queries, and numbers that a simulation holds at a time
@@ -44,16 +43,12 @@ class Machine:
 
 @dataclass(frozen=True)
 class Load:
-    """`queries` a second in the mean, `candidates` each, and the seconds that 99 of 100 answers may take at most.
-
-    `tokens` is how they are kept, of `PRECISIONS`.
-    """
+    """`queries` a second in the mean, `candidates` each, and the seconds that 99 of 100 answers may take at most."""
 
     pictures: int
     queries: float
     candidates: int
     seconds: float
-    tokens: str
 
 
 @dataclass(frozen=True)
@@ -67,7 +62,7 @@ class Plan:
     """
 
     vector_bytes: float
-    token_bytes: dict[str, float]
+    token_bytes: float
     record_bytes: float
     lists: int
     compared: float
@@ -89,9 +84,7 @@ def planned(figures: Figures, load: Load, machine: Machine) -> Plan:
     count = load.pictures
     load = replace(load, candidates=min(load.candidates, count))
     vector_bytes = count * (4.0 * figures.embedding_dim + INDEX_OVERHEAD)
-    # In 8 bits every patch has a scale of its own, in 16.
-    numbers, patches = count * figures.token_count * float(figures.token_width), count * float(figures.token_count)
-    token_bytes = {"float16": 2 * numbers, "int8": numbers + 2 * patches}
+    token_bytes = count * float(figures.token_bytes)
     record_bytes = count * figures.record_bytes
     held = max(1, math.ceil(vector_bytes / (MEMORY_SHARE * machine.memory * 2**30)))
     if held > _SHARDS:
@@ -100,7 +93,7 @@ def planned(figures: Figures, load: Load, machine: Machine) -> Plan:
     lists, compared = _vectors_compared(count / shards)
     stages = _stages(figures, load, shards)
     machines = shards * groups
-    disk = token_bytes[load.tokens] + record_bytes + count * 4.0 * figures.embedding_dim
+    disk = token_bytes + record_bytes + count * 4.0 * figures.embedding_dim
     reads = load.queries * load.candidates / machines
     return Plan(
         vector_bytes=vector_bytes,

@@ -57,7 +57,6 @@ class MilvusDatabase:
         """Open the collection to be searched by this model. Raises ModelMismatchError if another one embedded it."""
         server = Server(address)
         try:
-            wanted = Layout.of(runtime)
             if create:
                 names = server.names()
                 if address.collection not in names and (half := f"{address.collection}{REPLACED}") in names:
@@ -65,10 +64,11 @@ class MilvusDatabase:
                         f"{address} was being embedded anew, and {half} waits for that; finish it with "
                         f"`diptych index rebuild --store {address}`"
                     )
-                if address.collection not in names or layout_of(server, address.collection) == wanted:
-                    make(server, address.collection, wanted)
+                layout = layout_of(server, address.collection) if address.collection in names else Layout.of(runtime)
+                if layout.fits(runtime):
+                    make(server, address.collection, layout)
             found = layout_of(server, address.collection)
-            if found != wanted:
+            if not found.fits(runtime):
                 raise ModelMismatchError(
                     f"the pictures in {address} were embedded by another model ({found.revision}) than {runtime.name} "
                     f"({runtime.revision}); {ways_out(address, runtime.revision, [found.revision])}"
@@ -178,7 +178,7 @@ class MilvusDatabase:
         return self._whole(self.table.rows(keys, ["record"]), self.layout.record)
 
     def tokens(self, keys: Sequence[str], /) -> dict[str, bytes]:
-        """Tokens (float16) by id; those that are gone are left out, and so, with a warning, are damaged ones."""
+        """Tokens by id, as written; those that are gone are left out, and so, with a warning, are damaged ones."""
         return self._whole(self.table.rows(keys, ["record", *self.layout.parts]), self.layout.tokens)
 
     def panels(self, ids: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:

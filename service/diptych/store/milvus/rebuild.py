@@ -52,7 +52,7 @@ def rebuild(
         )
         _tidy(server, address.collection)
         found = layout_of(server, address.collection)
-        if everything or found != Layout.of(embedder.runtime):
+        if everything or not found.fits(embedder.runtime):
             work.replace(address.collection)
         else:
             work.mend(MilvusDatabase(server, found, address.collection))

@@ -17,6 +17,7 @@ from diptych.store.milvus.filters import FIELD, facets
 from diptych.store.records import NewPicture, Record
 from diptych_runtime.errors import PictureError
 from diptych_runtime.runtime import Runtime
+from diptych_runtime.token_codec import numbers
 
 FORMAT = "1"
 TEXT = 65_535  # bytes that Milvus's texts and JSON values may have
@@ -38,7 +39,7 @@ class Layout:
     @classmethod
     def of(cls, runtime: Runtime) -> Layout:
         """The layout for a model."""
-        return cls(runtime.revision, runtime.embedding_dim, 2 * int(np.prod(runtime.token_shape)))
+        return cls(runtime.revision, runtime.embedding_dim, runtime.codec.nbytes)
 
     @classmethod
     def read(cls, name: str, properties: Mapping[str, str]) -> Layout:
@@ -52,6 +53,11 @@ class Layout:
                 "install the release that made it, or index the pictures again under another name"
             )
         return cls(kept["revision"], int(kept["dimension"]), int(kept["token_bytes"]))
+
+    def fits(self, runtime: Runtime) -> bool:
+        """True if pictures of a model can be here: an earlier version of Diptych kept all tokens in float16."""
+        known = self.revision == runtime.revision and self.dimension == runtime.embedding_dim
+        return known and self.token_bytes in (runtime.codec.nbytes, runtime.codec.float16_nbytes)
 
     def properties(self) -> dict[str, str]:
         """The properties that `read` reads."""
@@ -76,8 +82,9 @@ class Layout:
         """A picture as a row. Raises PictureError if its metadata and path are larger than Milvus can hold."""
         facts = {name: getattr(new, name) for name in ("id", "sha256", "path", "media_type", "width", "height")}
         facts |= {"metadata": new.metadata, "added": added, "revision": new.revision, "kept": new.data is not None}
-        facts |= {"embedding_crc": zlib.crc32(new.embedding), "tokens_crc": zlib.crc32(new.tokens)}
-        return self._row(facts, np.frombuffer(new.embedding, "<f4"), b64encode(new.tokens).decode())
+        tokens = new.tokens if len(new.tokens) == self.token_bytes else numbers(new.tokens).astype("<f2").tobytes()
+        facts |= {"embedding_crc": zlib.crc32(new.embedding), "tokens_crc": zlib.crc32(tokens)}
+        return self._row(facts, np.frombuffer(new.embedding, "<f4"), b64encode(tokens).decode())
 
     def changed(self, row: Mapping[str, Any], **facts: Any) -> dict[str, Any]:
         """A row read with `fields`, with some of its facts changed."""
@@ -92,7 +99,7 @@ class Layout:
             return [str(fault)]
         norm = float(np.linalg.norm(np.frombuffer(embedding, "<f4")))
         faults = [] if abs(norm - 1.0) < 1e-3 else [f"its embedding has the length {norm:.4g}, expected 1"]
-        if not np.isfinite(np.frombuffer(tokens, "<f2")).all():
+        if not np.isfinite(numbers(tokens)).all():
             faults.append("its tokens are not finite")
         return faults
 

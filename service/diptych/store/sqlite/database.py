@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -215,7 +215,7 @@ class Store(Adopted):
         return whole
 
     def tokens(self, rows: Sequence[int]) -> dict[int, bytes]:
-        """Tokens (float16, little-endian) by row number; rows that are gone are left out, and so, with a warning, are
+        """Tokens by row number, as they were written; rows that are gone are left out, and so, with a warning, are
         damaged ones: one picture of many must not keep a search from the others.
         """
         query = f"SELECT row, p.tokens, d.tokens FROM {JOINED} WHERE row IN (SELECT value FROM json_each(?))"
@@ -228,7 +228,7 @@ class Store(Adopted):
         return whole
 
     def panels(self, ids: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
-        """(tokens float16, embedding float32) by id, little-endian; pictures that are not there are left out.
+        """(tokens, embedding) by id, as they were written; pictures that are not there are left out.
 
         Raises StoreError if one is damaged.
         """
@@ -320,6 +320,19 @@ class Store(Adopted):
         """The number of pictures that each model revision embedded."""
         found = self._all("SELECT revision, count(*) AS n FROM pictures GROUP BY revision ORDER BY n DESC")
         return {row["revision"]: row["n"] for row in found}
+
+    def replace_tokens(self, tokens: Mapping[int, bytes]) -> None:
+        """Keep tokens in another way, by row number, in one transaction."""
+        with self._transaction() as connection:
+            for row, kept in tokens.items():
+                connection.execute("UPDATE pictures SET tokens=? WHERE row=?", (kept, row))
+                connection.execute("UPDATE digests SET tokens=crc32(?) WHERE row=?", (kept, row))
+
+    def tokens_of_size(self, revision: str, size: int, after: int, limit: int) -> dict[int, bytes]:
+        """Tokens of a revision by row number behind row `after` that take so many bytes and are whole."""
+        whole = "row > ? AND p.revision = ? AND length(p.tokens) = ? AND crc32(p.tokens) IS d.tokens"
+        query = f"SELECT row, p.tokens FROM {JOINED} WHERE {whole} ORDER BY row LIMIT ?"
+        return {row["row"]: row["tokens"] for row in self._all(query, (after, revision, size, limit))}
 
     def outdated(self, revision: str, sizes: tuple[int, int], after: int, limit: int) -> list[tuple[int, Record]]:
         """(row, record) behind row `after` of another revision, or whose embedding or tokens are damaged or have not

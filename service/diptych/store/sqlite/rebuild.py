@@ -17,6 +17,7 @@ from diptych.store.reports import RebuildReport
 from diptych.store.sqlite.adopted import AdoptedModel
 from diptych.store.sqlite.database import Store
 from diptych_runtime.errors import PictureError
+from diptych_runtime.runtime import Runtime
 
 
 def rebuild(
@@ -39,10 +40,11 @@ def rebuild(
     with _past_mending(directory), Store.open(directory) as store:
         if adopted is not None:
             store.adopt(adopted, ())
+        compact = _compacted(store, embedder.runtime)
         report = reembed(
             store, embedder, everything=everything, may_drop=may_drop, on_error=on_error, on_progress=on_progress
         )
-        report = replace(report, mended=_mended(store))
+        report = replace(report, mended=_mended(store, compact=compact))
         runtime = embedder.runtime
         if index is not None:
             store.set_index_kind(index)
@@ -61,9 +63,8 @@ def reembed(
 ) -> RebuildReport:
     """Give every picture of another revision, or of a wrong size, features of the embedder's model, batch by batch."""
     runtime = embedder.runtime
-    n, m, d = runtime.token_shape
     # A revision that no model has makes every picture out of date.
-    revision, sizes = ("" if everything else runtime.revision), (4 * runtime.embedding_dim, 2 * n * m * d)
+    revision, sizes = ("" if everything else runtime.revision), (4 * runtime.embedding_dim, runtime.codec.nbytes)
     after = embedded = failed = removed = 0
     while found := store.outdated(revision, sizes, after, BATCH):
         after = found[-1][0]
@@ -86,6 +87,20 @@ def reembed(
     return RebuildReport(store.count(), embedded, failed, removed)
 
 
+def _compacted(store: Store, runtime: Runtime) -> bool:
+    """Keep tokens that an earlier version of Diptych kept in float16 as the model has them; True if there were some.
+
+    No picture is read for it.
+    """
+    codec, after = runtime.codec, 0
+    if not codec.byte_channels:
+        return False
+    while found := store.tokens_of_size(runtime.revision, codec.float16_nbytes, after, BATCH):
+        after = max(found)
+        store.replace_tokens(dict(zip(found, codec.packed(codec.unpacked([*found.values()])), strict=True)))
+    return after > 0
+
+
 @contextmanager
 def _past_mending(directory: Path) -> Iterator[None]:
     """Add the next step to the error of a database that SQLite cannot read."""
@@ -104,12 +119,16 @@ def _lost(directory: Path, reason: object) -> StoreError:
     )
 
 
-def _mended(store: Store) -> bool:
-    """Write a database that SQLite finds damaged, and its indexes, anew from its readable rows; False if it was whole.
+def _mended(store: Store, *, compact: bool) -> bool:
+    """Write a database that SQLite finds damaged, and its indexes, anew from its readable rows, and one that `compact`
+    rows have made smaller; False if it was whole.
 
     Raises StoreError where damage is left.
     """
     if not store.damage():
+        if compact:
+            with store.reading() as connection:
+                connection.execute("VACUUM")
         return False
     with store.reading() as connection:
         connection.execute("REINDEX")

@@ -11,7 +11,7 @@ from pathlib import Path
 from diptych.errors import StoreError
 
 DATABASE = "collection.sqlite"
-VERSION = 3
+VERSION = 4
 _APPLICATION = 0x44495054  # "DIPT", so that another program's database is not taken for a collection
 
 # Large columns come last: SQLite then reads an embedding without walking through the tokens and the file behind it.
@@ -132,7 +132,8 @@ def checksum(*values: bytes | str | int | None) -> int:
 def prepare(connection: sqlite3.Connection, path: Path, *, create: bool, read_only: bool = False) -> None:
     """Make the tables of a new database (in one transaction), or check that an old one is a collection we can read.
 
-    A writer brings a database of an earlier version to ours.
+    A writer brings a database of an earlier version to ours. Version 4 has the tables of version 3: its number keeps
+    programs away that do not know tokens in 8 bits.
     """
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -145,10 +146,11 @@ def prepare(connection: sqlite3.Connection, path: Path, *, create: bool, read_on
         raise missing(path.parent)
     elif application != _APPLICATION:
         raise StoreError(f"{path} is not a Diptych collection (application id {application:#x}); choose another folder")
-    elif version in (1, 2):
+    elif version in range(1, VERSION):
         if not read_only:
-            digests = f"{_DIGESTS} INSERT INTO digests {DIGESTS};" if version == 1 else ""
-            connection.executescript(f"BEGIN IMMEDIATE; {digests} {_LABELS} PRAGMA user_version={VERSION}; COMMIT;")
+            steps = f"{_DIGESTS} INSERT INTO digests {DIGESTS};" if version == 1 else ""
+            steps += _LABELS if version < 3 else ""
+            connection.executescript(f"BEGIN IMMEDIATE; {steps} PRAGMA user_version={VERSION}; COMMIT;")
     elif version != VERSION:
         raise StoreError(
             f"{path} has the format version {version}, and this Diptych reads version {VERSION}; "

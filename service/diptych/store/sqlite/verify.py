@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from pathlib import Path
+from sqlite3 import Row
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from diptych.store.index.vectors import RECALL
 from diptych.store.other_model import embedded_by
 from diptych.store.reports import VerifyReport
 from diptych.store.sqlite.database import Store
+from diptych_runtime.token_codec import numbers
 
 _STEP = 256
 _LOW = RECALL - 0.02
@@ -35,8 +37,9 @@ def verify(store: Store) -> VerifyReport:
             after = rows[-1]["row"]
             pictures += len(rows)
             for row in rows:
-                sizes[len(row["embedding"]), len(row["tokens"])] += 1
-                problems += [f"picture {row['id']}: {text}" for text in _faults(row)]
+                faults, size = _faults(row)
+                sizes[len(row["embedding"]), size] += 1
+                problems += [f"picture {row['id']}: {text}" for text in faults]
                 missing += row["bytes"] is None and (row["path"] is None or not Path(row["path"]).is_file())
     except StoreError as error:  # a database too broken to be read to its end
         return VerifyReport(pictures, [*problems, f"database: {error.__cause__ or error}"], [])
@@ -86,7 +89,8 @@ def _replayed(store: Store, generation: int) -> set[int] | None:
     return rows
 
 
-def _faults(row) -> list[str]:
+def _faults(row: Row) -> tuple[list[str], int]:
+    """The faults of a picture, and the bytes that its tokens take in float16."""
     faults = []
     if picture_id(row["sha256"]) != row["id"]:
         faults.append("its id does not belong to its digest")
@@ -94,18 +98,20 @@ def _faults(row) -> list[str]:
         faults.append("its record has another checksum; remove it and add it again")
     if row["bytes"] is not None and hashlib.sha256(row["bytes"]).hexdigest() != row["sha256"]:
         faults.append("its kept bytes have another digest")
-    return [*faults, *_feature_faults(row)]
+    try:
+        embedding, tokens = np.frombuffer(row["embedding"], "<f4"), numbers(row["tokens"])
+    except ValueError:
+        return [*faults, "its features are cut short"], 0
+    return [*faults, *_feature_faults(embedding, tokens, whole=row["features_whole"])], tokens.nbytes
 
 
-def _feature_faults(row) -> list[str]:
+def _feature_faults(embedding: np.ndarray, tokens: np.ndarray, *, whole: bool) -> list[str]:
     faults = []
-    if len(row["embedding"]) % 4 or len(row["tokens"]) % 2:
-        return ["its features are cut short"]
-    norm = float(np.linalg.norm(np.frombuffer(row["embedding"], "<f4")))
+    norm = float(np.linalg.norm(embedding))
     if not abs(norm - 1.0) < 1e-3:
         faults.append(f"its embedding has the length {norm:.4g}, expected 1")
-    if not np.isfinite(np.frombuffer(row["tokens"], "<f2")).all():
+    if not np.isfinite(tokens).all():
         faults.append("its tokens are not finite")
-    if not faults and not row["features_whole"]:
+    if not faults and not whole:
         faults.append("its embedding or tokens have another checksum; `diptych index rebuild` makes them anew")
     return faults

@@ -9,23 +9,21 @@ from diptych.bench.estimate.figures import Figures
 from diptych.bench.estimate.plan import INDEX_OVERHEAD, Load, Machine, planned, simulated
 from diptych.cli.estimate import text
 from diptych.cli.main import main
+from diptych_runtime.manifest import Manifest
 
 FIGURES = Figures(
     processor="a processor",
     model="photo",
     embedding_dim=128,
-    token_count=64,
-    token_width=64,
+    token_bytes=8192,
     picture_seconds=4e-3,
     vector_seconds=2e-8,
     fetch_seconds=5e-6,
     pair_seconds=5e-4,
     record_bytes=800.0,
-    int8_error=0.02,
-    int8_order=1.0,
 )
 MACHINE = Machine(cores=16, memory=64.0, price=590.0, disk_price=0.08, free_reads=3000, read_price=0.005)
-LOAD = Load(pictures=1_000_000, queries=10.0, candidates=100, seconds=1.0, tokens="float16")
+LOAD = Load(pictures=1_000_000, queries=10.0, candidates=100, seconds=1.0)
 
 
 @pytest.fixture
@@ -37,13 +35,14 @@ def briefly(monkeypatch):
 def test_bytes_and_dollars_are_those_of_the_figures():
     plan = planned(FIGURES, LOAD, MACHINE)
     assert plan.vector_bytes == 1_000_000 * (4 * 128 + INDEX_OVERHEAD)
-    assert plan.token_bytes == {"float16": 1_000_000 * 8192, "int8": 1_000_000 * (4096 + 128)}
+    assert plan.token_bytes == 1_000_000 * 8192
     assert plan.record_bytes == 800e6
     assert (plan.shards, plan.groups, plan.machines) == (1, 1, 1)
     disk = (1_000_000 * (8192 + 512) + 800e6) / 2**30
     assert plan.dollars == pytest.approx({"machines": 590.0, "disks": disk * 0.08, "reads": 0.0})
     assert plan.filling_hours == pytest.approx(1_000_000 * 4e-3 / 16 / 3600)
-    assert planned(FIGURES, replace(LOAD, tokens="int8"), MACHINE).dollars["disks"] < 0.6 * plan.dollars["disks"]
+    compact = replace(FIGURES, token_bytes=4096)
+    assert planned(compact, LOAD, MACHINE).dollars["disks"] < 0.6 * plan.dollars["disks"]
 
 
 def test_a_query_costs_what_its_stages_cost():
@@ -126,7 +125,7 @@ def test_the_command_measures_here_and_answers_for_each_number(artifact, capsys)
     figures = told["figures"]
     assert min(figures[name] for name in figures if name.endswith("_seconds")) > 0
     assert 0 < figures["record_bytes"] < 5000
-    assert 0 < figures["int8_error"] < 1
+    assert figures["token_bytes"] == Manifest.load(artifact).codec.nbytes
     assert [one["pictures"] for one in told["estimates"]] == [1000, 100_000_000]
     assert told["estimates"][0]["machines"] == 1 < told["estimates"][1]["machines"]
 

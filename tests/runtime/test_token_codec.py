@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from diptych_runtime.token_codec import TokenCodec, numbers
+
+SHAPE = (3, 2, 9)
+CODEC = TokenCodec(SHAPE, 7)
+
+finite = st.floats(-60000, 60000, width=16) | st.floats(-1, 1, width=16) | st.floats(-(2.0**-14), 2.0**-14, width=16)
+some = arrays(np.float16, st.tuples(st.integers(0, 4), *map(st.just, SHAPE)), elements=finite)
+
+
+def bits(tokens: np.ndarray) -> list[int]:
+    return tokens.view(np.uint16).ravel().tolist()
+
+
+@given(some)
+def test_nothing_of_what_was_rounded_is_lost_in_keeping_it(tokens):
+    rounded = CODEC.rounded(tokens)
+    kept = CODEC.packed(rounded)
+    assert bits(CODEC.unpacked(kept)) == bits(rounded)
+    assert all(len(one) == CODEC.nbytes < CODEC.float16_nbytes == tokens[:1].nbytes for one in kept)
+    assert [numbers(one).tolist() for one in kept] == [one.ravel().tolist() for one in rounded]
+
+
+@given(some)
+def test_rounding_again_changes_nothing(tokens):
+    rounded = CODEC.rounded(tokens)
+    assert bits(CODEC.rounded(rounded)) == bits(rounded)
+
+
+@given(some)
+def test_a_number_moves_by_half_a_step_at_most_and_the_largest_by_one_and_the_last_channels_not(tokens):
+    rounded = CODEC.rounded(tokens)
+    assert bits(rounded[..., 7:].copy()) == bits(tokens[..., 7:].copy())
+    known, moved = (one[..., :7].astype(np.float64) for one in (tokens, rounded))
+    top = np.abs(known).max(-1, keepdims=True)
+    steps = 2.0 ** np.maximum(np.floor(np.log2(np.maximum(top, 2.0**-30))) - 6, -21)
+    assert (np.abs(moved - known) <= np.where(np.abs(known) > 127 * steps, 1, 0.5) * steps).all()
+
+
+def test_what_an_earlier_version_kept_in_float16_comes_back_as_it_would_be_made_now():
+    tokens = np.random.default_rng(0).normal(size=(3, *SHAPE)).astype(np.float16)
+    kept = [tokens[0].tobytes(), CODEC.packed(CODEC.rounded(tokens))[1], tokens[2].tobytes()]
+    assert bits(CODEC.unpacked(kept)) == bits(CODEC.rounded(tokens))
+    assert numbers(kept[0]).tolist() == tokens[0].ravel().tolist()
+
+
+def test_a_model_without_channels_in_8_bits_keeps_float16_as_it_is():
+    codec, tokens = TokenCodec(SHAPE), np.random.default_rng(0).normal(size=(2, *SHAPE)).astype(np.float16)
+    assert codec.rounded(tokens) is tokens
+    assert (codec.nbytes, codec.suffix) == (codec.float16_nbytes, "")
+    assert bits(codec.unpacked(codec.packed(tokens))) == bits(tokens)
+    assert [len(one) for one in codec.packed(tokens)] == [codec.nbytes] * 2
+
+
+def test_all_channels_may_be_in_8_bits():
+    codec, tokens = TokenCodec(SHAPE, 9), np.random.default_rng(0).normal(size=(2, *SHAPE)).astype(np.float16)
+    assert bits(codec.unpacked(codec.packed(codec.rounded(tokens)))) == bits(codec.rounded(tokens))
+    assert codec.nbytes == 10 + 6 * (1 + 9)
+
+
+@pytest.mark.parametrize("cut", [1, 10, 50])
+def test_bytes_of_another_length_or_shape_are_refused(cut):
+    tokens = np.ones((2, *SHAPE), np.float16)
+    kept = CODEC.packed(tokens)
+    with pytest.raises(ValueError, match=r"."):
+        CODEC.unpacked([kept[0], kept[1][:-cut]])
+    other = TokenCodec((3, 2, 8), 7)
+    with pytest.raises(ValueError, match=r"."):
+        CODEC.unpacked([kept[0], other.packed(tokens[..., :8])[0]])
+    with pytest.raises(ValueError, match=r"."):
+        other.unpacked(kept)
+
+
+@pytest.mark.parametrize("channels", [-1, 10])
+def test_a_token_has_no_more_channels_than_its_shape_says(channels):
+    with pytest.raises(ValueError, match=f"must be 0 to 9, as a token has no more, got {channels}"):
+        TokenCodec(SHAPE, channels)
