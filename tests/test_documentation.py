@@ -275,7 +275,7 @@ def write_judged(table: Path, artifact: Path) -> None:
     photos = sorted(Path("photos").iterdir())
     pairs = [(str(a), str(b)) for place, a in enumerate(photos) for b in photos[:place]]
     scores = Scorer.load(str(artifact), threads=1).predict(pairs)
-    same = [bool(score > sorted(scores)[len(pairs) * 3 // 4]) for score in scores]
+    same = [bool(score > sorted(scores)[len(pairs) * 5 // 6]) for score in scores]
     rows = [f"{a},{b},{'same' if one else 'different'}" for (a, b), one in zip(pairs, same, strict=True)]
     table.write_text("\n".join(["image_a,image_b,answer", *rows]) + "\n")
 

@@ -102,7 +102,7 @@ _NAMES = {
 
 
 def _pictures(embeddings: np.ndarray, runtime: Runtime) -> Iterator[NewPicture]:
-    random = np.random.default_rng(3)
+    random, codec = np.random.default_rng(3), runtime.codec
     for number, embedding in enumerate(embeddings):
         sha256 = hashlib.sha256(f"drawn {number}".encode()).hexdigest()
         yield NewPicture(
@@ -115,7 +115,7 @@ def _pictures(embeddings: np.ndarray, runtime: Runtime) -> Iterator[NewPicture]:
             metadata={"kind": number % _KINDS},
             revision=runtime.revision,
             embedding=embedding.tobytes(),
-            tokens=random.random(runtime.token_shape, np.float32).astype("<f2").tobytes(),
+            tokens=codec.packed(codec.rounded(random.random((1, *codec.shape), np.float32).astype(np.float16)))[0],
             data=None,
         )
 

@@ -73,7 +73,7 @@ def test_too_few_rounds_and_unknown_peers_are_refused(scorer) -> None:
 def test_late_interaction_stands_beside_no_model_that_keeps_pixels(scorer, monkeypatch) -> None:
     manifest = scorer.runtime.manifest
     side = manifest.panel_size
-    pixels = replace(manifest, token_shape=(side, side, 3))
+    pixels = replace(manifest, token_shape=(side, side, 3), byte_channels=0)
     assert (manifest.literal, pixels.literal) == (False, True)
     monkeypatch.setattr(scorer.runtime, "manifest", pixels)
     assert comparable(scorer.runtime.manifest) == ["sift", "cnn", "vit-s16"]

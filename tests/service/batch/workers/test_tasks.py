@@ -62,12 +62,15 @@ def test_a_machine_that_scores_in_another_precision_has_no_part_in_a_job(begun, 
     manifest, folder = begun
     options = {"folder": str(folder), "means": means}
     encode(0, **options)
-    assert (folder / SCORED_BY).read_text() == manifest.model
-    (folder / SCORED_BY).write_text(f"{manifest.model}-int8")
-    clear_caches()
-    said = r"the scores of this job are those of .*-int8, and on .*; set DIPTYCH_PAIR_PRECISION=int8 to go on"
-    with pytest.raises(BatchError, match=said):
-        score(0, **options)
+    own = (folder / SCORED_BY).read_text()
+    assert own == f"{manifest.model}-tokens8"
+    set_it = "set DIPTYCH_PAIR_PRECISION=int8 to go on, or begin"
+    for other, way in ((f"{own}-int8", set_it), (manifest.model, "begin")):
+        (folder / SCORED_BY).write_text(other)
+        clear_caches()
+        said = rf"the scores of this job are those of {other}, and on .* \(float32: .*\); {way} anew with --force"
+        with pytest.raises(BatchError, match=said):
+            score(0, **options)
 
 
 def test_parts_of_a_version_that_knew_no_other_precision_are_those_of_float32(begun, means):
