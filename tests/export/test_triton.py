@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import onnxruntime
 import pytest
 from google.protobuf import text_format
@@ -13,11 +14,12 @@ from google.protobuf import text_format
 from diptych.cli.main import main
 from diptych_export.graphs import Graphs
 from diptych_export.precision import in_precision
-from diptych_export.triton import write_repository
+from diptych_export.triton import _panel_graph, write_repository
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import PAIR_GRAPH, PANEL_GRAPH, Manifest, digest
 from diptych_runtime.models import find_artifact
 from diptych_runtime.runtime import Runtime
+from diptych_runtime.token_codec import TokenCodec
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +113,23 @@ def test_the_panel_makes_what_a_store_keeps(repository, triton, artifact):
     assert answer["tokens"].dtype == np.float16
     np.testing.assert_allclose(answer["tokens"], panels.tokens, atol=2e-3, rtol=2e-3)
     np.testing.assert_allclose(answer["embeddings"], panels.embeddings, atol=1e-5)
+
+
+@pytest.mark.parametrize("channels", [5, 8])
+def test_the_panel_rounds_tokens_as_the_runtime_does_to_the_bit(channels):
+    codec, rng = TokenCodec((2, 3, 8), channels), np.random.default_rng(3)
+    tokens = rng.normal(size=(400, 2, 3, 8)) * 2.0 ** rng.integers(-22, 12, (400, 2, 3, 1))
+    tokens = tokens.astype(np.float16)
+    tokens[:40] = 2.0 ** rng.integers(-24, 15, (40, 2, 3, 1))  # where a logarithm is a whole number
+    tokens[40:45] = 0
+    head = '<ir_version: 10, opset_import: ["" : 18]>'
+    graph = onnx.parser.parse_model(
+        f"{head} panel (float[N, 2, 3, 8] given) => (float[N, 2, 3, 8] tokens) {{ tokens = Identity(given) }}"
+    )
+    session = onnxruntime.InferenceSession(_panel_graph(graph.SerializeToString(), codec))
+    (found,) = session.run(None, {"given": tokens.astype(np.float32)})
+    assert np.array_equal(found, codec.rounded(tokens))
+    assert found.dtype == np.float16
 
 
 @pytest.fixture
