@@ -127,7 +127,7 @@ def test_the_panel_rounds_tokens_as_the_runtime_does_to_the_bit(channels):
         f"{head} panel (float[N, 2, 3, 8] given) => (float[N, 2, 3, 8] tokens) {{ tokens = Identity(given) }}"
     )
     session = onnxruntime.InferenceSession(_panel_graph(graph.SerializeToString(), codec))
-    (found,) = session.run(None, {"given": tokens.astype(np.float32)})
+    found = np.asarray(session.run(None, {"given": tokens.astype(np.float32)})[0])
     assert np.array_equal(found, codec.rounded(tokens))
     assert found.dtype == np.float16
 
