@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import ConfigDict, TypeAdapter, ValidationError, field_validator
+from pydantic import ConfigDict, StrictInt, TypeAdapter, ValidationError, field_validator
 from pydantic.dataclasses import dataclass
 
 from diptych_runtime.atomic import write_atomic
@@ -152,7 +152,7 @@ class Manifest:
     precision: str = "float32"
     ranking: dict[str, Any] = field(default_factory=dict)
     package: str = ""
-    byte_channels: int = 0
+    byte_channels: StrictInt = 0
     format: int = FORMAT
 
     def __post_init__(self) -> None:

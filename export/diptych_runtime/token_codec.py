@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from diptych_runtime.errors import ArtifactError
+
 LARGEST = 127  # of a byte's steps, either way
 LEAST_EXPONENT = -14  # of a patch's largest number: with finer steps float16 would not hold every multiple
 _HEADER = struct.Struct("<2sHHI")  # the mark, channels in 8 bits, channels, patches
@@ -83,16 +85,34 @@ class TokenCodec:
     def unpacked(self, kept: Sequence[bytes]) -> np.ndarray:
         """Tokens float16 (B, N, M, d) of B pictures, as they were packed.
 
-        Those that an earlier version kept in float16 are rounded. Raises ValueError for bytes of another shape.
+        Those that an earlier version kept in float16 are rounded. Raises ArtifactError for tokens of another form.
         """
         tokens = np.empty((len(kept), *self.shape), np.float16)
-        compact = np.array([_header(one) is not None for one in kept], bool)
+        compact = np.array([self._is_compact(one) for one in kept], bool)
         for which, read in ((compact, _compact), (~compact, _plain)):
             if places := np.flatnonzero(which).tolist():
                 tokens[places] = read([kept[place] for place in places]).reshape(len(places), *self.shape)
         if not compact.all():
             tokens[~compact] = self.rounded(tokens[~compact])
         return tokens
+
+    def _is_compact(self, kept: bytes) -> bool:
+        rows, columns, width = self.shape
+        header = _header(kept)
+        if header == (self.byte_channels, width, rows * columns):
+            return True
+        if header is not None and header[1:] == (width, rows * columns):
+            raise ArtifactError(
+                f"the stored tokens have {header[0]} of {width} channels in 8 bits, and this artifact keeps "
+                f"{self.byte_channels}: take the artifact that made them, export its checkpoint again with this "
+                "version of Diptych, or embed the pictures anew with `diptych index rebuild --all`"
+            )
+        if len(kept) != self.float16_nbytes:
+            raise ArtifactError(
+                f"stored tokens of {len(kept):,} bytes are none of this model, which keeps {self.nbytes:,}; `diptych "
+                "index rebuild` makes them anew"
+            )
+        return False
 
     def _steps(self, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The bytes int8 (B, N, M, k), and the exponents of their steps int8 (B, N, M, 1)."""
@@ -112,8 +132,6 @@ def numbers(kept: bytes) -> np.ndarray:
 
 def _compact(kept: Sequence[bytes]) -> np.ndarray:
     """Tokens float16 (B, P, d) of pictures with the same header."""
-    if len({one[: _HEADER.size] for one in kept}) > 1:
-        raise ValueError("tokens of several shapes were given")
     _, channels, width, patches = _HEADER.unpack(kept[0][: _HEADER.size])
     values = np.frombuffer(b"".join(kept), np.int8).reshape(len(kept), -1)[:, _HEADER.size :]
     exponents, steps, exact = np.split(values, [patches, patches * (1 + channels)], 1)

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from diptych_runtime.errors import ArtifactError
 from diptych_runtime.token_codec import TokenCodec, numbers
 
 SHAPE = (3, 2, 9)
@@ -69,13 +70,22 @@ def test_all_channels_may_be_in_8_bits():
 def test_bytes_of_another_length_or_shape_are_refused(cut):
     tokens = np.ones((2, *SHAPE), np.float16)
     kept = CODEC.packed(tokens)
-    with pytest.raises(ValueError, match=r"."):
+    with pytest.raises(ArtifactError, match=f"stored tokens of {CODEC.nbytes - cut:,} bytes are none of this model"):
         CODEC.unpacked([kept[0], kept[1][:-cut]])
+    with pytest.raises(ValueError, match="buffer size"):
+        numbers(kept[1][: CODEC.nbytes // 2 * 2 - 1])
     other = TokenCodec((3, 2, 8), 7)
-    with pytest.raises(ValueError, match=r"."):
-        CODEC.unpacked([kept[0], other.packed(tokens[..., :8])[0]])
-    with pytest.raises(ValueError, match=r"."):
-        other.unpacked(kept)
+    for one in ([kept[0]], [tokens[0].tobytes(), kept[0]]):
+        with pytest.raises(ArtifactError, match=r"are none of this model, which keeps 70; `diptych index rebuild`"):
+            other.unpacked(one)
+
+
+@pytest.mark.parametrize("channels", [0, 5, 9])
+def test_tokens_of_an_artifact_that_keeps_others_in_8_bits_are_not_compared_with_its_own(channels):
+    kept = CODEC.packed(np.ones((1, *SHAPE), np.float16))
+    said = f"have 7 of 9 channels in 8 bits, and this artifact keeps {channels}: .* export its checkpoint again"
+    with pytest.raises(ArtifactError, match=said):
+        TokenCodec(SHAPE, channels).unpacked(kept)
 
 
 @pytest.mark.parametrize("channels", [-1, 10])

@@ -28,6 +28,7 @@ class VerifyReport:
 class RebuildReport:
     """The numbers of pictures in all, of those embedded anew, and of those that failed, some of which were removed.
 
+    `compacted` counts those whose tokens were kept in float16, as earlier versions did, and are now in fewer bytes.
     `mended` says whether the database itself was damaged, and is whole again. `spared` are the numbers of pictures that
     were not removed since their disk may be away, by the sign of that.
     """
@@ -36,5 +37,6 @@ class RebuildReport:
     embedded: int
     failed: int
     removed: int = 0
+    compacted: int = 0
     mended: bool = False
     spared: Mapping[str, int] = field(default_factory=dict)

@@ -1,3 +1,4 @@
+import json
 import shutil
 import sqlite3
 from collections import Counter
@@ -11,10 +12,11 @@ import pytest
 from diptych.collection.collection import Collection
 from diptych.collection.rebuild import rebuild
 from diptych.errors import StoreError
+from diptych.scoring.scorer import Scorer
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE, checksum
 from diptych.store.sqlite.verify import verify
-from diptych_runtime.errors import PictureError
+from diptych_runtime.errors import ArtifactError, PictureError
 
 PAGE = 4096
 
@@ -188,10 +190,56 @@ def test_a_rebuild_keeps_former_tokens_in_fewer_bytes_and_reads_no_file_for_it(f
         size = collection.store.path.stat().st_size
     shutil.rmtree(gallery)
     report = rebuild(former, scorer)
-    assert (report.pictures, report.embedded, report.failed) == (12, 0, 0)
+    assert (report.pictures, report.embedded, report.failed, report.compacted) == (12, 0, 0, 12)
     with Collection.open(former, scorer) as collection:
         kept = collection.store.panels(list(before))
         assert {len(tokens) for tokens, _ in kept.values()} == {scorer.runtime.codec.nbytes}
         assert all(np.array_equal(collection.panel(id)[0], tokens) for id, tokens in before.items())
         assert verify(collection.store).healthy
         assert collection.store.path.stat().st_size < size - 1_000_000
+
+
+def test_a_rebuild_that_ended_before_the_database_became_smaller_is_made_good_by_the_next(former, scorer, monkeypatch):
+    def interrupted(store):
+        raise KeyboardInterrupt
+
+    size = (former / DATABASE).stat().st_size
+    with monkeypatch.context() as patch:
+        patch.setattr("diptych.store.sqlite.rebuild._mended", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            rebuild(former, scorer)
+    assert healthy(former)
+    assert rebuild(former, scorer).compacted == 0
+    assert (former / DATABASE).stat().st_size < size - 1_000_000
+
+
+def test_an_artifact_of_an_earlier_version_neither_loses_nor_compares_what_is_kept_in_8_bits(
+    collection, artifact, gallery, tmp_path
+):
+    collection.close()
+    query = (gallery / "01.jpg").read_bytes()
+    shutil.rmtree(gallery)
+    before = tmp_path / "before"
+    shutil.copytree(artifact, before)
+    manifest = json.loads((before / "manifest.json").read_text())
+    del manifest["byte_channels"]
+    (before / "manifest.json").write_text(json.dumps(manifest))
+    scorer = Scorer.load(str(before), provider="cpu", threads=1)
+    report = rebuild(collection.directory, scorer, drop=True, allow_removal=True)
+    assert (report.pictures, report.embedded, report.failed, report.removed) == (12, 0, 0, 0)
+    said = r"have 12 of 12 channels in 8 bits, and this artifact keeps 0: .* export its checkpoint again"
+    with Collection.open(collection.directory, scorer) as opened, pytest.raises(ArtifactError, match=said):
+        opened.search(query)
+    assert healthy(collection.directory)
+
+
+def test_tokens_that_are_damaged_under_a_right_checksum_are_made_anew(collection, scorer):
+    collection.close()
+    kept = scorer.runtime.codec.nbytes
+    with closing(sqlite3.connect(collection.directory / DATABASE)) as connection, connection:
+        for row, tokens in ((2, bytes(kept)), (5, b"T9" + bytes(kept - 2)), (7, b"T8")):
+            connection.execute("UPDATE pictures SET tokens=? WHERE row=?", (tokens, row))
+            connection.execute("UPDATE digests SET tokens=? WHERE row=?", (checksum(tokens), row))
+    assert not healthy(collection.directory)
+    assert rebuild(collection.directory, scorer).embedded == 3
+    assert healthy(collection.directory)

@@ -345,6 +345,7 @@ def rebuild(
         )
     by = f"{scorer.runtime.name} ({scorer.runtime.revision})"
     lines = [f"{counted(report.embedded, 'picture')} embedded again by {by}, {report.pictures:,} in the index"]
+    lines += [f"{counted(report.compacted, 'picture')} kept in fewer bytes"] if report.compacted else []
     lines += ["the database was damaged and has been repaired"] if report.mended else []
     if failed:
         fate = "left as they were; put them back, or use --drop-missing"

@@ -336,11 +336,11 @@ class Store(Adopted):
 
     def outdated(self, revision: str, sizes: tuple[int, int], after: int, limit: int) -> list[tuple[int, Record]]:
         """(row, record) behind row `after` of another revision, or whose embedding or tokens are damaged or have not
-        these sizes.
+        these sizes: the bytes of the one, and the numbers of the others.
         """
         query = (
             f"SELECT {COLUMNS} FROM {JOINED} WHERE row > ? AND"
-            " (p.revision <> ? OR length(p.embedding) <> ? OR length(p.tokens) <> ?"
+            " (p.revision <> ? OR length(p.embedding) <> ? OR token_numbers(p.tokens) <> ?"
             " OR crc32(p.embedding) IS NOT d.embedding OR crc32(p.tokens) IS NOT d.tokens) ORDER BY row LIMIT ?"
         )
         return [(row["row"], record(row)) for row in self._all(query, (after, revision, *sizes, limit))]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 
 from diptych.errors import StoreError
@@ -18,6 +20,8 @@ from diptych.store.sqlite.adopted import AdoptedModel
 from diptych.store.sqlite.database import Store
 from diptych_runtime.errors import PictureError
 from diptych_runtime.runtime import Runtime
+
+logger = logging.getLogger(__name__)
 
 
 def rebuild(
@@ -40,11 +44,11 @@ def rebuild(
     with _past_mending(directory), Store.open(directory) as store:
         if adopted is not None:
             store.adopt(adopted, ())
-        compact = _compacted(store, embedder.runtime)
+        compacted = _compacted(store, embedder.runtime)
         report = reembed(
             store, embedder, everything=everything, may_drop=may_drop, on_error=on_error, on_progress=on_progress
         )
-        report = replace(report, mended=_mended(store, compact=compact))
+        report = replace(report, compacted=compacted, mended=_mended(store))
         runtime = embedder.runtime
         if index is not None:
             store.set_index_kind(index)
@@ -64,7 +68,7 @@ def reembed(
     """Give every picture of another revision, or of a wrong size, features of the embedder's model, batch by batch."""
     runtime = embedder.runtime
     # A revision that no model has makes every picture out of date.
-    revision, sizes = ("" if everything else runtime.revision), (4 * runtime.embedding_dim, runtime.codec.nbytes)
+    revision, sizes = ("" if everything else runtime.revision), (4 * runtime.embedding_dim, prod(runtime.token_shape))
     after = embedded = failed = removed = 0
     while found := store.outdated(revision, sizes, after, BATCH):
         after = found[-1][0]
@@ -87,18 +91,22 @@ def reembed(
     return RebuildReport(store.count(), embedded, failed, removed)
 
 
-def _compacted(store: Store, runtime: Runtime) -> bool:
-    """Keep tokens that an earlier version of Diptych kept in float16 as the model has them; True if there were some.
+def _compacted(store: Store, runtime: Runtime) -> int:
+    """Keep tokens that an earlier version of Diptych kept in float16 as the model has them; returns of how many.
 
     No picture is read for it.
     """
-    codec, after = runtime.codec, 0
+    codec, after, count = runtime.codec, 0, 0
     if not codec.byte_channels:
-        return False
+        return 0
     while found := store.tokens_of_size(runtime.revision, codec.float16_nbytes, after, BATCH):
-        after = max(found)
         store.replace_tokens(dict(zip(found, codec.packed(codec.unpacked([*found.values()])), strict=True)))
-    return after > 0
+        after, count = max(found), count + len(found)
+    return count
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return connection.execute(f"PRAGMA {name}").fetchone()[0]
 
 
 @contextmanager
@@ -119,16 +127,24 @@ def _lost(directory: Path, reason: object) -> StoreError:
     )
 
 
-def _mended(store: Store, *, compact: bool) -> bool:
-    """Write a database that SQLite finds damaged, and its indexes, anew from its readable rows, and one that `compact`
-    rows have made smaller; False if it was whole.
+def _mended(store: Store) -> bool:
+    """Write a database that SQLite finds damaged, and its indexes, anew from its readable rows; False if it was whole.
+    One that is whole and a quarter empty is made smaller, if there is room for it.
 
     Raises StoreError where damage is left.
     """
     if not store.damage():
-        if compact:
-            with store.reading() as connection:
-                connection.execute("VACUUM")
+        with store.reading() as connection:
+            if 4 * _pragma(connection, "freelist_count") > _pragma(connection, "page_count"):
+                try:
+                    connection.execute("VACUUM")
+                except sqlite3.OperationalError as error:
+                    logger.warning(
+                        "%s keeps its size: it is written anew to become smaller, and there is no room for that (%s); "
+                        "nothing is lost, and the next `diptych index rebuild` tries again",
+                        store.path,
+                        error,
+                    )
         return False
     with store.reading() as connection:
         connection.execute("REINDEX")

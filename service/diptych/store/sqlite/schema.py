@@ -8,7 +8,10 @@ import uuid
 import zlib
 from pathlib import Path
 
+import numpy as np
+
 from diptych.errors import StoreError
+from diptych_runtime.token_codec import numbers
 
 DATABASE = "collection.sqlite"
 VERSION = 4
@@ -102,6 +105,7 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     try:
         connection.row_factory = sqlite3.Row
         connection.create_function("crc32", -1, checksum, deterministic=True)
+        connection.create_function("token_numbers", 1, token_numbers, deterministic=True)
         version = connection.execute("PRAGMA user_version").fetchone()[0] if read_only else VERSION
         if version == 1:
             # Its digests come with the first writer; until then every row agrees with itself.
@@ -127,6 +131,16 @@ def checksum(*values: bytes | str | int | None) -> int:
     for value in values:
         found = zlib.crc32(value if isinstance(value, bytes) else repr(value).encode(), found)
     return found
+
+
+def token_numbers(tokens: object) -> int:
+    """The count of finite numbers in a list of tokens, in whichever way it is kept, 0 for one that is damaged; the
+    function `token_numbers` of our SQL.
+    """
+    try:
+        return int(np.isfinite(numbers(tokens)).sum()) if isinstance(tokens, bytes) else 0
+    except ValueError:
+        return 0
 
 
 def prepare(connection: sqlite3.Connection, path: Path, *, create: bool, read_only: bool = False) -> None:

@@ -38,7 +38,7 @@ def verify(store: Store) -> VerifyReport:
             pictures += len(rows)
             for row in rows:
                 faults, size = _faults(row)
-                sizes[len(row["embedding"]), size] += 1
+                sizes[len(row["embedding"]) // 4, size] += 1
                 problems += [f"picture {row['id']}: {text}" for text in faults]
                 missing += row["bytes"] is None and (row["path"] is None or not Path(row["path"]).is_file())
     except StoreError as error:  # a database too broken to be read to its end
@@ -47,7 +47,11 @@ def verify(store: Store) -> VerifyReport:
         models = embedded_by(revisions)
         problems.append(f"embedded by several models: {models}; `diptych index rebuild --model NAME` brings all to one")
     elif len(sizes) > 1:
-        problems.append(f"features of different sizes: {dict(sizes)}; `diptych index rebuild` makes them anew")
+        known = ", ".join(f"{count:,} with {e:,} and {t:,}" for (e, t), count in sizes.most_common())
+        problems.append(
+            f"features of different sizes, in numbers of the embedding and of the tokens: {known}; `diptych index "
+            "rebuild` makes them anew"
+        )
     remarks = []
     if missing:
         remarks.append(f"pictures with neither kept bytes nor a file, which cannot be embedded again: {missing:,}")
@@ -90,7 +94,7 @@ def _replayed(store: Store, generation: int) -> set[int] | None:
 
 
 def _faults(row: Row) -> tuple[list[str], int]:
-    """The faults of a picture, and the bytes that its tokens take in float16."""
+    """The faults of a picture, and how many numbers its tokens have."""
     faults = []
     if picture_id(row["sha256"]) != row["id"]:
         faults.append("its id does not belong to its digest")
@@ -100,9 +104,9 @@ def _faults(row: Row) -> tuple[list[str], int]:
         faults.append("its kept bytes have another digest")
     try:
         embedding, tokens = np.frombuffer(row["embedding"], "<f4"), numbers(row["tokens"])
-    except ValueError:
+    except (ValueError, TypeError):  # the latter for what is no bytes at all
         return [*faults, "its features are cut short"], 0
-    return [*faults, *_feature_faults(embedding, tokens, whole=row["features_whole"])], tokens.nbytes
+    return [*faults, *_feature_faults(embedding, tokens, whole=row["features_whole"])], tokens.size
 
 
 def _feature_faults(embedding: np.ndarray, tokens: np.ndarray, *, whole: bool) -> list[str]:
