@@ -1,5 +1,8 @@
-"""The device that networks are trained on, and the precision it computes in."""
+"""The device that networks are trained on, the precision it computes in, and all else that numbers depend on."""
 
+import platform
+
+import numpy as np
 import torch
 
 
@@ -21,3 +24,15 @@ def computes_bfloat16(device: torch.device) -> bool:
 def mixed_precision(device: torch.device, wanted: bool = True) -> torch.autocast:
     """Return a context of products and convolutions in bfloat16, if that is wanted and `computes_bfloat16`."""
     return torch.autocast(device.type, torch.bfloat16, enabled=wanted and computes_bfloat16(device))
+
+
+def environment() -> dict[str, str | bool]:
+    """Return the environment that the numbers may depend on besides the recipe."""
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "machine": platform.machine(),
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "bfloat16": computes_bfloat16(default_device()),
+    }

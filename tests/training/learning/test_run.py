@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +72,9 @@ def test_a_run_stopped_between_two_checkpoints_resumes_to_the_same_numbers(
     monkeypatch.setattr(run.Run, "advance", stopped)
     with pytest.raises(KeyboardInterrupt):
         run.train(recipe, tmp_path / "cut", data=archives)
-    assert f"stopped after step 5; the state of step 4 is kept in {tmp_path / 'cut'}, and" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"stopped after step 5; the state of step 4 is kept in {tmp_path / 'cut'}, and" in said
+    assert re.match(r"copy: \d+ pictures, judged by micro-AP of \d+ queries held out\n", said)
     monkeypatch.undo()
     run.train(recipe, tmp_path / "cut", data=archives, resume=True, quiet=True)
     assert_same_run(tmp_path / "cut", finished)
@@ -262,3 +266,14 @@ def test_the_account_says_how_fast_it_went_and_where_the_time_goes(
     assert {"draw", "encode", "relate", "update"} <= set(seconds)
     assert sum(seconds.values()) < took
     assert training.account().startswith("72 pairs in ")
+
+
+def test_a_run_that_goes_on_from_another_says_how_that_one_does_on_its_pictures(
+    finished: Path, archives: Path, tmp_path: Path, capsys
+) -> None:
+    settings = recipe_from(SMALL | {"start": str(finished / "best")})
+    settings = replace(settings, stages=settings.stages[-1:])
+    run.train(replace(settings, stages=(replace(settings.stages[0], steps=1),)), tmp_path / "on", data=archives)
+    reached = load_checkpoint(finished / "best")[1]["metrics"]
+    figures = ", ".join(f"{name} {value:.3f}" for name, value in reached.items())
+    assert f"{finished / 'best'}, with which it begins: {figures}\n" in capsys.readouterr().err

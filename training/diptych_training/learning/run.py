@@ -3,10 +3,9 @@
 import hashlib
 import json
 import math
-import platform
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 import tomli_w
 import torch
 
+from diptych.console import counted
 from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
 from diptych_model.checkpoint import read_description
 from diptych_model.correspondence import resized_position
@@ -23,7 +23,7 @@ from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.calibration.thresholds import NEGATIVES, Negatives
 from diptych_runtime.manifest import Question
 from diptych_training.data.archives import Archives
-from diptych_training.device import computes_bfloat16, default_device
+from diptych_training.device import environment
 from diptych_training.errors import DataError
 from diptych_training.learning.batch import draw_step
 from diptych_training.learning.distributed import Processes
@@ -51,6 +51,7 @@ LARGEST = 224  # the side that photos are kept in: the archives' own are hardly 
 # One in a hundred of a query's hundred nearest is a false copy for every query: no threshold to throw pictures away by.
 COPY_RATES = FALSE_POSITIVE_RATES[1:]
 CROPS = 0.6  # of a query's sides, in which it is looked for as a copy: docs/measuring.md
+_FIGURES = {"map": "mAP", "micro_ap": "micro-AP"}  # as people write them
 STATE, RECIPE, ENVIRONMENT, BEST, LAST = "state.pt", "recipe.toml", "environment.json", "best", "last"
 
 
@@ -86,6 +87,8 @@ def _trained(recipe: Recipe, directory: Path, *, data: Path | None, resume: bool
         (directory / ENVIRONMENT).write_text(json.dumps(environment(), indent=2) + "\n")
     journal = MetricsLog(directory, step=run.learner.step, steps=recipe.steps, quiet=quiet, silent=not processes.first)
     try:
+        if processes.first and not resume:
+            run.introduce(spans[0][0], journal)
         run.run_stages(spans, journal, data)
     except KeyboardInterrupt:
         journal.say(f"stopped after step {run.learner.step}; {run.kept()}")
@@ -111,6 +114,14 @@ class Run:
         self.tasks: list[OpenTask] = []
         self.validations: list[ValidationSet] = []
 
+    def introduce(self, stage: Stage, journal: MetricsLog) -> None:
+        """Tell the pictures of each task, and the figures of the network that the run begins with."""
+        for settings, task, exam in zip(self.recipe.tasks, self.tasks, self.validations, strict=True):
+            judged = f"judged by {_FIGURES.get(exam.headline, exam.headline)} of {counted(len(exam.queries), 'query', 'queries')}"
+            journal.say(f"{settings.kind}: {counted(len(task.names), 'picture')}, {judged} held out")
+        if self.recipe.start not in ("", IMAGENET):
+            journal.say(f"{self.recipe.start}, with which it begins: {_said(self.measured(stage))}")
+
     def run_stages(self, spans: list[tuple[Stage, int]], journal: MetricsLog, data: Path | None) -> None:
         """Take all steps of the stages, each with the step at which it ends."""
         recipe, learner, first = self.recipe, self.learner, self.learner.processes.first
@@ -124,8 +135,7 @@ class Run:
                 if validated and first:
                     measured = self.validate(stage)
                     journal.note(learner.step, measured, beneath="validation")
-                    figures = ", ".join(f"{name} {value:.3f}" for name, value in measured.items())
-                    journal.say(f"step {learner.step}: {figures}")
+                    journal.say(f"step {learner.step}: {_said(measured)}")
                 if (validated or learner.step % recipe.checkpoint_every == 0) and first:
                     self.save()
                 learner.processes.wait()
@@ -204,8 +214,8 @@ class Run:
         unit, count = ("pairs/s", pairs) if pairs else ("pictures/s", len(drawn.pictures))
         journal.advance(shown | {unit: f"{count / seconds:.0f}"})
 
-    def validate(self, stage: Stage) -> dict[str, float]:
-        """Measure the averaged network, and keep it if it is the best so far."""
+    def measured(self, stage: Stage) -> dict[str, float]:
+        """The validation of the averaged network: figures of each task, and the `score` by which the best is chosen."""
         began, measured, weighed = time.perf_counter(), {}, 0.0
         fill_bank(self.learner.average, self.bank, stage.pixels)
         for settings, validation in zip(self.recipe.tasks, self.validations, strict=True):
@@ -215,6 +225,11 @@ class Run:
             weighed += settings.weight * after[validation.headline]
         measured["score"] = weighed / sum(settings.weight for settings in self.recipe.tasks)
         self.seconds["validate"] += time.perf_counter() - began
+        return measured
+
+    def validate(self, stage: Stage) -> dict[str, float]:
+        """Measure the averaged network, and keep it if it is the best so far."""
+        measured = self.measured(stage)
         # A smaller panel is another, easier-going yardstick: only the recipe's own size competes for the best.
         if stage.pixels == self.recipe.network.pixels and measured["score"] > self.best:
             self.best = measured["score"]
@@ -255,6 +270,10 @@ class Run:
     def _metadata(self, measured: dict[str, float]) -> dict[str, Any]:
         recipe = self.recipe
         return {"name": recipe.name, "step": self.learner.step, "metrics": measured, "recipe": recipe.to_dict()}
+
+
+def _said(measured: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.3f}" for name, value in measured.items())
 
 
 def _begun(recipe: Recipe) -> PairNetwork:
@@ -378,15 +397,3 @@ def _require_same(recipe: Recipe, path: Path) -> None:
             f"{path.parent} was begun with another recipe ({', '.join(changed)} differ); resume with {path}, or begin "
             f"a new run in another directory, with start = '{path.parent / LAST}' if it is to go on from there"
         )
-
-
-def environment() -> dict[str, str | bool]:
-    """Return the environment that the numbers may depend on besides the recipe."""
-    return {
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "machine": platform.machine(),
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
-        "bfloat16": computes_bfloat16(default_device()),
-    }

@@ -20,8 +20,8 @@ from diptych_model import PairConfig, PairNetwork
 from diptych_model.flops import flops
 from diptych_runtime.atomic import replacing_file
 from diptych_training.data.characters import archive_digest, draw_episodes, load_characters
+from diptych_training.device import environment
 from diptych_training.errors import DataError
-from diptych_training.learning.run import environment
 from diptych_training.metrics import bootstrap, student_interval
 from diptych_training.studies.grid import run_grid
 from diptych_training.studies.one_shot import GROUPS, PROTOCOL, SIZE, WAYS, teach_panel, train_and_measure

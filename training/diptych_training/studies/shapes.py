@@ -23,9 +23,10 @@ from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
 from diptych_model.flops import parameters
 from diptych_runtime.atomic import replacing_file
 from diptych_training.data.archives import Archives
+from diptych_training.device import environment
 from diptych_training.errors import DataError
 from diptych_training.evaluation.open_model import open_model
-from diptych_training.learning.run import LAST, environment, train
+from diptych_training.learning.run import LAST, train
 from diptych_training.metrics import Pool, bootstrap
 from diptych_training.recipe import recipe_from, start_of
 from diptych_training.studies.grid import run_grid
