@@ -117,8 +117,10 @@ class Run:
     def introduce(self, stage: Stage, journal: MetricsLog) -> None:
         """Tell the pictures of each task, and the figures of the network that the run begins with."""
         for settings, task, exam in zip(self.recipe.tasks, self.tasks, self.validations, strict=True):
-            judged = f"judged by {_FIGURES.get(exam.headline, exam.headline)} of {counted(len(exam.queries), 'query', 'queries')}"
-            journal.say(f"{settings.kind}: {counted(len(task.names), 'picture')}, {judged} held out")
+            held_out = (
+                f"{_FIGURES.get(exam.headline, exam.headline)} of {counted(len(exam.queries), 'query', 'queries')}"
+            )
+            journal.say(f"{settings.kind}: {counted(len(task.names), 'picture')}, judged by {held_out} held out")
         if self.recipe.start not in ("", IMAGENET):
             journal.say(f"{self.recipe.start}, with which it begins: {_said(self.measured(stage))}")
 
