@@ -117,10 +117,10 @@ class Run:
     def introduce(self, stage: Stage, journal: MetricsLog) -> None:
         """Tell the pictures of each task, and the figures of the network that the run begins with."""
         for settings, task, exam in zip(self.recipe.tasks, self.tasks, self.validations, strict=True):
-            held_out = (
-                f"{_FIGURES.get(exam.headline, exam.headline)} of {counted(len(exam.queries), 'query', 'queries')}"
+            figure, asked = _FIGURES.get(exam.headline, exam.headline), counted(len(exam.queries), "query", "queries")
+            journal.say(
+                f"{settings.kind}: {counted(len(task.names), 'picture')}, judged by {figure} of {asked} held out"
             )
-            journal.say(f"{settings.kind}: {counted(len(task.names), 'picture')}, judged by {held_out} held out")
         if self.recipe.start not in ("", IMAGENET):
             journal.say(f"{self.recipe.start}, with which it begins: {_said(self.measured(stage))}")
 
