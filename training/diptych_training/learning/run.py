@@ -117,10 +117,9 @@ class Run:
     def introduce(self, stage: Stage, journal: MetricsLog) -> None:
         """Tell the pictures of each task, and the figures of the network that the run begins with."""
         for settings, task, exam in zip(self.recipe.tasks, self.tasks, self.validations, strict=True):
-            figure, asked = _FIGURES.get(exam.headline, exam.headline), counted(len(exam.queries), "query", "queries")
-            journal.say(
-                f"{settings.kind}: {counted(len(task.names), 'picture')}, judged by {figure} of {asked} held out"
-            )
+            pictures, asked = counted(len(task.names), "picture"), counted(len(exam.queries), "query", "queries")
+            figure = _FIGURES.get(exam.headline, exam.headline)
+            journal.say(f"{settings.kind}: {pictures}, judged by {figure} of {asked} held out")
         if self.recipe.start not in ("", IMAGENET):
             journal.say(f"{self.recipe.start}, with which it begins: {_said(self.measured(stage))}")
 
