@@ -18,7 +18,7 @@ from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.keeper import DEFAULT, checked_rules, preference, reason
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.pair_scores import PairScores
-from diptych.dedupe.threshold import automatic_of, check_threshold, most_lenient, stated_of
+from diptych.dedupe.threshold import automatic_of, check_threshold, in_collection, most_lenient, stated_of
 from diptych.pictures.file_info import Picture
 from diptych.scoring.view_cache import ViewCache
 from diptych.store.records import Record
@@ -74,6 +74,7 @@ def duplicates_among(
     paths = {one.id: one.path for one in reversed(found)}
     closer = CloserLook(collection, ids, paths, ledger, question, scores.tick, views)
     values = closer.scores(pairs, scores.of(pairs))
+    limit, alarm = in_collection(asked, limit, values, len(ids), len(kept)) if threshold == "auto" else (limit, None)
     found = _framed(found, ids, pairs[values >= limit], closer.frames)
     order = preference(found, keep)
     place = {id: number for number, id in enumerate(ids)}
@@ -105,7 +106,7 @@ def duplicates_among(
         computed=scores.computed,
         verdicts=least_of(thresholds),
         question=asked.question,
-        alarm_rate=asked.asked.alarm_rate(max(len(ids) - 1, 0), limit),
+        alarm_rate=asked.asked.alarm_rate(max(len(ids) - 1, 0), limit) if alarm is None else alarm,
         keep=checked_rules(keep),
         closer_looks=closer.taken,
         look_seconds=closer.seconds,

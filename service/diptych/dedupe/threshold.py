@@ -4,12 +4,17 @@ A pair of different photos passes by mistake with some small probability, and th
 pictures, so a fixed threshold gets worse the more pictures there are. What is held is the number of false pairs for
 each picture. Measured on validation photos, see docs/dedupe.md: a pair drawn at random passes 1/1000 as often as one of
 the near look-alikes that the model's rates are of.
+
+What the model states is measured on kinds of pictures most of which look alike. How much a collection does is seen in
+its own scores: where few pairs are hard to tell, few of those that are no copies score high (`eased`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from diptych.errors import DedupeError
 from diptych_runtime.calibration.thresholds import threshold_at
@@ -22,6 +27,10 @@ FALSE_PAIRS = 1 / 200  # for each picture
 LOOK_ALIKES = 1 / 500  # for each picture, after a closer look
 # For each picture, of random pairs as a model states them: of kinds most of which look alike.
 ALARMS = 1 / 20
+# Of pairs that are no copies, after a closer look: for each that is hard to tell so many reach the score REACHED, and
+# fewer by a power of the odds from there on. Between the middle and the worst of fifteen kinds: docs/dedupe.md.
+HARD_TO_TELL = 0.3, 0.85
+REACHED, REACHING, POWER = 0.94, 0.18, 0.82
 _RANDOM = 1 / 1000  # how often a random pair passes, for once that a near look-alike does
 
 
@@ -43,6 +52,40 @@ def automatic_of(runtime: Runtime, pictures: int, references: int = 0) -> float:
     pictures += references
     found = automatic(stated_of(runtime), pictures, LOOK_ALIKES if runtime.verification else 1.0)
     return max(found, threshold_at(runtime.asked.negatives.get("random", {}), _random_rate(pictures, ALARMS)) or 0.0)
+
+
+def in_collection(
+    runtime: Runtime, strict: float, scores: np.ndarray, pictures: int, references: int = 0
+) -> tuple[float, float | None]:
+    """The threshold for so many pictures whose pairs have these scores, at most the `strict` one of `automatic_of`; and
+    where it is lower, how many of the pictures are expected to be in a false pair, as a share of them, else None.
+    """
+    if runtime.verification is None:
+        return strict, None
+    limit = eased(strict, scores, pictures + references, most_lenient(stated_of(runtime)))
+    return limit, min(1.0, 2 * expected_false(scores, limit) / max(pictures, 1)) if limit < strict else None
+
+
+def expected_false(scores: np.ndarray, threshold: float) -> float:
+    """The expected number of pairs that are no copies, and reach a threshold, in a collection whose pairs have these
+    scores after closer looks: c h (o(t) / o(r))^-b, with h pairs that are hard to tell, and one more, and the odds o(p)
+    = p / (1 - p).
+    """
+    least, most = HARD_TO_TELL
+    hard = 1 + np.count_nonzero((scores >= least) & (scores < most))
+    return float(REACHING * hard * (_odds(threshold) / _odds(REACHED)) ** -POWER)
+
+
+def eased(threshold: float, scores: np.ndarray, pictures: int, least: float) -> float:
+    """A threshold, or a lower one down to `least` where so few pairs of a collection are hard to tell that no more than
+    `FALSE_PAIRS` for each picture are expected to pass it (`expected_false`).
+    """
+    odds = _odds(REACHED) * (expected_false(scores, REACHED) / (FALSE_PAIRS * max(pictures, 1))) ** (1 / POWER)
+    return min(threshold, max(least, odds / (1 + odds)))
+
+
+def _odds(probability: float) -> float:
+    return probability / (1 - probability)
 
 
 def stated_of(runtime: Runtime) -> Mapping[str, float]:

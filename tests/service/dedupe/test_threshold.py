@@ -1,8 +1,9 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from diptych.dedupe.threshold import automatic, automatic_of, most_lenient
+from diptych.dedupe.threshold import FALSE_PAIRS, automatic, automatic_of, eased, expected_false, most_lenient
 from diptych.errors import DedupeError
 from diptych_runtime.closer_look.evidence import FEATURES, Verification
 from diptych_runtime.manifest import Manifest
@@ -73,3 +74,35 @@ def test_a_reference_counts_twice_as_each_other_picture_is_in_a_whole_pair_with_
     runtime = Runtime.open(artifact, threads=1)
     assert automatic_of(runtime, 30_000, 20_000) == automatic_of(runtime, 50_000)
     assert automatic_of(runtime, 30_000, 20_000) > automatic_of(runtime, 30_000)
+
+
+def scores(hard: int, others: int = 1000) -> np.ndarray:
+    """Those of pairs of which so many are hard to tell, and the others surely no copies or surely some."""
+    return np.concatenate([np.linspace(0.3, 0.849, hard), np.full(others, 0.01), np.full(50, 0.999)])
+
+
+def test_a_collection_with_few_pairs_that_are_hard_to_tell_has_a_lower_threshold_and_no_lower_one_than_is_stated():
+    found = [eased(0.985, scores(hard), 400, 0.876) for hard in (0, 3, 10, 20, 60, 500)]
+    assert found == sorted(found)
+    assert found[0] == found[1] == 0.876
+    assert 0.93 < found[2] < found[3] < 0.985
+    assert found[-2] == found[-1] == 0.985
+
+
+def test_where_it_is_lower_no_more_false_pairs_are_expected_than_one_in_two_hundred_pictures():
+    for hard, pictures in ((12, 400), (30, 400), (300, 4_000), (3_000, 40_000)):
+        known = scores(hard)
+        limit = eased(0.999, known, pictures, 0.5)
+        assert limit < 0.999
+        assert expected_false(known, limit) == pytest.approx(FALSE_PAIRS * pictures)
+
+
+def test_the_higher_the_threshold_the_fewer_false_pairs_are_expected_of_whatever_is_hard_to_tell():
+    assert expected_false(scores(20), 0.94) == pytest.approx(0.18 * 21)
+    assert expected_false(scores(20), 0.99) < expected_false(scores(20), 0.94) < expected_false(scores(40), 0.94)
+
+
+def test_more_pictures_of_the_same_kind_have_about_the_same_threshold_and_a_handful_none_of_its_own():
+    few, many = (eased(0.999, scores(count // 20), count, 0.876) for count in (1_000, 100_000))
+    assert few == pytest.approx(many, abs=1e-3)
+    assert eased(0.985, scores(0), 8, 0.876) == eased(0.985, np.empty(0), 0, 0.876) == 0.985

@@ -84,7 +84,7 @@ _Threshold = Annotated[
     Option(
         parser=_threshold,
         metavar="auto|P",
-        help="score from which two pictures match; auto: by the model's calibration and their number",
+        help="score from which two pictures match; auto: by the model's calibration, their number and likeness",
         show_default="auto",
     ),
 ]
