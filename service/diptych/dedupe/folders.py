@@ -57,7 +57,7 @@ def find_duplicates(
 
     No file is changed. A group is a keeper, chosen by `keep`, one rule of `diptych.dedupe.keeper.RULES` or several in
     order, and the pictures whose score with the keeper itself is at least the `threshold`; "auto" follows from the
-    model's calibration and the number of pictures. Each picture is compared with its `candidates` nearest. With the
+    model's calibration, the number of pictures and how many of their pairs are hard to tell. Each picture is compared with its `candidates` nearest. With the
     `question` "thing" a group has what shows the same thing as its keeper.
 
     The `method` "phash" is a quick pass over very many files: no model is loaded, and pictures match whose perceptual

@@ -1,4 +1,4 @@
-"""The threshold `auto`: how strict to be, from the model's calibration and from how many pictures there are.
+"""The threshold `auto`: how strict to be, from the model's calibration, the number of pictures and their scores.
 
 A pair of different photos passes by mistake with some small probability, and there are pairs by the square of the
 pictures, so a fixed threshold gets worse the more pictures there are. What is held is the number of false pairs for

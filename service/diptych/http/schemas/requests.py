@@ -340,7 +340,8 @@ class DuplicatesRequest(Request):
     model_config = ConfigDict(json_schema_extra={"examples": [{"threshold": "auto"}]})
 
     threshold: Annotated[float, Field(gt=0, le=1)] | Literal["auto"] = Field(
-        "auto", description="The relevance from which two pictures are the same; `auto` by how many pictures there are."
+        "auto",
+        description="The relevance from which two pictures are the same; `auto` by how many there are, and how alike.",
     )
     keep: Annotated[list[Rule], Field(min_length=1, fail_fast=True)] = Field(
         ["unframed", "resolution", "format", "oldest"],
