@@ -341,7 +341,7 @@ class DuplicatesRequest(Request):
 
     threshold: Annotated[float, Field(gt=0, le=1)] | Literal["auto"] = Field(
         "auto",
-        description="The relevance from which two pictures are the same; `auto` by how many there are, and how alike.",
+        description="The relevance from which two pictures are the same; `auto` by their number and likeness.",
     )
     keep: Annotated[list[Rule], Field(min_length=1, fail_fast=True)] = Field(
         ["unframed", "resolution", "format", "oldest"],
