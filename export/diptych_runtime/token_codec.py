@@ -61,7 +61,7 @@ class TokenCodec:
         rows, columns, width = self.shape
         if not self.byte_channels:
             return self.float16_nbytes
-        return _HEADER.size + rows * columns * (1 + self.byte_channels + 2 * (width - self.byte_channels))
+        return _compact_nbytes(self.byte_channels, width, rows * columns)
 
     def rounded(self, tokens: np.ndarray) -> np.ndarray:
         """Tokens float16 (B, N, M, d) as they are compared and kept."""
@@ -149,10 +149,14 @@ def _multiplied(steps: np.ndarray, exponents: np.ndarray) -> np.ndarray:
     return (steps * np.ldexp(np.float32(1), exponents.astype(np.int32))).astype(np.float16)
 
 
+def _compact_nbytes(channels: int, width: int, patches: int) -> int:
+    return _HEADER.size + patches * (1 + channels + 2 * (width - channels))
+
+
 def _header(kept: bytes) -> tuple[int, int, int] | None:
     """The channels in 8 bits, channels and patches of tokens with some in 8 bits; None for tokens in float16."""
     if len(kept) < _HEADER.size:
         return None
     mark, channels, width, patches = _HEADER.unpack(kept[: _HEADER.size])
-    fitting = 0 < channels <= width and len(kept) == _HEADER.size + patches * (1 + channels + 2 * (width - channels))
+    fitting = 0 < channels <= width and len(kept) == _compact_nbytes(channels, width, patches)
     return (channels, width, patches) if mark == _MARK and fitting else None

@@ -129,22 +129,11 @@ def _lost(directory: Path, reason: object) -> StoreError:
 
 def _mended(store: Store) -> bool:
     """Write a database that SQLite finds damaged, and its indexes, anew from its readable rows; False if it was whole.
-    One that is whole and a quarter empty is made smaller, if there is room for it.
 
     Raises StoreError where damage is left.
     """
     if not store.damage():
-        with store.reading() as connection:
-            if 4 * _pragma(connection, "freelist_count") > _pragma(connection, "page_count"):
-                try:
-                    connection.execute("VACUUM")
-                except sqlite3.OperationalError as error:
-                    logger.warning(
-                        "%s keeps its size: it is written anew to become smaller, and there is no room for that (%s); "
-                        "nothing is lost, and the next `diptych index rebuild` tries again",
-                        store.path,
-                        error,
-                    )
+        _make_smaller(store)
         return False
     with store.reading() as connection:
         connection.execute("REINDEX")
@@ -152,3 +141,19 @@ def _mended(store: Store) -> bool:
     if left := store.damage():
         raise _lost(store.directory, left[0])
     return True
+
+
+def _make_smaller(store: Store) -> None:
+    """Write a database anew that is a quarter empty, without its empty pages, if there is room for it."""
+    with store.reading() as connection:
+        if 4 * _pragma(connection, "freelist_count") <= _pragma(connection, "page_count"):
+            return
+        try:
+            connection.execute("VACUUM")
+        except sqlite3.OperationalError as error:
+            logger.warning(
+                "%s keeps its size: it is written anew to become smaller, and there is no room for that (%s); "
+                "nothing is lost, and the next `diptych index rebuild` tries again",
+                store.path,
+                error,
+            )
