@@ -32,7 +32,7 @@ from diptych_runtime.session import open_session
 
 PRECISIONS = ("float32", "float16", "int8")
 LOSS, PAIR_LOSS = 0.01, 0.003  # of a ranking metric by another precision; of the pair graph by 8 bits
-MOST, FEWEST = 200, 32  # pictures, half of them to calibrate on and half to judge by
+MOST, FEWEST = 400, 32  # pictures, half of them to calibrate on and half to judge by
 EXACT = 1 / 8  # of the convolutions, the first ones, stay in float32: what they lose, all others lose too
 _CHUNK = 16
 
