@@ -13,6 +13,14 @@ from diptych_runtime.own_calibration import OwnCalibration
 
 MODELS = Path(__file__).parent / "models"
 OWN_MODELS = "DIPTYCH_MODELS"  # the variable that names the folder of one's own
+# Revisions of earlier releases, which collections were made with: a new release adds the one that it replaces.
+FORMER = {
+    "69ddc9f7f338": "photo",
+    "20c841f9f6fe": "photo",
+    "890d5beb348c": "photo",
+    "561720e3c018": "photo-small",
+    "be2aa7b1acc8": "photo-small",
+}
 CHECKPOINT = "checkpoint"  # the folder of a released model with the weights to train on from
 
 

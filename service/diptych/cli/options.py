@@ -214,11 +214,16 @@ def model_of(model: str | None, store: Location | None) -> str:
 
 def model_to_rebuild_with(model: str | None, store: Location | None) -> str:
     """The model of `model_of`, but *photo* only for a collection without pictures: those of others, or of several, are
-    not embedded by a model that nobody has named.
+    not embedded by a model that nobody has named. Those of earlier releases of a model are embedded by the present one.
     """
     own, revisions = (model, {}) if model else _own_model(store)
     if own is None and revisions:
         from diptych.store.other_model import embedded_by
+        from diptych_runtime.models import FORMER, models_by_name, names_by_revision
+
+        known = FORMER | names_by_revision(models_by_name())
+        if len(released := {known.get(revision) for revision in revisions}) == 1 and (name := released.pop()):
+            return name
 
         raise BadParameter(
             f"name the model to embed them with (--model NAME): the pictures in {store} were embedded by "

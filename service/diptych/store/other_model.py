@@ -2,13 +2,13 @@
 
 from collections.abc import Collection, Mapping
 
-from diptych_runtime.models import models_by_name, names_by_revision
+from diptych_runtime.models import FORMER, models_by_name, names_by_revision
 
 
 def embedded_by(revisions: Mapping[str, int]) -> str:
     """The models of a collection's pictures, as a text, from {revision: pictures}."""
     known = names_by_revision(models_by_name())
-    return ", ".join(f"{known.get(one, f'{one}, none of the models here,')} ({n:,})" for one, n in revisions.items())
+    return ", ".join(f"{known.get(one) or _not_here(one)} ({n:,})" for one, n in revisions.items())
 
 
 def ways_out(store: object, revision: str, others: Collection[str], *, partly: bool = False) -> str:
@@ -21,7 +21,14 @@ def ways_out(store: object, revision: str, others: Collection[str], *, partly: b
     if partly:
         either = f", or the same with --model {here[0]}" if here else ""
         return f"bring all to one: {rebuild}{either}; with --drop-missing it removes those whose files are gone"
+    if not here and (former := [FORMER[other] for other in others if other in FORMER]):
+        return f"that is an earlier release of {former[0]}: embed them anew with {rebuild}"
     theirs = (
         f"name theirs (--model {here[0]})" if here else "name theirs, which is none of the models here (--model PATH)"
     )
     return f"embed them anew with {rebuild}, or {theirs}"
+
+
+def _not_here(revision: str) -> str:
+    former = f"an earlier release of {FORMER[revision]}" if revision in FORMER else "none of the models here"
+    return f"{revision}, {former},"

@@ -1,7 +1,7 @@
 """The ways out of a collection that another model embedded."""
 
-from diptych.store.other_model import ways_out
-from diptych_runtime.models import models_by_name
+from diptych.store.other_model import embedded_by, ways_out
+from diptych_runtime.models import FORMER, models_by_name
 
 
 def test_the_models_are_named_by_which_it_is_rebuilt_and_by_which_it_can_be_searched_as_it_is() -> None:
@@ -9,9 +9,17 @@ def test_the_models_are_named_by_which_it_is_rebuilt_and_by_which_it_can_be_sear
     rebuilt = "embed them anew with `diptych index rebuild --store s --model photo-small`"
     assert ways_out("s", small.revision, [photo.revision]) == f"{rebuilt}, or name theirs (--model photo)"
     assert (
-        ways_out("s", small.revision, ["be2aa7b1acc8"])
+        ways_out("s", small.revision, ["0123456789ab"])
         == f"{rebuilt}, or name theirs, which is none of the models here (--model PATH)"
     )
+    former = ways_out("s", photo.revision, ["890d5beb348c"])
+    assert former == f"that is an earlier release of photo: {rebuilt.replace('photo-small', 'photo')}"
     partly = ways_out("s", small.revision, [photo.revision], partly=True)
     assert partly.startswith(f"bring all to one: {rebuilt.partition(' with ')[2]}, or the same with --model photo; ")
     assert "--model MODEL`" in ways_out("s", "0123456789ab", [photo.revision])  # an artifact of one's own
+
+
+def test_a_revision_of_an_earlier_release_is_named_as_what_it_was_of() -> None:
+    told = embedded_by({"890d5beb348c": 3, "0123456789ab": 1})
+    assert told == "890d5beb348c, an earlier release of photo, (3), 0123456789ab, none of the models here, (1)"
+    assert FORMER.keys().isdisjoint(manifest.revision for manifest in models_by_name().values())

@@ -25,16 +25,17 @@ def stats(
     of your own, that has the revision.
     """
     from diptych.store.open import open_store
-    from diptych_runtime.models import models_by_name, names_by_revision
+    from diptych_runtime.models import FORMER, models_by_name, names_by_revision
 
     known = models_by_name()
     names = names_by_revision(known)
+    said = {revision: f"an earlier release of {name}" for revision, name in FORMER.items()} | names
     with open_store(store, read_only=True) as backend:
         found = {**backend.stats(), "index": backend.index_facts()}
     found["calibration"] = calibration = _calibration(backend.folder, found["revisions"], known)
     found["models"] = {revision: names.get(revision) for revision in found["revisions"]}
     models = [
-        f"{names.get(revision, 'not here by name')} ({revision}), {counted(count, 'picture')}"
+        f"{said.get(revision, 'not here by name')} ({revision}), {counted(count, 'picture')}"
         for revision, count in found["revisions"].items()
     ]
     lines = [

@@ -369,6 +369,18 @@ def test_pictures_of_a_model_that_is_not_here_are_not_embedded_by_one_that_nobod
     assert _records(store) == before
 
 
+def test_pictures_of_an_earlier_release_are_embedded_by_the_present_one_without_its_name(diptych, store):
+    with Store.open(store) as opened:
+        for record in opened.page(100):
+            opened.replace_features([(record.id, *_features(opened, record.id))], "890d5beb348c")
+    told = diptych("index", "stats", "--store", store)
+    assert "  model     an earlier release of photo (890d5beb348c), 12 pictures" in told.out
+    made = diptych("index", "rebuild", "--store", store)
+    assert made.code == 0, made.err
+    with Store.open(store) as opened:
+        assert list(opened.revisions()) == [models_by_name()["photo"].revision]
+
+
 def _features(store: Store, id: str) -> tuple[bytes, bytes]:
     tokens, embedding = store.panels([id])[id]
     return embedding, tokens
