@@ -207,23 +207,18 @@ def model_of(model: str | None, store: Location | None) -> str:
     """The model that is named, or else the collection's own, or else *photo*.
 
     A collection's own is that of `diptych models use` or `diptych index rebuild --model`, or the one here that embedded
-    all its pictures.
+    all its pictures, now or as an earlier release.
     """
     return model or _own_model(store)[0] or "photo"
 
 
 def model_to_rebuild_with(model: str | None, store: Location | None) -> str:
     """The model of `model_of`, but *photo* only for a collection without pictures: those of others, or of several, are
-    not embedded by a model that nobody has named. Those of earlier releases of a model are embedded by the present one.
+    not embedded by a model that nobody has named.
     """
     own, revisions = (model, {}) if model else _own_model(store)
     if own is None and revisions:
         from diptych.store.other_model import embedded_by
-        from diptych_runtime.models import FORMER, models_by_name, names_by_revision
-
-        known = FORMER | names_by_revision(models_by_name())
-        if len(released := {known.get(revision) for revision in revisions}) == 1 and (name := released.pop()):
-            return name
 
         raise BadParameter(
             f"name the model to embed them with (--model NAME): the pictures in {store} were embedded by "
@@ -239,7 +234,7 @@ def _own_model(store: Location | None) -> tuple[str | None, dict[str, int]]:
     if not (isinstance(store, Path) and is_collection(store)):
         return None, {}
     from diptych.store.sqlite.database import Store as Database
-    from diptych_runtime.models import models_by_name, named_model, names_by_revision
+    from diptych_runtime.models import FORMER, models_by_name, named_model, names_by_revision
 
     adopted, revisions = None, {}
     # What keeps it from being read is said by the command itself, which may mend it.
@@ -249,7 +244,8 @@ def _own_model(store: Location | None) -> tuple[str | None, dict[str, int]]:
         return adopted.model, revisions
     known = names_by_revision(models_by_name())
     if adopted is None:
-        return (known.get(*revisions) if len(revisions) == 1 else None), revisions
+        names = {(FORMER | known).get(revision) for revision in revisions}
+        return (names.pop() if len(names) == 1 else None), revisions
     if adopted.revision not in known:
         raise ArtifactError(
             f"the collection {store} has the model {adopted.model} ({adopted.revision}), which is not there any more: "
