@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,12 +14,10 @@ from typer import Argument, BadParameter, Option
 
 from diptych.command_tree import number, positive
 from diptych.console import Console, read_bytes
-from diptych.errors import StoreError
 from diptych.store.filters import to_sql
 from diptych.store.location import Address, parse_location
 from diptych.store.sqlite.schema import is_collection, missing
 from diptych_runtime.calibration.questions import Asked
-from diptych_runtime.errors import ArtifactError
 from diptych_runtime.session import Provider as ProviderName
 
 if TYPE_CHECKING:
@@ -204,19 +202,19 @@ def named_or_default(store: Location | None, collections: Path | None) -> Locati
 
 
 def model_of(model: str | None, store: Location | None) -> str:
-    """The model that is named, or else the collection's own, or else *photo*.
+    """The model that is named, or else the collection's own (`own_model`), or else *photo*. Raises ArtifactError."""
+    from diptych.collection.own_model import own_model
 
-    A collection's own is that of `diptych models use` or `diptych index rebuild --model`, or the one here that embedded
-    all its pictures, now or as an earlier release.
-    """
-    return model or _own_model(store)[0] or "photo"
+    return model or own_model(store)[0] or "photo"
 
 
 def model_to_rebuild_with(model: str | None, store: Location | None) -> str:
     """The model of `model_of`, but *photo* only for a collection without pictures: those of others, or of several, are
     not embedded by a model that nobody has named.
     """
-    own, revisions = (model, {}) if model else _own_model(store)
+    from diptych.collection.own_model import own_model
+
+    own, revisions = (model, {}) if model else own_model(store)
     if own is None and revisions:
         from diptych.store.other_model import embedded_by
 
@@ -225,33 +223,6 @@ def model_to_rebuild_with(model: str | None, store: Location | None) -> str:
             f"{embedded_by(revisions)}"
         )
     return own or "photo"
-
-
-def _own_model(store: Location | None) -> tuple[str | None, dict[str, int]]:
-    """A collection's own model, if it has one, and how many pictures each revision embedded. Raises ArtifactError for
-    an artifact that is not there any more.
-    """
-    if not (isinstance(store, Path) and is_collection(store)):
-        return None, {}
-    from diptych.store.sqlite.database import Store as Database
-    from diptych_runtime.models import FORMER, models_by_name, named_model, names_by_revision
-
-    adopted, revisions = None, {}
-    # What keeps it from being read is said by the command itself, which may mend it.
-    with suppress(StoreError), Database.open(store, read_only=True) as database:
-        adopted, revisions = database.adopted(), database.revisions()
-    if adopted is not None and (named_model(adopted.model) or Path(adopted.model).exists()):
-        return adopted.model, revisions
-    known = names_by_revision(models_by_name())
-    if adopted is None:
-        names = {(FORMER | known).get(revision) for revision in revisions}
-        return (names.pop() if len(names) == 1 else None), revisions
-    if adopted.revision not in known:
-        raise ArtifactError(
-            f"the collection {store} has the model {adopted.model} ({adopted.revision}), which is not there any more: "
-            f"put it back, or say where it is with `diptych models use PATH --store {store}`"
-        )
-    return known[adopted.revision], revisions
 
 
 def open_scorer(

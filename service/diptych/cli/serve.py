@@ -108,7 +108,8 @@ def serve(
             DecodePool(max(2, runtime.threads), seconds=settings.decode_seconds, memory=settings.decode_memory)
         )
         scorer = Scorer(runtime, decoder=workers)
-        stored = _opened(stack, store or collections, scorer, say, create=create, many=store is None)
+        load = None if model else lambda name: Scorer(open_scorer(name, provider, threads).runtime, decoder=workers)
+        stored = _opened(stack, store, collections, scorer, say, create=create, load=load)
         _introduce(say, stored, runtime, settings.keys)
         shown = f"[{host}]" if ":" in host else host
         say(f"http://{shown}:{sockets[0].getsockname()[1]}/")
@@ -122,20 +123,21 @@ def serve(
 def _opened(
     stack: ExitStack,
     place: Location | None,
+    root: Path | None,
     scorer: Scorer,
     say: Callable[[str], object],
     *,
     create: bool,
-    many: bool,
+    load: Callable[[str], Scorer] | None,
 ) -> Collection | Registry | None:
-    """The collection at a place, or the `many` below it; None where no place is named."""
+    """The collection at a place, or those below a root, with the models that `load` opens; None where neither is
+    named.
+    """
     from diptych.collection.collection import Collection
     from diptych.collection.registry import Collections
 
     if place is None:
-        return None
-    if many and isinstance(place, Path):
-        return stack.enter_context(Collections.open(place, scorer))
+        return None if root is None else stack.enter_context(Collections.open(root, scorer, load=load))
     reading = not create and isinstance(place, Path) and not _writable(place)
     stored = stack.enter_context(Collection.open(place, scorer, create=create, read_only=reading))
     if reading:
@@ -150,7 +152,9 @@ def _introduce(
     from diptych.collection.registry import Collections
 
     for name, one in Collections.of(stored).open_ones().items():
-        say(f"{name}: {counted(len(one), 'picture')} in {one.name}")
+        theirs = one.scorer.runtime
+        by = "" if theirs.revision == runtime.revision else f", model {theirs.name} ({theirs.revision})"
+        say(f"{name}: {counted(len(one), 'picture')} in {one.name}{by}")
     if stored is None:
         say("no collection; `diptych index add PICTURES` makes one")
     say(f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {counted(runtime.threads, 'thread')}")

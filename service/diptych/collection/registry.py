@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +13,13 @@ from threading import Condition, Lock
 from types import TracebackType
 
 from diptych.collection.collection import Collection
+from diptych.collection.own_model import Scorers
 from diptych.collection.root import Root, check_name, collections_in
 from diptych.errors import (
     CollectionKeptError,
     CollectionNameError,
     DamagedCollectionError,
+    ModelMismatchError,
     StoreError,
     UnknownCollectionError,
 )
@@ -34,24 +36,32 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class _Place:
-    """A collection, or, with a `fault`, why it could not be opened; `users` counts who is at it right now."""
+    """A collection, or, with a `fault`, why it could not be opened, and if that says it, the way `out`; `users` counts
+    who is at it right now.
+    """
 
     name: str
     collection: Collection | None
     fault: str = ""
+    out: str = ""
     users: int = 0
     leaving: bool = False
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A collection in a few figures, None where they are not to be known; a damaged one has a `fault` instead."""
+    """A collection in a few figures, None where they are not to be known; a damaged one has a `fault` instead.
+
+    `model` and `revision` are those that it was opened with.
+    """
 
     name: str
     pictures: int | None
     disk_bytes: int | None
     generation: int | None
     fault: str | None
+    model: str | None = None
+    revision: str | None = None
 
 
 class Collections:
@@ -65,7 +75,7 @@ class Collections:
     ...         shoes.add("boot.jpg")
     """
 
-    def __init__(self, places: dict[str, _Place], home: tuple[Root, Scorer] | None = None) -> None:
+    def __init__(self, places: dict[str, _Place], home: tuple[Root, Scorers] | None = None) -> None:
         """Prefer `Collections.open` and `Collections.of`."""
         self._places, self._home = places, home
         self._changed = Condition()  # of places and their users; never held while a disk is waited for
@@ -79,15 +89,19 @@ class Collections:
         return cls({} if stored is None else {DEFAULT: _Place(stored.name, stored)})
 
     @classmethod
-    def open(cls, root: str | os.PathLike[str], scorer: Scorer) -> Collections:
+    def open(
+        cls, root: str | os.PathLike[str], scorer: Scorer, *, load: Callable[[str], Scorer] | None = None
+    ) -> Collections:
         """Open every collection in the folders of `root`, which is made if it is not there.
 
-        One that cannot be opened is kept as damaged, with the reason, and takes no other down. Raises StoreError if
-        another process has the root or it cannot be written.
+        With `load`, which makes a scorer of a model's name, each has the scorer of its own model (`own_model`), and
+        `scorer` is that of new ones; without it all have that. One that cannot be opened is kept as damaged, with the
+        reason, and takes no other down. Raises StoreError if another process has the root or it cannot be written.
         """
-        home = Root(Path(root))
+        home, scorers = Root(Path(root)), Scorers(scorer, load)
         home.tidy()
-        return cls({name: _opened(home.folder / name, scorer) for name in collections_in(home.folder)}, (home, scorer))
+        places = {name: _opened(home.folder / name, scorers) for name in collections_in(home.folder)}
+        return cls(places, (home, scorers))
 
     def close(self) -> None:
         """Close the collections of a root, once they are idle; after half a minute all the same."""
@@ -113,6 +127,10 @@ class Collections:
     def fixed(self) -> bool:
         """True if collections can neither be made nor removed, as there is no root."""
         return self._home is None
+
+    def scorers(self) -> list[Scorer]:
+        """The scorers of the collections of a root, one for each model, first the default one."""
+        return [] if self._home is None else [*self._home[1]]
 
     def names(self) -> list[str]:
         """The names of all, damaged ones too, in alphabetical order."""
@@ -159,10 +177,11 @@ class Collections:
             if place.leaving:
                 raise UnknownCollectionError(f"the collection {name} is being removed")
             if place.collection is None:
+                verify, rebuild = (f"`diptych index {word} --store {place.name}`" for word in ("verify", "rebuild"))
+                out = place.out or f"See what is damaged by {verify}, mend it by {rebuild}"
                 raise DamagedCollectionError(
-                    f"the collection {name} could not be opened: {place.fault}. See what is damaged by `diptych index "
-                    f"verify --store {place.name}`, mend it by `diptych index rebuild --store {place.name}`, "
-                    "and create it once more by its name, which opens it"
+                    f"the collection {name} could not be opened: {place.fault}. {out}, and create it once more by its "
+                    "name, which opens it"
                 )
             place.users += 1
         try:
@@ -178,8 +197,9 @@ class Collections:
         if fault is not None:
             return Summary(name, None, disk_bytes(Path(self._places[name].name)), None, fault)
         with self.borrow(name) as collection:
-            backend = collection.backend
-            return Summary(name, backend.count(), backend.disk_bytes(), backend.indexed()[1], None)
+            backend, runtime = collection.backend, collection.scorer.runtime
+            figures = (backend.count(), backend.disk_bytes(), backend.indexed()[1])
+            return Summary(name, *figures, None, runtime.name, runtime.revision)
 
     def summaries(self) -> list[Summary]:
         """The figures of all."""
@@ -194,7 +214,7 @@ class Collections:
 
         Raises CollectionNameError, DamagedCollectionError, and StoreError if it cannot be written.
         """
-        root, scorer = self._changeable()
+        root, scorers = self._changeable()
         check_name(name)
         with self._changing:
             if name in self.open_ones():
@@ -202,7 +222,7 @@ class Collections:
             new = name not in collections_in(root.folder)
             if new:
                 root.make(name)
-            place = _opened(root.folder / name, scorer)
+            place = _opened(root.folder / name, scorers)
             with self._changed:
                 self._places[name] = place
             with self.borrow(name):  # or it says what is wrong
@@ -235,7 +255,7 @@ class Collections:
             finally:
                 place.leaving = False
 
-    def _changeable(self) -> tuple[Root, Scorer]:
+    def _changeable(self) -> tuple[Root, Scorers]:
         if self._home is None:
             raise StoreError("no collection can be made or removed here; start `diptych serve --collections ROOT`")
         return self._home
@@ -247,12 +267,12 @@ class Collections:
             return self._changed.wait_for(lambda: not place.users, max(0.0, seconds))
 
 
-def _opened(directory: Path, scorer: Scorer) -> _Place:
+def _opened(directory: Path, scorers: Scorers) -> _Place:
     try:
-        return _Place(str(directory), Collection.open(directory, scorer))
+        return _Place(str(directory), Collection.open(directory, scorers.of(directory)))
     except DiptychError as error:
         logger.error("the collection %s could not be opened: %s", directory.name, error)
-        return _Place(str(directory), None, str(error))
+        return _Place(str(directory), None, str(error), "Do so" if isinstance(error, ModelMismatchError) else "")
     except Exception as error:
         # Whatever damage does to one of them, the others must open.
         logger.exception("the collection %s could not be opened", directory.name)

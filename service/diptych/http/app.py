@@ -52,7 +52,8 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
     """
     kept = Collections.of(stored)
     settings = settings or Settings()
-    scorer.scheduler.capacity = settings.pairs
+    for one in (scorer, *kept.scorers()):
+        one.scheduler.capacity = settings.pairs
     metrics = Metrics(scorer, kept)
     work = RequestPool(
         settings.workers, settings.waiting, settings.seconds, lambda waited: metrics.stage("queue", waited)

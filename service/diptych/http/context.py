@@ -38,7 +38,9 @@ _FETCHES = 8  # at once for one request
 
 @dataclass
 class Context:
-    """One service: its model, its collections if it has any, its limits and its threads."""
+    """One service: its model, its collections if it has any, which may have models of their own, its limits and its
+    threads.
+    """
 
     scorer: Scorer
     collections: Collections
@@ -65,53 +67,50 @@ class Context:
 
     def longest_running(self) -> float:
         """Seconds since the longest-running computation began, in a request or behind it; 0.0 when none runs."""
-        return max(self.work.longest_running(), self.reads.longest_running(), self.scorer.scheduler.longest_running())
+        chunks = (one.scheduler.longest_running() for one in (self.scorer, *self.collections.scorers()))
+        return max(self.work.longest_running(), self.reads.longest_running(), *chunks)
 
     def link(self, collection: Collection, id: str, part: str) -> str:
         """The link to the "content" or "thumbnail" of a stored picture."""
         path = f"/v1/images/{id}/{part}"
         return path if self.collections.fixed else f"{path}?collection={collection.directory.name}"
 
-    @property
-    def model(self) -> str:
-        """The served model's name."""
-        return self.scorer.runtime.name
-
     def scorer_of(self, collection: str | None) -> Scorer:
-        """The scorer with the calibration of the collection that a request means, if that has one of its own.
+        """The scorer with the model and the calibration of the collection that a request means, if that has its own.
 
         A request that names no collection need not mean one.
         """
         try:
             with self.collections.borrow(collection) as stored:
-                own = stored.scorer.runtime.own
+                theirs = stored.scorer
         except (CollectionNameError, DamagedCollectionError, UnknownCollectionError):
             if collection is not None:
                 raise
             return self.scorer
+        if theirs.runtime.revision != self.scorer.runtime.revision:
+            return theirs
+        own = theirs.runtime.own
         return self.scorer if own in (None, self.scorer.runtime.own) else self.scorer.calibrated(own)
 
     def asking(self, question: str | None, collection: str | None = None) -> Scorer:
         """The scorer for the question of a request, and for the collection that it means (`scorer_of`); 422 for a
         question that the model does not answer.
         """
-        try:
-            return self.scorer_of(collection).asking(question)
-        except ArtifactError as error:
-            raise RequestError(422, "unknown_question", f"{error}.", param="question") from None
+        return asked(self.scorer_of(collection), question)
 
     def check(self, body: Asked) -> None:
-        """Refuse a request that names another model than the one served, a question that it does not answer, or a
-        collection that is not here.
+        """Refuse a request that names a collection that is not here, another model than the one that serves it, or a
+        question that this does not answer.
         """
         if isinstance(body, Asking):
             self.asking(body.question, body.collection)
-        if body.model not in (None, self.model):
-            message = f'The model "{str(body.model)[:64]}" is not served here; "{self.model}" is.'
-            raise RequestError(404, "model_not_found", message, param="model")
         if body.collection is not None:
             with self.borrow(body.collection):
                 pass
+        if body.model not in (None, served := self.scorer_of(body.collection).runtime.name):
+            where = f"for the collection {body.collection}" if body.collection else "here"
+            message = f'The model "{str(body.model)[:64]}" is not served {where}; "{served}" is.'
+            raise RequestError(404, "model_not_found", message, param="model")
 
     def picture_bytes(self, picture: Picture | Upload, position: str, collection: str | None) -> bytes:
         """The file behind a picture of a request; 422 with its position if there is none."""
@@ -157,7 +156,8 @@ class Context:
     def _panels(self, found: Sequence[tuple[str, bytes | str]], collection: str | None) -> Panels:
         sent = [(place, position, data) for place, (position, data) in enumerate(found) if isinstance(data, bytes)]
         stored = [(place, position, id) for place, (position, id) in enumerate(found) if isinstance(id, str)]
-        runtime = self.scorer.runtime
+        scorer = self.scorer_of(collection)
+        runtime = scorer.runtime
         tokens = np.empty((len(found), *runtime.token_shape), np.float16)
         embeddings = np.empty((len(found), runtime.embedding_dim), np.float32)
         if stored:
@@ -171,16 +171,16 @@ class Context:
         if sent:
             places = [place for place, _, _ in sent]
             with self.metrics.timed("decode"):
-                pixels = self._pixels(sent)
+                pixels = _pixels(scorer, sent)
             with self.metrics.timed("panel"):
-                tokens[places], embeddings[places] = self.scorer.encode_pixels(pixels)
+                tokens[places], embeddings[places] = scorer.encode_pixels(pixels)
             self.metrics.done("pictures", len(sent))
         return Panels(tokens, embeddings)
 
-    def logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
+    def logits(self, scorer: Scorer, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
         """The result of `Scorer.all_logits`, timed and counted."""
         with self.metrics.timed("pair"):
-            logits = self.scorer.all_logits(tokens_a, tokens_b)
+            logits = scorer.all_logits(tokens_a, tokens_b)
         self.metrics.done("pairs", len(logits))
         return logits
 
@@ -191,13 +191,13 @@ class Context:
         with ThreadPoolExecutor(_FETCHES, thread_name_prefix="diptych-fetch") as pool:
             return list(pool.map(lambda named: reference(named[1], named[0], self.fetch), pictures))
 
-    def _pixels(self, sent: Sequence[tuple[int, str, bytes]]) -> np.ndarray:
-        """Pictures as the network sees them, uint8 (B, S, S, 3); a bad one is 422 with the decoder's words."""
-        decoded = self.scorer.decode([data for *_, data in sent], [position for _, position, _ in sent])
-        for (_, position, _), pixels in zip(sent, decoded, strict=True):
-            if isinstance(pixels, PictureError):
-                raise refused(pixels, position)
-        return np.stack([pixels for pixels in decoded if not isinstance(pixels, PictureError)])
+
+def asked(scorer: Scorer, question: str | None) -> Scorer:
+    """The scorer for the question of a request; 422 for one that its model does not answer."""
+    try:
+        return scorer.asking(question)
+    except ArtifactError as error:
+        raise RequestError(422, "unknown_question", f"{error}.", param="question") from None
 
 
 @contextmanager
@@ -221,6 +221,15 @@ def positioned(position: str) -> Iterator[None]:
 def refused(error: PictureError, position: str) -> RequestError:
     """The decoder's refusal as one of the request: 422, at the position of the picture."""
     return RequestError(422, error.code, str(error), param=position)
+
+
+def _pixels(scorer: Scorer, sent: Sequence[tuple[int, str, bytes]]) -> np.ndarray:
+    """Pictures as the network sees them, uint8 (B, S, S, 3); a bad one is 422 with the decoder's words."""
+    decoded = scorer.decode([data for *_, data in sent], [position for _, position, _ in sent])
+    for (_, position, _), pixels in zip(sent, decoded, strict=True):
+        if isinstance(pixels, PictureError):
+            raise refused(pixels, position)
+    return np.stack([pixels for pixels in decoded if not isinstance(pixels, PictureError)])
 
 
 async def _context(request: Request) -> Context:

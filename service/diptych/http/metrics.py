@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 
 from diptych.collection.registry import Collections
 from diptych.errors import StoreError
+from diptych.scoring.scheduler import PairScheduler
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.tracing import span
 
@@ -46,7 +47,7 @@ class Metrics:
         self._counts = Counter(
             *("diptych_done_total", "Pictures encoded and pairs looked at.", ("what",)), registry=self.registry
         )
-        runtime, scheduler = scorer.runtime, scorer.scheduler
+        runtime = scorer.runtime
         Info("diptych_service", "What runs, and on what.", registry=self.registry).info(
             {
                 "version": version("diptych"),
@@ -57,10 +58,20 @@ class Metrics:
                 "pair_path": runtime.pair_path,
             }
         )
-        self.live("diptych_pairs_waiting", "Pairs that nobody has begun with.", lambda: scheduler.waiting)
-        self.live("diptych_pairs_in_flight", "Pairs being looked at.", lambda: scheduler.in_flight)
+
+        def schedulers() -> set[PairScheduler]:
+            return {one.scheduler for one in (scorer, *collections.scorers())}
+
+        self.live(
+            *("diptych_pairs_waiting", "Pairs that nobody has begun with."),
+            lambda: sum(one.waiting for one in schedulers()),
+        )
+        self.live(
+            *("diptych_pairs_in_flight", "Pairs being looked at."), lambda: sum(one.in_flight for one in schedulers())
+        )
         self.registry.register(_Indexes(collections))
-        scheduler.waited = lambda seconds: self.stage("turn", seconds)
+        for one in schedulers():
+            one.waited = lambda seconds: self.stage("turn", seconds)
 
     def text(self) -> bytes:
         """Everything, in Prometheus' text format."""

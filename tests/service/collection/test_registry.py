@@ -57,7 +57,8 @@ def test_what_is_made_is_there_after_a_new_start(root, scorer, photo_bytes):
         assert not collections.create("shoes")
         fill(collections, "shoes", photo_bytes(1), photo_bytes(2))
         assert collections.summary("shoes") == Summary(
-            "shoes", 2, collections.summary("shoes").disk_bytes, 2, fault=None
+            *("shoes", 2, collections.summary("shoes").disk_bytes, 2, None),
+            *(scorer.runtime.name, scorer.runtime.revision),
         )
     with Collections.open(root, scorer) as collections:
         assert [(one.name, one.pictures) for one in collections.summaries()] == [("shoes", 2)]

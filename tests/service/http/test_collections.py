@@ -6,12 +6,15 @@ import base64
 import time
 
 import httpx
+import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from diptych.collection.collection import Collection
 from diptych.collection.registry import Collections
 from diptych.http.middleware.auth import new_key
 from diptych.http.settings import Settings
+from diptych.scoring.scorer import Scorer
 from diptych.store.sqlite.schema import DATABASE
 
 
@@ -238,3 +241,60 @@ def test_a_collection_that_another_request_removes_while_it_is_made_is_said(seve
         assert error["message"].startswith("Another request removed the collection brief meanwhile")
         monkeypatch.undo()
         assert client.post("/v1/collections", json={"name": "brief"}).status_code == 201
+
+
+def test_every_collection_is_served_by_its_own_model(root, scorer, running, photo_bytes, data_uri):
+    letters = Scorer.load("omniglot", provider="cpu", threads=1)
+    pictures = [photo_bytes(1), photo_bytes(2)]
+    for name, own in (("letters", letters), ("photos", scorer)):
+        with Collection.open(root / name, own, create=True) as collection:
+            ids = [one.id for one in collection.add(pictures)]
+    loaded: list[str] = []
+
+    def load(name: str) -> Scorer:
+        loaded.append(name)
+        return Scorer.load(name, provider="cpu", threads=1)
+
+    with (
+        Collections.open(root, scorer, load=load) as collections,
+        running(collections, scorer, Settings(pairs=7)) as client,
+    ):
+        known = [(one.runtime.name, one.runtime.revision) for one in (scorer, letters)]
+        assert [(one["id"], one["revision"]) for one in client.get("/v1/models").json()["data"]] == known
+        assert [one.scheduler.capacity for one in collections.scorers()] == [7, 7]
+        listed = client.get("/v1/collections").json()["data"]
+        assert [(one["name"], one["model"], one["fault"]) for one in listed] == [
+            ("letters", "omniglot", None),
+            ("photos", scorer.runtime.name, None),
+        ]
+        one, other = map(data_uri, pictures)
+        for name, own in (("letters", letters), ("photos", scorer)):
+            model, raw = own.runtime.name, float(own.predict([(pictures[0], pictures[1])], activation_fn=np.asarray)[0])
+            answers = {
+                path: client.post(path, json={**body, "collection": name, "model": model}).json()
+                for path, body in {
+                    "/v1/score": {"queries": one, "documents": other},
+                    "/v1/rerank": {"query": one, "documents": [other]},
+                    "/v1/explain": {"images": [one, other]},
+                    "/v1/search": {"image": one},
+                    "/v1/embeddings": {"input": one},
+                }.items()
+            }
+            assert {answer["model"] for answer in answers.values()} == {model}
+            found = answers["/v1/search"]["matches"]
+            assert {match["id"] for match in found} == {*ids}
+            raws = [
+                answers["/v1/score"]["data"][0],
+                answers["/v1/rerank"]["results"][0],
+                answers["/v1/explain"],
+                next(match for match in found if match["id"] == ids[1]),
+            ]
+            assert [one["raw_score"] for one in raws] == pytest.approx([raw] * 4, abs=1e-5)
+            assert len(answers["/v1/embeddings"]["data"][0]["embedding"]) == own.runtime.embedding_dim
+            info = client.get("/info", params={"collection": name}).json()
+            assert (info["model"], info["embedding_dim"]) == (model, own.runtime.embedding_dim)
+        wrong = {"image": one, "collection": "letters"}
+        check_envelope(client.post("/v1/search", json={**wrong, "model": "photo"}), 404, "model_not_found", "model")
+        asked = client.post("/v1/search", json={**wrong, "question": "copy"})
+        assert (asked.json()["question"], asked.json()["model"]) == ("match", "omniglot")
+    assert loaded == ["omniglot"]

@@ -85,8 +85,8 @@ def _item(here: Context, found: Summary) -> CollectionItem:
         name=found.name,
         pictures=found.pictures,
         disk_bytes=found.disk_bytes,
-        model=here.model,
-        revision=here.scorer.runtime.revision,
+        model=found.model or here.scorer.runtime.name,
+        revision=found.revision or here.scorer.runtime.revision,
         generation=found.generation,
         fault=found.fault,
     )

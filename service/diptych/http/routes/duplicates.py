@@ -47,8 +47,12 @@ async def duplicates(request: Request, here: Here, request_id: RequestId) -> Dup
     def work() -> DuplicatesBegun | Duplicates:
         _check(body, collection)
         stint = Stint(here.settings.seconds / 4)
-        question = collection.scorer.asking(COPY).runtime.question
-        facts: dict[str, Any] = {"id": f"duplicates-{request_id}", "model": here.model, "question": question}
+        runtime = collection.scorer.asking(COPY).runtime
+        facts: dict[str, Any] = {
+            "id": f"duplicates-{request_id}",
+            "model": runtime.name,
+            "question": runtime.question,
+        }
         try:
             with here.ledgers.of(collection) as ledger:
                 found = duplicates_among(

@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 
 from diptych.collection.collection import Collection
 from diptych.errors import UnknownPictureError
-from diptych.http.context import Here, MayChange, RequestId, Stored
+from diptych.http.context import Here, MayChange, RequestId, Stored, asked
 from diptych.http.health import Proven
 from diptych.http.middleware.errors import RequestError, documented
 from diptych.http.routes.images import described
@@ -67,7 +67,8 @@ async def following(request: Request, here: Here, request_id: RequestId) -> Pair
         _check_place(collection)
         stint = Stint(here.settings.seconds / 4)
         question = body.question or COPY
-        facts: dict[str, Any] = {"id": f"pairs-{request_id}", "model": here.model, "question": question}
+        model = collection.scorer.runtime.name
+        facts: dict[str, Any] = {"id": f"pairs-{request_id}", "model": model, "question": question}
         try:
             with here.ledgers.of(collection) as ledger:
                 found = pairs_to_label(
@@ -118,7 +119,7 @@ async def labels(
     counts.
     """
     _check_place(collection)
-    _check_question(here, question)
+    asked(collection.scorer, question)
 
     def work() -> LabelList:
         found, following = collection.store.label_page(limit, after, question)
@@ -141,7 +142,7 @@ async def labels(
 async def export(here: Here, collection: Stored, question: QuestionText = None) -> StreamingResponse:
     """The labels as a table, as `diptych calibrate --labels` reads it."""
     _check_place(collection)
-    _check_question(here, question)
+    asked(collection.scorer, question)
     pages = collection.store.label_pages(PAGE, question)
     # The first is read before the answer begins: after that nothing can be refused any more.
     first = await here.reads.run(lambda: list(islice(pages, 1)))
@@ -187,14 +188,9 @@ async def take_back(
 ) -> LabelTakenBack:
     """Forget the latest answer about a pair; an earlier one stands again."""
     _check_place(collection)
-    _check_question(here, question)
+    asked(collection.scorer, question)
     gone = await here.reads.run(lambda: collection.take_back_label(a, b, question=question))
     return LabelTakenBack(a=a, b=b, question=question, taken_back=gone)
-
-
-def _check_question(here: Here, question: str | None) -> None:
-    """Refuse a question that the model does not answer; 422."""
-    here.asking(question)
 
 
 def _check_place(collection: Collection) -> None:

@@ -38,6 +38,7 @@ from diptych.http.schemas.responses import (
     Usage,
 )
 from diptych.scoring import explanation
+from diptych.scoring.scorer import Scorer
 
 ERRORS = documented(400, 401, 403, 404, 408, 413, 415, 422, 429, 500, 501, 503, 504)
 
@@ -68,7 +69,7 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
 
     def work() -> list[ScoreItem]:
         (tokens, _), original = here.panels_and_originals([*queries, *documents], body.collection)
-        logits = here.logits(tokens[: len(queries)], tokens[len(queries) :])
+        logits = here.logits(scorer, tokens[: len(queries)], tokens[len(queries) :])
         judged = scorer.judged(logits, _sides(len(queries), len(documents)), original)
         return [
             ScoreItem(
@@ -86,10 +87,10 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
     return ScoreAnswer(
         id=f"score-{request_id}",
         created=int(time.time()),
-        model=here.model,
+        model=scorer.runtime.name,
         question=scorer.runtime.question,
         data=data,
-        usage=_usage(here, len(queries) + len(documents), len(documents)),
+        usage=_usage(scorer, len(queries) + len(documents), len(documents)),
     )
 
 
@@ -121,7 +122,7 @@ async def ranking(here: Context, request_id: str, request: Request, body: Rerank
 
     def work() -> list[RerankItem]:
         (tokens, _), original = here.panels_and_originals([*query, *documents], body.collection)
-        logits = here.logits(tokens[:1], tokens[1:])
+        logits = here.logits(scorer, tokens[:1], tokens[1:])
         found = scorer.ranked(logits, _sides(1, len(documents)), original, body.top_n or None)
         items = [RerankItem(index=place, document=returned(place), **asdict(judgement)) for place, judgement in found]
         for item in items:
@@ -131,10 +132,10 @@ async def ranking(here: Context, request_id: str, request: Request, body: Rerank
     results = await here.work.run(work, request)
     return RerankAnswer(
         id=f"rerank-{request_id}",
-        model=here.model,
+        model=scorer.runtime.name,
         question=scorer.runtime.question,
         results=results,
-        usage=_usage(here, 1 + len(documents), len(documents)),
+        usage=_usage(scorer, 1 + len(documents), len(documents)),
     )
 
 
@@ -166,7 +167,7 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
             )
         return ExplainAnswer(
             id=f"explain-{request_id}",
-            model=here.model,
+            model=scorer.runtime.name,
             question=found.question,
             **asdict(found.answer),
             answers={question: AnswerItem(**asdict(one)) for question, one in found.answers.items()},
@@ -180,7 +181,7 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
             ],
             attention=found.attention.tolist() if body.matrix else None,
             overlay=None if drawn is None else "data:image/png;base64," + base64.b64encode(drawn).decode(),
-            usage=_usage(here, 2, 1),
+            usage=_usage(scorer, 2, 1),
         )
 
     return await here.work.run(work, request)
@@ -191,6 +192,7 @@ async def embeddings(here: Here, request: Request) -> EmbeddingAnswer:
     """The unit vectors that find candidates, in OpenAI's form; their dot product is the cosine of two pictures."""
     body = await read_body(request, EmbeddingRequest, EmbeddingForm, here.settings.pictures, here.parsing)
     here.check(body)
+    scorer = here.scorer_of(body.collection)
     pictures = listed(body.images, body.key_of("images"), here.settings.pictures)
 
     def work() -> list[EmbeddingItem]:
@@ -201,7 +203,7 @@ async def embeddings(here: Here, request: Request) -> EmbeddingAnswer:
         ]
 
     data = await here.work.run(work, request)
-    return EmbeddingAnswer(data=data, model=here.model, usage=_usage(here, len(pictures), 0))
+    return EmbeddingAnswer(data=data, model=scorer.runtime.name, usage=_usage(scorer, len(pictures), 0))
 
 
 def _sides(queries: int, documents: int) -> np.ndarray:
@@ -216,7 +218,7 @@ def _written(vector: np.ndarray, encoding: str) -> list[float] | str:
     return vector.astype(float).tolist()
 
 
-def _usage(here: Context, images: int, pairs: int) -> Usage:
-    rows, columns, _ = here.scorer.runtime.token_shape
+def _usage(scorer: Scorer, images: int, pairs: int) -> Usage:
+    rows, columns, _ = scorer.runtime.token_shape
     tokens = images * rows * columns
     return Usage(images=images, pairs=pairs, prompt_tokens=tokens, total_tokens=tokens)

@@ -35,6 +35,7 @@ async def search(request: Request, here: Here, request_id: RequestId) -> SearchA
     """
     body = await read_body(request, SearchRequest, SearchForm, 1, here.parsing)
     _check(body, here)
+    runtime = here.asking(body.question, body.collection).runtime
 
     def work() -> SearchResult:
         query = here.picture_bytes(body.image, "image", body.collection)
@@ -58,8 +59,8 @@ async def search(request: Request, here: Here, request_id: RequestId) -> SearchA
     here.metrics.done("pairs", found.reranked)
     return SearchAnswer(
         id=f"search-{request_id}",
-        model=here.model,
-        question=here.asking(body.question).runtime.question,
+        model=runtime.name,
+        question=runtime.question,
         matches=listed(found.matches),
         candidates=listed(found.candidates),
         reranked=found.reranked,

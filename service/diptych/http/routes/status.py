@@ -26,10 +26,13 @@ from diptych_runtime.own_calibration import OwnCalibration
 router = APIRouter(tags=["service"], responses=documented(500))
 
 
-@router.get("/v1/models", summary="The served model", responses=documented(401))
+@router.get("/v1/models", summary="The served models", responses=documented(401))
 async def models(here: Here) -> ModelList:
-    """The served model in OpenAI's form, always exactly one."""
-    return ModelList(data=[ModelItem(id=here.model, created=here.started, revision=here.scorer.runtime.revision)])
+    """The served model in OpenAI's form, and after it those of collections that have others."""
+    served = dict.fromkeys(
+        (one.runtime.name, one.runtime.revision) for one in (here.scorer, *here.collections.scorers())
+    )
+    return ModelList(data=[ModelItem(id=name, created=here.started, revision=revision) for name, revision in served])
 
 
 @router.get("/info", summary="Model, provider, limits and collections", responses=documented(401, 404, 422, 429, 504))
@@ -46,7 +49,7 @@ async def info(
     runtime = here.scorer_of(collection if figures else None).runtime
     return Info(
         version=version("diptych"),
-        model=here.model,
+        model=runtime.name,
         revision=runtime.revision,
         provider=runtime.provider,
         attention_path=runtime.attention_path,

@@ -1,0 +1,75 @@
+"""A collection's own model, and the scorers of collections that have several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from diptych.errors import StoreError
+from diptych.store.location import Location
+from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.schema import is_collection
+from diptych_runtime.errors import ArtifactError
+from diptych_runtime.manifest import Manifest
+from diptych_runtime.models import FORMER, find_artifact, models_by_name, named_model, names_by_revision
+
+if TYPE_CHECKING:
+    from diptych.scoring.scorer import Scorer
+
+
+def own_model(where: Location | None) -> tuple[str | None, dict[str, int]]:
+    """A collection's own model, if it has one, and how many pictures each revision embedded.
+
+    That is the model of `diptych models use` or `diptych index rebuild --model`, or the one here that embedded all its
+    pictures, now or as an earlier release. Raises ArtifactError for an artifact that is not there any more.
+    """
+    if not (isinstance(where, Path) and is_collection(where)):
+        return None, {}
+    adopted, revisions = None, {}
+    # What keeps it from being read is said by the command itself, which may mend it.
+    with suppress(StoreError), Store.open(where, read_only=True) as database:
+        adopted, revisions = database.adopted(), database.revisions()
+    if adopted is not None and (named_model(adopted.model) or Path(adopted.model).exists()):
+        return adopted.model, revisions
+    known = names_by_revision(models_by_name())
+    if adopted is None:
+        names = {(FORMER | known).get(revision) for revision in revisions}
+        return (names.pop() if len(names) == 1 else None), revisions
+    if adopted.revision not in known:
+        raise ArtifactError(
+            f"the collection {where} has the model {adopted.model} ({adopted.revision}), which is not there any more: "
+            f"put it back, or say where it is with `diptych models use PATH --store {where}`"
+        )
+    return known[adopted.revision], revisions
+
+
+class Scorers:
+    """A scorer for each model that collections have: the default one, and others that `load` makes of a model's name.
+
+    Without `load` all have the default one. What is loaded stays, and waits and admits as the default one does.
+    Thread-safe.
+    """
+
+    def __init__(self, default: Scorer, load: Callable[[str], Scorer] | None = None) -> None:
+        self.default, self._load, self._lock = default, load, Lock()
+        self._by_revision = {default.runtime.revision: default}
+
+    def of(self, folder: Path) -> Scorer:
+        """The scorer of the model of the collection in a folder. Raises ArtifactError."""
+        name = None if self._load is None else own_model(folder)[0]
+        if self._load is None or name is None:
+            return self.default
+        revision = Manifest.load(find_artifact(name)).revision
+        with self._lock:
+            if revision not in self._by_revision:
+                made, scheduler = self._load(name), self.default.scheduler
+                made.scheduler.capacity, made.scheduler.waited = scheduler.capacity, scheduler.waited
+                self._by_revision[revision] = made
+            return self._by_revision[revision]
+
+    def __iter__(self) -> Iterator[Scorer]:
+        with self._lock:
+            return iter([*self._by_revision.values()])
