@@ -19,7 +19,7 @@ def register(commands: Commands) -> None:
     index.add("diptych.cli.index.listing:export", "Write a line of JSON for every picture")
     index.add("diptych.cli.index.backup:backup", "Copy a collection while it is in use")
     index.add("diptych.cli.index.backup:restore", "Give a collection the state of a backup")
-    index.add("diptych.cli.index.actions:rebuild", "Embed pictures for another model and write the index")
+    index.add("diptych.cli.index.rebuild:rebuild", "Embed pictures for another model and write the index")
     commands.add("diptych.cli.search:search", "Find a picture in a collection")
     commands.add("diptych.cli.score:score", "Score one pair, or all pairs of a table")
     commands.add("diptych.cli.search:rerank", "Order pictures by their likeness to one")

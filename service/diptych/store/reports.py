@@ -30,7 +30,8 @@ class RebuildReport:
 
     `compacted` counts those whose tokens were kept in float16, as earlier versions did, and are now in fewer bytes.
     `mended` says whether the database itself was damaged, and is whole again. `spared` are the numbers of pictures that
-    were not removed since their disk may be away, by the sign of that.
+    were not removed since their disk may be away, by the sign of that. `foreign` counts those that are still of another
+    model, with which the collection cannot be searched.
     """
 
     pictures: int
@@ -40,3 +41,4 @@ class RebuildReport:
     compacted: int = 0
     mended: bool = False
     spared: Mapping[str, int] = field(default_factory=dict)
+    foreign: int = 0

@@ -24,9 +24,7 @@ from diptych.cli.options import (
     Strict,
     Threads,
     check_engine,
-    check_store,
     model_of,
-    model_to_rebuild_with,
     open_scorer,
     open_workers,
     to_add_to,
@@ -34,14 +32,12 @@ from diptych.cli.options import (
 from diptych.command_tree import Json, Quiet
 from diptych.console import Console, counted, read_bytes, shortened
 from diptych.errors import UnknownPictureError
-from diptych.store.index.layout import Kind
 from diptych.store.location import Address
 from diptych_runtime.errors import ArgumentError, PictureError
 
 if TYPE_CHECKING:
     from diptych.collection.ingest import Added
     from diptych.store.backend import Backend
-    from diptych.store.records import Record
 
 _ID = re.compile(r"[0-9a-f]{32}")
 _KeepOriginals = Annotated[
@@ -288,85 +284,6 @@ def verify(
         lines.append(f"  the index finds {verdict.recall:.1%} of the exact candidates")
     Console(as_json, quiet).emit({"healthy": verdict.healthy, **asdict(verdict)}, "\n".join(lines))
     return 0 if verdict.healthy else 1
-
-
-def rebuild(
-    store: Store,
-    everything: Annotated[
-        bool, Option("--all", help="embed every picture again, even those of this model", envvar="DIPTYCH_ALL")
-    ] = False,
-    drop_missing: Annotated[bool, Option("--drop-missing", help="remove pictures whose content is lost")] = False,
-    allow_removal: Annotated[
-        bool,
-        Option("--allow-removal", help="with --drop-missing, even where a whole folder is gone or cannot be read"),
-    ] = False,
-    kind: Annotated[
-        Kind | None,
-        Option(
-            "--index",
-            help="kind of the index from now on: exact, approximate (ivf), or by its size (auto)",
-            envvar="DIPTYCH_INDEX",
-        ),
-    ] = None,
-    model: StoredModel = None,
-    provider: Provider = "auto",
-    threads: Threads = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> int:
-    """Embed pictures for another model and write the index.
-
-    Exits with 1 if some could not be read and are still there.
-    """
-    from diptych.collection import rebuild as rebuilding
-    from diptych_runtime.models import full_name, own_calibration
-
-    if allow_removal and not drop_missing:
-        raise BadParameter("--allow-removal is about what --drop-missing removes; name that too")
-    console = Console(as_json, quiet)
-    failed: list[dict[str, Any]] = []
-
-    def fail(record: Record, error: Exception) -> None:
-        failed.append({"id": record.id, "path": record.path, "reason": str(error)})
-
-    check_store(store)
-    scorer = open_scorer(model_to_rebuild_with(model, store), provider, threads)
-    with console.progress(unit="picture", desc="embedding") as bar:
-        report = rebuilding.rebuild(
-            store,
-            scorer,
-            everything=everything,
-            drop=drop_missing,
-            allow_removal=allow_removal,
-            index=kind,
-            adopted=full_name(model) if model and own_calibration(model) is None else None,
-            on_error=fail,
-            on_progress=bar.update,
-        )
-    by = f"{scorer.runtime.name} ({scorer.runtime.revision})"
-    lines = [f"{counted(report.embedded, 'picture')} embedded again by {by}, {report.pictures:,} in the index"]
-    lines += [f"{counted(report.compacted, 'picture')} kept in fewer bytes"] if report.compacted else []
-    lines += ["the database was damaged and has been repaired"] if report.mended else []
-    if failed:
-        fate = "left as they were; put them back, or use --drop-missing"
-        if drop_missing:
-            away = sum(report.spared.values())
-            whole = report.failed - report.removed - away
-            fate = f"{report.removed} removed" if whole or away else "removed"
-            fate += f", {whole} kept, whose bytes are whole" if whole else ""
-            fate += f", {away} kept, whose disk may be away" if away else ""
-        lines += [
-            f"{report.failed} could not be read ({fate}):",
-            *shortened([f"  {entry['reason']}" for entry in failed]),
-        ]
-    if report.spared:
-        lines += [
-            "kept:",
-            *shortened([f"  {sign}: {counted(count, 'picture')}" for sign, count in report.spared.items()]),
-        ]
-        lines.append("mount the disk and run this again, or say that they are to go with --allow-removal")
-    console.emit({**asdict(report), "failures": failed, "dropped": drop_missing}, "\n".join(lines))
-    return 1 if report.failed > report.removed else 0
 
 
 def _named(store: Backend, name: str) -> list[str]:

@@ -48,8 +48,9 @@ def rebuild(
         report = reembed(
             store, embedder, everything=everything, may_drop=may_drop, on_error=on_error, on_progress=on_progress
         )
-        report = replace(report, compacted=compacted, mended=_mended(store))
         runtime = embedder.runtime
+        foreign = sum(count for revision, count in store.revisions().items() if revision != runtime.revision)
+        report = replace(report, compacted=compacted, mended=_mended(store), foreign=foreign)
         if index is not None:
             store.set_index_kind(index)
         CandidateIndex.rebuilt(store, runtime.embedding_dim, runtime.revision).save(store.directory)

@@ -18,6 +18,7 @@ from diptych.store.index.vectors import RECALL
 from diptych.store.other_model import embedded_by
 from diptych.store.reports import VerifyReport
 from diptych.store.sqlite.database import Store
+from diptych_runtime.models import FORMER
 from diptych_runtime.token_codec import numbers
 
 _STEP = 256
@@ -44,8 +45,9 @@ def verify(store: Store) -> VerifyReport:
     except StoreError as error:  # a database too broken to be read to its end
         return VerifyReport(pictures, [*problems, f"database: {error.__cause__ or error}"], [])
     if len(revisions := store.revisions()) > 1:
-        models = embedded_by(revisions)
-        problems.append(f"embedded by several models: {models}; `diptych index rebuild --model NAME` brings all to one")
+        name = "" if store.adopted() else " --model NAME"
+        models = f"{embedded_by(revisions)}; `diptych index rebuild{name}` brings all to one"
+        problems.append(f"embedded by several models: {models}")
     elif len(sizes) > 1:
         known = ", ".join(f"{count:,} with {e:,} and {t:,}" for (e, t), count in sizes.most_common())
         problems.append(
@@ -53,6 +55,8 @@ def verify(store: Store) -> VerifyReport:
             "rebuild` makes them anew"
         )
     remarks = []
+    if len(revisions) == 1 and revisions.keys() <= FORMER.keys():
+        remarks.append(f"embedded by {embedded_by(revisions)}; nothing can be searched until `diptych index rebuild`")
     if missing:
         remarks.append(f"pictures with neither kept bytes nor a file, which cannot be embedded again: {missing:,}")
     manifest, fault = cache.read_manifest(store.directory)

@@ -322,7 +322,10 @@ def test_a_collection_that_one_model_here_embedded_is_opened_with_it_unnamed(dip
         assert done.code == 0, done.err
     assert {record.revision for record in _records(store)} == {models_by_name()["omniglot"].revision}
     Path(picture).unlink()
-    assert diptych("index", "rebuild", "--store", store, "--model", "photo", "--threads", 1).code == 1
+    changed = diptych("index", "rebuild", "--store", store, "--model", "photo", "--threads", 1)
+    assert changed.code == 1
+    assert re.match(r"11 pictures embedded again by photo \(\w+\), 11 in the index\n", changed.out)
+    assert "1 picture still of another model: the collection can be searched once they are put back" in changed.out
     mixed = diptych("search", _records(store)[1].path, "--store", store, "--threads", 1)
     assert mixed.code == 1
     assert "1 of the 12 pictures in" in mixed.err
@@ -340,7 +343,7 @@ def test_an_interrupted_change_of_model_goes_on_without_a_name(diptych, gallery,
         assert diptych("index", "rebuild", "--store", store, "--model", "photo-small", "--threads", 1).code == 130
     assert len({record.revision for record in _records(store)}) == 2
     verified = diptych("index", "verify", "--store", store)
-    assert "embedded by several models: omniglot (8), photo-small (4)" in verified.out
+    assert "embedded by several models: omniglot (8), photo-small (4); `diptych index rebuild` brings" in verified.out
     assert diptych("index", "rebuild", "--store", store, "--threads", 1).code == 0
     assert {record.revision for record in _records(store)} == {models_by_name()["photo-small"].revision}
 
@@ -375,6 +378,9 @@ def test_pictures_of_an_earlier_release_are_embedded_by_the_present_one_without_
             opened.replace_features([(record.id, *_features(opened, record.id))], "890d5beb348c")
     told = diptych("index", "stats", "--store", store)
     assert "  model     an earlier release of photo (890d5beb348c), 12 pictures" in told.out
+    remark = "890d5beb348c, an earlier release of photo, (12); nothing can be searched until `diptych index rebuild`"
+    for words in (("index", "verify"), ("doctor",)):
+        assert remark in diptych(*words, "--store", store).out
     made = diptych("index", "rebuild", "--store", store)
     assert made.code == 0, made.err
     with Store.open(store) as opened:

@@ -44,6 +44,8 @@ def test_stats_name_the_calibration_in_force_and_why_one_is_not(diptych, store, 
     for other in (replace(made, revision="0" * 12), replace(made, released="0" * 12)):
         other.save(store / CALIBRATION)
         assert not diptych("index", "stats", "--store", store, "--json").json["calibration"]["in_force"]
+        rebuilt = diptych("index", "rebuild", "--store", store, "--model", artifact)
+        assert f"`diptych calibrate --store {store}` makes it anew from the same labels" in rebuilt.out
         assert "was made over another model" in diptych("index", "stats", "--store", store).out
     replace(made, questions={"hat": own}).save(store / CALIBRATION)
     strange = diptych("index", "stats", "--store", store, "--json").json["calibration"]

@@ -1,0 +1,135 @@
+"""`diptych index rebuild`: a collection brought to a model, mended, and its index made anew."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import BadParameter, Option
+
+from diptych.cli.options import (
+    Location,
+    Provider,
+    Store,
+    StoredModel,
+    Threads,
+    check_store,
+    model_to_rebuild_with,
+    open_scorer,
+)
+from diptych.command_tree import Json, Quiet
+from diptych.console import Console, counted, shortened
+from diptych.store.index.layout import Kind
+from diptych_runtime.errors import ArtifactError
+
+if TYPE_CHECKING:
+    from diptych.scoring.scorer import Scorer
+    from diptych.store.records import Record
+    from diptych.store.reports import RebuildReport
+
+
+def rebuild(
+    store: Store,
+    everything: Annotated[
+        bool, Option("--all", help="embed every picture again, even those of this model", envvar="DIPTYCH_ALL")
+    ] = False,
+    drop_missing: Annotated[bool, Option("--drop-missing", help="remove pictures whose content is lost")] = False,
+    allow_removal: Annotated[
+        bool,
+        Option("--allow-removal", help="with --drop-missing, even where a whole folder is gone or cannot be read"),
+    ] = False,
+    kind: Annotated[
+        Kind | None,
+        Option(
+            "--index",
+            help="kind of the index from now on: exact, approximate (ivf), or by its size (auto)",
+            envvar="DIPTYCH_INDEX",
+        ),
+    ] = None,
+    model: StoredModel = None,
+    provider: Provider = "auto",
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Embed pictures for another model and write the index.
+
+    Exits with 1 if some could not be read and are still there.
+    """
+    from diptych.collection import rebuild as rebuilding
+    from diptych_runtime.models import full_name, own_calibration
+
+    if allow_removal and not drop_missing:
+        raise BadParameter("--allow-removal is about what --drop-missing removes; name that too")
+    console = Console(as_json, quiet)
+    failed: list[dict[str, Any]] = []
+
+    def fail(record: Record, error: Exception) -> None:
+        failed.append({"id": record.id, "path": record.path, "reason": str(error)})
+
+    check_store(store)
+    scorer = open_scorer(model_to_rebuild_with(model, store), provider, threads)
+    with console.progress(unit="picture", desc="embedding") as bar:
+        report = rebuilding.rebuild(
+            store,
+            scorer,
+            everything=everything,
+            drop=drop_missing,
+            allow_removal=allow_removal,
+            index=kind,
+            adopted=full_name(model) if model and own_calibration(model) is None else None,
+            on_error=fail,
+            on_progress=bar.update,
+        )
+    lines = _lines(report, scorer, [entry["reason"] for entry in failed], drop=drop_missing) + _left_out(store, scorer)
+    console.emit({**asdict(report), "failures": failed, "dropped": drop_missing}, "\n".join(lines))
+    return 1 if report.failed > report.removed else 0
+
+
+def _lines(report: RebuildReport, scorer: Scorer, reasons: list[str], *, drop: bool) -> list[str]:
+    """The report in words, with the reasons why pictures could not be read."""
+    by = f"{scorer.runtime.name} ({scorer.runtime.revision})"
+    there = report.pictures - report.foreign
+    lines = [f"{counted(report.embedded, 'picture')} embedded again by {by}, {there:,} in the index"]
+    lines += [f"{counted(report.compacted, 'picture')} kept in fewer bytes"] if report.compacted else []
+    lines += ["the database was damaged and has been repaired"] if report.mended else []
+    if reasons:
+        fate = "left as they were; put them back, or use --drop-missing"
+        if drop:
+            away = sum(report.spared.values())
+            whole = report.failed - report.removed - away
+            fate = f"{report.removed} removed" if whole or away else "removed"
+            fate += f", {whole} kept, whose bytes are whole" if whole else ""
+            fate += f", {away} kept, whose disk may be away" if away else ""
+        lines += [
+            f"{report.failed} could not be read ({fate}):",
+            *shortened([f"  {reason}" for reason in reasons]),
+        ]
+    if report.spared:
+        lines += [
+            "kept:",
+            *shortened([f"  {sign}: {counted(count, 'picture')}" for sign, count in report.spared.items()]),
+        ]
+        lines.append("mount the disk and run this again, or say that they are to go with --allow-removal")
+    if report.foreign:
+        still = f"{counted(report.foreign, 'picture')} still of another model"
+        lines.append(f"{still}: the collection can be searched once they are put back, or removed by --drop-missing")
+    return lines
+
+
+def _left_out(store: Location, scorer: Scorer) -> list[str]:
+    """A line about a collection's own calibration, if it was made over another model than it has now."""
+    from diptych_runtime.own_calibration import OwnCalibration
+
+    own = None
+    with suppress(ArtifactError):  # a damaged one is named where it is used
+        own = OwnCalibration.beside(store) if isinstance(store, Path) else None
+    if own is None or own.fits(scorer.runtime.released):
+        return []
+    of = f"{own.model}, {own.revision}"
+    return [
+        f"verdicts as released: the calibration of {own.made} was made over another model ({of}); `diptych calibrate "
+        f"--store {store}` makes it anew from the same labels"
+    ]
