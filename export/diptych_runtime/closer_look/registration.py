@@ -13,6 +13,7 @@ RATIO = 0.85  # of the distances to the best and to the second best match
 ERROR = 4.0  # pixels by which a match may miss
 ENOUGH = 25  # of them; with fewer, the mirror image is tried too
 _ROWS, _COLUMNS = 48, 32  # of a part of a product of 128 numbers each: fewer than BLAS gives to several threads
+_LAST_BITS = 1e-6  # by which products of the same descriptors differ on one processor or another
 
 # Where each of the numbers of a descriptor is in that of the mirror image (`Keypoints.mirrored`).
 _MIRRORED = np.arange(128).reshape(4, 4, 8)[::-1, :, -np.arange(8) % 8].ravel()
@@ -86,7 +87,8 @@ def _matched(a: Keypoints, b: Keypoints) -> tuple[np.ndarray, np.ndarray]:
     cosines[rows, best] = -1
     second = cosines.max(1)
     cosines[rows, best] = first
-    clear = np.flatnonzero(1 - first < RATIO**2 * (1 - second))  # squared distances of unit vectors, halved
+    # Squared distances of unit vectors, halved; of those that are the same a product says so but for its last bits.
+    clear = np.flatnonzero(1 - first + _LAST_BITS < RATIO**2 * (1 - second))
     mutual = cosines.T[best[clear]].argmax(1) == clear
     return a.places[clear[mutual]], b.places[best[clear[mutual]]]
 

@@ -33,10 +33,13 @@ def test_matches_are_each_others_best_and_clearly_better_than_the_second(count, 
     assert len(expected) > 1
 
 
-def test_of_keypoints_that_are_the_same_the_first_matches_and_a_second_like_the_best_leaves_none():
+def test_of_keypoints_that_are_the_same_one_matches_and_a_second_like_the_best_leaves_none():
     a = keypoints(1, 20)
     twice = Keypoints(np.concatenate([a.places, a.places + 1]), np.concatenate([a.descriptors] * 2))
-    assert registration._matched(twice, a)[0].tolist() == a.places.tolist()
+    found, to = registration._matched(twice, a)
+    # Which of the two is a matter of the last bit of a product, and so of the processor.
+    assert ((found == to) | (found == to + 1)).all()
+    assert sorted(to.tolist()) == sorted(a.places.tolist())
     assert len(registration._matched(a, twice)[0]) == 0
 
 
