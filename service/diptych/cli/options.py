@@ -205,24 +205,7 @@ def model_of(model: str | None, store: Location | None) -> str:
     """The model that is named, or else the collection's own (`own_model`), or else *photo*. Raises ArtifactError."""
     from diptych.collection.own_model import own_model
 
-    return model or own_model(store)[0] or "photo"
-
-
-def model_to_rebuild_with(model: str | None, store: Location | None) -> str:
-    """The model of `model_of`, but *photo* only for a collection without pictures: those of others, or of several, are
-    not embedded by a model that nobody has named.
-    """
-    from diptych.collection.own_model import own_model
-
-    own, revisions = (model, {}) if model else own_model(store)
-    if own is None and revisions:
-        from diptych.store.other_model import embedded_by
-
-        raise BadParameter(
-            f"name the model to embed them with (--model NAME): the pictures in {store} were embedded by "
-            f"{embedded_by(revisions)}"
-        )
-    return own or "photo"
+    return model or own_model(store).name or "photo"
 
 
 def open_scorer(

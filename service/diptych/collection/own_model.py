@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from diptych.errors import StoreError
 from diptych.store.location import Location
@@ -20,30 +20,40 @@ if TYPE_CHECKING:
     from diptych.scoring.scorer import Scorer
 
 
-def own_model(where: Location | None) -> tuple[str | None, dict[str, int]]:
-    """A collection's own model, if it has one, and how many pictures each revision embedded.
+class OwnModel(NamedTuple):
+    """A collection's own model, if it has one, whether it was `adopted` by name, and how many pictures each revision
+    embedded.
+    """
 
-    That is the model of `diptych models use` or `diptych index rebuild --model`, or the one here that embedded all its
-    pictures, now or as an earlier release. Raises ArtifactError for an artifact that is not there any more.
+    name: str | None
+    adopted: bool
+    revisions: dict[str, int]
+
+
+def own_model(where: Location | None) -> OwnModel:
+    """The model of `diptych models use` or `diptych index rebuild --model`, or the one here that embedded all pictures
+    of a collection, now or as an earlier release.
+
+    Raises ArtifactError for an artifact that is not there any more.
     """
     if not (isinstance(where, Path) and is_collection(where)):
-        return None, {}
+        return OwnModel(None, False, {})
     adopted, revisions = None, {}
     # What keeps it from being read is said by the command itself, which may mend it.
     with suppress(StoreError), Store.open(where, read_only=True) as database:
         adopted, revisions = database.adopted(), database.revisions()
     if adopted is not None and (named_model(adopted.model) or Path(adopted.model).exists()):
-        return adopted.model, revisions
+        return OwnModel(adopted.model, True, revisions)
     known = names_by_revision(models_by_name())
     if adopted is None:
         names = {(FORMER | known).get(revision) for revision in revisions}
-        return (names.pop() if len(names) == 1 else None), revisions
+        return OwnModel(names.pop() if len(names) == 1 else None, False, revisions)
     if adopted.revision not in known:
         raise ArtifactError(
             f"the collection {where} has the model {adopted.model} ({adopted.revision}), which is not there any more: "
             f"put it back, or say where it is with `diptych models use PATH --store {where}`"
         )
-    return known[adopted.revision], revisions
+    return OwnModel(known[adopted.revision], True, revisions)
 
 
 class Scorers:
@@ -59,7 +69,7 @@ class Scorers:
 
     def of(self, folder: Path) -> Scorer:
         """The scorer of the model of the collection in a folder. Raises ArtifactError."""
-        name = None if self._load is None else own_model(folder)[0]
+        name = None if self._load is None else own_model(folder).name
         if self._load is None or name is None:
             return self.default
         revision = Manifest.load(find_artifact(name)).revision

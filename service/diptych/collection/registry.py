@@ -25,7 +25,7 @@ from diptych.errors import (
 )
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.atomic import disk_bytes
-from diptych_runtime.errors import DiptychError
+from diptych_runtime.errors import ArtifactError, DiptychError
 
 DEFAULT = "default"
 REMOVAL_SECONDS = 30.0  # seconds for those who are at a collection that is to be removed or closed
@@ -272,7 +272,9 @@ def _opened(directory: Path, scorers: Scorers) -> _Place:
         return _Place(str(directory), Collection.open(directory, scorers.of(directory)))
     except DiptychError as error:
         logger.error("the collection %s could not be opened: %s", directory.name, error)
-        return _Place(str(directory), None, str(error), "Do so" if isinstance(error, ModelMismatchError) else "")
+        return _Place(
+            str(directory), None, str(error), "Do so" if isinstance(error, ModelMismatchError | ArtifactError) else ""
+        )
     except Exception as error:
         # Whatever damage does to one of them, the others must open.
         logger.exception("the collection %s could not be opened", directory.name)

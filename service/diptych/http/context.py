@@ -108,7 +108,9 @@ class Context:
             with self.borrow(body.collection):
                 pass
         if body.model not in (None, served := self.scorer_of(body.collection).runtime.name):
-            where = f"for the collection {body.collection}" if body.collection else "here"
+            elsewhere = body.model in {one.runtime.name for one in self.collections.scorers()}
+            where = "to requests that name no collection" if elsewhere else "here"
+            where = where if body.collection is None else f"for the collection {body.collection}"
             message = f'The model "{str(body.model)[:64]}" is not served {where}; "{served}" is.'
             raise RequestError(404, "model_not_found", message, param="model")
 

@@ -2,13 +2,39 @@
 
 from collections.abc import Collection, Mapping
 
-from diptych_runtime.models import FORMER, models_by_name, names_by_revision
+from diptych_runtime.errors import ArtifactError
+from diptych_runtime.manifest import Manifest
+from diptych_runtime.models import FORMER, find_artifact, models_by_name, names_by_revision
 
 
 def embedded_by(revisions: Mapping[str, int]) -> str:
     """The models of a collection's pictures, as a text, from {revision: pictures}."""
     known = names_by_revision(models_by_name())
-    return ", ".join(f"{known.get(one) or _not_here(one)} ({n:,})" for one, n in revisions.items())
+    return ", ".join(
+        f"{known[one]} ({n:,})" if one in known else f"{one} ({n:,}, {_not_here(one)})" for one, n in revisions.items()
+    )
+
+
+def obstacle(revision: str, adopted: str | None) -> str | None:
+    """The reason, as a text with the way out, why no command opens a collection that one revision embedded and that
+    has `adopted` a model, by name or path, or None: that is not there, or another one, or the revision was released
+    before. None where commands do, or where they name its model.
+    """
+    if adopted is not None:
+        try:
+            directory = find_artifact(adopted)
+            manifest = Manifest.load(directory)
+            for file in manifest.digests:
+                manifest.read_checked(directory, file)
+        except ArtifactError as error:
+            return f"its model cannot be opened: {error}; put it back, or name another with `diptych models use`"
+        if manifest.revision == revision:
+            return None
+        now = f"its model {adopted} is another one now ({manifest.revision}) than that which embedded it ({revision})"
+        return f"{now}; `diptych index rebuild` embeds it anew"
+    if revision not in FORMER or revision in names_by_revision(models_by_name()):
+        return None
+    return f"embedded by {revision} ({_not_here(revision)}); nothing can be searched until `diptych index rebuild`"
 
 
 def ways_out(store: object, revision: str, others: Collection[str], *, partly: bool = False) -> str:
@@ -24,11 +50,12 @@ def ways_out(store: object, revision: str, others: Collection[str], *, partly: b
     if not here and (former := [FORMER[other] for other in others if other in FORMER]):
         return f"that is an earlier release of {former[0]}: embed them anew with {rebuild}"
     theirs = (
-        f"name theirs (--model {here[0]})" if here else "name theirs, which is none of the models here (--model PATH)"
+        f"name theirs (--model {here[0]})"
+        if here
+        else f"name theirs, which is none of the models here, once: `diptych models use PATH --store {store}`"
     )
     return f"embed them anew with {rebuild}, or {theirs}"
 
 
 def _not_here(revision: str) -> str:
-    former = f"an earlier release of {FORMER[revision]}" if revision in FORMER else "none of the models here"
-    return f"{revision}, {former},"
+    return f"an earlier release of {FORMER[revision]}" if revision in FORMER else "none of the models here"

@@ -1,6 +1,9 @@
 """The ways out of a collection that another model embedded."""
 
-from diptych.store.other_model import embedded_by, ways_out
+import shutil
+
+from diptych.store.other_model import embedded_by, obstacle, ways_out
+from diptych_runtime.manifest import Manifest
 from diptych_runtime.models import FORMER, models_by_name
 
 
@@ -10,7 +13,7 @@ def test_the_models_are_named_by_which_it_is_rebuilt_and_by_which_it_can_be_sear
     assert ways_out("s", small.revision, [photo.revision]) == f"{rebuilt}, or name theirs (--model photo)"
     assert (
         ways_out("s", small.revision, ["0123456789ab"])
-        == f"{rebuilt}, or name theirs, which is none of the models here (--model PATH)"
+        == f"{rebuilt}, or name theirs, which is none of the models here, once: `diptych models use PATH --store s`"
     )
     former = ways_out("s", photo.revision, ["890d5beb348c"])
     assert former == f"that is an earlier release of photo: {rebuilt.replace('photo-small', 'photo')}"
@@ -21,5 +24,23 @@ def test_the_models_are_named_by_which_it_is_rebuilt_and_by_which_it_can_be_sear
 
 def test_a_revision_of_an_earlier_release_is_named_as_what_it_was_of() -> None:
     told = embedded_by({"890d5beb348c": 3, "0123456789ab": 1})
-    assert told == "890d5beb348c, an earlier release of photo, (3), 0123456789ab, none of the models here, (1)"
+    assert told == "890d5beb348c (3, an earlier release of photo), 0123456789ab (1, none of the models here)"
     assert FORMER.keys().isdisjoint(manifest.revision for manifest in models_by_name().values())
+
+
+def test_an_obstacle_is_a_model_that_no_command_would_find_by_itself(artifact, tmp_path) -> None:
+    revision = Manifest.load(artifact).revision
+    assert obstacle(models_by_name()["photo"].revision, None) is None
+    assert obstacle(revision, str(artifact)) is None
+    assert obstacle(revision, None) is None  # with --model PATH it is opened
+    assert "nothing can be searched until `diptych index rebuild`" in str(obstacle("890d5beb348c", None))
+    exchanged = str(obstacle("0123456789ab", str(artifact)))
+    assert f"is another one now ({revision}) than that which embedded it (0123456789ab)" in exchanged
+    copy = shutil.copytree(artifact, tmp_path / "copy")
+    with (copy / "pair.onnx").open("ab") as file:
+        file.write(b"more")
+    damaged = str(obstacle(revision, str(copy)))
+    assert damaged.startswith("its model cannot be opened: ")
+    assert "pair.onnx" in damaged
+    shutil.rmtree(copy)
+    assert "as a path it does not exist; put it back, or name another" in str(obstacle(revision, str(copy)))

@@ -16,7 +16,6 @@ from diptych.cli.options import (
     StoredModel,
     Threads,
     check_store,
-    model_to_rebuild_with,
     open_scorer,
 )
 from diptych.command_tree import Json, Quiet
@@ -70,7 +69,8 @@ def rebuild(
         failed.append({"id": record.id, "path": record.path, "reason": str(error)})
 
     check_store(store)
-    scorer = open_scorer(model_to_rebuild_with(model, store), provider, threads)
+    name, adopts = _model(model, store)
+    scorer = open_scorer(name, provider, threads)
     with console.progress(unit="picture", desc="embedding") as bar:
         report = rebuilding.rebuild(
             store,
@@ -79,13 +79,34 @@ def rebuild(
             drop=drop_missing,
             allow_removal=allow_removal,
             index=kind,
-            adopted=full_name(model) if model and own_calibration(model) is None else None,
+            adopted=full_name(name) if adopts and own_calibration(name) is None else None,
             on_error=fail,
             on_progress=bar.update,
         )
     lines = _lines(report, scorer, [entry["reason"] for entry in failed], drop=drop_missing) + _left_out(store, scorer)
     console.emit({**asdict(report), "failures": failed, "dropped": drop_missing}, "\n".join(lines))
     return 1 if report.failed > report.removed else 0
+
+
+def _model(named: str | None, store: Location) -> tuple[str, bool]:
+    """The model to embed with, and whether commands without one open the collection with it from now on: one that is
+    named here or was before.
+
+    *photo* by itself is only for a collection without pictures: those of a model that is not here, or of several, are
+    not embedded by one that nobody has named.
+    """
+    from diptych.collection.own_model import own_model
+    from diptych.store.other_model import embedded_by
+
+    if named:
+        return named, True
+    own = own_model(store)
+    if own.name is None and own.revisions:
+        raise BadParameter(
+            f"name the model to embed them with (--model NAME): the pictures in {store} were embedded by "
+            f"{embedded_by(own.revisions)}"
+        )
+    return own.name or "photo", own.adopted
 
 
 def _lines(report: RebuildReport, scorer: Scorer, reasons: list[str], *, drop: bool) -> list[str]:
@@ -115,7 +136,7 @@ def _lines(report: RebuildReport, scorer: Scorer, reasons: list[str], *, drop: b
         lines.append("mount the disk and run this again, or say that they are to go with --allow-removal")
     if report.foreign:
         still = f"{counted(report.foreign, 'picture')} still of another model"
-        lines.append(f"{still}: the collection can be searched once they are put back, or removed by --drop-missing")
+        lines.append(f"{still}: put their files back or use --drop-missing, and run this again, to search the others")
     return lines
 
 

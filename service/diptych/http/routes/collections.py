@@ -44,7 +44,7 @@ async def create(request: Request, here: Here, response: Response) -> Collection
     def make() -> CollectionItem:
         response.status_code = 201 if here.collections.create(body.name) else 200
         try:
-            return _item(here, here.collections.summary(body.name))
+            return _item(here.collections.summary(body.name))
         except UnknownCollectionError:
             message = f"Another request removed the collection {body.name} meanwhile; make it again if it is to stay."
             raise RequestError(409, "collection_changed", message, param="collection") from None
@@ -55,7 +55,7 @@ async def create(request: Request, here: Here, response: Response) -> Collection
 @router.get("/{name}", summary="One collection", responses=documented(404, 422, 429, 504))
 async def one(name: Name, here: Here) -> CollectionItem:
     """The size of one collection, or its fault."""
-    return _item(here, await here.reads.run(lambda: here.collections.summary(name)))
+    return _item(await here.reads.run(lambda: here.collections.summary(name)))
 
 
 @router.delete(
@@ -77,16 +77,16 @@ def remove(
 
 def summaries(here: Context) -> list[CollectionItem]:
     """All collections as they are shown."""
-    return [_item(here, found) for found in here.collections.summaries()]
+    return [_item(found) for found in here.collections.summaries()]
 
 
-def _item(here: Context, found: Summary) -> CollectionItem:
+def _item(found: Summary) -> CollectionItem:
     return CollectionItem(
         name=found.name,
         pictures=found.pictures,
         disk_bytes=found.disk_bytes,
-        model=found.model or here.scorer.runtime.name,
-        revision=found.revision or here.scorer.runtime.revision,
+        model=found.model,
+        revision=found.revision,
         generation=found.generation,
         fault=found.fault,
     )

@@ -263,8 +263,8 @@ class CollectionItem(BaseModel):
     object: Literal["collection"] = "collection"
     pictures: int | None = Field(description="null if it is damaged, like the generation.")
     disk_bytes: int | None = Field(description="null where that is not to be known.")
-    model: str = Field(description="The served model, by which its pictures are embedded.")
-    revision: str
+    model: str | None = Field(description="The model that serves it; null if it is damaged, like its revision.")
+    revision: str | None
     generation: int | None = Field(description="Changes in its index.")
     fault: str | None = Field(description="Why it could not be opened; null if all is well.")
 

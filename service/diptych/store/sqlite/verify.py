@@ -15,10 +15,9 @@ from diptych.pictures.content import picture_id
 from diptych.store.index import cache
 from diptych.store.index.candidates import different, foreign
 from diptych.store.index.vectors import RECALL
-from diptych.store.other_model import embedded_by
+from diptych.store.other_model import embedded_by, obstacle
 from diptych.store.reports import VerifyReport
 from diptych.store.sqlite.database import Store
-from diptych_runtime.models import FORMER
 from diptych_runtime.token_codec import numbers
 
 _STEP = 256
@@ -44,8 +43,9 @@ def verify(store: Store) -> VerifyReport:
                 missing += row["bytes"] is None and (row["path"] is None or not Path(row["path"]).is_file())
     except StoreError as error:  # a database too broken to be read to its end
         return VerifyReport(pictures, [*problems, f"database: {error.__cause__ or error}"], [])
+    adopted = store.adopted()
     if len(revisions := store.revisions()) > 1:
-        name = "" if store.adopted() else " --model NAME"
+        name = "" if adopted else " --model NAME"
         models = f"{embedded_by(revisions)}; `diptych index rebuild{name}` brings all to one"
         problems.append(f"embedded by several models: {models}")
     elif len(sizes) > 1:
@@ -55,8 +55,8 @@ def verify(store: Store) -> VerifyReport:
             "rebuild` makes them anew"
         )
     remarks = []
-    if len(revisions) == 1 and revisions.keys() <= FORMER.keys():
-        remarks.append(f"embedded by {embedded_by(revisions)}; nothing can be searched until `diptych index rebuild`")
+    if len(revisions) == 1 and (reason := obstacle(next(iter(revisions)), adopted.model if adopted else None)):
+        remarks.append(reason)
     if missing:
         remarks.append(f"pictures with neither kept bytes nor a file, which cannot be embedded again: {missing:,}")
     manifest, fault = cache.read_manifest(store.directory)

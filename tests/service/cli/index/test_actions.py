@@ -325,7 +325,10 @@ def test_a_collection_that_one_model_here_embedded_is_opened_with_it_unnamed(dip
     changed = diptych("index", "rebuild", "--store", store, "--model", "photo", "--threads", 1)
     assert changed.code == 1
     assert re.match(r"11 pictures embedded again by photo \(\w+\), 11 in the index\n", changed.out)
-    assert "1 picture still of another model: the collection can be searched once they are put back" in changed.out
+    assert (
+        "1 picture still of another model: put their files back or use --drop-missing, and run this again"
+        in changed.out
+    )
     mixed = diptych("search", _records(store)[1].path, "--store", store, "--threads", 1)
     assert mixed.code == 1
     assert "1 of the 12 pictures in" in mixed.err
@@ -368,7 +371,7 @@ def test_pictures_of_a_model_that_is_not_here_are_not_embedded_by_one_that_nobod
     refused = diptych("index", "rebuild", "--store", store)
     assert refused.code == 2
     assert "name the model to embed them with (--model NAME)" in refused.err
-    assert f"0123456789ab, none of the models here, ({12 // len(revisions)})" in refused.err
+    assert f"0123456789ab ({12 // len(revisions)}, none of the models here)" in refused.err
     assert _records(store) == before
 
 
@@ -378,7 +381,7 @@ def test_pictures_of_an_earlier_release_are_embedded_by_the_present_one_without_
             opened.replace_features([(record.id, *_features(opened, record.id))], "890d5beb348c")
     told = diptych("index", "stats", "--store", store)
     assert "  model     an earlier release of photo (890d5beb348c), 12 pictures" in told.out
-    remark = "890d5beb348c, an earlier release of photo, (12); nothing can be searched until `diptych index rebuild`"
+    remark = "890d5beb348c (an earlier release of photo); nothing can be searched until `diptych index rebuild`"
     for words in (("index", "verify"), ("doctor",)):
         assert remark in diptych(*words, "--store", store).out
     made = diptych("index", "rebuild", "--store", store)
