@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from diptych.errors import StoreError
@@ -59,27 +58,24 @@ def own_model(where: Location | None) -> OwnModel:
 class Scorers:
     """A scorer for each model that collections have: the default one, and others that `load` makes of a model's name.
 
-    Without `load` all have the default one. What is loaded stays, and waits and admits as the default one does.
-    Thread-safe.
+    Without `load` all have the default one. What is loaded stays, and waits and admits as the default one does. One
+    thread at a time asks for scorers; others may go through them meanwhile, and do not wait while one is loaded.
     """
 
     def __init__(self, default: Scorer, load: Callable[[str], Scorer] | None = None) -> None:
-        self.default, self._load, self._lock = default, load, Lock()
+        self.default, self._load = default, load
         self._by_revision = {default.runtime.revision: default}
 
     def of(self, folder: Path) -> Scorer:
         """The scorer of the model of the collection in a folder. Raises ArtifactError."""
-        name = None if self._load is None else own_model(folder).name
-        if self._load is None or name is None:
+        if self._load is None or (name := own_model(folder).name) is None:
             return self.default
         revision = Manifest.load(find_artifact(name)).revision
-        with self._lock:
-            if revision not in self._by_revision:
-                made, scheduler = self._load(name), self.default.scheduler
-                made.scheduler.capacity, made.scheduler.waited = scheduler.capacity, scheduler.waited
-                self._by_revision[revision] = made
-            return self._by_revision[revision]
+        if revision not in self._by_revision:
+            made, scheduler = self._load(name), self.default.scheduler
+            made.scheduler.capacity, made.scheduler.waited = scheduler.capacity, scheduler.waited
+            self._by_revision[revision] = made
+        return self._by_revision[revision]
 
     def __iter__(self) -> Iterator[Scorer]:
-        with self._lock:
-            return iter([*self._by_revision.values()])
+        return iter([*self._by_revision.values()])

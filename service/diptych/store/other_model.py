@@ -1,10 +1,11 @@
 """A collection that another model embedded, or several, and the ways out of it."""
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import Manifest
-from diptych_runtime.models import FORMER, find_artifact, models_by_name, names_by_revision
+from diptych_runtime.models import FORMER, find_artifact, models_by_name, named_model, names_by_revision
 
 
 def embedded_by(revisions: Mapping[str, int]) -> str:
@@ -20,7 +21,9 @@ def obstacle(revision: str, adopted: str | None) -> str | None:
     has `adopted` a model, by name or path, or None: that is not there, or another one, or the revision was released
     before. None where commands do, or where they name its model.
     """
-    if adopted is not None:
+    known = names_by_revision(models_by_name())
+    # One that was moved away is found by its revision among the models here.
+    if adopted is not None and (named_model(adopted) or Path(adopted).exists() or revision not in known):
         try:
             directory = find_artifact(adopted)
             manifest = Manifest.load(directory)
@@ -32,7 +35,7 @@ def obstacle(revision: str, adopted: str | None) -> str | None:
             return None
         now = f"its model {adopted} is another one now ({manifest.revision}) than that which embedded it ({revision})"
         return f"{now}; `diptych index rebuild` embeds it anew"
-    if revision not in FORMER or revision in names_by_revision(models_by_name()):
+    if revision not in FORMER or revision in known:
         return None
     return f"embedded by {revision} ({_not_here(revision)}); nothing can be searched until `diptych index rebuild`"
 

@@ -44,3 +44,4 @@ def test_an_obstacle_is_a_model_that_no_command_would_find_by_itself(artifact, t
     assert "pair.onnx" in damaged
     shutil.rmtree(copy)
     assert "as a path it does not exist; put it back, or name another" in str(obstacle(revision, str(copy)))
+    assert obstacle(models_by_name()["photo"].revision, str(copy)) is None  # it is found by its revision
