@@ -79,8 +79,6 @@ class PairConfig:
             )
         if self.bank < 0 or (self.bank and not self.correspondence):
             raise ValueError(f"bank is for correspondence = true, and 0 or more; got {self.bank}")
-        if self.correspondence and self.seam == "pixels":
-            raise ValueError("correspondence needs tokens of one picture: use seam = 'closed' or 'tokens'")
         if self.relation != "trunk" and self.seam == "pixels":
             raise ValueError(f"the relation {self.relation!r} needs tokens of one picture: use seam = 'closed'")
         if self.segments_pixels and getattr(self.encoder, "still", 0):

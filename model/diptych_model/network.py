@@ -1,6 +1,6 @@
 """The pair network: two panels, seen at once (section 6.1 of the MSAC paper)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 import torch
@@ -58,10 +58,7 @@ class PanelPart(nn.Module):
             return pixels_as_tokens(pictures), embeddings
         if self.config.relation == "siamese":  # it compares nothing else
             return embeddings[:, None, None], embeddings
-        if self.config.carries:
-            known = [embeddings, self.embedding.typicality(embeddings)] if self.config.bank else [embeddings]
-            return laid_out(self.tokens(features), torch.cat(known, -1)), embeddings
-        return self._tokens(features), embeddings
+        return self._tokens(features, embeddings), embeddings
 
     def encode(self, pictures: Pictures) -> tuple[Tokens, Float[Tensor, "batch pooled"]]:
         """The encoder's features and description of pictures (B, 3, S, S) that are in no pair."""
@@ -84,13 +81,19 @@ class PanelPart(nn.Module):
                 f"both panels must be alike, got pictures {tuple(pictures_a.shape)} and {tuple(pictures_b.shape)}"
             )
         t = torch.cat(self.segments(_channels_last(pictures_a), _channels_last(pictures_b)), 2)
-        features = apart(self.encoder(_channels_first(t))[0], 2)
-        tokens = self._tokens(features).unflatten(0, (-1, 2))
+        features, pooled = self.encoder(_channels_first(t), panels=2)
+        tokens = self._tokens(apart(features, 2), self.embedding(pooled)).unflatten(0, (-1, 2))
         return tokens[:, 0], tokens[:, 1]
 
-    def _tokens(self, features: Float[Tensor, "batch rows cols width"]) -> Tokens:
+    def _tokens(self, features: Float[Tensor, "batch rows cols width"], embeddings: Embeddings) -> Tokens:
+        """The features of each panel as its relation is given them."""
         tokens = self.tokens(features)
-        return tokens if self.config.correspondence else tokens + self._position(features.shape[1])
+        if not self.config.correspondence:
+            return tokens + self._position(features.shape[1])
+        if not self.config.carries:
+            return tokens
+        known = [embeddings, self.embedding.typicality(embeddings)] if self.config.bank else [embeddings]
+        return laid_out(tokens, torch.cat(known, -1))
 
     def _check(self, pictures: Tensor) -> None:
         size, divisor = pictures.shape[-1], self.config.encoder.divisor
@@ -154,10 +157,14 @@ class PairPart(nn.Module):
 
     def forward(self, tokens_a: Tokens, tokens_b: Tokens) -> Logits:
         """Tokens (B, N, M, d) twice -> logits (B,) of one question or (B, 2) of *copy* and *thing*."""
+        return self.answers(self.outputs(tokens_a, tokens_b))
+
+    def outputs(self, tokens_a: Tokens, tokens_b: Tokens) -> Float[Tensor, "batch outputs"]:
+        """What `answers` makes logits of: tokens (B, N, M, d) twice -> (B, questions)."""
         if self.correspondence is None:
-            return self.answers(self.head(self.seen(tokens_a, tokens_b)))
+            return self.head(self.seen(tokens_a, tokens_b))
         prior, added, _ = self.summands(tokens_a, tokens_b)
-        return self.answers(prior + added)
+        return prior + added
 
     def summands(self, tokens_a: Tokens, tokens_b: Tokens) -> tuple[Tensor, Tensor, Tensor]:
         """The summands of the logits before `answers`, of a network with `correspondence`: the prior (B, outputs) and
@@ -233,7 +240,7 @@ class PairNetwork(nn.Module):
 
     The panel part is computed once a picture and may be stored; the pair part runs once a pair:
     `network(a, b)` equals `network.relate(network.encode(a)[0], network.encode(b)[0])`. With the seam open in pixels
-    the whole network but the embedding runs once a pair, in both orders, and a logit is the mean of the two.
+    the whole network runs once a pair, in both orders, and the logits are those of the mean of the two.
     """
 
     def __init__(self, config: PairConfig | None = None) -> None:
@@ -254,8 +261,17 @@ class PairNetwork(nn.Module):
     def relate(self, tokens_a: Tokens, tokens_b: Tokens) -> Logits:
         """Tokens of two panels, each (B, N, M, d) -> logits (B,), of two questions (B, 2); larger is more alike."""
         if self.config.seam == "pixels":
-            return self._literal(tokens_as_pixels(tokens_a), tokens_as_pixels(tokens_b))
+            return self(tokens_as_pixels(tokens_a), tokens_as_pixels(tokens_b))
         return self.pair(tokens_a, tokens_b)
+
+    def summands(self, tokens_a: Tokens, tokens_b: Tokens) -> tuple[Tensor, Tensor, Tensor]:
+        """The summands of the logits of a network with `correspondence`: see `PairPart.summands`."""
+        pair = cast(PairPart, self.pair)
+        if self.config.seam != "pixels":
+            return pair.summands(tokens_a, tokens_b)
+        orders = self._orders(tokens_as_pixels(tokens_a), tokens_as_pixels(tokens_b))
+        prior, added, known = ((x + y) / 2 for x, y in zip(*(pair.summands(*order) for order in orders), strict=True))
+        return prior, added, known
 
     @property
     def relating(self) -> nn.Module:
@@ -273,24 +289,25 @@ class PairNetwork(nn.Module):
             raise ValueError(f"the relation {self.config.relation!r} has no attention across the seam to show")
         if self.config.seam != "pixels":
             return self.pair.attention(tokens_a, tokens_b)
-        a, b = tokens_as_pixels(tokens_a), tokens_as_pixels(tokens_b)
-        one, other = (self.pair.attention(*self.panel.literal(*order)) for order in ((a, b), (b, a)))
+        orders = self._orders(tokens_as_pixels(tokens_a), tokens_as_pixels(tokens_b))
+        one, other = (self.pair.attention(*order) for order in orders)
         return (one + other.transpose(1, 2)) / 2
 
     def forward(self, pictures_a: Pictures, pictures_b: Pictures) -> Logits:
         """Two batches of pictures (B, 3, S, S) in [0, 1] -> logits (B,), of two questions (B, 2)."""
-        if self.config.seam == "pixels":
-            return self._literal(pictures_a, pictures_b)
-        return self.relate(self.encode(pictures_a)[0], self.encode(pictures_b)[0])
+        if self.config.seam != "pixels":
+            return self.relate(self.encode(pictures_a)[0], self.encode(pictures_b)[0])
+        pair = cast(PairPart, self.pair)
+        one, other = (pair.outputs(*order) for order in self._orders(pictures_a, pictures_b))
+        return pair.answers((one + other) / 2)
 
-    def _literal(self, pictures_a: Pictures, pictures_b: Pictures) -> Logits:
-        """The mean of the logits of t = [a, b] and t = [b, a].
+    def _orders(self, pictures_a: Pictures, pictures_b: Pictures) -> Iterator[tuple[Tokens, Tokens]]:
+        """The tokens of t = [a, b], and then of t = [b, a].
 
         One order after the other: in one batch the place of a row may change its last bit, and the sum with it.
         """
-        orders = ((pictures_a, pictures_b), (pictures_b, pictures_a))
-        one, other = (self.pair(*self.panel.literal(*order)) for order in orders)
-        return (one + other) / 2
+        yield self.panel.literal(pictures_a, pictures_b)
+        yield self.panel.literal(pictures_b, pictures_a)
 
 
 def pixels_as_tokens(pictures: Pictures) -> Tokens:

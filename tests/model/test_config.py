@@ -25,7 +25,6 @@ def test_segments_are_of_the_pixels_where_t_is_made_of_pixels_and_they_are_added
     ("changes", "message"),
     [
         ({"relation": "late"}, "the relation 'late' needs tokens of one picture"),
-        ({"correspondence": True}, "correspondence needs tokens of one picture"),
         (
             {"segment": "added", "encoder": EfficientNetLite()},
             r"a segment that is added learns through the encoder's first stages: set network\.encoder\.still = 0",

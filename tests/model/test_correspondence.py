@@ -155,7 +155,6 @@ def test_a_network_on_an_encoder_that_has_seen_the_world_is_whole() -> None:
     [
         ({"merge": 4}, "merge must divide the grid of 6 tokens, got 4"),
         ({"correspondence": False}, "merge is for correspondence = true"),
-        ({"seam": "pixels"}, "correspondence needs tokens of one picture"),
         ({"questions": ("thing", "copy")}, "questions must be one of"),
         ({"embedding": 9}, "its length is a multiple of them; got 2 parts and a length of 9"),
         ({"parts": 3}, "one part for all questions or one for each of the 2"),

@@ -10,9 +10,9 @@ class Encoder(Protocol):
     """The settings of an encoder, frozen and checked; `build` makes the module.
 
     The module maps pictures (B, `channels`, H, W) in [0, 1] to features (B, H / reduction, W / reduction, `width`) and
-    a description of each whole picture (B, `pooled`); it normalises the pictures itself. There are three channels, or
-    more where a segment is concatenated to the pixels. `rate` is the share of the learning rate that its weights are
-    given.
+    a description of each whole picture (B, `pooled`); of pictures of several `panels` side by side it describes each
+    panel, (B * panels, `pooled`). It normalises the pictures itself. There are three channels, or more where a segment
+    is concatenated to the pixels. `rate` is the share of the learning rate that its weights are given.
     """
 
     @property

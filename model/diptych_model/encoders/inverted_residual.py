@@ -110,9 +110,9 @@ class EfficientNetLiteEncoder(nn.Module):
         self.head = Convolution(d, _HEAD, 1)
 
     def forward(
-        self, pictures: Float[Tensor, "batch channels height columns"]
-    ) -> tuple[Float[Tensor, "batch rows cols d"], Float[Tensor, "batch pooled"]]:
-        """(B, channels, H, W) in [0, 1] -> features (B, H / 16, W / 16, width) and a description (B, 1280)."""
+        self, pictures: Float[Tensor, "batch channels height columns"], panels: int = 1
+    ) -> tuple[Float[Tensor, "batch rows cols d"], Float[Tensor, "described pooled"]]:
+        """(B, channels, H, W) in [0, 1] -> features (B, H / 16, W / 16, width) and descriptions (B * panels, 1280)."""
         learning = torch.is_grad_enabled()
         with torch.set_grad_enabled(learning and self.still == 0):
             x = self.stem((pictures * 255 - 127) / 128)
@@ -126,7 +126,8 @@ class EfficientNetLiteEncoder(nn.Module):
         last = F.interpolate(last, middle.shape[2:], mode="bilinear")
         features = torch.cat([F.normalize(part.permute(0, 2, 3, 1), dim=-1) for part in (middle, last)], -1)
         seen = self.head(x).clamp(min=1e-6).float()
-        return features, F.normalize((seen**self.power).mean((2, 3)) ** (1 / self.power), dim=-1)
+        means = [(panel**self.power).mean((2, 3)) for panel in seen.chunk(panels, 3)]
+        return features, F.normalize(torch.stack(means, 1).flatten(0, 1) ** (1 / self.power), dim=-1)
 
 
 class InvertedResidual(nn.Module):

@@ -63,11 +63,12 @@ class ResidualEncoder(nn.Sequential):
         super().__init__(*layers)
 
     def forward(
-        self, input: Float[Tensor, "batch channels height columns"]
-    ) -> tuple[Float[Tensor, "batch rows cols d"], Float[Tensor, "batch pooled"]]:
-        """Pictures (B, channels, H, W) in [0, 1] -> features (B, N, M, width) and a description (B, pooled)."""
+        self, input: Float[Tensor, "batch channels height columns"], panels: int = 1
+    ) -> tuple[Float[Tensor, "batch rows cols d"], Float[Tensor, "described pooled"]]:
+        """Pictures (B, channels, H, W) in [0, 1] -> features (B, N, M, width) and descriptions (B * panels, pooled)."""
         features = super().forward((input - 0.5) * 4).permute(0, 2, 3, 1)
-        return features, torch.cat([features.mean((1, 2)), features.amax((1, 2))], -1)
+        described = [torch.cat([x.mean((1, 2)), x.amax((1, 2))], -1) for x in features.chunk(panels, 2)]
+        return features, torch.stack(described, 1).flatten(0, 1)
 
 
 class ResidualBlock(nn.Module):

@@ -15,7 +15,7 @@ import tomli_w
 import torch
 
 from diptych.console import counted
-from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
+from diptych_model import PairConfig, PairNetwork, load_checkpoint, save_checkpoint
 from diptych_model.checkpoint import read_description
 from diptych_model.correspondence import resized_position
 from diptych_runtime.atomic import replacing
@@ -279,6 +279,7 @@ def _said(measured: Mapping[str, float]) -> str:
 
 def _begun(recipe: Recipe) -> PairNetwork:
     """A new network, or the one it starts from, on panels of whatever size, or a new trunk on that one's panel part.
+    Where only the seam is another, and what tells the panels apart, the trunk keeps what fits too.
 
     Blocks that a residual encoder has behind that one's begin as their shortcuts: it begins with the same features.
     """
@@ -302,7 +303,18 @@ def _begun(recipe: Recipe) -> PairNetwork:
             f"{told}; of a residual one the last of depths may be larger; or leave start out"
         )
     network.panel.load_state_dict(mine | fitting)
+    if _but_for_the_seam(recipe.network) == _but_for_the_seam(start.config):
+        mine, theirs = network.pair.state_dict(), start.pair.state_dict()
+        fitting = {name: value for name, value in theirs.items() if name in mine and mine[name].shape == value.shape}
+        network.pair.load_state_dict(mine | fitting)
     return network
+
+
+def _but_for_the_seam(config: PairConfig) -> dict[str, Any]:
+    """The settings that shape a trunk's weights, without those of the seam, the segments and the bias."""
+    left_out = {"seam": None, "segment": None, "bias": None, "encoder": None}
+    settings = config.to_dict()
+    return settings | left_out | {"mixer": settings["mixer"] | {"crossing": None}}
 
 
 def _for_other_panels(network: PairNetwork, start: PairNetwork) -> PairNetwork:

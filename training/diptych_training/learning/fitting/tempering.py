@@ -59,10 +59,9 @@ class Candidates:
         self.network, self.validation = network, validation
         looked = look(network, validation, size)
         self.best, self.cosines = nearest(network, validation, looked)
-        pair = cast(PairPart, network.pair)
         rows_of = torch.arange(len(self.best), device=self.best.device).repeat_interleave(self.best.shape[1])
         summands = [
-            pair.summands(looked.query_tokens[rows], looked.tokens[found])
+            network.summands(looked.query_tokens[rows], looked.tokens[found])
             for rows, found in zip(rows_of.split(PAIRS), self.best.flatten().split(PAIRS), strict=True)
         ]
         self.prior, self.added, self.known = (torch.cat(each) for each in zip(*summands, strict=True))
