@@ -133,6 +133,42 @@ def test_smaller_panels_pass_through_the_same_network(made: PairNetwork) -> None
     assert torch.isfinite(made.relate(tokens, tokens)).all()
 
 
+LITERAL: dict[str, Any] = {"seam": "pixels", "segment": "added", "bias": "concatenated", "bank": 9}
+
+
+def literal(made: PairNetwork, x: torch.Tensor, z: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The summands of the logits of t = [x, z] in pixels: each half of t has its tokens and an embedding."""
+    segments, embedding = made.panel.segments, made.panel.embedding
+    t = torch.cat([x + segments.x_seg.permute(2, 0, 1), z + segments.z_seg.permute(2, 0, 1)], -1)
+    sides = []
+    for half in made.panel.encoder(t)[0].chunk(2, 2):
+        described = embedding(torch.cat([half.mean((1, 2)), half.amax((1, 2))], -1))
+        more = torch.cat([described, embedding.typicality(described)], -1)
+        sides.append(laid_out(half @ made.panel.tokens.weight.T, more))
+    return made.pair.summands(*sides)
+
+
+def test_in_the_literal_form_both_orders_of_t_begin_with_what_their_halves_have_in_common() -> None:
+    made, a, b = network(**LITERAL), pictures(3, 1), pictures(3, 2)
+    made.panel.embedding.bank.copy_(made.encode(pictures(9, 5))[1].detach())
+    orders = zip(literal(made, a, b), literal(made, b, a), strict=True)
+    prior, added, known = ((one + other) / 2 for one, other in orders)
+    torch.testing.assert_close(made(a, b), made.pair.answers(prior + added))
+    assert (made(a, b) - made.pair.answers(sum(literal(made, a, b)[:2]))).abs().max() > 1e-6
+    tokens_a, tokens_b = made.encode(a)[0], made.encode(b)[0]
+    assert tokens_a.shape[1:] == made.config.token_shape == (24, 24, 3)
+    for found, expected in zip(made.summands(tokens_a, tokens_b), (prior, added, known), strict=True):
+        torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(made.attention(tokens_a, tokens_b), made.attention(tokens_b, tokens_a).transpose(1, 2))
+
+
+def test_the_literal_form_with_correspondence_scores_both_orders_alike_to_the_last_bit() -> None:
+    made, a, b = network(**LITERAL).float(), pictures(3, 1).float(), pictures(3, 2).float()
+    with torch.no_grad():
+        assert torch.equal(made(a, b), made(b, a))
+        assert (made(a, b)[:, 0] <= made(a, b)[:, 1]).all()
+
+
 @pytest.mark.parametrize("relation", ["late", "siamese"])
 def test_the_controls_answer_both_questions_too(relation: str) -> None:
     made = network(relation=relation, merge=1)

@@ -26,6 +26,19 @@ def test_features_and_description_have_the_sizes_that_the_settings_tell(encoder)
         torch.testing.assert_close(part.norm(dim=-1), torch.ones(2, 4, 4))
 
 
+def test_each_of_several_panels_has_a_description_of_its_own(encoder) -> None:
+    seen = []
+    handle = encoder.head.register_forward_hook(lambda module, given, made: seen.append(made))
+    t = torch.cat([pictures(2, 96), pictures(4, 96)[2:]], 3)
+    with torch.no_grad():
+        (features, described), (whole, _) = encoder(t, panels=2), encoder(t)
+    handle.remove()
+    assert torch.equal(features, whole)
+    means = (seen[0].clamp(min=1e-6) ** 3).unflatten(3, (2, 3)).mean((2, 4)) ** (1 / 3)
+    expected = means / means.norm(dim=1, keepdim=True)
+    torch.testing.assert_close(described.unflatten(0, (2, 2)), expected.transpose(1, 2))
+
+
 def test_a_picture_is_seen_the_same_whatever_is_in_the_batch_in_training_too(encoder) -> None:
     both, one = (encoder.train()(pictures(2)[:count])[0][:1] for count in (2, 1))
     torch.testing.assert_close(both, one)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import torch
-from small import SMALL
+from small import SCALES, SMALL
 
 from diptych_model import PairConfig, PairNetwork, load_checkpoint, save_checkpoint
 from diptych_training.errors import DataError
@@ -227,6 +227,25 @@ def test_a_run_that_starts_from_another_begins_with_its_panel_part(finished: Pat
     for other in ({"widths": [8, 16]}, {"depths": [2, 1]}, {"widths": [8], "depths": [1]}):
         with pytest.raises(DataError, match=r"give widths = \[8, 12\], depths = \[1, 1\]"):
             run.Run(recipe_from(values | {"network": {"encoder": other}}), tmp_path, Processes())
+
+
+def test_a_network_whose_seam_is_opened_keeps_all_of_its_trunk_but_biases_and_segments(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    start = PairNetwork(PairConfig.from_dict(SMALL["network"] | {"correspondence": True}))
+    for parameter in start.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    save_checkpoint(start, tmp_path / "start")
+    values = {name: SMALL[name] for name in ("tasks", "stages")} | {"start": str(tmp_path / "start")}
+    opened = {"seam": "pixels", "segment": "added", "bias": "concatenated", "mixer": {"kind": "msac", "scales": SCALES}}
+    for blocks in (1, 2):
+        network = run.Run(recipe_from(values | {"network": opened | {"blocks": blocks}}), tmp_path, Processes())
+        made, begun = network.learner.network.state_dict(), start.state_dict()
+        other = {name for name, value in made.items() if name not in begun or not torch.equal(value, begun[name])}
+        if blocks == 1:
+            assert {name.rpartition(".")[2] for name in other} == {"table", "x_seg", "z_seg"}
+        else:  # a trunk of its own
+            assert "pair.blocks.0.feed.1.weight" in other
+            assert not any(name.startswith("panel.encoder") for name in other)
 
 
 @pytest.mark.parametrize("bias", ["panel", "concatenated"])
