@@ -101,8 +101,8 @@ class Recipe:
     """Everything a run depends on but the data and the machine.
 
     `start` names a released model or a checkpoint whose weights the run begins with, and whose network it has but for
-    what [network] says otherwise; another trunk begins anew, on what fits of the checkpoint's panel part. *imagenet*
-    are the weights of the encoder's own package (`pretrained`).
+    what [network] says otherwise; another trunk begins anew, on what fits of the checkpoint's panel part, and one with
+    another seam on what fits of its trunk too. *imagenet* are the weights of the encoder's own package (`pretrained`).
     """
 
     stages: tuple[Stage, ...]
