@@ -42,7 +42,7 @@ def _what(manifest: Manifest, history: Mapping[str, Any]) -> str:
     recipe = history.get("recipe") or {}
     if start := recipe.get("start"):
         known = start in bundled_models() or start == "imagenet"
-        said.append(f"It began as {f'`{start}`' if known else 'a model of your own'}.")
+        said.append(f"It started from {f'`{start}`' if known else 'a model of your own'}.")
     if tasks := recipe.get("tasks"):
         kinds = ", ".join(dict.fromkeys(f"`{task['kind']}`" for task in tasks))
         said.append(f"It learned from {kinds} for {history.get('step', 0):,} steps (docs/training.md).")
@@ -65,8 +65,9 @@ def _figures(metrics: Mapping[str, Any]) -> str:
         for (task, figure), found in rows.items()
     ]
     return (
-        "## Figures\n\nOn the pictures that training held out, by which the best checkpoint was chosen. They say "
-        "little about other kinds of pictures.\n\n| set | figure | first stage | re-ranked |\n|---|---|---:|---:|\n"
+        "## Figures\n\nMeasured on the pictures that training held out, by which the best checkpoint was also chosen. "
+        "They say little about other kinds of pictures.\n\n"
+        "| set | figure | first stage | re-ranked |\n|---|---|---:|---:|\n"
     ) + _lines(table)
 
 
@@ -79,8 +80,8 @@ def _scores(manifest: Manifest) -> str:
             for name, found in measured.items()
         ]
         said.append(
-            "The `relevance_score` from which on a share of the pairs that do not match pass, of every held out query "
-            "with its nearest candidates:"
+            "The `relevance_score` that this share of the pairs that do not match reaches, among every held-out query "
+            "and its nearest candidates:"
         )
         said.append("| question | 1 % | 0.1 % | 0.01 % |\n|---|---:|---:|---:|\n" + _lines(table))
     for name, question in manifest.questions.items():
@@ -89,7 +90,7 @@ def _scores(manifest: Manifest) -> str:
     if not any(question.verification for question in manifest.questions.values()):
         said.append("It takes no closer look at pairs: scores are those of the network alone.")
     if rest := [f"*{name}*" for name in manifest.questions if name not in measured]:
-        said.append(f"Not calibrated: {', '.join(rest)}. Its `relevance_score` orders pairs and is no probability.")
+        said.append(f"Not calibrated: {', '.join(rest)}. There `relevance_score` orders pairs and is no probability.")
     return "\n\n".join(said)
 
 
@@ -98,11 +99,11 @@ def _lines(table: Iterable[Sequence[str]]) -> str:
 
 
 def _cost(manifest: Manifest) -> str:
-    n, m, d = manifest.token_shape
-    kept = (2 * n * m * d + 4 * manifest.embedding_dim) / 1000
+    kept = (manifest.codec.nbytes + 4 * manifest.embedding_dim) / 1000
     said = (
-        f"A picture costs {manifest.flops['panel'] / 1e6:,.1f} MFLOP and {kept:,.1f} kB of a collection, a pair "
-        f"{manifest.flops['pair'] / 1e6:,.1f} MFLOP; {manifest.precision}, panels of {manifest.panel_size} pixels."
+        f"A picture takes {manifest.flops['panel'] / 1e6:,.1f} MFLOP to encode and {kept:,.1f} kB in a collection, "
+        f"a pair {manifest.flops['pair'] / 1e6:,.1f} MFLOP; {manifest.precision}, panels of {manifest.panel_size} "
+        "pixels."
     )
     if manifest.parity:
         against = sorted({difference["against"] for difference in manifest.parity["differences"]})
