@@ -160,7 +160,7 @@ class PairPart(nn.Module):
         return self.answers(self.outputs(tokens_a, tokens_b))
 
     def outputs(self, tokens_a: Tokens, tokens_b: Tokens) -> Float[Tensor, "batch outputs"]:
-        """What `answers` makes logits of: tokens (B, N, M, d) twice -> (B, questions)."""
+        """The outputs that `answers` makes logits of: tokens (B, N, M, d) twice -> (B, questions)."""
         if self.correspondence is None:
             return self.head(self.seen(tokens_a, tokens_b))
         prior, added, _ = self.summands(tokens_a, tokens_b)

@@ -1,24 +1,91 @@
-"""Weights trained on ImageNet, from the packages that hold them, and the new panel part made of them."""
+"""The weights that a network begins with: another network's, or those trained on ImageNet, from the packages that hold
+them, and the new panel part made of these.
+"""
 
+import json
+from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from diptych_model import EfficientNetLite, PairNetwork
+from diptych_model import EfficientNetLite, PairConfig, PairNetwork, load_checkpoint
+from diptych_model.correspondence import resized_position
 from diptych_model.encoders import EfficientNetLiteEncoder, load_imagenet
 from diptych_model.network import PairPart
 from diptych_training.data.augment import plain
 from diptych_training.device import mixed_precision
 from diptych_training.errors import DataError
+from diptych_training.recipe import IMAGENET, Recipe, start_of
 
 PICTURES = 2048  # that the projections are fitted on
 STRANGERS = 256  # pictures, each beside another one, and the logit that such a pair begins with
 STRANGE = -4.0
 STEM = "stem.convolution.weight"
+
+
+def initial_network(recipe: Recipe) -> PairNetwork:
+    """A new network, or the one it starts from, on panels of whatever size, or a new trunk on that one's panel part.
+    Where only the seam is another, and what tells the panels apart, the trunk keeps what fits too.
+
+    Blocks that a residual encoder has behind that one's begin as their shortcuts: it begins with the same features.
+    """
+    network = PairNetwork(recipe.network)
+    if recipe.start == IMAGENET:
+        begin_from_imagenet(network)
+    if recipe.start in ("", IMAGENET):
+        return network
+    start = load_checkpoint(start_of(recipe.start))[0]
+    if start.config == recipe.network:
+        return start
+    if start.config == replace(recipe.network, pixels=start.config.pixels):
+        return _for_other_panels(network, start)
+    mine, theirs = network.panel.state_dict(), start.panel.state_dict()
+    fitting = _fitting(mine, theirs)
+    if lost := [name for name in theirs if name.startswith("encoder.") and name not in fitting]:
+        settings = json.loads(json.dumps(start.config.to_dict()["encoder"]))
+        told = ", ".join(f"{name} = {value}" for name, value in settings.items())
+        raise DataError(
+            f"the encoder of {recipe.start!r} is another than [network.encoder] names ({lost[0]} differs first): give "
+            f"{told}; of a residual one the last of depths may be larger; or leave start out"
+        )
+    network.panel.load_state_dict(mine | fitting)
+    if _but_for_the_seam(recipe.network) == _but_for_the_seam(start.config):
+        mine, theirs = network.pair.state_dict(), start.pair.state_dict()
+        network.pair.load_state_dict(mine | _fitting(mine, theirs))
+    return network
+
+
+def _fitting(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of theirs that have a place of their shape in mine."""
+    return {name: value for name, value in theirs.items() if name in mine and mine[name].shape == value.shape}
+
+
+def _but_for_the_seam(config: PairConfig) -> dict[str, Any]:
+    """The settings that shape a trunk's weights, without those of the seam, the segments and the bias."""
+    left_out = {"seam": None, "segment": None, "bias": None, "encoder": None}
+    settings = config.to_dict()
+    return settings | left_out | {"mixer": settings["mixer"] | {"crossing": None}}
+
+
+def _for_other_panels(network: PairNetwork, start: PairNetwork) -> PairNetwork:
+    """The network with the weights of `start`, whose panels have another size: it says of its own what that says."""
+    state = start.state_dict()
+    for name, value in network.state_dict().items():
+        known = state[name]
+        if name.endswith(".table"):  # of distances: those that it does not reach have its last entry
+            for axis, size in enumerate(value.shape):
+                known = known.index_select(axis, torch.arange(size).clamp(max=known.shape[axis] - 1))
+            state[name] = known
+        elif known.shape != value.shape:  # of places over the panel
+            state[name] = resized_position(known, len(value))
+    network.load_state_dict(state)
+    return network
 
 
 def begin_from_imagenet(network: PairNetwork) -> None:

@@ -15,9 +15,8 @@ import tomli_w
 import torch
 
 from diptych.console import counted
-from diptych_model import PairConfig, PairNetwork, load_checkpoint, save_checkpoint
+from diptych_model import load_checkpoint, save_checkpoint
 from diptych_model.checkpoint import read_description
-from diptych_model.correspondence import resized_position
 from diptych_runtime.atomic import replacing
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.calibration.thresholds import NEGATIVES, Negatives
@@ -37,11 +36,11 @@ from diptych_training.learning.fitting.calibration import (
 from diptych_training.learning.fitting.negatives import NEAREST
 from diptych_training.learning.fitting.tempering import temper
 from diptych_training.learning.metrics_log import MetricsLog
-from diptych_training.learning.pretrained import PICTURES, begin_from_imagenet
+from diptych_training.learning.pretrained import PICTURES, initial_network
 from diptych_training.learning.retention import PHOTOS, remember
 from diptych_training.learning.trainer import Learner
 from diptych_training.metrics import Ranking
-from diptych_training.recipe import IMAGENET, Recipe, Stage, read_recipe, start_of
+from diptych_training.recipe import IMAGENET, Recipe, Stage, read_recipe
 from diptych_training.tasks import OpenTask, Source
 from diptych_training.tasks.hard_negatives import embed, fill_bank
 from diptych_training.tasks.validation import ValidationSet, drawn_at_random, look, rank, validate
@@ -104,7 +103,11 @@ class Run:
     """A run's learner, its tasks and its kept files: the state, the last checkpoint and the best so far."""
 
     def __init__(self, recipe: Recipe, directory: Path, processes: Processes) -> None:
-        self.recipe, self.directory, self.learner = recipe, directory, Learner(recipe, _begun(recipe), processes)
+        self.recipe, self.directory, self.learner = (
+            recipe,
+            directory,
+            Learner(recipe, initial_network(recipe), processes),
+        )
         self.best, self.pairs = -math.inf, 0
         self.seconds: dict[str, float] = defaultdict(float)
         self._neighbours: list[np.ndarray | None] = [None] * len(recipe.tasks)
@@ -275,61 +278,6 @@ class Run:
 
 def _said(measured: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:.3f}" for name, value in measured.items())
-
-
-def _begun(recipe: Recipe) -> PairNetwork:
-    """A new network, or the one it starts from, on panels of whatever size, or a new trunk on that one's panel part.
-    Where only the seam is another, and what tells the panels apart, the trunk keeps what fits too.
-
-    Blocks that a residual encoder has behind that one's begin as their shortcuts: it begins with the same features.
-    """
-    network = PairNetwork(recipe.network)
-    if recipe.start == IMAGENET:
-        begin_from_imagenet(network)
-    if recipe.start in ("", IMAGENET):
-        return network
-    start = load_checkpoint(start_of(recipe.start))[0]
-    if start.config == recipe.network:
-        return start
-    if start.config == replace(recipe.network, pixels=start.config.pixels):
-        return _for_other_panels(network, start)
-    mine, theirs = network.panel.state_dict(), start.panel.state_dict()
-    fitting = {name: value for name, value in theirs.items() if name in mine and mine[name].shape == value.shape}
-    if lost := [name for name in theirs if name.startswith("encoder.") and name not in fitting]:
-        settings = json.loads(json.dumps(start.config.to_dict()["encoder"]))
-        told = ", ".join(f"{name} = {value}" for name, value in settings.items())
-        raise DataError(
-            f"the encoder of {recipe.start!r} is another than [network.encoder] names ({lost[0]} differs first): give "
-            f"{told}; of a residual one the last of depths may be larger; or leave start out"
-        )
-    network.panel.load_state_dict(mine | fitting)
-    if _but_for_the_seam(recipe.network) == _but_for_the_seam(start.config):
-        mine, theirs = network.pair.state_dict(), start.pair.state_dict()
-        fitting = {name: value for name, value in theirs.items() if name in mine and mine[name].shape == value.shape}
-        network.pair.load_state_dict(mine | fitting)
-    return network
-
-
-def _but_for_the_seam(config: PairConfig) -> dict[str, Any]:
-    """The settings that shape a trunk's weights, without those of the seam, the segments and the bias."""
-    left_out = {"seam": None, "segment": None, "bias": None, "encoder": None}
-    settings = config.to_dict()
-    return settings | left_out | {"mixer": settings["mixer"] | {"crossing": None}}
-
-
-def _for_other_panels(network: PairNetwork, start: PairNetwork) -> PairNetwork:
-    """The network with the weights of `start`, whose panels have another size: it says of its own what that says."""
-    state = start.state_dict()
-    for name, value in network.state_dict().items():
-        known = state[name]
-        if name.endswith(".table"):  # of distances: those that it does not reach have its last entry
-            for axis, size in enumerate(value.shape):
-                known = known.index_select(axis, torch.arange(size).clamp(max=known.shape[axis] - 1))
-            state[name] = known
-        elif known.shape != value.shape:  # of places over the panel
-            state[name] = resized_position(known, len(value))
-    network.load_state_dict(state)
-    return network
 
 
 def temper_checkpoint(checkpoint: Path, validations: list[ValidationSet], device: torch.device) -> None:
