@@ -212,7 +212,7 @@ def open_scorer(
     model: str, provider: str, threads: int | None, *, question: str | None = None, urls: bool | None = None
 ) -> Scorer:
     """The scorer that the options of these names ask for; where `urls` is given, one for strangers' pictures."""
-    from diptych.heap import share_one_heap
+    from diptych.cli.heap import share_one_heap
     from diptych.scoring.decode_pool import decoder
     from diptych.scoring.scorer import Scorer
     from diptych_runtime.runtime import Runtime

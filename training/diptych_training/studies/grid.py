@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from diptych.heap import share_one_heap
 from diptych_runtime.atomic import replacing_file
 from diptych_training.errors import DataError
 
@@ -98,7 +97,6 @@ def _begin() -> None:
     """One thread, and an end with the parent's, however that came: nobody would read what is computed on."""
     import torch
 
-    share_one_heap()
     torch.set_num_threads(1)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
