@@ -143,8 +143,8 @@ class Collection:
         >>> collection.add("photos")
         >>> collection.add(["cat.jpg", "more photos", image], metadata={"from": "2026"})
 
-        Content that is there already is not decoded again. `path` says where one picture can be found again (by default the
-        file or the web address it came from). `metadata` is kept with each, in place of what a picture has that is
+        Content that is there already is not decoded again. `path` says where one picture can be found again (by default
+        the file or the web address it came from). `metadata` is kept with each, in place of what a picture has that is
         there already; without it, that stays. With `keep_originals` the files are kept too. With `dry_run` all is
         checked alike and nothing is written. A picture that is named and cannot be read raises PictureError, and those
         of earlier batches of 64 stay; a file below a folder is logged and skipped. With `on_error` both go to it, with
