@@ -4,6 +4,7 @@ import pytest
 
 from diptych_model.config import PairConfig
 from diptych_model.encoders import EfficientNetLite
+from diptych_model.mixers import Msac
 
 
 def test_what_the_literal_form_has_in_the_tokens_place_are_pixels() -> None:
@@ -25,6 +26,7 @@ def test_segments_are_of_the_pixels_where_t_is_made_of_pixels_and_they_are_added
     ("changes", "message"),
     [
         ({"relation": "late"}, "the relation 'late' needs tokens of one picture"),
+        ({"segment": "added", "mixer": Msac(crossing=4.0)}, "crossing 4: set crossing = 0 in the mixer"),
         (
             {"segment": "added", "encoder": EfficientNetLite()},
             r"a segment that is added learns through the encoder's first stages: set network\.encoder\.still = 0",
