@@ -59,10 +59,10 @@ class PairConfig:
         _one_of("relation", self.relation, RELATIONS)
         if self.segment == "relative" and self.bias != "panel":
             raise ValueError(f"segment 'relative' lives in the panel bias; got bias {self.bias!r}: set bias = 'panel'")
-        if getattr(self.mixer, "crossing", 0) and self.segment != "relative":
+        if (crossing := getattr(self.mixer, "crossing", 0)) and self.segment != "relative":
             raise ValueError(
                 f"crossing sets what is seen across the seam apart, which needs segment = 'relative'; got segment "
-                f"{self.segment!r} and crossing {getattr(self.mixer, 'crossing', 0):g}: set crossing = 0 in the mixer"
+                f"{self.segment!r} and crossing {crossing:g}: set crossing = 0 in the mixer"
             )
         if self.questions not in QUESTIONS:
             raise ValueError(f"questions must be one of {' or '.join(map(str, QUESTIONS))}, got {self.questions}")

@@ -220,6 +220,8 @@ def test_a_run_that_starts_from_another_begins_with_its_panel_part(finished: Pat
     deeper = run.Run(recipe_from(values), tmp_path, Processes()).learner.network.eval()
     pictures = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(deeper.encode(pictures)[1], begun.encode(pictures)[1])
+    for name, value in begun.pair.state_dict().items():  # a trunk over the same features
+        assert torch.equal(deeper.pair.state_dict()[name], value)
     del values["network"]
     network = run.Run(recipe_from(values), tmp_path, Processes()).learner.network
     for name, value in begun.state_dict().items():

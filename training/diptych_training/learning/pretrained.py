@@ -31,7 +31,7 @@ STEM = "stem.convolution.weight"
 
 def initial_network(recipe: Recipe) -> PairNetwork:
     """A new network, or the one it starts from, on panels of whatever size, or a new trunk on that one's panel part.
-    Where only the seam is another, and what tells the panels apart, the trunk keeps what fits too.
+    Where only the seam, what tells the panels apart or the encoder's settings differ, the trunk keeps what fits too.
 
     Blocks that a residual encoder has behind that one's begin as their shortcuts: it begins with the same features.
     """
@@ -67,7 +67,7 @@ def _fitting(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> dict[s
 
 
 def _but_for_the_seam(config: PairConfig) -> dict[str, Any]:
-    """The settings that shape a trunk's weights, without those of the seam, the segments and the bias."""
+    """The settings of a network without those of the seam, the segments, the bias and the encoder."""
     left_out = {"seam": None, "segment": None, "bias": None, "encoder": None}
     settings = config.to_dict()
     return settings | left_out | {"mixer": settings["mixer"] | {"crossing": None}}
