@@ -63,7 +63,7 @@ class OwnQuestion:
         if look is not None:
             before, offset = look.recalibration
             line = (self.scale * before, self.scale * offset + self.offset)
-            look = replace(look, recalibration=line, thresholds=self.thresholds)
+            look = replace(look, recalibration=line, thresholds=self.thresholds, in_collection={})
             return replace(made, verification=look, thresholds=released.thresholds)
         if after is not None:
             after = replace(

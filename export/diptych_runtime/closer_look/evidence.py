@@ -33,7 +33,18 @@ class Evidence:
     `differing` the share of blocks with texture in both that do not correlate. Of colours one brightness and contrast
     of each channel are taken off: `off` is the median distance that is left, `explained` the share of blocks where it
     is small, and `recoloured` the share of those that correlate where it is large. `keypoints` are those of the picture
-    that has fewer. `framed` is the share of the first picture that lies within a frame of one colour around the second,
+    that has fewer.
+
+    From `aligned_detail` on, fine blocks are compared where they fit best, up to a pixel off (`blocks.spots`):
+    `aligned_detail`, `aligned_both` and `aligned_worst` as those without, and `least` the correlation that one in two
+    hundred stays below; `typical` is the median correlation, `spot` the lowest of four blocks side by side, and
+    `deviations` how far that is from the typical, in median absolute deviations. `unlike` is the share of blocks that
+    are as unlike as a spot, of which `spot_blocks` lie together, the share `spot_share`; their colours are off by
+    `spot_off`, and those of the others by `rest_off`. `compared` blocks have texture in both pictures, the share
+    `one_sided` in one alone, and `surely_one_sided` very much there and almost none in the other. `contrast` is the
+    distance of the logarithms of the pictures' contrasts.
+
+    `framed` is the share of the first picture that lies within a frame of one colour around the second,
     or, negative, that of the second around the first, and 0 without a frame. `identical` pictures have the same pixels.
     """
 
@@ -56,6 +67,22 @@ class Evidence:
     off: float = 0.0
     framed: float = 0.0
     identical: bool = False
+    aligned_detail: float = 0.0
+    aligned_both: float = 0.0
+    typical: float = 0.0
+    aligned_worst: float = 0.0
+    least: float = 0.0
+    spot: float = 0.0
+    deviations: float = 0.0
+    spot_blocks: float = 0.0
+    spot_share: float = 0.0
+    spot_off: float = 0.0
+    rest_off: float = 0.0
+    unlike: float = 0.0
+    compared: float = 0.0
+    one_sided: float = 0.0
+    surely_one_sided: float = 0.0
+    contrast: float = 0.0
 
     @property
     def registered(self) -> bool:
@@ -79,8 +106,8 @@ def _above(value: float, bound: float, scale: float = 1.0) -> float:
     return scale * max(0.0, value - bound)
 
 
-# What a logistic regression sees of a pair: its log-odds by the network alone, and the evidence, of whose shares the
-# last few hundredths say most. All of it is of the order of 1.
+# What is weighed of a pair: its log-odds by the network alone, and the evidence, of whose shares the last few
+# hundredths say most. All of it is of the order of 1.
 FEATURES: Mapping[str, Callable[[float, Evidence], float]] = {
     "bias": lambda odds, seen: 1.0,
     "odds": lambda odds, seen: odds / 4,
@@ -115,6 +142,26 @@ FEATURES: Mapping[str, Callable[[float, Evidence], float]] = {
     "explained_matches": lambda odds, seen: seen.inliers / (seen.matches + 5),
     "matched": lambda odds, seen: seen.inliers / (seen.keypoints + 20),
     "blocks": lambda odds, seen: math.log1p(seen.blocks) / 5,
+    "aligned_detail": lambda odds, seen: seen.aligned_detail,
+    "aligned_detail_95": lambda odds, seen: _above(seen.aligned_detail, 0.95, 10),
+    "aligned_both": lambda odds, seen: seen.aligned_both,
+    "aligned_both_95": lambda odds, seen: _above(seen.aligned_both, 0.95, 10),
+    "typical": lambda odds, seen: seen.typical,
+    "aligned_worst": lambda odds, seen: seen.aligned_worst,
+    "least": lambda odds, seen: seen.least,
+    "spot": lambda odds, seen: seen.spot,
+    "deviations": lambda odds, seen: min(seen.deviations, 30.0) / 10,
+    "few_deviations": lambda odds, seen: math.log1p(max(seen.deviations, 0.0)),
+    "spot_blocks": lambda odds, seen: math.log1p(seen.spot_blocks) / 3,
+    "spot_share": lambda odds, seen: seen.spot_share,
+    "spot_off": lambda odds, seen: min(seen.spot_off, 60.0) / 20,
+    "rest_off": lambda odds, seen: min(seen.rest_off, 60.0) / 20,
+    "unlike": lambda odds, seen: min(seen.unlike, 0.2) * 10,
+    "unlike_little": lambda odds, seen: min(seen.unlike, 0.01) * 100,
+    "compared": lambda odds, seen: math.log1p(seen.compared) / 5,
+    "one_sided": lambda odds, seen: seen.one_sided,
+    "surely_one_sided": lambda odds, seen: min(seen.surely_one_sided, 0.1) * 10,
+    "contrast": lambda odds, seen: min(seen.contrast, 1.6),
 }
 
 
@@ -122,16 +169,43 @@ UNSEEN = ("bias", "odds")  # what is said of pairs that deserve no look
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Hidden:
+    """A hidden layer over the named features x (F,) of a pair: `out` . relu(`weights` x), with `weights` (H, F) and
+    `out` (H,).
+    """
+
+    features: tuple[str, ...]
+    weights: tuple[tuple[float, ...], ...]
+    out: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        widths = {len(row) for row in self.weights} | {len(self.features)}
+        if not set(self.features) <= FEATURES.keys() or len(self.weights) != len(self.out) or len(widths) > 1:
+            raise ValueError(
+                "a hidden layer needs a row of weights for each unit, with one for each of its features, which are "
+                f"among {', '.join(FEATURES)}; got {len(self.weights)} rows for {len(self.out)} units, of lengths "
+                f"{', '.join(map(str, sorted(widths)))}, and {', '.join(self.features)}"
+            )
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """All `FEATURES` of pairs, float64 (P, F), to what it adds to their log-odds (P,)."""
+        places = [list(FEATURES).index(name) for name in self.features]
+        return np.maximum(x[:, places] @ np.array(self.weights).T, 0) @ np.array(self.out)
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Verification:
-    """The calibration of probabilities by a closer look: the `weights` of `FEATURES` in a logistic regression, and 1
-    for the same pixels. What is `Evidence.unaltered` is called the same.
+    """The calibration of probabilities by a closer look: the `weights` of `FEATURES`, 0 for those that are not named,
+    what a `hidden` layer makes of them in addition, and 1 for the same pixels. What is `Evidence.unaltered` is called
+    the same.
 
     Pairs of a relevance `above` are looked at; the log-odds of others are bias + odds * x by the weights `apart`, of
     their log-odds x by the network alone, and no higher than those of a pair that was looked at in vain: the network
     took that one for the likelier. None leaves them as they are. `thresholds` are {false-positive rate: relevance}
     after the look, of pairs that are each other's nearest. What could not be laid over each other passes none of them:
-    of two blank pictures nobody can say whether they are copies. `recalibration` is the scale and the offset of the
-    log-odds that are shown in place of these (`calibration.recalibration`).
+    of two blank pictures nobody can say whether they are copies. `in_collection` are those of the scores that pairs of
+    one collection have together (`calibration.transitivity`), none lower than the lowest of the others. `recalibration`
+    is the scale and the offset of the log-odds that are shown in place of these (`calibration.recalibration`).
     """
 
     above: float
@@ -139,11 +213,13 @@ class Verification:
     thresholds: Thresholds = field(default_factory=dict)
     apart: dict[str, float] | None = None
     recalibration: tuple[float, float] = AS_RELEASED
+    hidden: Hidden | None = None
+    in_collection: Thresholds = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if set(self.weights) != set(FEATURES) or not 0 < self.above < 1:
+        if not self.weights.keys() <= FEATURES.keys() or not 0 < self.above < 1:
             raise ValueError(
-                f"a verification needs the weights of {', '.join(FEATURES)}, and 'above' between 0 and 1, "
+                f"a verification needs weights of {', '.join(FEATURES)}, and 'above' between 0 and 1, "
                 f"got {', '.join(self.weights)} and {self.above}"
             )
         if self.apart is not None and (set(self.apart) != set(UNSEEN) or self.apart["odds"] < 0):
@@ -188,7 +264,9 @@ class Verification:
 
     def _odds(self, relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
         """The log-odds float64 (P,) of pairs that were looked at, as they were fitted."""
-        return features(relevance, seen) @ np.array([self.weights[name] for name in FEATURES])
+        known = features(relevance, seen)
+        odds = known @ np.array([self.weights.get(name, 0.0) for name in FEATURES])
+        return odds if self.hidden is None else odds + self.hidden(known)
 
     def relevance(self, relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
         """Probabilities float64 (P,) of pairs that have those by the network alone, from the evidence of each."""

@@ -14,15 +14,25 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from diptych_runtime.closer_look.blocks import (
+    ALIKE,
+    BLOCK,
+    COARSELY,
+    DETAIL,
+    OTHER,
+    TEXTURED,
+    Blocks,
+    Laid,
+    colours,
+    share,
+    spots,
+)
 from diptych_runtime.closer_look.evidence import KEYPOINTS, Evidence
 from diptych_runtime.closer_look.homography import magnification, opencv
 from diptych_runtime.closer_look.registration import Keypoints, register
 from diptych_runtime.decoder import PictureLimits, PictureSource, open_picture
 
 SIDE, FINE = 400, 800  # pixels of the longer side: where keypoints lie, and at most where detail is compared
-BLOCK, DETAIL = 24, 12  # pixels of the blocks that are compared, after blurring and almost without
-ALIKE, OTHER = 0.6, 0.4  # the correlation of two blocks that show the same, and below which they do not
-TEXTURED, COARSELY = 7.7, 6.0  # standard deviation of a block's brightness, 0 to 255, almost without and after blurring
 WITHIN = 0.97  # of a picture's pixels: it lies within the other one; and one with more of its own within has no frame
 APART, RIM = 12, 8  # pixels to the first one that counts as frame, and of the rim that has to differ from it
 PLAIN, DISTINCT = 12, 20  # distances of a channel, 0 to 255: within one colour, and from another
@@ -30,9 +40,7 @@ UNIFORM, ABRUPT = 0.95, 0.97  # shares of a frame that have its colour, and of t
 # Distances of a channel that a drawn frame keeps within, as no photographed ground does, and that a picture's edge of
 # the same colour does not, and the share of the rim for which that is so.
 DRAWN, NOISY, MOSTLY = 4, 2, 0.85
-RECOLOURED, EXPLAINED = 30.0, 6.0  # distances of two colours, each channel 0 to 255
 _LIMITS = PictureLimits()
-_CONSTANT = 1e-18  # the variance of what is a constant but for rounding
 
 
 @dataclass(frozen=True)
@@ -65,15 +73,6 @@ class View:
     def mirrored(self) -> View:
         """Its mirror image, with the same keypoints."""
         return View(np.ascontiguousarray(self.rgb[:, ::-1]), self.keypoints.mirrored(self.size[0]))
-
-
-@dataclass(frozen=True)
-class Laid:
-    """Two pictures on one grid, uint8 (h, w, 3), and where both are `shown`, bool (h, w)."""
-
-    a: np.ndarray
-    b: np.ndarray
-    shown: np.ndarray
 
 
 def describe(source: PictureSource, limits: PictureLimits = _LIMITS) -> View:
@@ -151,25 +150,27 @@ def _overlap(a: View, b: View, homography: np.ndarray) -> dict[str, Any]:
     finest = _finest(a, b, homography)
     coarse, fine = _laid(a, b, homography, 1.0), _laid(a, b, homography, finest)
     back = _Grid.of(b, a, np.linalg.inv(homography), 1.0).shown
-    here, there = _share(coarse.shown), _share(back)
-    smooth = _Blocks.of(coarse, blur=1.5, block=BLOCK)
+    here, there = share(coarse.shown), share(back)
+    smooth = Blocks.of(coarse, blur=1.5, block=BLOCK)
     textured = smooth.inside & (smooth.either > COARSELY)
     agreeing = smooth.correlation[textured]
-    sharp = _Blocks.of(fine, blur=0.7, block=DETAIL)
+    sharp = Blocks.of(fine, blur=0.7, block=DETAIL, reach=1)
     either, both = (sharp.inside & (texture > TEXTURED) for texture in (sharp.either, sharp.both))
+    coloured, off = colours(fine, sharp)
     return {
         "coverage": min(here, there),
         "containment": max(here, there),
         "framed": _framed(a, back, here) - _framed(b, coarse.shown, there),
         "blocks": len(agreeing),
-        "agreement": _share(agreeing > ALIKE),
+        "agreement": share(agreeing > ALIKE),
         "worst": float(np.quantile(agreeing, 0.05)) if len(agreeing) else 0.0,
         "scale": finest,
-        "detail": _share(sharp.correlation[either] > ALIKE),
-        "detail_both": _share(sharp.correlation[both] > ALIKE),
+        "detail": share(sharp.correlation[either] > ALIKE),
+        "detail_both": share(sharp.correlation[both] > ALIKE),
         "detail_worst": float(np.quantile(sharp.correlation[both], 0.02)) if both.any() else 0.0,
-        "differing": _share((both & (sharp.correlation < OTHER))[either]),
-        **_colours(fine, sharp),
+        "differing": share((both & (sharp.correlation < OTHER))[either]),
+        **coloured,
+        **spots(sharp, off),
     }
 
 
@@ -181,22 +182,22 @@ def _framed(view: View, shown: np.ndarray, covered: float) -> float:
     surroundings are plain, as around an article on white, they go on within the crop. A frame in the colour of the
     picture's own edge does not begin abruptly, but it is drawn: its colour is exact, and that of the edge is not.
     """
-    share = _share(shown)
-    if covered < WITHIN or share > WITHIN:
+    within = share(shown)
+    if covered < WITHIN or within > WITHIN:
         return 0.0
     cv2, inside = opencv(), shown.astype(np.uint8)
     frame = cv2.dilate(inside, np.ones((2 * APART + 1,) * 2, np.uint8)) == 0
     beside = cv2.dilate(1 - inside, np.ones((2 * RIM + 1,) * 2, np.uint8)) > 0
     rim = beside & (cv2.erode(inside, np.ones((5, 5), np.uint8), borderType=cv2.BORDER_REPLICATE) > 0)
-    if _share(frame) < 0.01 or np.count_nonzero(rim) < 50:
+    if share(frame) < 0.01 or np.count_nonzero(rim) < 50:
         return 0.0
     picture = _resized(view.rgb, view.size)
     of_frame, of_rim = picture[frame], picture[rim]
     colour = _median(of_frame)
     frame_off, rim_off = (np.abs(pixels - colour).max(-1) for pixels in (of_frame, of_rim))
-    abrupt = _share(frame_off <= PLAIN) > UNIFORM and _share(rim_off > DISTINCT) > ABRUPT
-    drawn = _share(frame_off <= DRAWN) > UNIFORM and _share(rim_off > NOISY) > MOSTLY
-    return share if abrupt or drawn else 0.0
+    abrupt = share(frame_off <= PLAIN) > UNIFORM and share(rim_off > DISTINCT) > ABRUPT
+    drawn = share(frame_off <= DRAWN) > UNIFORM and share(rim_off > NOISY) > MOSTLY
+    return within if abrupt or drawn else 0.0
 
 
 def _median(pixels: np.ndarray) -> np.ndarray:
@@ -251,69 +252,3 @@ def _laid(a: View, b: View, homography: np.ndarray, scale: float) -> Laid:
     """Lay `a` over `b` by a homography between where their keypoints lie, on a grid `scale` times that of `b`."""
     grid = _Grid.of(a, b, homography, scale)
     return Laid(grid.laid(a.rgb), _resized(b.rgb, grid.size), grid.shown)
-
-
-@dataclass(frozen=True)
-class _Blocks:
-    """Blocks half overlapping (rows, columns): how both pictures correlate in each, the higher and the lower standard
-    deviation of brightness, and whether it lies where both are shown.
-    """
-
-    correlation: np.ndarray
-    either: np.ndarray
-    both: np.ndarray
-    inside: np.ndarray
-
-    @classmethod
-    def of(cls, laid: Laid, *, blur: float, block: int) -> _Blocks:
-        cv2 = opencv()
-        grey = (cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.float32) for rgb in (laid.a, laid.b))
-        a, b = (cv2.GaussianBlur(picture, (0, 0), blur) for picture in grey)
-        mean_a, mean_b, square_a, square_b, product, inside = (
-            _means(picture, block) for picture in (a, b, a * a, b * b, a * b, laid.shown.astype(np.float32))
-        )
-        variance_a, variance_b = square_a - mean_a**2, square_b - mean_b**2
-        correlation = (product - mean_a * mean_b) / np.sqrt(np.maximum(variance_a, 9) * np.maximum(variance_b, 9))
-        deviation_a, deviation_b = (np.sqrt(np.maximum(variance, 0)) for variance in (variance_a, variance_b))
-        either, both = np.maximum(deviation_a, deviation_b), np.minimum(deviation_a, deviation_b)
-        return cls(correlation, either, both, inside > 0.999)
-
-
-def _colours(laid: Laid, blocks: _Blocks) -> dict[str, float]:
-    """The colour features of blocks, as distances from a line fitted to a channel's values; outliers weigh less."""
-    if blocks.inside.sum() < 12:
-        return {}
-    first, second = (_means(rgb.astype(np.float32), DETAIL)[blocks.inside].T for rgb in (laid.a, laid.b))
-    off = np.linalg.norm(_off_lines(first.astype(np.float64), second.astype(np.float64)), axis=0)
-    kept = ((blocks.correlation > ALIKE + 0.1) & (blocks.both > 2))[blocks.inside]
-    return {
-        "recoloured": _share(off[kept] > RECOLOURED),
-        "explained": _share(off < EXPLAINED),
-        "off": float(np.median(off)),
-    }
-
-
-def _share(which: np.ndarray) -> float:
-    return np.count_nonzero(which) / which.size if which.size else 0.0
-
-
-def _off_lines(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The distances of y (C, P) from a line through x (C, P) in each row; outliers weigh less."""
-    square, off = np.ones_like(x), y
-    for _ in range(4):
-        total = square.sum(1, keepdims=True)
-        weights = square / total
-        away, high = (values - (weights * values).sum(1, keepdims=True) for values in (x, y))
-        spread, together = ((weights * away * values).sum(1, keepdims=True) for values in (away, high))
-        off = high - away * np.divide(together, spread, out=np.zeros_like(spread), where=spread > _CONSTANT)
-        square = 1 / (1 + (off / 10) ** 2)
-    return off
-
-
-def _means(picture: np.ndarray, size: int) -> np.ndarray:
-    """Means of blocks of `size` x `size` pixels, half a block apart: each of four cells of half that size."""
-    half = size // 2
-    down, across = (max(2, side // half) for side in picture.shape[:2])
-    cv2 = opencv()
-    cells = cv2.resize(picture[: down * half, : across * half], (across, down), interpolation=cv2.INTER_AREA)
-    return (cells[:-1, :-1] + cells[1:, :-1] + cells[:-1, 1:] + cells[1:, 1:]) / 4

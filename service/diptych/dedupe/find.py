@@ -24,7 +24,9 @@ from diptych.scoring.view_cache import ViewCache
 from diptych.store.records import Record
 from diptych_runtime import judgement
 from diptych_runtime.calibration.questions import COPY
+from diptych_runtime.calibration.transitivity import UNSURE, Transitivity, open_pairs
 from diptych_runtime.calibration.verdicts import least_of, verdict
+from diptych_runtime.runtime import Runtime
 
 OnPairs = Callable[[int, int], Callable[[int], object]]
 
@@ -53,6 +55,7 @@ def duplicates_among(
     are known, and gives what is told how many more were; what that raises ends the search, and what was computed is in
     the ledger. A `crew` computes instead of this process. The same pictures give the same groups, in any order.
 
+    A score is lower than that of the pair alone where another pair says that both cannot be copies (`transitivity`).
     Pictures in reference folders are kept, whatever the rules, and two of them are not compared.
 
     Raises ArgumentError, DedupeError for unknown rules and a model without calibration, and StoreError.
@@ -73,7 +76,12 @@ def duplicates_among(
     scores.hold_against(pairs)
     paths = {one.id: one.path for one in reversed(found)}
     closer = CloserLook(collection, ids, paths, ledger, question, scores.tick, views)
-    values = closer.scores(pairs, scores.of(pairs))
+
+    def judged(pairs: np.ndarray) -> np.ndarray:
+        return closer.scores(pairs, scores.of(pairs))
+
+    pairs, values, transitivity = _with_open_pairs(pairs, judged, asking, asked)
+    values = transitivity.consistent(pairs, values, UNSURE)
     limit, alarm = in_collection(asked, limit, values, len(ids), len(kept)) if threshold == "auto" else (limit, None)
     found = _framed(found, ids, pairs[values >= limit], closer.frames)
     order = preference(found, keep)
@@ -86,7 +94,7 @@ def duplicates_among(
         places = np.array(wanted)
         compared = asking[places].any(1)
         answers = np.zeros(len(places))
-        answers[compared] = closer.scores(places[compared], scores.of(places[compared]))
+        answers[compared] = transitivity.consistent(places[compared], judged(places[compared]), UNSURE)
         for (a, b), score in zip(wanted, answers.tolist(), strict=True):
             if score >= bound:
                 known.setdefault(a, {})[b] = known.setdefault(b, {})[a] = score
@@ -111,6 +119,21 @@ def duplicates_among(
         closer_looks=closer.taken,
         look_seconds=closer.seconds,
     )
+
+
+def _with_open_pairs(
+    pairs: np.ndarray, judged: Callable[[np.ndarray], np.ndarray], asking: np.ndarray, runtime: Runtime
+) -> tuple[np.ndarray, np.ndarray, Transitivity]:
+    """The pairs with their scores, those beside them that tell whether two matches of one picture can both be right
+    (`open_pairs`), and what follows from all of them; nothing does without a closer look, which alone is sure enough.
+    """
+    values = judged(pairs)
+    if runtime.verification is None:
+        return pairs, values, Transitivity(len(asking), pairs[:0], values[:0])
+    more = open_pairs(pairs, values, most_lenient(runtime.verification.thresholds))
+    more = more[asking[more].any(1)]
+    pairs, values = np.concatenate([pairs, more]), np.concatenate([values, judged(more)])
+    return pairs, values, Transitivity(len(asking), pairs, values)
 
 
 def _reaching(known: Mapping[int, Mapping[int, float]], limit: float) -> dict[int, dict[int, float]]:

@@ -18,6 +18,7 @@ import numpy as np
 
 from diptych.errors import DedupeError
 from diptych_runtime.calibration.thresholds import threshold_at
+from diptych_runtime.calibration.transitivity import UNSURE
 from diptych_runtime.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ LOOK_ALIKES = 1 / 500  # for each picture, after a closer look
 ALARMS = 1 / 20
 # Of pairs that are no copies, after a closer look: for each that is hard to tell so many reach the score REACHED, and
 # fewer by a power of the odds from there on. Between the middle and the worst of fifteen kinds: docs/dedupe.md.
-HARD_TO_TELL = 0.3, 0.85
-REACHED, REACHING, POWER = 0.94, 0.18, 0.82
+HARD_TO_TELL = UNSURE, 0.85
+REACHED, REACHING, POWER = 0.94, 0.1, 0.82
 _RANDOM = 1 / 1000  # how often a random pair passes, for once that a near look-alike does
 
 
@@ -89,10 +90,12 @@ def _odds(probability: float) -> float:
 
 
 def stated_of(runtime: Runtime) -> Mapping[str, float]:
-    """The thresholds by which pairs are grouped: of copies after a closer look, if there is one, of things by the
-    network alone.
+    """The thresholds by which pairs are grouped: of copies after a closer look, if there is one, as pairs of one
+    collection have them, if the model states these; of things by the network alone.
     """
-    return runtime.verification.thresholds if runtime.verification else runtime.thresholds
+    if runtime.verification is None:
+        return runtime.thresholds
+    return runtime.verification.in_collection or runtime.verification.thresholds
 
 
 def automatic(thresholds: Mapping[str, float], pictures: int, most: float = 1.0) -> float:

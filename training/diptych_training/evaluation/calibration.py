@@ -35,7 +35,6 @@ from diptych_training.learning.fitting.negatives import NEAREST, random_pairs
 from diptych_training.learning.fitting.verification import (
     ABOVE,
     ABOVE_THING,
-    FIRM,
     Answers,
     Pairs,
     answers_of,
@@ -143,8 +142,8 @@ def _fitted(kinds: Mapping[str, Sequence[Kind]], released: Mapping[str, Question
         if question == COPY:
             alone = [asked[COPY].relevance(kind.logits[:, column]).astype(np.float64) for kind in found]
             looks = [kind.closer(relevance) for kind, relevance in zip(found, alone, strict=True)]
-            worth, firm = (float(asked[COPY].relevance(released[COPY].logit(bound))) for bound in (ABOVE, FIRM))
-            asked[COPY] = replace(asked[COPY], verification=fit_verification(looks, worth, firm))
+            worth = float(asked[COPY].relevance(released[COPY].logit(ABOVE)))
+            asked[COPY] = replace(asked[COPY], verification=fit_verification(looks, worth))
     if COPY in asked and THING in asked:
         known = released[THING].after_look
         above = float(asked[COPY].relevance(released[COPY].logit(ABOVE_THING if known is None else known.above)))

@@ -24,8 +24,10 @@ from diptych_training.learning.fitting.verification import (
     Answers,
     Pairs,
     answers_of,
+    collection_thresholds,
     fit_after_look,
     fit_verification,
+    in_collection,
     look_closer,
     looking,
 )
@@ -49,7 +51,10 @@ def study_verification(
     opened = open_kinds(kinds, folder, directory / "sets")
     all_examined = [Examined(runtime, planted, begin(planted.kind)) for planted in opened]
     sets = [look_closer(examined) for examined in all_examined]
+    alone = [fit_verification([other for other in sets if other is not one]) for one in sets]
+    together = [in_collection(*each) for each in zip(all_examined, sets, alone, strict=True)]
     fitted = fit_verification(sets)
+    fitted = replace(fitted, in_collection=collection_thresholds(together, min(fitted.thresholds.values())))
     copy = runtime.asking(COPY).question
     questions = dict(runtime.manifest.questions)
     questions[copy] = replace(questions[copy], verification=fitted)
@@ -57,7 +62,11 @@ def study_verification(
         after = fit_after_look(questions, [_things(examined) for examined in all_examined], thing_above)
         questions[THING] = replace(questions[THING], after_look=after)
     others = [others_of(examined, questions) for examined in all_examined]
-    rows = [row(fit_verification([other for other in sets if other is not one]), one) for one in sets]
+    rows = []
+    for one, unseen, (pairs, values) in zip(sets, alone, together, strict=True):
+        elsewhere = [other for other in together if other[0] is not pairs]
+        bars = collection_thresholds(elsewhere, min(unseen.thresholds.values()))
+        rows.append(row(unseen, one) | {"in_collection": rates_of(pairs, values, bars)})
     return {
         "model": runtime.name,
         "revision": runtime.revision,
@@ -94,28 +103,33 @@ def save_verification(result: Mapping[str, Any], checkpoint: Path) -> None:
 
 
 def row(verification: Verification, pairs: Pairs) -> dict[str, Any]:
-    """The rates of a verification fitted to other kinds on this one, at its thresholds: the share of the copies, and
-    the share of pictures that are taken for a copy of another.
-    """
+    """The errors and rates of a verification fitted to other kinds on this one, every pair by itself."""
     relevance, looked = verification.judged(pairs.relevance, pairs.seen), pairs.looked
-    planted = int(pairs.copies.sum()) + pairs.missed
-    at = {}
-    for rate, bar in verification.thresholds.items():
-        passed = relevance >= bar
-        wrong = np.unique(pairs.found[passed & ~pairs.copies])
-        found = int((passed & pairs.copies).sum())
-        at[rate] = {"found": found / max(planted, 1), "wrong_pictures": len(wrong) / pairs.pictures}
     both = [_error(values, pairs.copies) for values in (pairs.relevance, relevance)]
     return {
         "kind": pairs.kind,
         "pictures": pairs.pictures,
-        "copies": planted,
+        "copies": int(pairs.copies.sum()) + pairs.missed,
         "looked_at": int(looked.sum()),
         "others_looked_at": int((looked & ~pairs.copies).sum()),
         "ece_before": both[0],
         "ece": both[1],
-        "at": at,
+        "at": rates_of(pairs, relevance, verification.thresholds),
     }
+
+
+def rates_of(pairs: Pairs, relevance: np.ndarray, thresholds: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """The share of a kind's copies that reach each threshold, and of its pictures that are taken for a copy of another
+    there.
+    """
+    planted = int(pairs.copies.sum()) + pairs.missed
+    at = {}
+    for rate, bar in thresholds.items():
+        passed = relevance >= bar
+        wrong = np.unique(pairs.found[passed & ~pairs.copies])
+        found = int((passed & pairs.copies).sum())
+        at[rate] = {"found": found / max(planted, 1), "wrong_pictures": len(wrong) / pairs.pictures}
+    return at
 
 
 def _error(relevance: np.ndarray, copies: np.ndarray) -> float | None:
@@ -126,13 +140,13 @@ def _error(relevance: np.ndarray, copies: np.ndarray) -> float | None:
 
 
 def verification_text(result: Mapping[str, Any]) -> str:
-    """The kinds as a table, each with a closer look that was fitted to the others."""
-    rates = list(result["verification"]["thresholds"])
+    """The kinds as a table, each with a closer look that was fitted to the others, and pairs as they are together."""
+    rates = list(result["verification"]["in_collection"])
     head = ["kind", "pictures", "copies", "looked at", "ECE before", "after"]
     head += [f"{what} at {rate}" for rate in rates for what in ("found", "wrong pictures")]
     lines = []
     for one in result["kinds"]:
-        figures = [one["at"].get(rate) for rate in rates]
+        figures = [one["in_collection"].get(rate) for rate in rates]
         cells = [one["kind"], one["pictures"], one["copies"], one["looked_at"]]
         cells += ["-" if one[key] is None else f"{one[key]:.3f}" for key in ("ece_before", "ece")]
         for figure in figures:

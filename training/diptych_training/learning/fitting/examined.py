@@ -13,7 +13,7 @@ import faiss
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from diptych_runtime.closer_look import homography, registration, verification
+from diptych_runtime.closer_look import blocks, homography, registration, verification
 from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.closer_look.verification import describe, verify
 from diptych_runtime.decoder import panel_pixels
@@ -22,7 +22,7 @@ from diptych_runtime.runtime import Panels, Runtime
 from diptych_training.data.planted import Planted
 
 NEAREST = 20  # candidates of each picture
-_LOOKING = homography, registration, verification  # the code that looks
+_LOOKING = blocks, homography, registration, verification  # the code that looks
 _VIEWS = 512  # pictures whose keypoints are kept, 1.3 MB each
 _BATCH = 64  # closer looks, after each of which the file has them
 _EVIDENCE_OF = TypeAdapter(Evidence)

@@ -9,6 +9,7 @@ import numpy as np
 
 from diptych_runtime.calibration.questions import COPY, THING
 from diptych_runtime.calibration.recalibration import log_odds
+from diptych_runtime.calibration.transitivity import UNSURE, Transitivity, open_pairs
 from diptych_runtime.closer_look.evidence import (
     APART,
     FEATURES,
@@ -23,10 +24,11 @@ from diptych_runtime.judgement import deserving, probabilities
 from diptych_runtime.manifest import Question
 from diptych_training.learning.fitting.calibration import weights_of_parts
 from diptych_training.learning.fitting.examined import Examined
+from diptych_training.learning.fitting.layers import IN_VAIN, fit_layers, mean_of
 
-# The relevance as copies of pairs that get a closer look, of those whose looks teach its weights, and of those of which
-# it says something of the thing. Less likely pairs are unlike in other ways, and would teach that a colour counts less.
-ABOVE, FIRM, ABOVE_THING = 0.5, 0.9, 0.9
+# The relevance as copies of pairs that get a closer look, and of those of which it says something of the thing.
+ABOVE, ABOVE_THING = 0.5, 0.9
+FOLDS = 5  # of the kinds
 PENALTY = 1e-4  # of the squared weights
 # The look-alikes are the nearest that there are, of which few collections have many.
 RATES = (0.01, 0.005, 0.001)
@@ -73,16 +75,19 @@ class Answers:
 
 def look_closer(examined: Examined, above: float = ABOVE) -> Pairs:
     """Find the candidates of every picture of a kind, and look again at those whose relevance as copies is `above`."""
+    pairs = _looked(examined, examined.nearest(COPY), above)
+    return replace(pairs, missed=examined.planted.planted() - int(pairs.copies.sum()))
+
+
+def _looked(examined: Examined, pairs: np.ndarray, above: float) -> Pairs:
     runtime, planted = examined.runtime.asking(COPY), examined.planted
-    pairs = examined.nearest(COPY)
     logits = examined.held(pairs, COPY)[:, runtime.column]
     relevance = runtime.relevance(logits).astype(np.float64)
-    copies, taken = planted.matches(pairs, COPY), relevance >= above
+    taken = relevance >= above
     seen: list[Evidence | None] = [None] * len(pairs)
     for place, evidence in zip(np.flatnonzero(taken).tolist(), examined.evidence(pairs[taken]), strict=True):
         seen[place] = evidence
-    missed = planted.planted() - int(copies.sum())
-    return Pairs(planted.kind, len(planted.names), pairs, relevance, seen, copies, missed)
+    return Pairs(planted.kind, len(planted.names), pairs, relevance, seen, planted.matches(pairs, COPY), 0)
 
 
 def looking(questions: Mapping[str, Question]) -> dict[str, Question]:
@@ -111,29 +116,78 @@ def answers_of(
     return Answers(logits, labels, seen)
 
 
-def fit_verification(sets: Sequence[Pairs], above: float = ABOVE, firm: float = FIRM) -> Verification:
-    """Fit the weights by log-loss, every kind and within all of them copies and others weighing the same: first over
-    the pairs that were looked at and have a relevance of `firm`, to tell these apart, and then scale and offset over
-    all candidates; and the thresholds that each rate allows among all candidates of a kind that are no copies, a mean
-    over kinds.
+def fit_verification(sets: Sequence[Pairs], above: float = ABOVE) -> Verification:
+    """Fit the weights by log-loss, every kind and within all of them copies and others weighing the same: layers over
+    the pairs that can be laid over each other, a line for those that were looked at in vain, and one for those that
+    were not looked at; and the thresholds that each rate allows among all candidates of a kind that are no copies, a
+    mean over kinds.
+
+    The layers are the mean of several, each fitted without some of the kinds. Their scale and offset, and the
+    thresholds, come from the kinds that each has not seen: a fit is surer of its own kinds than of any other.
     """
-    relevance, labels, looked = (
-        np.concatenate(parts) for parts in zip(*((one.relevance, one.copies, one.looked) for one in sets), strict=True)
-    )
-    weight = _even([one.copies for one in sets])
-    seen = [evidence for one in sets for evidence in one.evidence]
-    sure = relevance[looked] >= firm
-    known, teaching = features(relevance[looked], seen)[sure], np.flatnonzero(looked)[sure]
-    even = _even([one.copies[one.looked & (one.relevance >= firm)] for one in sets])
-    apart_from_rest = _logistic(known, labels[teaching], even)
-    line = np.stack([np.ones(len(known)), known @ apart_from_rest], 1)
-    offset, scale = _logistic(line, labels[teaching], weight[teaching])
-    fitted = scale * apart_from_rest + offset * (np.array(list(FEATURES)) == "bias")
+    relevance, labels = (np.concatenate(parts) for parts in zip(*((s.relevance, s.copies) for s in sets), strict=True))
+    weight, folds = _even([one.copies for one in sets]), min(FOLDS, len(sets))
+    seen = [evidence for one in sets for evidence in one.seen]
+    looked, laid = (np.array(which, bool) for which in zip(*((s is not None, _laid(s)) for s in seen), strict=True))
+    x = np.zeros((len(seen), len(FEATURES)))
+    x[looked] = features(relevance[looked], [evidence for one in sets for evidence in one.evidence])
     odds = log_odds(relevance[~looked])
     apart = _weights(UNSEEN, np.stack([np.ones(len(odds)), odds], 1), labels[~looked], weight[~looked])
-    plain = Verification(above, dict(zip(FEATURES, fitted.tolist(), strict=True)), apart=apart)
-    others = [_registered(plain, one) for one in sets]
-    return replace(plain, thresholds=_thresholds(others, [int((~one.copies).sum()) for one in sets]))
+    vain = looked & ~laid
+    known = x[vain][:, [list(FEATURES).index(name) for name in IN_VAIN]]
+    in_vain: dict[str, float] = dict(zip(IN_VAIN, _logistic(known, labels[vain], weight[vain]).tolist(), strict=True))
+
+    kind = np.repeat(np.arange(len(sets)), [len(one.seen) for one in sets])
+    fold = kind % folds
+    layers, unseen = [], np.zeros(len(seen))
+    for left_out in range(folds):
+        taught = laid & ((fold != left_out) | (folds == 1))
+        even = _even([labels[taught & (kind == one)] for one in range(len(sets))])
+        layers.append(fit_layers(x[taught], labels[taught], even, seed=left_out))
+        unseen[fold == left_out] = layers[-1](x[fold == left_out])
+    line = np.stack([np.ones(laid.sum()), unseen[laid]], 1)
+    offset, scale = _logistic(line, labels[laid], weight[laid])
+    fitted = [one.verification(above, in_vain, apart, scale, offset) for one in layers]
+    others = [_registered(fitted[place % folds], one) for place, one in enumerate(sets)]
+    mean = mean_of(layers).verification(above, in_vain, apart, scale, offset)
+    return replace(mean, thresholds=_thresholds(others, [int((~one.copies).sum()) for one in sets]))
+
+
+def in_collection(examined: Examined, pairs: Pairs, verification: Verification) -> tuple[Pairs, np.ndarray]:
+    """The pairs of a kind with those that tell which of them can both be right (`open_pairs`), and the scores (P,) that
+    they have together; a score of what cannot be laid over each other is 0.
+    """
+    values = verification.judged(pairs.relevance, pairs.seen)
+    more = open_pairs(pairs.found, values, min(verification.thresholds.values(), default=1.0))
+    if len(more):
+        pairs = _joined(pairs, _looked(examined, more, verification.above))
+        values = verification.judged(pairs.relevance, pairs.seen)
+    values = Transitivity(pairs.pictures, pairs.found, values).consistent(pairs.found, values, UNSURE)
+    return pairs, np.where([_laid(evidence) for evidence in pairs.seen], values, 0.0)
+
+
+def _joined(pairs: Pairs, more: Pairs) -> Pairs:
+    return replace(
+        pairs,
+        found=np.concatenate([pairs.found, more.found]),
+        relevance=np.concatenate([pairs.relevance, more.relevance]),
+        seen=[*pairs.seen, *more.seen],
+        copies=np.concatenate([pairs.copies, more.copies]),
+        missed=pairs.missed - int(more.copies.sum()),
+    )
+
+
+def collection_thresholds(sets: Sequence[tuple[Pairs, np.ndarray]], least: float) -> dict[str, float]:
+    """The thresholds that each rate allows among all candidates of a kind that are no copies, a mean over kinds, of the
+    scores that they have `in_collection`; none is lower than `least`.
+    """
+    others = [values[~pairs.copies] for pairs, values in sets]
+    found = _thresholds(others, [len(values) for values in others])
+    return {rate: max(bar, least) for rate, bar in found.items()}
+
+
+def _laid(evidence: Evidence | None) -> bool:
+    return evidence is not None and evidence.registered
 
 
 def _even(labels: Sequence[np.ndarray]) -> np.ndarray:
@@ -149,7 +203,7 @@ def _even(labels: Sequence[np.ndarray]) -> np.ndarray:
 
 def _registered(verification: Verification, pairs: Pairs) -> np.ndarray:
     """The probabilities, as they are shown, of the pairs that are no copies and could be laid over each other."""
-    registered = np.array([seen is not None and seen.registered for seen in pairs.seen], bool)
+    registered = np.array([_laid(evidence) for evidence in pairs.seen], bool)
     return verification.judged(pairs.relevance, pairs.seen)[registered & ~pairs.copies]
 
 
