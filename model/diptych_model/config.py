@@ -152,7 +152,7 @@ class PairConfig:
             known["encoder"] = encoder_from(known["encoder"])
         if "questions" in known:
             known["questions"] = tuple(known["questions"])
-        if isinstance(known.get("mixer"), Mapping):
+        if "mixer" in known:
             known["mixer"] = mixer_from(known["mixer"])
         return cls(**known)
 

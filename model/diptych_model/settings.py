@@ -1,5 +1,6 @@
 """Settings that come from a file: what is unknown is refused with a suggestion."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields
 from difflib import get_close_matches
@@ -9,7 +10,7 @@ Kind = TypeVar("Kind")
 # How a simple type is called, and what of a file is one.
 _SIMPLE: Mapping[Any, tuple[str, tuple[type, ...]]] = {
     int: ("a whole number", (int,)),
-    float: ("a number", (int, float)),
+    float: ("a finite number", (int, float)),
     bool: ("true or false", (bool,)),
     str: ("a text", (str,)),
 }
@@ -30,17 +31,21 @@ def known_settings(cls: type, values: Any, what: str) -> dict[str, Any]:
                 f"{what} has no setting {key!r}" + (f"; did you mean {near[0]!r}?" if near else f": {names}")
             )
         named, kinds = _SIMPLE.get(types[key], ("", (object,)))
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{key} of {what} is {named or 'a finite number'}, got {value}")
         if not isinstance(value, kinds) or (isinstance(value, bool) and types[key] in (int, float)):
             raise ValueError(f"{key} of {what} is {named}, got {value!r}")
     return dict(values)
 
 
 def chosen_kind(
-    registry: Mapping[str, type[Kind]], values: Mapping[str, Any], what: str, default: str
+    registry: Mapping[str, type[Kind]], values: Any, what: str, default: str
 ) -> tuple[type[Kind], dict[str, Any]]:
     """Read `{"kind": ..., settings}`: the registered class of that kind and its settings; an unknown kind or setting is
     refused with a suggestion.
     """
+    if not isinstance(values, Mapping):
+        raise ValueError(f"the {what} is a table of settings, with its kind: {', '.join(registry)}; got {values!r}")
     kind = values.get("kind", default)
     if kind not in registry:
         near = get_close_matches(str(kind), registry, 1)

@@ -64,7 +64,10 @@ def test_a_recipe_is_changed_from_outside_in_any_place(tmp_path: Path) -> None:
         ("stages.2.steps=1", "'stages.2.steps=1': there is no '2' in a list of 1, which counts from 0"),
         ("learning.rat=1", "did you mean 'rate'"),
         ("learning=fast", "learning is a table of settings, got 'fast'"),
-        ("learning.rate=fast", "rate of learning is a number, got 'fast'"),
+        ("learning.rate=fast", "rate of learning is a finite number, got 'fast'"),
+        ("learning.rate=nan", "rate of learning is a finite number, got nan"),
+        ("stages.0.fill=inf", "fill of a stage is a finite number, got inf"),
+        ("network.mixer=msac", "the mixer is a table of settings, with its kind: msac, convolution"),
         ("stages.0.steps=2.5", "steps of a stage is a whole number, got 2.5"),
         ("threads=true", "threads of a recipe is a whole number, got True"),
         ("learning.bfloat16=1", "bfloat16 of learning is true or false, got 1"),
@@ -78,12 +81,15 @@ def test_a_change_that_does_not_fit_is_refused(tmp_path: Path, change: str, mess
         read_recipe(path, [change])
 
 
+CHARACTERS = '[[tasks]]\nkind = "character"\n'
 TASK = "[[tasks]]\nkind = 'copy'\n"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (CHARACTERS + "groups = 0\n[[stages]]\npixels = 64\nsteps = 3", "groups of 2 characters or more, got 0 of 20"),
+        (CHARACTERS + "size = 1\n[[stages]]\npixels = 64\nsteps = 3", "groups of 2 characters or more, got 4 of 1"),
         ("", r"at least one \[\[stages\]\]"),
         ("[[stages]]\npixels = 64\nsteps = 3", r"at least one \[\[tasks\]\] with its kind: copy, catalogue"),
         (TASK + "[[stages]]\npixels = 64\nstep = 3", "a stage has no setting 'step'; did you mean 'steps'"),

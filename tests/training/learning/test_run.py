@@ -128,6 +128,30 @@ def test_a_run_is_neither_overwritten_nor_resumed_from_nothing(
         run.train(recipe, tmp_path / "empty", data=archives, resume=True, quiet=True)
 
 
+def test_a_directory_in_which_another_process_trains_is_left_alone(recipe: Recipe, archives: Path, tmp_path: Path):
+    tmp_path.joinpath(run.RECIPE).write_text("of the other run")
+    with run._lock(tmp_path), pytest.raises(DataError, match="another process is training"):
+        run.train(recipe, tmp_path, data=archives, quiet=True)
+    assert tmp_path.joinpath(run.RECIPE).read_text() == "of the other run"
+
+
+def test_a_damaged_state_is_named_with_what_to_begin_with(
+    recipe: Recipe, archives: Path, finished: Path, tmp_path: Path
+) -> None:
+    cut = shutil.copytree(finished, tmp_path / "cut")
+    state = cut / run.STATE
+    state.write_bytes(state.read_bytes()[:1000])
+    with pytest.raises(DataError, match=r"state\.pt is damaged .*, with start = '.*/cut/last' to go on"):
+        run.train(recipe, cut, data=archives, resume=True, quiet=True)
+
+
+def test_a_network_is_tempered_once(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    best = shutil.copytree(finished / "best", tmp_path / "best")
+    assert "tempered" in load_checkpoint(best)[1]
+    monkeypatch.setattr(run, "temper", lambda *known: pytest.fail("tempered again"))
+    run.temper_checkpoint(best, [], torch.device("cpu"))
+
+
 def test_a_run_is_not_resumed_with_another_recipe(archives: Path, finished: Path) -> None:
     before = (finished / "recipe.toml").read_bytes()
     other = recipe_from(SMALL | {"seed": 5, "mine_every": 7})

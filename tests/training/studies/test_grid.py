@@ -91,8 +91,9 @@ def test_a_run_made_from_other_data_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_damaged_run_and_a_number_of_processes_that_cannot_be_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "one.json").write_text('{"settings": {')
-    with pytest.raises(DataError, match=r"one\.json is damaged .*: remove it to make that run again"):
-        run_grid(tmp_path, RUNS, partial(double, 0), processes=0)
+    for written in ('{"settings": {', '{"settings": [1], "result": {"doubled": 2}}', '{"settings": {}, "result": {}}'):
+        (tmp_path / "one.json").write_text(written)
+        with pytest.raises(DataError, match=r"one\.json is damaged .*: remove it to make that run again"):
+            run_grid(tmp_path, RUNS, partial(double, 0), processes=0)
     with pytest.raises(DataError, match="processes must be positive, or 0 for none but this one, got -1"):
         run_grid(tmp_path, RUNS, partial(double, 0), processes=-1)

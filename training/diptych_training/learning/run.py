@@ -1,14 +1,16 @@
 """The training run, on one page: draw, encode once, mine, relate in chunks, learn; validate, keep the best, resume."""
 
+import fcntl
 import hashlib
 import json
 import math
+import pickle
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import tomli_w
@@ -52,6 +54,7 @@ COPY_RATES = FALSE_POSITIVE_RATES[1:]
 CROPS = 0.6  # of a query's sides, in which it is looked for as a copy: docs/measuring.md
 _FIGURES = {"map": "mAP", "micro_ap": "micro-AP"}  # as people write them
 STATE, RECIPE, ENVIRONMENT, BEST, LAST = "state.pt", "recipe.toml", "environment.json", "best", "last"
+LOCK = "writer.lock"
 
 
 def train(
@@ -81,6 +84,7 @@ def _trained(recipe: Recipe, directory: Path, *, data: Path | None, resume: bool
     # What is missing is missed before anything is written.
     run.open(spans[0][0], data)
     directory.mkdir(parents=True, exist_ok=True)
+    lock = _lock(directory) if processes.first else None
     if processes.first and not resume:
         (directory / RECIPE).write_text(tomli_w.dumps(recipe.to_dict()))
         (directory / ENVIRONMENT).write_text(json.dumps(environment(), indent=2) + "\n")
@@ -96,7 +100,22 @@ def _trained(recipe: Recipe, directory: Path, *, data: Path | None, resume: bool
         journal.say(run.account())
         journal.close()
         processes.end()
+        if lock is not None:
+            lock.close()
     return read_description(directory / BEST)["metadata"]["metrics"]
+
+
+def _lock(directory: Path) -> IO[str]:
+    """A file of the run's directory, locked until it is closed or the process ends; `DataError` if another has it."""
+    file = (directory / LOCK).open("a", encoding="utf-8")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise DataError(
+            f"another process is training in {directory}: wait for it or stop it, or name another directory"
+        ) from None
+    return file
 
 
 class Run:
@@ -257,7 +276,14 @@ class Run:
 
     def restore(self) -> None:
         """Go on from the last saved state."""
-        state = torch.load(self.directory / STATE, map_location="cpu", weights_only=True)
+        path = self.directory / STATE
+        try:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+        except (RuntimeError, pickle.UnpicklingError, EOFError) as error:
+            raise DataError(
+                f"{path} is damaged ({str(error).splitlines()[0]}): begin a new run in another directory, with "
+                f"start = '{self.directory / LAST}' to go on from its last weights"
+            ) from None
         self.learner.restore(state)
         self._saved = self.learner.step
         self.best, self._pictures = state["best"], state["pictures"]
@@ -281,8 +307,10 @@ def _said(measured: Mapping[str, float]) -> str:
 
 
 def temper_checkpoint(checkpoint: Path, validations: list[ValidationSet], device: torch.device) -> None:
-    """`temper` a checkpoint's network and write it back; `tempered` of its metadata says by how much."""
+    """`temper` a checkpoint's network and write it back, once; `tempered` of its metadata says by how much."""
     network, metadata = load_checkpoint(checkpoint)
+    if "tempered" in metadata:  # by a run that was stopped after it, and went on
+        return
     metadata["tempered"] = temper(network.to(device), validations, network.config.pixels)
     save_checkpoint(network, checkpoint, metadata)
 

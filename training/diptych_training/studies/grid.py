@@ -114,6 +114,8 @@ def _read(path: Path, settings: Settings) -> dict[str, Any] | None:
     try:
         stored = json.loads(path.read_text())
         kept, result = stored["settings"], stored["result"]
+        if not (isinstance(kept, dict) and isinstance(result, dict) and result):
+            raise TypeError("it has no settings or no result")
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path} is damaged ({error}): remove it to make that run again") from None
     asked = json.loads(json.dumps(settings))

@@ -28,6 +28,8 @@ class Character:
     kind: str = field(default="character", init=False)
 
     def __post_init__(self) -> None:
+        if self.groups < 1 or self.size < 2:
+            raise ValueError(f"a step needs groups of 2 characters or more, got {self.groups} of {self.size}")
         if not 0 <= self.composed <= 1:
             raise ValueError(f"composed is a share of the groups, 0 to 1, got {self.composed}")
 
