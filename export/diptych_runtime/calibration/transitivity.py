@@ -1,4 +1,4 @@
-"""What the scores of pairs say about each other: a copy of a copy is a copy.
+"""The scores of pairs held against each other: a copy of a copy is a copy.
 
 Of three pictures none may be copies of one another, or two, or all of them, but never just two of their three pairs. So
 if one picture matches two others that do not match each other, at most one of the two matches is right: a damaged copy
@@ -28,8 +28,8 @@ def open_pairs(pairs: np.ndarray, scores: np.ndarray, least: float) -> np.ndarra
 
 
 class Transitivity:
-    """The scores of pairs of `count` pictures, in [0, 1], each from the two pictures alone, and what they become with
-    those of other pairs in mind.
+    """The scores of pairs of `count` pictures, in [0, 1], each from the two pictures alone, and those that follow from
+    all of them together.
     """
 
     def __init__(self, count: int, pairs: np.ndarray, scores: np.ndarray) -> None:
@@ -40,7 +40,7 @@ class Transitivity:
         self._begin = np.searchsorted(both[order, 0], np.arange(count + 1))
 
     def consistent(self, pairs: np.ndarray, scores: np.ndarray, least: float = 0.0) -> np.ndarray:
-        """The scores float64 (P,) of pairs int64 (P, 2), those from `least` on made consistent with what is known of
+        """The scores float64 (P,) of pairs int64 (P, 2), those from `least` on made consistent with those of
         every third picture z that was compared with both, x and y:
 
             P(x = y) = (o_xy + o_xyz) / (1 + o_xy + o_xz + o_yz + o_xyz)

@@ -188,7 +188,7 @@ class Hidden:
             )
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        """All `FEATURES` of pairs, float64 (P, F), to what it adds to their log-odds (P,)."""
+        """All `FEATURES` of pairs, float64 (P, F), to a summand of their log-odds (P,)."""
         places = [list(FEATURES).index(name) for name in self.features]
         return np.maximum(x[:, places] @ np.array(self.weights).T, 0) @ np.array(self.out)
 

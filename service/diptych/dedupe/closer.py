@@ -12,6 +12,7 @@ import numpy as np
 
 from diptych.collection.collection import Collection
 from diptych.dedupe.pair_cache import PairCache
+from diptych.dedupe.pair_scores import PairScores
 from diptych.errors import UnknownPictureError
 from diptych.pictures.content import picture_id, read_bytes
 from diptych.scoring.view_cache import ViewCache
@@ -112,6 +113,10 @@ class CloserLook:
             if evidence is not None and evidence.framed:
                 self.frames[pair] = evidence.framed
         return self.verification.judged(scores, seen)
+
+    def judged(self, network: PairScores, pairs: np.ndarray) -> np.ndarray:
+        """Scores float64 (P,) of pairs int64 (P, 2) of places in `ids`, from those that the network gives them."""
+        return self.scores(pairs, network.of(pairs))
 
     def _seen(self, pairs: list[tuple[int, int]]) -> list[Evidence | None]:
         named = [(self.ids[a], self.ids[b]) for a, b in pairs]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -76,12 +77,8 @@ def duplicates_among(
     scores.hold_against(pairs)
     paths = {one.id: one.path for one in reversed(found)}
     closer = CloserLook(collection, ids, paths, ledger, question, scores.tick, views)
-
-    def judged(pairs: np.ndarray) -> np.ndarray:
-        return closer.scores(pairs, scores.of(pairs))
-
-    pairs, values, transitivity = _with_open_pairs(pairs, judged, asking, asked)
-    values = transitivity.consistent(pairs, values, UNSURE)
+    judged = partial(closer.judged, scores)
+    pairs, values, transitivity = _consistent(pairs, judged, asking, asked)
     limit, alarm = in_collection(asked, limit, values, len(ids), len(kept)) if threshold == "auto" else (limit, None)
     found = _framed(found, ids, pairs[values >= limit], closer.frames)
     order = preference(found, keep)
@@ -121,11 +118,11 @@ def duplicates_among(
     )
 
 
-def _with_open_pairs(
+def _consistent(
     pairs: np.ndarray, judged: Callable[[np.ndarray], np.ndarray], asking: np.ndarray, runtime: Runtime
 ) -> tuple[np.ndarray, np.ndarray, Transitivity]:
-    """The pairs with their scores, those beside them that tell whether two matches of one picture can both be right
-    (`open_pairs`), and what follows from all of them; nothing does without a closer look, which alone is sure enough.
+    """The pairs, and beside them those that tell whether two matches of one picture can both be right (`open_pairs`),
+    with scores that do not contradict each other; without a closer look, which alone is sure enough, as they are.
     """
     values = judged(pairs)
     if runtime.verification is None:
@@ -133,7 +130,8 @@ def _with_open_pairs(
     more = open_pairs(pairs, values, most_lenient(runtime.verification.thresholds))
     more = more[asking[more].any(1)]
     pairs, values = np.concatenate([pairs, more]), np.concatenate([values, judged(more)])
-    return pairs, values, Transitivity(len(asking), pairs, values)
+    transitivity = Transitivity(len(asking), pairs, values)
+    return pairs, transitivity.consistent(pairs, values, UNSURE), transitivity
 
 
 def _reaching(known: Mapping[int, Mapping[int, float]], limit: float) -> dict[int, dict[int, float]]:

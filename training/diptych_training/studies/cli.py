@@ -290,7 +290,7 @@ def limits(
 def verification(
     save: Annotated[
         Path | None,
-        Option(metavar="CHECKPOINT", help="write what was fitted into this checkpoint"),
+        Option(metavar="DIR", help="write what was fitted into this checkpoint or artifact"),
     ] = None,
     thing_above: Annotated[
         float,

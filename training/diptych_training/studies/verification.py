@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -10,9 +11,13 @@ from typing import Any
 import numpy as np
 
 from diptych.console import table
+from diptych_model.checkpoint import CONFIG
+from diptych_runtime.atomic import write_atomic
 from diptych_runtime.calibration.questions import COPY, THING
 from diptych_runtime.calibration.reliability import expected_calibration_error
 from diptych_runtime.closer_look.evidence import Verification
+from diptych_runtime.manifest import MANIFEST
+from diptych_runtime.models import CHECKPOINT
 from diptych_runtime.runtime import Runtime
 from diptych_training.data.planted import KINDS, open_kinds
 from diptych_training.errors import DataError
@@ -85,21 +90,28 @@ def _things(examined: Examined) -> Answers:
     return answers_of(examined, questions, THING, pairs, examined.planted.matches(pairs, THING))
 
 
-def save_verification(result: Mapping[str, Any], checkpoint: Path) -> None:
-    """Write the fitted verification into a checkpoint's metadata, from where its next export takes it. Raises
-    `DataError` for one that does not know of copies.
+def save_verification(result: Mapping[str, Any], model: Path) -> None:
+    """Write the fitted verification into the description of a checkpoint, from where its next export takes it, or of an
+    artifact and of the checkpoint in it; the graphs and the revision stay. Raises `DataError` for a model that does not
+    know of copies.
     """
-    from diptych_model import load_checkpoint, save_checkpoint
+    described = [model / MANIFEST, model / CHECKPOINT / CONFIG] if (model / MANIFEST).is_file() else [model / CONFIG]
+    for path in described:
+        if path.is_file() or path.parent == model:
+            _restate(path, result)
 
-    network, metadata = load_checkpoint(checkpoint)
-    if COPY not in metadata.get("questions", {}):
-        raise DataError(f"{checkpoint} has no calibrated question {COPY!r} that a closer look could belong to")
-    metadata["questions"][COPY]["verification"] = result["verification"]
-    if result.get("after_look") and THING in metadata["questions"]:
-        metadata["questions"][THING]["after_look"] = result["after_look"]
-    for question, known in metadata["questions"].items():
+
+def _restate(path: Path, result: Mapping[str, Any]) -> None:
+    values = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    questions = values.get("metadata", values).get("questions", {})
+    if COPY not in questions:
+        raise DataError(f"{path.parent} has no calibrated question {COPY!r} that a closer look could belong to")
+    questions[COPY]["verification"] = result["verification"]
+    if result.get("after_look") and THING in questions:
+        questions[THING]["after_look"] = result["after_look"]
+    for question, known in questions.items():
         known["negatives"] = result["negatives"].get(question, {})
-    save_checkpoint(network, checkpoint, metadata)
+    write_atomic(path, (json.dumps(values, indent=2) + "\n").encode())
 
 
 def row(verification: Verification, pairs: Pairs) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """The study of the closer look: collections with planted copies, what is fitted to them and what it is worth."""
 
+import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -60,8 +62,8 @@ def test_what_is_fitted_tells_copies_that_agree_from_others():
 
 
 def test_what_got_no_look_is_held_against_what_did_and_could_not_be_laid_over_each_other():
-    one = pairs("one")
-    fitted = fit_verification([one, pairs("two", seed=1)], ABOVE)
+    one = pairs("one", 200, 300)
+    fitted = fit_verification([one, pairs("two", 200, 300, seed=1)], ABOVE)
     shown = fitted.judged(one.relevance, one.seen)
     assert expected_calibration_error(shown, one.copies, even_weights(one.copies)) < 0.06
     apart = ~one.looked
@@ -217,9 +219,20 @@ def test_what_was_fitted_is_saved_for_the_next_export(tmp_path, tiny_network):
     }
     thing = load_checkpoint(tmp_path / "model")[1]["questions"]["thing"]
     assert thing == line | {"after_look": result["after_look"], "negatives": negatives["thing"]}
+    before = (tmp_path / "model" / "weights.safetensors").read_bytes()
+    made = tmp_path / "artifact"
+    shutil.copytree(tmp_path / "model", made / "checkpoint")
+    stated = {"name": "m", "questions": {"copy": dict(line), "thing": dict(line)}}
+    (made / "manifest.json").write_text(json.dumps(stated))
+    save_verification(result, made)
+    told = json.loads((made / "manifest.json").read_text())
+    assert told["questions"] == load_checkpoint(made / "checkpoint")[1]["questions"] != stated["questions"]
+    assert (made / "checkpoint" / "weights.safetensors").read_bytes() == before
     save_checkpoint(tiny_network, tmp_path / "other", {"questions": {"match": {"scale": 1.0, "offset": 0.0}}})
     with pytest.raises(DataError, match="has no calibrated question 'copy'"):
         save_verification(result, tmp_path / "other")
+    with pytest.raises(DataError, match="nowhere has no calibrated question 'copy'"):
+        save_verification(result, tmp_path / "nowhere")
 
 
 def test_the_table_has_a_row_for_every_kind():
@@ -228,9 +241,9 @@ def test_the_table_has_a_row_for_every_kind():
     result = {
         "model": "m",
         "revision": "r",
-        "verification": {"thresholds": fitted.thresholds},
+        "verification": {"in_collection": fitted.thresholds},
         "negatives": {"copy": {"random": {"0.01": 0.25}, "nearest": {}}},
-        "kinds": [row(fitted, one) for one in sets],
+        "kinds": [row(fitted, one) | {"in_collection": row(fitted, one)["at"]} for one in sets],
     }
     lines = verification_text(result).splitlines()
     assert [line.split()[0] for line in lines[-5:]] == ["one", "two", "copy,", "copy,", "model"]

@@ -32,8 +32,8 @@ class Layers:
         return x @ self.linear + np.maximum(x @ self.hidden.T, 0) @ self.out
 
     def weights(self, in_vain: Mapping[str, float], scale: float, offset: float) -> dict[str, float]:
-        """The weights of `FEATURES` with which pairs that can be laid over each other have scale * odds + offset, but
-        for what the hidden layer adds, and the others what `in_vain` says.
+        """The weights of `FEATURES` that give pairs which can be laid over each other scale * odds + offset, without
+        the hidden layer's part, and the others the odds by the weights `in_vain`.
         """
         found = dict(zip(LAID, (scale * self.linear).tolist(), strict=True)) | dict(in_vain)
         found["registered"] += offset - in_vain["bias"]
@@ -48,8 +48,8 @@ class Layers:
     def verification(
         self, above: float, in_vain: Mapping[str, float], apart: dict[str, float], scale: float, offset: float
     ) -> Verification:
-        """The verification of scale * odds + offset, with other weights for what is looked at `in_vain`, and `apart`
-        from what is looked at.
+        """The verification of scale * odds + offset, with other weights for pairs that are looked at `in_vain`, or
+        stay `apart` from those that are looked at.
         """
         return Verification(above, self.weights(in_vain, scale, offset), apart=apart, hidden=self.units(scale))
 
@@ -69,13 +69,17 @@ def fit_layers(x: np.ndarray, labels: np.ndarray, weight: np.ndarray, seed: int 
     count = len(LAID)
     direct = torch.zeros(count)
     hidden = torch.randn(UNITS, count, generator=random) / count**0.5
+    silent = torch.from_numpy(np.ptp(x, 0) == 0)  # of these nothing can be learnt
+    silent[constant] = False
+    hidden[:, silent] = 0
+    silent[constant] = True
     out = torch.randn(UNITS, generator=random) / UNITS**0.5
     learnt = [part.requires_grad_(True) for part in (direct, hidden, out)]
     optimiser = torch.optim.AdamW(learnt, RATE, weight_decay=DECAY)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, STEPS)
     for _ in range(STEPS):
         noise = torch.randn(known.shape, generator=random) * NOISE
-        noise[:, constant] = 0
+        noise[:, silent] = 0
         noisy = known + noise
         odds = noisy @ direct + relu(linear(noisy, hidden)) @ out
         loss = (binary_cross_entropy_with_logits(odds, told, reduction="none") * share).sum()
@@ -84,8 +88,6 @@ def fit_layers(x: np.ndarray, labels: np.ndarray, weight: np.ndarray, seed: int 
         optimiser.step()
         schedule.step()
     direct, hidden, out = (part.detach().double().numpy() for part in learnt)
-    for place in np.flatnonzero(np.ptp(x, 0) == 0):  # of which there was nothing to learn
-        hidden[:, place] *= place == constant
 
     def of_features(weights: np.ndarray) -> np.ndarray:
         """Weights of x where these are of (x - mean) / spread: the constant has what the mean takes away."""

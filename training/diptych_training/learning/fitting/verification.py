@@ -155,7 +155,7 @@ def fit_verification(sets: Sequence[Pairs], above: float = ABOVE) -> Verificatio
 
 def in_collection(examined: Examined, pairs: Pairs, verification: Verification) -> tuple[Pairs, np.ndarray]:
     """The pairs of a kind with those that tell which of them can both be right (`open_pairs`), and the scores (P,) that
-    they have together; a score of what cannot be laid over each other is 0.
+    they have together, 0 for two that cannot be laid over each other.
     """
     values = verification.judged(pairs.relevance, pairs.seen)
     more = open_pairs(pairs.found, values, min(verification.thresholds.values(), default=1.0))
