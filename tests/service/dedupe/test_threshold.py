@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from diptych.dedupe.threshold import FALSE_PAIRS, automatic, automatic_of, eased, expected_false, most_lenient
+from diptych.dedupe.threshold import FALSE_PAIRS, REACHING, automatic, automatic_of, eased, expected_false, most_lenient
 from diptych.errors import DedupeError
 from diptych_runtime.closer_look.evidence import FEATURES, Verification
 from diptych_runtime.manifest import Manifest
@@ -82,10 +82,10 @@ def scores(hard: int, others: int = 1000) -> np.ndarray:
 
 
 def test_a_collection_with_few_pairs_that_are_hard_to_tell_has_a_lower_threshold_and_no_lower_one_than_is_stated():
-    found = [eased(0.985, scores(hard), 400, 0.876) for hard in (0, 3, 10, 20, 60, 500)]
+    found = [eased(0.985, scores(hard), 400, 0.876) for hard in (0, 3, 10, 20, 100, 500)]
     assert found == sorted(found)
     assert found[0] == found[1] == 0.876
-    assert 0.93 < found[2] < found[3] < 0.985
+    assert 0.88 < found[2] < found[3] < 0.95
     assert found[-2] == found[-1] == 0.985
 
 
@@ -98,11 +98,11 @@ def test_where_it_is_lower_no_more_false_pairs_are_expected_than_one_in_two_hund
 
 
 def test_the_higher_the_threshold_the_fewer_false_pairs_are_expected_of_whatever_is_hard_to_tell():
-    assert expected_false(scores(20), 0.94) == pytest.approx(0.18 * 21)
+    assert expected_false(scores(20), 0.94) == pytest.approx(REACHING * 21)
     assert expected_false(scores(20), 0.99) < expected_false(scores(20), 0.94) < expected_false(scores(40), 0.94)
 
 
 def test_more_pictures_of_the_same_kind_have_about_the_same_threshold_and_a_handful_none_of_its_own():
     few, many = (eased(0.999, scores(count // 20), count, 0.876) for count in (1_000, 100_000))
-    assert few == pytest.approx(many, abs=1e-3)
-    assert eased(0.985, scores(0), 8, 0.876) == eased(0.985, np.empty(0), 0, 0.876) == 0.985
+    assert few == pytest.approx(many, abs=2e-3)
+    assert eased(0.985, scores(0), 4, 0.876) == eased(0.985, np.empty(0), 0, 0.876) == 0.985

@@ -55,7 +55,7 @@ def found(tmp_path_factory, scorer, photo_bytes):
         PairCache(None, scorer.runtime.revision) as ledger,
     ):
         seen = scan(roots, listed(roots, never), collection, ledger, refuse=never)
-        return duplicates_among(collection, seen.pictures, threshold=0.97, ledger=ledger), roots
+        return duplicates_among(collection, seen.pictures, threshold=0.93, ledger=ledger), roots
 
 
 @pytest.fixture(scope="module")
