@@ -69,3 +69,8 @@ def test_a_feature_of_which_there_was_nothing_to_learn_says_nothing(learnt: list
     known, other = measured(seen), measured(seen)
     other[:, NAMES.index("recoloured")] = 1.0  # the same in all that was learnt from
     assert learnt[0](other) == pytest.approx(learnt[0](known), abs=1e-6)
+
+
+def test_from_no_pairs_nothing_is_learnt() -> None:
+    nothing = fit_layers(np.empty((0, len(NAMES))), np.empty(0, bool), np.empty(0))
+    assert nothing(measured(examples(4, 5)[0])).tolist() == [0.0] * 5

@@ -55,7 +55,12 @@ class Layers:
 
 
 def fit_layers(x: np.ndarray, labels: np.ndarray, weight: np.ndarray, seed: int = 0) -> Layers:
-    """Fit `FEATURES` of pairs, float64 (P, F), to their labels (P,) by weighed log-loss: AdamW over all of them."""
+    """Fit `FEATURES` of pairs, float64 (P, F), to their labels (P,) by weighed log-loss: AdamW over all of them.
+
+    From no pairs nothing is learnt, and all have even odds.
+    """
+    if not len(x):
+        return Layers(np.zeros(len(LAID)), np.zeros((1, len(LAID))), np.zeros(1))
     import torch
     from torch.nn.functional import binary_cross_entropy_with_logits, linear, relu
 
