@@ -90,7 +90,9 @@ def _trained(recipe: Recipe, directory: Path, *, data: Path | None, resume: bool
         (directory / ENVIRONMENT).write_text(json.dumps(environment(), indent=2) + "\n")
     journal = MetricsLog(directory, step=run.learner.step, steps=recipe.steps, quiet=quiet, silent=not processes.first)
     try:
-        if processes.first and not resume:
+        if resume:
+            journal.say(f"going on after step {run.learner.step} of {recipe.steps}")
+        elif processes.first:
             run.introduce(spans[0][0], journal)
         run.run_stages(spans, journal, data)
     except KeyboardInterrupt:
@@ -163,6 +165,7 @@ class Run:
                     self.save()
                 learner.processes.wait()
         if first:
+            journal.say(f"{self.directory / BEST} gets its calibration and thresholds, from all pictures held out ...")
             temper_checkpoint(self.directory / BEST, self.validations, learner.device)
             # Every picture there is: among few the nearest are not near, and thresholds found there are too low.
             both = zip(self.tasks, recipe.tasks, strict=True)
@@ -281,7 +284,7 @@ class Run:
             state = torch.load(path, map_location="cpu", weights_only=True)
         except (RuntimeError, pickle.UnpicklingError, EOFError) as error:
             raise DataError(
-                f"{path} is damaged ({str(error).splitlines()[0]}): begin a new run in another directory, with "
+                f"{path} is damaged ({str(error).split('. ')[0]}): begin a new run in another directory, with "
                 f"start = '{self.directory / LAST}' to go on from its last weights"
             ) from None
         self.learner.restore(state)
@@ -383,6 +386,6 @@ def _require_same(recipe: Recipe, path: Path) -> None:
     changed = [name for name, value in asked.to_dict().items() if begun.to_dict()[name] != value]
     if changed:
         raise DataError(
-            f"{path.parent} was begun with another recipe ({', '.join(changed)} differ); resume with {path}, or begin "
+            f"{path.parent} was begun with another recipe (another {', '.join(changed)}); resume with {path}, or begin "
             f"a new run in another directory, with start = '{path.parent / LAST}' if it is to go on from there"
         )
