@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from judged import AFTER, QUESTIONS, drawn, evidence
+from judged import AFTER, LOOK, QUESTIONS, drawn, evidence
 
 from diptych_runtime.calibration.verdicts import VERDICTS, least_of
-from diptych_runtime.closer_look.evidence import AfterLook
+from diptych_runtime.closer_look.evidence import FEATURES, AfterLook
 from diptych_runtime.judgement import deserving, judge, probabilities
 from diptych_runtime.manifest import Manifest, Question
 from diptych_runtime.models import bundled_models, find_artifact
@@ -105,6 +105,22 @@ def test_what_a_look_says_of_a_copy_says_something_of_the_thing():
     expected = np.where(worth & ~looked, AFTER["thing"].relevance(own), expected)
     assert things.tolist() == np.maximum(expected, copies).tolist()
     assert (things[looked] != np.maximum(AFTER["thing"].relevance(own), copies)[looked]).any()
+
+
+def test_the_thing_may_be_told_by_a_look_of_its_own():
+    logits, seen = drawn(AFTER), evidence()
+    own = replace(LOOK, weights=dict.fromkeys(FEATURES, 0.0) | {"agreement_60": 3.0})
+    after = AFTER["thing"].after_look
+    assert after is not None
+    after = replace(after, look=own)
+    found = probabilities(AFTER | {"thing": replace(AFTER["thing"], after_look=after)}, logits, seen)
+    copies = probabilities(AFTER, logits, seen)["copy"]
+    assert found["copy"].tolist() == copies.tolist()
+    looked = deserving(AFTER, logits, "copy") & np.array([one is not None for one in seen])
+    laid = np.array([one is not None and one.registered for one in seen])
+    said = own.judged(AFTER["copy"].relevance(logits[:, 0]), seen)
+    expected = np.maximum(after.relevance(logits[:, 1], said, laid), copies)
+    assert found["thing"][looked].tolist() == expected[looked].tolist()
 
 
 def test_the_thing_after_a_look_is_no_less_likely_the_surer_the_copy_or_the_network_is():

@@ -65,8 +65,8 @@ class Blocks:
         aligned = correlation
         for moved in _moved(b, reach):
             aligned = np.maximum(aligned, compared(moved)[0])
-        deviations = (np.sqrt(np.maximum(variance, 0)) for variance in (variance_a, variance_b))
-        return cls(correlation, aligned, *deviations, inside > 0.999)
+        deviation_a, deviation_b = (np.sqrt(np.maximum(variance, 0)) for variance in (variance_a, variance_b))
+        return cls(correlation, aligned, deviation_a, deviation_b, inside > 0.999)
 
     @property
     def either(self) -> np.ndarray:

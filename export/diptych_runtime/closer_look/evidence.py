@@ -292,13 +292,16 @@ class AfterLook:
     by the weights `looked`, of the thing's own logit x, the probability c of a copy after the look, and r, which is 1
     where the two could be laid over each other and else 0; bias + logit * x by the weights `apart` of pairs that
     deserve no look, or had a relevance less than `above` as copies before it: of these a look in vain says nothing.
-    `thresholds` are {false-positive rate: relevance} of both, of pairs that are each other's nearest.
+    `thresholds` are {false-positive rate: relevance} of both, of pairs that are each other's nearest. With a `look`, c
+    is what that says: it is less sure than the one that tells copies, for another view is surely no copy, and yet the
+    thing.
     """
 
     looked: dict[str, float]
     apart: dict[str, float]
     thresholds: Thresholds = field(default_factory=dict)
     above: float = 0.0
+    look: Verification | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.above < 1:

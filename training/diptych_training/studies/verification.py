@@ -31,6 +31,7 @@ from diptych_training.learning.fitting.verification import (
     answers_of,
     collection_thresholds,
     fit_after_look,
+    fit_line,
     fit_verification,
     in_collection,
     look_closer,
@@ -64,7 +65,8 @@ def study_verification(
     questions = dict(runtime.manifest.questions)
     questions[copy] = replace(questions[copy], verification=fitted)
     if THING in questions:
-        after = fit_after_look(questions, [_things(examined) for examined in all_examined], thing_above)
+        answers = [_things(examined) for examined in all_examined]
+        after = fit_after_look(questions, answers, fit_line(sets), thing_above)
         questions[THING] = replace(questions[THING], after_look=after)
     others = [others_of(examined, questions) for examined in all_examined]
     rows = []

@@ -24,6 +24,7 @@ from diptych_training.learning.fitting.verification import (
     Answers,
     Pairs,
     fit_after_look,
+    fit_line,
     fit_verification,
     look_closer,
     looking,
@@ -116,6 +117,7 @@ def test_copies_are_planted_looked_at_and_found(artifact, tmp_path, monkeypatch)
 
 
 QUESTIONS = looking({"copy": Question(1.0, 0.0), "thing": Question(1.0, 0.0)})
+LOOKING = Verification(0.5, {})
 
 
 def things(documents: bool, seed: int = 0, count: int = 3000) -> Answers:
@@ -133,9 +135,10 @@ def things(documents: bool, seed: int = 0, count: int = 3000) -> Answers:
 
 def test_what_a_look_says_of_the_thing_is_calibrated_where_one_line_through_the_logit_is_not():
     weights = dict.fromkeys(FEATURES, 0.0) | {"bias": -2.0, "registered": 4.0}
-    asked = QUESTIONS | {"copy": replace(QUESTIONS["copy"], verification=Verification(0.9, weights))}
+    look = Verification(0.9, weights)
+    asked = QUESTIONS | {"copy": replace(QUESTIONS["copy"], verification=look)}
     sets = [things(False), things(True, seed=1)]
-    after = fit_after_look(asked, sets)
+    after = fit_after_look(asked, sets, look)
     assert after.looked["logit"] >= 0
     assert after.looked["copy"] + after.looked["registered"] > 0.5
     assert list(after.thresholds) == ["0.01", "0.005", "0.001"]
@@ -153,7 +156,7 @@ def test_what_a_look_says_of_the_thing_is_calibrated_where_one_line_through_the_
 def test_a_logit_that_speaks_against_matches_counts_for_nothing():
     one = things(False)
     turned = replace(one, logits=one.logits * np.array([1, -1], np.float32))
-    after = fit_after_look(QUESTIONS, [turned, replace(turned, labels=np.ones(len(turned.labels), bool))])
+    after = fit_after_look(QUESTIONS, [turned, replace(turned, labels=np.ones(len(turned.labels), bool))], LOOKING)
     assert after.looked["logit"] == after.apart["logit"] == 0
 
 
@@ -249,3 +252,15 @@ def test_the_table_has_a_row_for_every_kind():
     assert [line.split()[0] for line in lines[-5:]] == ["one", "two", "copy,", "copy,", "model"]
     assert lines[-3:-1] == ["copy, random negatives: 0.2500000 at 0.01", "copy, nearest negatives: -"]
     assert "found at 0.001" in lines[0]
+
+
+def test_a_line_knows_no_spots_and_is_less_sure_than_layers():
+    sets = [pairs("one", 200, 300), pairs("two", 200, 300, seed=1)]
+    line, layers = fit_line(sets, ABOVE), fit_verification(sets, ABOVE)
+    assert line.hidden is None
+    assert line.weights.keys() < FEATURES.keys()
+    assert not {"spot", "deviations", "unlike"} & line.weights.keys()
+    one = sets[0]
+    shown = line.judged(one.relevance, one.seen)
+    assert shown[one.looked & one.copies].mean() > 0.7 > 0.5 > shown[one.looked & ~one.copies].mean()
+    assert line.apart == layers.apart

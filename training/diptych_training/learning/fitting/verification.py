@@ -28,6 +28,9 @@ from diptych_training.learning.fitting.layers import IN_VAIN, fit_layers, mean_o
 
 # The relevance as copies of pairs that get a closer look, and of those of which it says something of the thing.
 ABOVE, ABOVE_THING = 0.5, 0.9
+# Of pairs that teach `fit_line`: less likely ones are unlike in other ways, and would teach that a colour counts less.
+FIRM = 0.9
+LINE = [name for place, name in enumerate(FEATURES) if place <= list(FEATURES).index("blocks")]  # all but the spots
 FOLDS = 5  # of the kinds
 PENALTY = 1e-4  # of the squared weights
 # The look-alikes are the nearest that there are, of which few collections have many.
@@ -131,8 +134,7 @@ def fit_verification(sets: Sequence[Pairs], above: float = ABOVE) -> Verificatio
     looked, laid = (np.array(which, bool) for which in zip(*((s is not None, _laid(s)) for s in seen), strict=True))
     x = np.zeros((len(seen), len(FEATURES)))
     x[looked] = features(relevance[looked], [evidence for one in sets for evidence in one.evidence])
-    odds = log_odds(relevance[~looked])
-    apart = _weights(UNSEEN, np.stack([np.ones(len(odds)), odds], 1), labels[~looked], weight[~looked])
+    apart = _fit_apart(sets)
     vain = looked & ~laid
     known = x[vain][:, [list(FEATURES).index(name) for name in IN_VAIN]]
     in_vain: dict[str, float] = dict(zip(IN_VAIN, _logistic(known, labels[vain], weight[vain]).tolist(), strict=True))
@@ -186,6 +188,37 @@ def collection_thresholds(sets: Sequence[tuple[Pairs, np.ndarray]], least: float
     return {rate: max(bar, least) for rate, bar in found.items()}
 
 
+def fit_line(sets: Sequence[Pairs], above: float = ABOVE, firm: float = FIRM) -> Verification:
+    """Fit a logistic regression on the features `LINE`, every kind and within all of them copies and others weighing
+    the same: first to pairs that were looked at and have a relevance of `firm`, and then scale and offset over all
+    candidates. It tells copies from others less well than `fit_verification`, and is less sure of it: what it says
+    helps to tell the thing (`fit_after_look`).
+    """
+    relevance, labels, looked = (
+        np.concatenate(parts) for parts in zip(*((one.relevance, one.copies, one.looked) for one in sets), strict=True)
+    )
+    weight = _even([one.copies for one in sets])
+    sure = relevance[looked] >= firm
+    known = features(relevance[looked], [evidence for one in sets for evidence in one.evidence])[sure]
+    known, teaching = known[:, [list(FEATURES).index(name) for name in LINE]], np.flatnonzero(looked)[sure]
+    even = _even([one.copies[one.looked & (one.relevance >= firm)] for one in sets])
+    fitted = _logistic(known, labels[teaching], even)
+    line = np.stack([np.ones(len(known)), known @ fitted], 1)
+    offset, scale = _logistic(line, labels[teaching], weight[teaching])
+    fitted = scale * fitted + offset * (np.array(LINE) == "bias")
+    plain = Verification(above, dict(zip(LINE, fitted.tolist(), strict=True)), apart=_fit_apart(sets))
+    others = [_registered(plain, one) for one in sets]
+    return replace(plain, thresholds=_thresholds(others, [int((~one.copies).sum()) for one in sets]))
+
+
+def _fit_apart(sets: Sequence[Pairs]) -> dict[str, float]:
+    """The weights `UNSEEN` of the candidates that were not looked at."""
+    odds = log_odds(np.concatenate([one.relevance[~one.looked] for one in sets]))
+    labels = np.concatenate([one.copies[~one.looked] for one in sets])
+    weight = _even([one.copies for one in sets])[~np.concatenate([one.looked for one in sets])]
+    return _weights(UNSEEN, np.stack([np.ones(len(odds)), odds], 1), labels, weight)
+
+
 def _laid(evidence: Evidence | None) -> bool:
     return evidence is not None and evidence.registered
 
@@ -207,8 +240,10 @@ def _registered(verification: Verification, pairs: Pairs) -> np.ndarray:
     return verification.judged(pairs.relevance, pairs.seen)[registered & ~pairs.copies]
 
 
-def fit_after_look(questions: Mapping[str, Question], sets: Sequence[Answers], above: float = ABOVE_THING) -> AfterLook:
-    """The calibration of *thing* by a closer look at possible copies, as `questions` have them, of a relevance `above`:
+def fit_after_look(
+    questions: Mapping[str, Question], sets: Sequence[Answers], look: Verification, above: float = ABOVE_THING
+) -> AfterLook:
+    """The calibration of *thing* by a closer look at possible copies, as `look` judges them, of a relevance `above`:
     fitted by log-loss, every kind and within all of them matches and others weighing the same, with the thresholds that
     each rate allows among what does not match, a mean over kinds.
 
@@ -224,12 +259,13 @@ def fit_after_look(questions: Mapping[str, Question], sets: Sequence[Answers], a
     relevance = questions[COPY].relevance(logits[:, list(questions).index(COPY)])
     worth, looked = (which & (relevance >= above) for which in (worth, looked))
     registered = np.array([evidence is not None and evidence.registered for evidence in seen], np.float64)
-    odds = log_odds(questions[COPY].judged(logits[:, list(questions).index(COPY)], seen))
+    odds = log_odds(look.judged(relevance, seen))
     known = np.stack([np.ones(len(own)), registered, own, odds], 1)
     after = AfterLook(
         _weights(LOOKED, known[looked], labels[looked], weight[looked]),
         _weights(APART, known[~worth][:, [0, 2]], labels[~worth], weight[~worth]),
         above=above,
+        look=look,
     )
     asked = dict(questions) | {THING: replace(questions[THING], after_look=after)}
     shown = [probabilities(asked, one.logits, one.seen)[THING][~one.labels] for one in sets]
