@@ -11,19 +11,29 @@ from __future__ import annotations
 import numpy as np
 
 UNSURE = 0.3  # the score from which on pairs are made consistent: what is less likely is proposed nowhere
+OUTVOTED = 3  # pictures that match both, for one that matches one of the two
+RIVALS = 3  # of the best matches of a picture, with which its other matches are compared
 _MOST = 1e7  # odds: scores have 7 decimals
 
 
 def open_pairs(pairs: np.ndarray, scores: np.ndarray, least: float) -> np.ndarray:
-    """Pairs int64 (Q, 2), first < second, sorted: those which no score is known of, and whose pictures both match a
-    third one with a score of at least `least`, of pairs int64 (P, 2) with scores (P,).
+    """Pairs int64 (Q, 2), first < second, sorted: those which no score is known of, of a picture that matches a third
+    one with a score of at least `least`, and one of the `RIVALS` that match that one best, of pairs int64 (P, 2) with
+    scores (P,). There are no more than 2 `RIVALS` of them for each match.
     """
-    beside: dict[int, set[int]] = {}
-    for x, y in pairs[scores >= least].tolist():
-        beside.setdefault(x, set()).add(y)
-        beside.setdefault(y, set()).add(x)
+    beside: dict[int, list[tuple[float, int]]] = {}
+    for (x, y), score in zip(pairs.tolist(), scores.tolist(), strict=True):
+        if score >= least:
+            beside.setdefault(x, []).append((-score, y))
+            beside.setdefault(y, []).append((-score, x))
     known = {(min(x, y), max(x, y)) for x, y in pairs.tolist()}
-    wanted = {(x, y) for others in beside.values() for x in others for y in others if x < y}
+    wanted = {
+        (min(x, y), max(x, y))
+        for others in beside.values()
+        for _, x in sorted(others)[:RIVALS]
+        for _, y in others
+        if x != y
+    }
     return np.array(sorted(wanted - known), np.int64).reshape(-1, 2)
 
 
@@ -40,14 +50,14 @@ class Transitivity:
         self._begin = np.searchsorted(both[order, 0], np.arange(count + 1))
 
     def consistent(self, pairs: np.ndarray, scores: np.ndarray, least: float = 0.0) -> np.ndarray:
-        """The scores float64 (P,) of pairs int64 (P, 2), those from `least` on made consistent with those of
-        every third picture z that was compared with both, x and y:
+        """The scores float64 (P,) of pairs int64 (P, 2), those from `least` on made consistent with those of every
+        third picture z that was compared with both, x and y, and is likely to be a copy of one and not of the other:
 
-            P(x = y) = (o_xy + o_xyz) / (1 + o_xy + o_xz + o_yz + o_xyz)
+            P(x = y) = (o_xy + o_xy o_xz o_yz) / (1 + o_xy + o_xz + o_yz + o_xy o_xz o_yz)
 
-        with the odds o of the three pairs, and those of all three being copies, o_xyz = o_xy o_xz o_yz / max(1, the
-        least of them): of three likely pairs two already say that the third is one. The lowest over all z counts, and
-        no score gets higher. 1 stays 1: the same pixels are copies, whatever else there is.
+        with the odds o of the three pairs. The lowest over all such z counts, unless more than `OUTVOTED` times as many
+        pictures are likely to be copies of both: then it was the pair with z that was misjudged. No score gets higher,
+        and 1 stays 1: the same pixels are copies, whatever else there is.
         """
         found = np.array(scores, np.float64)
         for place in np.flatnonzero((found >= least) & (found < 1)).tolist():
@@ -56,9 +66,12 @@ class Transitivity:
             _, first, second = np.intersect1d(
                 self._other[near], self._other[far], assume_unique=True, return_indices=True
             )
-            if len(first):
-                own, one, other = _odds(found[place]), self._odds[near][first], self._odds[far][second]
-                together = own * one * other / np.maximum(1, np.minimum(own, np.minimum(one, other)))
+            own, one, other = _odds(found[place]), self._odds[near][first], self._odds[far][second]
+            matched = np.maximum(one, other) > 1
+            against, both = matched & (np.minimum(one, other) < 1), matched & (np.minimum(one, other) >= 1)
+            if against.any() and OUTVOTED * np.count_nonzero(against) >= np.count_nonzero(both):
+                one, other = one[against], other[against]
+                together = own * one * other
                 likely = (own + together) / (1 + own + one + other + together)
                 found[place] = min(found[place], round(float(likely.min()), 7))
         return found

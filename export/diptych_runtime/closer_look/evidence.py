@@ -179,13 +179,22 @@ class Hidden:
     out: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        widths = {len(row) for row in self.weights} | {len(self.features)}
-        if not set(self.features) <= FEATURES.keys() or len(self.weights) != len(self.out) or len(widths) > 1:
+        count = len(self.features)
+        if unknown := [
+            name for place, name in enumerate(self.features) if name not in FEATURES or name in self.features[:place]
+        ]:
             raise ValueError(
-                "a hidden layer needs a row of weights for each unit, with one for each of its features, which are "
-                f"among {', '.join(FEATURES)}; got {len(self.weights)} rows for {len(self.out)} units, of lengths "
-                f"{', '.join(map(str, sorted(widths)))}, and {', '.join(self.features)}"
+                f"a hidden layer's features are each one of {', '.join(FEATURES)}, once; got {unknown[0]!r}"
             )
+        wrong = [len(row) for row in self.weights if len(row) != count]
+        if not self.out or len(self.weights) != len(self.out) or wrong:
+            raise ValueError(
+                f"a hidden layer needs a row of {count} weights, one for each feature, for each of its units; got "
+                f"{len(self.weights)} rows for {len(self.out)} units"
+                + (f", one of {wrong[0]} weights" if wrong else "")
+            )
+        if not np.isfinite([*self.out, *(value for row in self.weights for value in row)]).all():
+            raise ValueError("a hidden layer needs finite weights, got some that are infinite or no number")
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """All `FEATURES` of pairs, float64 (P, F), to a summand of their log-odds (P,)."""
@@ -221,6 +230,13 @@ class Verification:
             raise ValueError(
                 f"a verification needs weights of {', '.join(FEATURES)}, and 'above' between 0 and 1, "
                 f"got {', '.join(self.weights)} and {self.above}"
+            )
+        if not np.isfinite(list(self.weights.values())).all():
+            raise ValueError(f"a verification needs finite weights, got {self.weights}")
+        if self.in_collection and min(self.in_collection.values()) < min(self.thresholds.values(), default=0.0):
+            raise ValueError(
+                f"thresholds in a collection must not be lower than {min(self.thresholds.values())}, the lowest of the "
+                f"others; got {min(self.in_collection.values())}"
             )
         if self.apart is not None and (set(self.apart) != set(UNSEEN) or self.apart["odds"] < 0):
             raise ValueError(f"'apart' needs the weights {', '.join(UNSEEN)}, the last 0 or more, got {self.apart}")

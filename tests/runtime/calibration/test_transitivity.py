@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from diptych_runtime.calibration.transitivity import Transitivity, open_pairs
+from diptych_runtime.calibration.transitivity import RIVALS, Transitivity, open_pairs
 
 PAIRS = np.array([(0, 1), (0, 2), (1, 2)])
 
@@ -35,8 +35,26 @@ def test_it_is_the_share_of_what_is_possible_in_which_two_are_copies():
 
 
 def test_copies_of_one_picture_stay_what_they_are():
-    assert together(0.97, 0.95, 0.9) == pytest.approx([0.97, 0.95, 0.9], abs=0.03)
-    assert together(1.0, 0.88, 0.88) == pytest.approx([1.0, 0.88, 0.88], abs=0.01)
+    for scores in ((0.97, 0.97, 0.97), (0.97, 0.95, 0.55), (1.0, 0.88, 0.88)):
+        assert together(*scores) == list(scores)
+
+
+def test_a_pair_that_was_misjudged_is_outvoted_by_those_that_confirm_each_other():
+    pairs = np.array([(a, b) for a in range(12) for b in range(a + 1, 12)])
+    scores = np.full(len(pairs), 0.97)
+    scores[(pairs == (0, 1)).all(1)] = 0.01
+    assert together(*scores, pairs=pairs) == scores.tolist()
+    few = (pairs < 4).all(1)  # one confirms, beside the one that contradicts
+    left = together(*scores[few], pairs=pairs[few])
+    assert min(left[1:5]) < 0.9
+    assert left[5] == 0.97
+
+
+def test_the_pairs_to_be_compared_are_bounded_by_the_matches():
+    pairs = np.array([(0, other) for other in range(1, 101)])
+    found = open_pairs(pairs, np.linspace(0.99, 0.9, 100), 0.5)
+    assert len(found) < 2 * RIVALS * len(pairs)
+    assert set(found[:, 0].tolist()) == {1, 2, 3}  # the best matches of the first, with all its others
 
 
 def test_no_score_gets_higher_and_the_same_pixels_stay_the_same():

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageEnhance, ImageFont, ImageOps
 
 from diptych_runtime.closer_look import verification as module
-from diptych_runtime.closer_look.evidence import FEATURES, Evidence, Verification, features
+from diptych_runtime.closer_look.evidence import FEATURES, Evidence, Hidden, Verification, features
 from diptych_runtime.closer_look.verification import FINE, SIDE, describe, placement, verify
 from diptych_runtime.errors import PictureError
 
@@ -194,6 +194,48 @@ def test_one_other_number_is_seen_where_both_pictures_have_the_pixels(finer):
 
 def test_no_pairs_have_no_probabilities():
     assert verification().relevance(np.empty(0), []).shape == (0,)
+
+
+HIDDEN = {"features": ("registered", "spot"), "weights": ((1.0, -2.0), (0.5, 1.0)), "out": (1.0, -1.0)}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"features": ("registered", "blurs")}, "features are each one of .*, once; got 'blurs'"),
+        ({"features": ("spot", "spot")}, "once; got 'spot'"),
+        ({"out": (1.0,)}, "a row of 2 weights, .*; got 2 rows for 1 units"),
+        ({"weights": ((1.0, -2.0), (0.5,))}, "got 2 rows for 2 units, one of 1 weights"),
+        ({"weights": (), "out": ()}, "got 0 rows for 0 units"),
+        ({"out": (1.0, float("nan"))}, "needs finite weights"),
+        ({"weights": ((1.0, float("inf")), (0.5, 1.0))}, "needs finite weights"),
+    ],
+)
+def test_a_hidden_layer_that_is_none_is_refused(wrong, message):
+    assert Hidden(**HIDDEN)
+    with pytest.raises(ValueError, match=message):
+        Hidden(**(HIDDEN | wrong))
+
+
+def test_a_hidden_layer_adds_to_the_odds():
+    hidden = Hidden(**HIDDEN)
+    plain, seen = verification(), [Evidence(300, 100, 60, 0.4, spot=0.3)]
+    with_it = replace(plain, hidden=hidden)
+    expected = max(0, 1 - 2 * 0.3) - max(0, 0.5 + 0.3)
+    added = with_it._odds(np.array([0.95]), seen) - plain._odds(np.array([0.95]), seen)
+    assert added == pytest.approx([expected])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"weights": {"bias": float("nan")}}, "needs finite weights"),
+        ({"in_collection": {"0.01": 0.1}}, "in a collection must not be lower than 0.8"),
+    ],
+)
+def test_a_verification_of_no_numbers_and_of_too_low_thresholds_is_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        replace(Verification(0.9, {}, {"0.001": 0.8}), **wrong)
 
 
 @pytest.mark.parametrize("wrong", [{"above": 1.0}, {"weights": {"bias": 1.0, "blurs": 1.0}}])
