@@ -22,11 +22,10 @@ def open_pairs(pairs: np.ndarray, scores: np.ndarray, least: float) -> np.ndarra
     scores (P,). There are no more than 2 `RIVALS` of them for each match.
     """
     beside: dict[int, list[tuple[float, int]]] = {}
-    for (x, y), score in zip(pairs.tolist(), scores.tolist(), strict=True):
-        if score >= least:
-            beside.setdefault(x, []).append((-score, y))
-            beside.setdefault(y, []).append((-score, x))
-    known = {(min(x, y), max(x, y)) for x, y in pairs.tolist()}
+    matches = scores >= least
+    for (x, y), score in zip(pairs[matches].tolist(), scores[matches].tolist(), strict=True):
+        beside.setdefault(x, []).append((-score, y))
+        beside.setdefault(y, []).append((-score, x))
     wanted = {
         (min(x, y), max(x, y))
         for others in beside.values()
@@ -34,7 +33,10 @@ def open_pairs(pairs: np.ndarray, scores: np.ndarray, least: float) -> np.ndarra
         for _, y in others
         if x != y
     }
-    return np.array(sorted(wanted - known), np.int64).reshape(-1, 2)
+    found = np.array(sorted(wanted), np.int64).reshape(-1, 2)
+    # Of all pairs there are many more than matches: they are compared as numbers.
+    place = np.array([pairs.max(initial=0) + 1, 1])
+    return found[~np.isin(found @ place, np.sort(pairs, 1) @ place)]
 
 
 class Transitivity:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from functools import cached_property
 
 import numpy as np
 from pydantic import ConfigDict
@@ -33,7 +34,8 @@ class Evidence:
     `differing` the share of blocks with texture in both that do not correlate. Of colours one brightness and contrast
     of each channel are taken off: `off` is the median distance that is left, `explained` the share of blocks where it
     is small, and `recoloured` the share of those that correlate where it is large. `keypoints` are those of the picture
-    that has fewer.
+    that has fewer. `framed` is the share of the first picture that lies within a frame of one colour around the second,
+    or, negative, that of the second around the first, and 0 without a frame. `identical` pictures have the same pixels.
 
     From `aligned_detail` on, fine blocks are compared where they fit best, up to a pixel off (`blocks.spots`):
     `aligned_detail`, `aligned_both` and `aligned_worst` as those without, and `least` the correlation that one in two
@@ -43,9 +45,6 @@ class Evidence:
     `spot_off`, and those of the others by `rest_off`. `compared` blocks have texture in both pictures, the share
     `one_sided` in one alone, and `surely_one_sided` very much there and almost none in the other. `contrast` is the
     distance of the logarithms of the pictures' contrasts.
-
-    `framed` is the share of the first picture that lies within a frame of one colour around the second,
-    or, negative, that of the second around the first, and 0 without a frame. `identical` pictures have the same pixels.
     """
 
     keypoints: int
@@ -198,8 +197,14 @@ class Hidden:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """All `FEATURES` of pairs, float64 (P, F), to a summand of their log-odds (P,)."""
-        places = [list(FEATURES).index(name) for name in self.features]
-        return np.maximum(x[:, places] @ np.array(self.weights).T, 0) @ np.array(self.out)
+        return np.maximum(x @ self._matrix, 0) @ np.array(self.out)
+
+    @cached_property
+    def _matrix(self) -> np.ndarray:
+        """The weights of all `FEATURES`, (F, H): thousands of numbers, which every search would read anew."""
+        found = np.zeros((len(FEATURES), len(self.out)))
+        found[[list(FEATURES).index(name) for name in self.features]] = np.array(self.weights).T
+        return found
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))

@@ -108,7 +108,8 @@ def measure_calibration(
                 "nearest pictures, and each is measured by the others: name more, or a model that has learnt more"
             )
     released = runtime.manifest.questions
-    rows = [_left_out(one, measured, released) for found in measured.values() for one in found]
+    fits: dict[str, dict[str, Question]] = {}
+    rows = [_left_out(one, measured, released, fits) for found in measured.values() for one in found]
     return {
         "model": runtime.name,
         "revision": runtime.revision,
@@ -155,10 +156,20 @@ def _fitted(kinds: Mapping[str, Sequence[Kind]], released: Mapping[str, Question
     return asked
 
 
-def _left_out(one: Kind, measured: Mapping[str, Sequence[Kind]], released: Mapping[str, Question]) -> dict[str, Any]:
-    """One kind with a fit to the others: error, reliability, and each rate beside what passes here."""
+def _left_out(
+    one: Kind,
+    measured: Mapping[str, Sequence[Kind]],
+    released: Mapping[str, Question],
+    fits: dict[str, dict[str, Question]] | None = None,
+) -> dict[str, Any]:
+    """One kind with a fit to the others: error, reliability, and each rate beside what passes here. `fits` keeps it by
+    the kind's name for the other question.
+    """
+    fits = {} if fits is None else fits
     kinds = {question: [kind for kind in found if kind.name != one.name] for question, found in measured.items()}
-    fitted, others = _fitted(kinds, released), kinds[one.question]
+    if one.name not in fits:
+        fits[one.name] = _fitted(kinds, released)
+    fitted, others = fits[one.name], kinds[one.question]
 
     def answers(kind: Kind) -> np.ndarray:
         return probabilities(fitted, kind.logits, kind.seen)[kind.question]

@@ -97,14 +97,15 @@ def save_verification(result: Mapping[str, Any], model: Path) -> None:
     artifact and of the checkpoint in it; the graphs and the revision stay. Raises `DataError` for a model that does not
     know of copies.
     """
-    described = [model / MANIFEST, model / CHECKPOINT / CONFIG] if (model / MANIFEST).is_file() else [model / CONFIG]
+    described = [path for path in (model / MANIFEST, model / CHECKPOINT / CONFIG, model / CONFIG) if path.is_file()]
+    if not described:
+        raise DataError(f"{model} is neither a checkpoint nor an artifact: it has no {CONFIG} and no {MANIFEST}")
     for path in described:
-        if path.is_file() or path.parent == model:
-            _restate(path, result)
+        _restate(path, result)
 
 
 def _restate(path: Path, result: Mapping[str, Any]) -> None:
-    values = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    values = json.loads(path.read_text("utf-8"))
     questions = values.get("metadata", values).get("questions", {})
     if COPY not in questions:
         raise DataError(f"{path.parent} has no calibrated question {COPY!r} that a closer look could belong to")

@@ -234,7 +234,7 @@ def test_what_was_fitted_is_saved_for_the_next_export(tmp_path, tiny_network):
     save_checkpoint(tiny_network, tmp_path / "other", {"questions": {"match": {"scale": 1.0, "offset": 0.0}}})
     with pytest.raises(DataError, match="has no calibrated question 'copy'"):
         save_verification(result, tmp_path / "other")
-    with pytest.raises(DataError, match="nowhere has no calibrated question 'copy'"):
+    with pytest.raises(DataError, match="nowhere is neither a checkpoint nor an artifact"):
         save_verification(result, tmp_path / "nowhere")
 
 

@@ -30,7 +30,7 @@ from diptych_training.learning.fitting.layers import IN_VAIN, fit_layers, mean_o
 ABOVE, ABOVE_THING = 0.5, 0.9
 # Of pairs that teach `fit_line`: less likely ones are unlike in other ways, and would teach that a colour counts less.
 FIRM = 0.9
-LINE = [name for place, name in enumerate(FEATURES) if place <= list(FEATURES).index("blocks")]  # all but the spots
+LINE = list(FEATURES)[: list(FEATURES).index("blocks") + 1]  # all but the spots
 FOLDS = 5  # of the kinds
 PENALTY = 1e-4  # of the squared weights
 # The look-alikes are the nearest that there are, of which few collections have many.
