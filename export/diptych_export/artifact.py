@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -41,6 +41,7 @@ from diptych_runtime.models import CHECKPOINT, bundled_models, find_artifact, fi
 
 FILES = (PANEL_GRAPH, PAIR_GRAPH, PAIR_INT8_GRAPH, EXPLAIN_GRAPH, MANIFEST, CARD, CHECKPOINT)
 FEWER_PAIRS = 400  # compared where the panel graph is one that was
+MOST_FLOPS = 10**12  # of the pairs that each way to run the graphs ranks: half a minute or so
 
 
 def export_checkpoint(
@@ -55,6 +56,7 @@ def export_checkpoint(
     precision: str = "float32",
     pictures: str | os.PathLike[str] | None = None,
     pairs: int = PAIRS,
+    compared: Callable[[int, int], object] | None = None,
 ) -> Manifest:
     """Export a checkpoint; the questions' calibrations and thresholds, metrics and card are taken from its metadata.
 
@@ -94,6 +96,7 @@ def export_checkpoint(
         # What differs from an artifact that all pairs were compared for are the numbers of the last maps.
         pairs=min(pairs, FEWER_PAIRS) if kept else pairs,
         panel=kept,
+        compared=compared,
     )
 
 
@@ -158,6 +161,7 @@ def export_artifact(
     pictures: str | os.PathLike[str] | None = None,
     pairs: int = PAIRS,
     panel: PanelGraph | None = None,
+    compared: Callable[[int, int], object] | None = None,
 ) -> Manifest:
     """Write a network as an artifact: `panel.onnx`, `pair.onnx`, `manifest.json`, `CARD.md` and, where there is such a
     thing, `explain.onnx`. Without a `card` one is made, with what the checkpoint's metadata say as its `history`
@@ -165,7 +169,8 @@ def export_artifact(
     or weights without new ones in their place.
 
     Nothing is written unless torch and every way to run the graphs agree to 1e-5 and rank `pairs` pairs alike (see
-    `compare`); `check=False` leaves that out, and the manifest's parity empty. An artifact that is there already is
+    `compare`, also for `compared`), or fewer where a pair costs more than 100 MFLOP; `check=False` leaves that out, and
+    the manifest's parity empty. An artifact that is there already is
     replaced as a whole; any other non-empty directory is refused. `questions` are the network's own, of which one that
     is not given is not calibrated.
 
@@ -178,10 +183,9 @@ def export_artifact(
     answered = _own_questions(network.config.questions, network.config.parts, questions or {})
     judges = _judges(precision, pictures, network.config.pixels)
     graphs = export_graphs(network, opset=opset)
-    parity = compare(network, graphs, pairs=pairs) if check else None
-    if parity is not None:
-        parity.require()
-        parity = panel.parity(parity) if panel else parity
+    flops = cost(network)
+    pairs = min(pairs, max(FEWER_PAIRS, MOST_FLOPS // max(1, flops["pair"])))
+    parity = _gate(network, graphs, pairs, panel, compared) if check else None
     ranking: dict[str, Any] = {}
     files: dict[str, bytes] = {}
     if judges is not None:
@@ -193,24 +197,23 @@ def export_artifact(
     if graphs.explain is not None:
         files[EXPLAIN_GRAPH] = graphs.explain.SerializeToString(deterministic=True)
     digests = {file: digest(data) for file, data in files.items()}
-    config = network.config
     manifest = Manifest(
         name=name or target.name,
         revision=revision_of(digests),
-        panel_size=config.pixels,
-        token_shape=config.token_shape,
-        embedding_dim=config.embedding,
+        panel_size=network.config.pixels,
+        token_shape=network.config.token_shape,
+        embedding_dim=network.config.embedding,
         opset=opset,
         preprocessing=panel.manifest.preprocessing if panel else PREPROCESSING,
         digests=digests,
         questions=answered,
         parity=parity.to_dict() if parity else {},
         metrics=dict(training or {}),
-        flops=cost(network),
+        flops=flops,
         precision=panel.manifest.precision if panel else precision,
         ranking=ranking,
         package=_package_version(),
-        byte_channels=config.byte_channels,
+        byte_channels=network.config.byte_channels,
     )
     if card or written_here(target):
         files[CARD] = (card or make_card(manifest, history or {})).encode()
@@ -222,6 +225,19 @@ def export_artifact(
         files |= {f"{CHECKPOINT}/{file}": data for file, data in checkpoint_files(network, kept, half=True).items()}
     _move_into_place(manifest, files, target)
     return manifest
+
+
+def _gate(
+    network: PairNetwork,
+    graphs: Graphs,
+    pairs: int,
+    panel: PanelGraph | None,
+    compared: Callable[[int, int], object] | None,
+) -> Parity:
+    """The parity of the graphs, with that of a panel graph that is kept. Raises ArtifactError where it falls short."""
+    parity = compare(network, graphs, pairs=pairs, compared=compared)
+    parity.require()
+    return panel.parity(parity) if panel else parity
 
 
 def _in_fewer_bits(

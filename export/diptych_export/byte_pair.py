@@ -24,7 +24,11 @@ _SHARPEST = 40.0  # exp(-2 * sharpness) must be a float32
 
 
 def in_bytes(graph: onnx.ModelProto) -> onnx.ModelProto:
-    """The pair graph in 8 bits. Raises ArtifactError where nothing of it can be."""
+    """The pair graph in 8 bits. Raises ArtifactError where nothing of it can be, and for one that takes pixels."""
+    if graph.graph.input[0].type.tensor_type.shape.dim[-1].dim_value == 3:
+        raise ArtifactError(
+            'the pair graph is the whole network (seam = "pixels"); only one that takes tokens can be in 8 bits'
+        )
     rewriter = _Rewriter(graph)
     rewriter.correspondence()
     rewriter.filters()

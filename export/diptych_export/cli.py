@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,6 +11,7 @@ from typer import Argument, BadParameter, Context, Option
 
 from diptych.command_tree import Commands, Json, Quiet
 from diptych.console import Console
+from diptych.progress import ProgressBar
 from diptych_runtime.errors import ArtifactError
 
 if TYPE_CHECKING:
@@ -94,18 +96,20 @@ def export(
     elif output:
         _check_checkpoint(checkpoint)
         export_checkpoint = _export_checkpoint()
-        console.remark("exporting, and comparing every way to run it (about a minute) ...")
-        manifest = export_checkpoint(
-            checkpoint,
-            output,
-            name=name,
-            opset=opset,
-            check=check,
-            weights=weights,
-            pixels=pixels,
-            precision=precision,
-            pictures=pictures,
-        )
+        console.remark("exporting, and comparing every way to run it ..." if check else "exporting ...")
+        with console.progress(unit="pair", desc="comparing") as bar:
+            manifest = export_checkpoint(
+                checkpoint,
+                output,
+                name=name,
+                opset=opset,
+                check=check,
+                weights=weights,
+                pixels=pixels,
+                precision=precision,
+                pictures=pictures,
+                compared=partial(_count, bar),
+            )
         document, written = _described(manifest, output)
         lines = [*([] if quiet else _gates(manifest)), written]
     else:
@@ -118,6 +122,11 @@ def export(
         lines.append(f"{triton}: the models {', '.join(models)} for Triton")
     console.emit(document, "\n".join(lines))
     return 0
+
+
+def _count(bar: ProgressBar[Any], count: int, total: int) -> None:
+    bar.total = total
+    bar.update(count)
 
 
 def _add_int8_pairs(model: str, pictures: str | None, document: dict[str, Any]) -> str:

@@ -102,14 +102,21 @@ class Parity:
 
 
 def compare(
-    network: PairNetwork, graphs: Graphs, *, batches: tuple[int, ...] = BATCHES, pairs: int = PAIRS, seed: int = 0
+    network: PairNetwork,
+    graphs: Graphs,
+    *,
+    batches: tuple[int, ...] = BATCHES,
+    pairs: int = PAIRS,
+    seed: int = 0,
+    compared: Callable[[int, int], object] | None = None,
 ) -> Parity:
     """Compare torch with every way in which the graphs are run.
 
     ONNX Runtime on the node's body, on its kernel and on the inlined graph, and OpenVINO, where it is installed, on
     the inlined graph: in each batch size, and the pair graph over `pairs` pairs besides, which are ranked; onnx's
     reference evaluator in a batch of two. The pictures are drawn at random; the pair and explain graphs get the tokens
-    that torch makes of them.
+    that torch makes of them. `compared` is called after each chunk of the ranked pairs with the number of pairs in it,
+    and with that of all, torch's among them.
     """
     network = frozen(network)
     asked = max(1, math.isqrt(pairs))
@@ -128,26 +135,40 @@ def compare(
     wanted = {"panel": [tokens[:most], embeddings[:most]], "pair": relate(feeds)}
     if graphs.explain is not None:
         wanted["explain"] = _torch(network.attention)(feeds)
-    logits = _all_pairs(tokens[:asked], relate)
     paths, left_out = _paths(graphs)
+    ranking = [path for path in paths if path[0] == "pair" and path[3] == "all"]
+    total = asked**2 * (1 + len(ranking))
+
+    def ran(count: int) -> None:
+        if compared is not None:
+            compared(count, total)
+
+    logits = _all_pairs(tokens[:asked], relate, ran)
     differences: list[Difference] = []
     for graph, against, run, tried in paths:
         given = {"pixels": pixels[:most]} if graph == "panel" else feeds
         found = _differences(graph, against, run, given, wanted[graph], (2,) if tried == "few" else batches)
-        if graph == "pair" and tried == "all":
-            found = [_ranked(found[0], logits, _all_pairs(tokens[:asked], run))]
+        if (graph, against, run, tried) in ranking:
+            found = [_ranked(found[0], logits, _all_pairs(tokens[:asked], run, ran))]
         differences += found
     half = {name: rows.astype(np.float16).astype(np.float32) for name, rows in feeds.items()}
     halved = float(np.abs(relate(half)[0] - wanted["pair"][0]).max())
     return Parity(tuple(differences), halved, left_out=tuple(left_out))
 
 
-def _all_pairs(tokens: np.ndarray, run: Run) -> np.ndarray:
-    """The logits of every picture with every one, chunk by chunk: tokens (n, N, M, d) -> (n, n), or (n, n, Q)."""
-    starts = range(0, len(tokens), _CHUNK)
-    return np.stack(
-        [np.concatenate([run(_against(one, tokens[start : start + _CHUNK]))[0] for start in starts]) for one in tokens]
-    )
+def _all_pairs(tokens: np.ndarray, run: Run, ran: Callable[[int], object]) -> np.ndarray:
+    """The logits of every picture with every one, chunk by chunk, of which each is said to have been `ran`: tokens
+    (n, N, M, d) -> (n, n), or (n, n, Q).
+    """
+    rows = []
+    for one in tokens:
+        chunks = []
+        for start in range(0, len(tokens), _CHUNK):
+            many = tokens[start : start + _CHUNK]
+            chunks.append(run(_against(one, many))[0])
+            ran(len(many))
+        rows.append(np.concatenate(chunks))
+    return np.stack(rows)
 
 
 def _against(one: np.ndarray, many: np.ndarray) -> Feeds:

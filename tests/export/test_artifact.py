@@ -38,6 +38,22 @@ def test_an_artifact_carries_graphs_digests_sizes_calibration_and_parity(artifac
     assert {difference["pairs"] for difference in manifest.parity["differences"]} == {0, 400}
 
 
+@pytest.mark.parametrize(("flops", "asked"), [(10**6, 10_000), (10**9, 1000), (10**12, 400)])
+def test_fewer_pairs_are_ranked_where_a_pair_is_dear(flops, asked, tiny_network, written_graphs, tmp_path, monkeypatch):
+    given = []
+
+    def compare(network, graphs, *, pairs, compared):
+        given.append(pairs)
+        raise ArtifactError("far enough")
+
+    monkeypatch.setattr(module, "export_graphs", lambda network, opset: next(iter(written_graphs)))
+    monkeypatch.setattr(module, "cost", lambda network: {"panel": 1, "pair": flops})
+    monkeypatch.setattr(module, "compare", compare)
+    with pytest.raises(ArtifactError, match="far enough"):
+        export_artifact(tiny_network, tmp_path / "out")
+    assert given == [asked]
+
+
 @pytest.mark.slow
 def test_the_same_network_exported_in_the_middle_of_training_has_the_same_revision_and_stays_as_it_was(
     artifact, tiny_network, tmp_path

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from diptych_export.byte_pair import in_bytes
 from diptych_runtime.errors import ArtifactError
@@ -33,6 +33,15 @@ def test_all_products_with_weights_and_filters_are_nodes_of_the_kernel_without_w
     assert after[BYTE_PRODUCT] >= 6 * blocks
     assert after["LayerNormalization"] == 1, "but for the last, norms are part of what reads them"
     assert after["Gelu"] == before["Gelu"] - blocks, "but for the head's"
+
+
+def test_a_pair_graph_that_takes_pixels_is_refused():
+    shape = ["batch", 32, 32, 3]
+    sides = [helper.make_tensor_value_info(f"tokens_{side}", TensorProto.FLOAT, shape) for side in "ab"]
+    logits = helper.make_tensor_value_info("logits", TensorProto.FLOAT, shape)
+    graph = helper.make_graph([helper.make_node("Add", ["tokens_a", "tokens_b"], ["logits"])], "pair", sides, [logits])
+    with pytest.raises(ArtifactError, match="only one that takes tokens can be in 8 bits"):
+        in_bytes(helper.make_model(graph))
 
 
 def test_the_correspondence_is_one_node_where_there_is_one():

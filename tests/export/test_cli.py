@@ -18,7 +18,9 @@ def test_diptych_export_writes_an_artifact_and_prints_the_parity(
     tiny_network, written_graphs, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setattr(
-        artifact, "compare", lambda network, graphs, pairs: compare(network, graphs, pairs=pairs // 500)
+        artifact,
+        "compare",
+        lambda network, graphs, pairs, compared: compare(network, graphs, pairs=pairs // 500, compared=compared),
     )
     save_checkpoint(tiny_network, tmp_path / "checkpoint", {"metrics": {"seen": 3}})
     out = tmp_path / "model"

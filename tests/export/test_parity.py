@@ -31,6 +31,19 @@ def perturbed(graph: onnx.ModelProto, name_ends: str, by: float) -> onnx.ModelPr
     return other
 
 
+def test_every_pair_that_is_run_for_a_ranking_is_counted(tiny_network, graphs):
+    counts: list[int] = []
+    totals: set[int] = set()
+
+    def compared(count: int, total: int) -> None:
+        counts.append(count)
+        totals.add(total)
+
+    parity = compare(tiny_network, graphs, batches=(1,), pairs=FEW, compared=compared)
+    ranked = [d for d in parity.differences if d.pairs]
+    assert totals == {sum(counts)} == {ranked[0].pairs * (1 + len(ranked))}
+
+
 @pytest.mark.parametrize("pairs", [400, pytest.param(PAIRS, marks=pytest.mark.slow)])
 def test_all_graphs_agree_with_torch_in_every_batch_size_and_under_two_executors(pairs, tiny_network, graphs, artifact):
     # Four hundred were compared where the artifact was exported.
