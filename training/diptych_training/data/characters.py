@@ -18,6 +18,7 @@ from torch import Generator, Tensor
 from diptych_training.data.episodes import Episode as Episode
 from diptych_training.data.episodes import draw_episodes as draw_episodes
 from diptych_training.data.episodes import numbered
+from diptych_training.data.strokes import Alphabet, by_hand
 from diptych_training.errors import DataError
 
 ARCHIVE = "omniglot.zip"
@@ -69,7 +70,8 @@ class Groups:
 
     Four turns of a character count as four characters, with `mirrored` eight, half the groups upright, and
     each drawing is bent a little (rotation, scale, shear, shift; with `rippled` also waves and the weight of the pen).
-    A share `composed` of the groups has characters made of two of the alphabet's, one laid over the other. An alphabet
+    A share `invented` of the groups is of an alphabet that nobody wrote (`Alphabet`); of the others, a share `composed`
+    has characters made of two of the alphabet's, one laid over the other. An alphabet
     smaller than a group gives some of its characters twice, and two groups may share an alphabet and a turn. The same
     seed and step give the same pictures.
     """
@@ -82,9 +84,10 @@ class Groups:
         mirrored: bool = False,
         rippled: bool = False,
         composed: float = 0.0,
+        invented: float = 0.0,
     ) -> None:
         self.characters, self.seed, self.mirrored, self.rippled = characters, seed, mirrored, rippled
-        self.composed = composed
+        self.composed, self.invented = composed, invented
         # (characters of an alphabet) -> drawings of each
         self.drawings = [
             [np.flatnonzero(characters.character == c) for c in np.unique(characters.character[where])]
@@ -118,7 +121,9 @@ class Groups:
         self, rng: np.random.Generator, known: Sequence[np.ndarray], size: int, group: int
     ) -> tuple[Tensor, np.ndarray]:
         """Ink (2, size, S, S) of characters of one alphabet by two hands each, and which they are."""
-        # With none composed nothing is drawn for it, and the same seed gives what it always gave.
+        # With none invented or composed nothing is drawn for it, and the same seed gives what it always gave.
+        if self.invented and rng.random() < self.invented:
+            return self._invented(rng, size), -1 - group * size - np.arange(size)
         if not self.composed or rng.random() >= self.composed:
             return self._by_two_hands(rng, known, rng.choice(len(known), size, replace=len(known) < size))
         # Few lower parts under many upper ones: rivals share a part, and differ where one has to look.
@@ -128,6 +133,13 @@ class Groups:
         ink = torch.maximum(_placed(lower, rng), _placed(upper, rng))
         count = len(self.characters.character)
         return ink, count * (1 + count * (1 + group) + first) + second
+
+    def _invented(self, rng: np.random.Generator, size: int) -> Tensor:
+        """Ink (2, size, S, S) of the characters of a new alphabet by two hands each."""
+        side = self.characters.pixels.shape[-1]
+        characters = Alphabet(rng, size).characters
+        ink = np.stack([[by_hand(strokes, rng, side) for strokes in characters] for _ in range(2)])
+        return torch.from_numpy(ink).float() / 255
 
     def _by_two_hands(
         self, rng: np.random.Generator, known: Sequence[np.ndarray], chosen: np.ndarray

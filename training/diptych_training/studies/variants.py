@@ -68,25 +68,13 @@ def mixers(network: PairConfig | None = None) -> dict[str, Variant]:
 
 
 def ablation() -> dict[str, Variant]:
-    """MSAC {1, 3}, and its variants with one thing changed; the bias has rows of its own with the segment *added*, for
-    the relative one lives in it.
-    """
-    base, added, literal = "scales 1,3", "segment added", "bias concatenated"
+    """MSAC {1, 3} over drawings, and its variants with one thing changed."""
+    concatenated = "bias concatenated"
+    variants = _changed(BASE)
     return {
-        base: Variant(BASE, base),
-        "scales 1": Variant(replace(BASE, mixer=scales_of(1)), base),
-        "scales 1,3,5": Variant(replace(BASE, mixer=scales_of(1, 3, 5)), base),
-        "with H_R": Variant(replace(BASE, mixer=scales_of(1, 3, residual_convolution=True)), base),
-        "segment none": Variant(replace(BASE, segment="none"), base),
-        added: Variant(replace(BASE, segment="added"), base),
-        "segment concatenated": Variant(replace(BASE, segment="concatenated"), base),
-        "bias none": Variant(replace(BASE, segment="added", bias="none"), added),
-        literal: Variant(replace(BASE, segment="added", bias="concatenated"), added),
-        "seam open in tokens": Variant(replace(BASE, seam="tokens"), base),
-        "seam open in pixels": Variant(replace(BASE, seam="pixels"), base),
-        "the paper's literal form": Variant(
-            replace(BASE, segment="added", bias="concatenated", seam="pixels"), literal
-        ),
+        **variants,
+        "seam open in pixels": Variant(replace(BASE, seam="pixels"), next(iter(variants))),
+        "the paper's literal form": Variant(replace(variants[concatenated].config, seam="pixels"), concatenated),
     }
 
 
@@ -94,24 +82,31 @@ def ablation_on_photos() -> dict[str, Variant]:
     """MSAC {1, 3} over the tokens of photos, and its variants with one thing changed. The seam cannot be opened in
     pixels: the tokens are those of single photos.
     """
+    return _changed(PHOTO)
+
+
+def _changed(network: PairConfig) -> dict[str, Variant]:
+    """A network with MSAC {1, 3} and a relative segment, and its variants with one thing changed; the bias has rows of
+    its own with the segment *added*, for the relative one lives in it.
+    """
     base, added = "scales 1,3", "segment added"
-    segment_added = replace(PHOTO, segment="added")
+    segment_added = replace(network, segment="added")
     changed = {
-        base: PHOTO,
-        "scales 1": replace(PHOTO, mixer=scales_of(1)),
-        "scales 1,3,5": replace(PHOTO, mixer=scales_of(1, 3, 5)),
-        "scales 1, 1 x 3, 3 x 1": replace(PHOTO, mixer=scales_of(1, (1, 3), (3, 1))),
-        "2 SACs of 3 heads": replace(PHOTO, mixer=scales_of(1, 3, heads=3, sacs=2)),
-        "2 SACs of 1 head": replace(PHOTO, mixer=scales_of(1, 3, sacs=2)),
-        "with H_R": replace(PHOTO, mixer=scales_of(1, 3, residual_convolution=True)),
-        "separable": replace(PHOTO, mixer=scales_of(1, 3, separable=True)),
-        "begun across": replace(PHOTO, mixer=replace(scales_of(1, 3), crossing=4.0)),
-        "segment none": replace(PHOTO, segment="none"),
+        base: network,
+        "scales 1": replace(network, mixer=scales_of(1)),
+        "scales 1,3,5": replace(network, mixer=scales_of(1, 3, 5)),
+        "scales 1, 1 x 3, 3 x 1": replace(network, mixer=scales_of(1, (1, 3), (3, 1))),
+        "2 SACs of 3 heads": replace(network, mixer=scales_of(1, 3, heads=3, sacs=2)),
+        "2 SACs of 1 head": replace(network, mixer=scales_of(1, 3, sacs=2)),
+        "with H_R": replace(network, mixer=scales_of(1, 3, residual_convolution=True)),
+        "separable": replace(network, mixer=scales_of(1, 3, separable=True)),
+        "begun across": replace(network, mixer=replace(scales_of(1, 3), crossing=4.0)),
+        "segment none": replace(network, segment="none"),
         added: segment_added,
-        "segment concatenated": replace(PHOTO, segment="concatenated"),
+        "segment concatenated": replace(network, segment="concatenated"),
         "bias none": replace(segment_added, bias="none"),
         "bias concatenated": replace(segment_added, bias="concatenated"),
-        "seam open in tokens": replace(PHOTO, seam="tokens"),
+        "seam open in tokens": replace(network, seam="tokens"),
     }
     against = {label: added if label.startswith("bias") else base for label in changed}
     return {label: Variant(config, against[label]) for label, config in changed.items()}

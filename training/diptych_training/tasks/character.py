@@ -23,6 +23,7 @@ class Character:
     groups: int = 4
     size: int = 20
     composed: float = 0.0
+    invented: float = 0.0
     weight: float = 1.0
     calibrated: bool = True
     kind: str = field(default="character", init=False)
@@ -30,8 +31,9 @@ class Character:
     def __post_init__(self) -> None:
         if self.groups < 1 or self.size < 2:
             raise ValueError(f"a step needs groups of 2 characters or more, got {self.groups} of {self.size}")
-        if not 0 <= self.composed <= 1:
-            raise ValueError(f"composed is a share of the groups, 0 to 1, got {self.composed}")
+        for name in ("composed", "invented"):
+            if not 0 <= (share := getattr(self, name)) <= 1:
+                raise ValueError(f"{name} is a share of the groups, 0 to 1, got {share}")
 
     def open(self, source: Source) -> "Letters":
         """Load Omniglot."""
@@ -44,7 +46,14 @@ class Letters:
     def __init__(self, settings: Character, source: Source) -> None:
         self.settings, self.source = settings, source
         characters = load_characters(source.archives.folder, "background", source.pixels)
-        self.groups = Groups(characters, source.seed, mirrored=True, rippled=True, composed=settings.composed)
+        self.groups = Groups(
+            characters,
+            source.seed,
+            mirrored=True,
+            rippled=True,
+            composed=settings.composed,
+            invented=settings.invented,
+        )
         self.names = [str(number) for number in characters.character]
         self.neighbours: np.ndarray | None = None
 

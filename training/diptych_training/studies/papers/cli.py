@@ -233,6 +233,7 @@ def questions(
 
 def sagan(
     steps: Steps = 600,
+    pixels: Annotated[Literal["32", "64", "128"], Option(help="the side of the pictures")] = "32",
     plot: Annotated[
         Path | None,
         Option(metavar="FILE", help="draw distances, gammas and pictures made, as .png, .svg or .pdf"),
@@ -244,6 +245,7 @@ def sagan(
     quiet: Quiet = False,
 ) -> int:
     """SAGAN's attention in a small generator and discriminator, on drawn pictures."""
+    from diptych_model.networks.sagan import SaganConfig
     from diptych_training.benchmarks.plot import check_plot
     from diptych_training.studies.papers.sagan import draw_sagan, sagan_text, study_sagan
 
@@ -254,6 +256,8 @@ def sagan(
         out,
         steps=steps,
         seeds=seeds,
+        # The grid in the middle attends to itself.
+        shape=SaganConfig(int(pixels), attend=int(pixels) // 4),
         processes=processes,
         finished=lambda name: console.remark(f"finished {name}"),
     )
