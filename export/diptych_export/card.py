@@ -85,12 +85,17 @@ def _scores(manifest: Manifest) -> str:
         )
         said.append("| question | 1 % | 0.1 % | 0.01 % |\n|---|---:|---:|---:|\n" + _lines(table))
     for name, question in manifest.questions.items():
+        if not question.calibrated:
+            continue
         least = least_of(question.thresholds)
         said.append(f"*{name}* is `same` from {least['same']:.4f} and `likely` from {least['likely']:.4f} on.")
     if not any(question.verification for question in manifest.questions.values()):
         said.append("It takes no closer look at pairs: scores are those of the network alone.")
-    if rest := [f"*{name}*" for name in manifest.questions if name not in measured]:
-        said.append(f"Not calibrated: {', '.join(rest)}. There `relevance_score` orders pairs and is no probability.")
+    if rest := [f"*{name}*" for name, question in manifest.questions.items() if not question.calibrated]:
+        said.append(
+            f"Not calibrated: {', '.join(rest)}. There `relevance_score` orders pairs and is no probability, and a "
+            "verdict is only a level of it."
+        )
     return "\n\n".join(said)
 
 
@@ -105,9 +110,13 @@ def _cost(manifest: Manifest) -> str:
         f"a pair {manifest.flops['pair'] / 1e6:,.1f} MFLOP; {manifest.precision}, panels of {manifest.panel_size} "
         "pixels."
     )
+    if manifest.literal:
+        said += " Pairs are scored from the pixels of both pictures, in both orders; these are kept in place of tokens."
     if manifest.parity:
         against = sorted({difference["against"] for difference in manifest.parity["differences"]})
         said += f" The graphs differ from torch by at most {manifest.parity['largest']:.1g} in {'; '.join(against)}."
+    else:
+        said += " The graphs were not compared with torch."
     return f"## Cost\n\n{said}"
 
 

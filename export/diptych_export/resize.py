@@ -11,6 +11,8 @@ from diptych_model.correspondence import resized_position
 from diptych_model.network import PairNetwork
 from diptych_runtime.errors import ArtifactError
 
+MOST = 2048  # pixels of a side: a pair of panels has a product of all tokens with all
+
 
 def resized(network: PairNetwork, pixels: int) -> PairNetwork:
     """A network for panels of `pixels` a side with the same weights, its tables of positions brought to that size as
@@ -19,8 +21,10 @@ def resized(network: PairNetwork, pixels: int) -> PairNetwork:
     Raises ArtifactError for a size it does not take.
     """
     step = network.config.encoder.divisor
-    if pixels <= 0 or pixels % step:
-        raise ArtifactError(f"panels of {pixels} pixels cannot be written: take a multiple of {step}")
+    if not 0 < pixels <= MOST or pixels % step:
+        raise ArtifactError(
+            f"panels of {pixels} pixels cannot be written: take a multiple of {step} from {step} to {MOST}"
+        )
     if pixels == network.config.pixels:
         return network
     made = PairNetwork(replace(network.config, pixels=pixels))

@@ -84,6 +84,11 @@ class Question:
         return (math.log(relevance / (1 - relevance)) - self.offset) / self.scale
 
     @property
+    def calibrated(self) -> bool:
+        """False if nothing was measured that makes a probability of a logit: then it only orders pairs."""
+        return bool(self.thresholds or self.verification) or (self.scale, self.offset) != (1.0, 0.0)
+
+    @property
     def stated(self) -> dict[str, float]:
         """The thresholds by which pairs are told: after a closer look, if there is one."""
         look = self.verification or self.after_look

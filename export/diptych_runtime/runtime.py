@@ -26,6 +26,7 @@ from diptych_runtime.session import (
     GPU,
     PROVIDERS,
     check_gpu,
+    check_shapes,
     gpu_providers,
     import_onnxruntime,
     open_session,
@@ -92,7 +93,7 @@ class Runtime:
         self.explains = EXPLAIN_GRAPH in manifest.digests
         self._panel, self._pair = open_graph(PANEL_GRAPH), open_graph(pair.file)
         self._explain = _Later(partial(open_graph, EXPLAIN_GRAPH))
-        self._check_columns()
+        check_shapes(manifest, self._panel, self._pair)
         self._answer(default_question(self.questions))
 
     @classmethod
@@ -311,14 +312,6 @@ class Runtime:
         """Give the scores of this question from now on."""
         self.question, self.column = question, self.questions.index(question)
         self.thresholds, self.crops = dict(self.asked.thresholds), self.asked.crops
-
-    def _check_columns(self) -> None:
-        _, *columns = self._pair.get_outputs()[0].shape
-        if (columns or [1]) != [len(self.questions)]:
-            raise ArtifactError(
-                f"the model {self.name!r} names {len(self.questions)} questions ({', '.join(self.questions)}), and its "
-                f"pair graph gives {columns or [1]} logits a pair; export the artifact again"
-            )
 
     def _in_chunks(self, run: Callable[[slice], None], count: int, chunk: int) -> None:
         """Run the rows [0, count) chunk by chunk, several at a time: a session has one thread, and is shared."""

@@ -55,7 +55,12 @@ def read_description(directory: str | Path) -> dict[str, Any]:
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
             raise ValueError(f"a checkpoint is a directory with {CONFIG} and {WEIGHTS}; {folder} has no {name}")
-    described = json.loads((folder / CONFIG).read_text())
+    try:
+        described = json.loads((folder / CONFIG).read_text())
+    except ValueError as error:
+        raise ValueError(f"{folder / CONFIG} is damaged ({error}); restore it or train again") from None
+    if not isinstance(described, dict):
+        raise ValueError(f"{folder / CONFIG} is damaged (no object of JSON); restore it or train again")
     if described.get("format") not in _READ:
         raise ValueError(
             f"{folder / CONFIG} is of format {described.get('format')!r}, this version reads {FORMAT}: "

@@ -90,7 +90,9 @@ class _Lines:
     def close(self, *, leave: bool) -> None:
         if leave and self._last > self._began:
             now = monotonic()
-            self._say(f"{_rate(self._rate(now))}, over after {_clock(now - self._began)}")
+            total = self._state["total"]
+            end = "stopped" if total and self._state["completed"] < total else "over"
+            self._say(f"{_rate(self._rate(now))}, {end} after {_clock(now - self._began)}")
 
     def _rate(self, now: float) -> float:
         return (self._state["completed"] - self._initial) / max(now - self._began, 1e-9)

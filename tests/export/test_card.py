@@ -48,9 +48,11 @@ def test_a_start_of_ones_own_is_not_named(exported) -> None:
 def test_thresholds_are_stated_where_they_were_measured(tiny_network, written_graphs, tmp_path) -> None:
     export_artifact(tiny_network, tmp_path / "bare", check=False)
     card = (tmp_path / "bare" / CARD).read_text()
-    assert "Not calibrated: *match*. There `relevance_score` orders pairs and is no probability." in card
+    assert "Not calibrated: *match*. There `relevance_score` orders pairs and is no probability, and a verdict" in card
+    assert "is `same` from" not in card
     assert "Figures" not in card
-    assert "differ from torch" not in card
+    assert "The graphs were not compared with torch." in card
+    assert "from the pixels of both" not in card
     known = {"match": Question(thresholds={"0.01": 0.7})}
     export_artifact(tiny_network, tmp_path / "known", check=False, questions=known)
     card = (tmp_path / "known" / CARD).read_text()

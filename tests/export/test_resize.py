@@ -32,7 +32,9 @@ def test_its_own_size_is_the_network_itself() -> None:
     assert resized(network, 32) is network
 
 
-@pytest.mark.parametrize("pixels", [0, 20, -8])
+@pytest.mark.parametrize("pixels", [0, 20, -8, 2056])
 def test_a_size_it_does_not_take_is_refused_with_those_it_does(pixels: int) -> None:
-    with pytest.raises(ArtifactError, match=f"panels of {pixels} pixels cannot be written: take a multiple of 8"):
+    with pytest.raises(
+        ArtifactError, match=f"panels of {pixels} pixels cannot be written: take a multiple of 8 from 8 to"
+    ):
         resized(small_network(pixels=32), pixels)

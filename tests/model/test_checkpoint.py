@@ -69,3 +69,11 @@ def test_a_configuration_that_cannot_be_is_refused_with_the_way_out(changes: dic
 def test_an_unknown_setting_is_refused_with_a_suggestion() -> None:
     with pytest.raises(ValueError, match="no setting 'blok'; did you mean 'blocks'"):
         known_settings(PairConfig, {"blok": 3}, "the network")
+
+
+@pytest.mark.parametrize("text", ['{"network": ', "[1, 2]"])
+def test_a_damaged_description_is_named(tmp_path, text):
+    (tmp_path / "weights.safetensors").write_bytes(b"")
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(ValueError, match=r"config\.json is damaged \(.*\); restore it or train again"):
+        load_checkpoint(tmp_path)

@@ -1,4 +1,5 @@
 import ctypes
+import json
 import logging
 import os
 import shutil
@@ -299,3 +300,12 @@ def test_the_tightest_quota_of_all_levels_counts(files, membership, expected, tm
 
 def test_a_machine_without_control_groups_has_no_quota(tmp_path):
     assert cgroup_quota(tmp_path, tmp_path / "absent") is None
+
+
+@pytest.mark.parametrize("changed", [{"panel_size": 64}, {"token_shape": [4, 4, 13]}])
+def test_a_manifest_of_other_shapes_than_the_graphs_is_refused_before_a_picture_is_read(artifact, tmp_path, changed):
+    folder = shutil.copytree(artifact, tmp_path / "other")
+    described = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps(described | changed))
+    with pytest.raises(ArtifactError, match=r"its panel graph takes .* export the artifact again"):
+        Runtime.open(folder, provider="cpu", threads=1)

@@ -23,7 +23,7 @@ def test_a_file_gets_a_line_each_half_minute_and_one_at_the_end(clock, capsys):
         "scoring: 5,000/12,000 pairs, 100.0/s, 0:01:10 left",
         "scoring: 8,000/12,000 pairs, 100.0/s, 0:00:40 left",
         "scoring: 11,000/12,000 pairs, 100.0/s, 0:00:10 left",
-        "scoring: 11,000/12,000 pairs, 100.0/s, over after 0:01:30",
+        "scoring: 11,000/12,000 pairs, 100.0/s, stopped after 0:01:30",
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from diptych.batch.workers.tasks import WorkerConfig
     from diptych.collection.collection import Collection
     from diptych.scoring.scorer import Scorer
+    from diptych_runtime.runtime import Runtime
 
     Location = Path | Address
 else:
@@ -222,10 +223,24 @@ def open_scorer(
     return Scorer(runtime, decoder=None if urls is None else decoder(urls, runtime.threads))
 
 
+def remark_calibration(say: Callable[[str], object], runtime: Runtime) -> None:
+    """Say so if the scores that are shown are no probabilities."""
+    if not runtime.asked.calibrated:
+        say(
+            f"{runtime.name} is not calibrated: its scores order pairs but are no probabilities, and its verdicts are "
+            "only levels of them; `diptych calibrate` fits both to your labels"
+        )
+
+
 @contextmanager
-def to_add_to(store: Location, scorer: Scorer, *, dry_run: bool) -> Iterator[Collection]:
-    """The collection of `--store`; for a dry run to be read only, or an empty one elsewhere where there is none."""
+def to_add_to(store: Location, scorer: Scorer, model: str, *, dry_run: bool) -> Iterator[Collection]:
+    """The collection of `--store`; for a dry run to be read only, or an empty one elsewhere where there is none.
+
+    An empty one in a folder is from now on opened with a `model` that is named by its path, which no revision tells.
+    """
     from diptych.collection.collection import Collection
+    from diptych.store.sqlite.adopted import Adopted, AdoptedModel
+    from diptych_runtime.models import full_name, named_model, own_calibration
 
     there = not dry_run or isinstance(store, Address) or is_collection(store)
     reading = dry_run and there
@@ -233,6 +248,9 @@ def to_add_to(store: Location, scorer: Scorer, *, dry_run: bool) -> Iterator[Col
         nullcontext(store) if there else TemporaryDirectory() as where,
         Collection.open(where, scorer, create=not reading, read_only=reading) as collection,
     ):
+        by_path = named_model(model) is None and own_calibration(model) is None
+        if by_path and not reading and isinstance(collection.backend, Adopted) and not collection.backend.count():
+            collection.backend.adopt(AdoptedModel.of(full_name(model), scorer.runtime.released), ())
         yield collection
 
 

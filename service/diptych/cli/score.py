@@ -25,6 +25,7 @@ from diptych.cli.options import (
     open_engine,
     open_scorer,
     read_pictures,
+    remark_calibration,
 )
 from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console, counted
@@ -122,6 +123,7 @@ def score(
         pictures = read_pictures(inputs, urls=urls)
         scorer = open_scorer(model, provider, threads, question=question, urls=urls)
         _score_pair(console, scorer, inputs, pictures, every=question is None)
+        remark_calibration(console.remark, scorer.runtime)
         return 0
     (table,) = inputs
     if output not in (None, "-"):
@@ -167,7 +169,7 @@ def score(
 def _print_table(console: Console, data: dict[str, Any], output: str, seconds: float) -> int:
     """Print the counts and the rate of a table of pairs; 1 if some could not be scored."""
     data |= {"seconds": round(seconds, 3), "pairs_per_second": round(data["scored"] / seconds, 1)}
-    rate = f"{data['scored']:,} scored now at {data['pairs_per_second']:,} pairs/s"
+    rate = f"{data['scored']:,} done now at {data['pairs_per_second']:,} pairs/s"
     text = f"{counted(data['pairs'], 'pair')} in {output}, {rate}"
     if data["closer_looks"]:
         text += f"; {counted(data['closer_looks'], 'closer look')}"

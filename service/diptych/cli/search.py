@@ -26,6 +26,7 @@ from diptych.cli.options import (
     open_scorer,
     probability,
     read_pictures,
+    remark_calibration,
 )
 from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console, counted, percent, table
@@ -99,6 +100,7 @@ def search(
     )
     times = ", ".join(f"{stage} {1000 * seconds:.0f} ms" for stage, seconds in result.timings.items())
     console.remark(f"{counted(total, 'picture')} searched, {result.reranked:,} re-ranked; {times}")
+    remark_calibration(console.remark, scorer.runtime)
     if result.reranked and result.matches:
         console.remark("moved: places gained (+) or lost (-) by re-ranking")
     if alarms is not None:
@@ -147,6 +149,7 @@ def rerank(
         {"query": query, **_asked(scorer), "results": results},
         table(("rank", "score", "verdict", "raw score", "path"), rows),
     )
+    remark_calibration(console.remark, scorer.runtime)
     _remark_looks(console, [entry["closer_look"] for entry in results])
     return 0
 
@@ -198,7 +201,8 @@ def explain(
         write_atomic(Path(output), drawn)
     places = [(found.place(link.first), found.place(link.second), link.share) for link in found.links]
     lines = _explained(found, places, every=links is not None) + ([f"drawn: {output}"] if output else [])
-    Console(as_json, quiet).emit(
+    console = Console(as_json, quiet)
+    console.emit(
         {
             "a": a,
             "b": b,
@@ -214,6 +218,7 @@ def explain(
         },
         "\n".join(lines),
     )
+    remark_calibration(console.remark, scorer.runtime)
     return 0
 
 

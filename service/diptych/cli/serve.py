@@ -23,6 +23,7 @@ from diptych.cli.options import (
     model_of,
     named_or_default,
     open_scorer,
+    remark_calibration,
     seconds,
 )
 from diptych.command_tree import Json, Quiet, number
@@ -159,6 +160,7 @@ def _introduce(
         say("no collection; `diptych index add PICTURES` makes one")
     say(f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {counted(runtime.threads, 'thread')}")
     say(f"attention by {runtime.attention_path}; pairs in {runtime.pair_path}")
+    remark_calibration(say, runtime)
     who = ", ".join(f"{key.name} ({key.role})" for key in keys)
     say(f"keys: {who}" if who else "no keys: whoever reaches the port may use it")
 

@@ -1,3 +1,6 @@
+import json
+import shutil
+
 import numpy as np
 import pytest
 
@@ -175,3 +178,20 @@ def test_how_often_chance_alone_is_called_the_same_is_said_where_it_was_measured
     assert found["alarm_rate"] == pytest.approx(12 * 0.001, rel=0.01)
     said = diptych(*words, "--threads", 1).err
     assert "same: a score of 0.99000 or more; expect a false one in 1.2% of the searches" in said
+
+
+def test_scores_that_are_no_probabilities_are_said_to_be_none(diptych, gallery, tmp_path, artifact):
+    plain = shutil.copytree(artifact, tmp_path / "plain")
+    described = json.loads((plain / "manifest.json").read_text())
+    described["questions"] = {"match": {}}
+    (plain / "manifest.json").write_text(json.dumps(described))
+    pictures = [gallery / "01.jpg", gallery / "02.jpg"]
+    store = ("--store", tmp_path / "store", "--threads", 1)
+    assert diptych("index", "add", gallery, *store, "--model", plain).code == 0
+    commands = (("score", *pictures), ("rerank", *pictures), ("explain", *pictures), ("search", pictures[0], *store))
+    for words in commands:
+        said = diptych(*words, *(() if words[0] == "search" else ("--model", plain))).err
+        assert "is not calibrated: its scores order pairs but are no probabilities" in said
+    for words in commands[:3]:
+        assert "not calibrated" not in diptych(*words, "--model", artifact).err
+    assert "not calibrated" not in diptych("score", *pictures, "--model", plain, "--quiet").err

@@ -77,4 +77,4 @@ def _soft(ink: np.ndarray) -> np.ndarray:
     """Ink (n, S, S) blurred, so that a stroke a little aside is a little apart."""
     padded = np.pad(ink, ((0, 0), (3, 3), (3, 3)))
     size = ink.shape[1]
-    return sum(padded[:, i : i + size, j : j + size] for i in range(7) for j in range(7)) / 49
+    return np.mean([padded[:, i : i + size, j : j + size] for i in range(7) for j in range(7)], 0)

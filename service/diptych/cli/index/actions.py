@@ -94,7 +94,7 @@ def add(
 
     with (
         open_workers(console, engine, address, model, provider, threads) as crew,
-        to_add_to(store, scorer, dry_run=dry_run) as collection,
+        to_add_to(store, scorer, model, dry_run=dry_run) as collection,
     ):
         _remark_strangers(console, store)
         with console.progress(total=len(files), unit="picture", desc="adding") as bar:

@@ -34,6 +34,8 @@ def stats(
         found = {**backend.stats(), "index": backend.index_facts()}
     found["calibration"] = calibration = _calibration(backend.folder, found["revisions"], known)
     found["models"] = {revision: names.get(revision) for revision in found["revisions"]}
+    if found.get("adopted") and len(found["revisions"]) == 1:
+        said = dict.fromkeys(found["revisions"], Path(found["adopted"]).name) | said
     models = [
         f"{said.get(revision, 'not here by name')} ({revision}), {counted(count, 'picture')}"
         for revision, count in found["revisions"].items()

@@ -78,8 +78,8 @@ def sync(
     if every and dry_run:
         raise BadParameter("--dry-run looks once, and --every follows; name one of them")
     checked(folders)  # a wrong name is said before the model is loaded, and by --every at once
-    scorer = open_scorer(model_of(model, store), provider, threads)
-    with _opened(store, scorer, dry_run=dry_run) as (collection, ledger):
+    scorer = open_scorer(model := model_of(model, store), provider, threads)
+    with _opened(store, scorer, model, dry_run=dry_run) as (collection, ledger):
 
         def new_run() -> Run:
             return Run(collection, ledger, folders, checksum=checksum, allow_removal=allow_removal, dry_run=dry_run)
@@ -105,12 +105,12 @@ def sync(
 
 
 @contextmanager
-def _opened(store: Path, scorer: Scorer, *, dry_run: bool) -> Iterator[tuple[Collection, SeenFiles]]:
+def _opened(store: Path, scorer: Scorer, model: str, *, dry_run: bool) -> Iterator[tuple[Collection, SeenFiles]]:
     from diptych.collection.sync.seen_files import SeenFiles
 
     try:
         with (
-            to_add_to(store, scorer, dry_run=dry_run) as collection,
+            to_add_to(store, scorer, model, dry_run=dry_run) as collection,
             SeenFiles(collection.directory, scorer.limits, read_only=dry_run) as ledger,
         ):
             yield collection, ledger

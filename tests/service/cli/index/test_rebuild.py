@@ -19,3 +19,23 @@ def test_a_model_that_was_exchanged_in_its_place_stays_the_collections(diptych, 
     found = diptych("search", picture, "--store", store, "--threads", 1)
     assert found.code == 0, found.err
     assert remark not in diptych("index", "verify", "--store", store).out
+
+
+def test_a_new_collection_keeps_the_model_that_it_was_filled_by_if_only_its_path_tells_it(
+    diptych, gallery, tmp_path, artifact
+):
+    store = tmp_path / "store"
+    assert (
+        diptych("index", "add", gallery, "--store", store, "--model", artifact, "--threads", 1, "--dry-run").code == 0
+    )
+    assert not store.exists()
+    assert diptych("index", "add", gallery, "--store", store, "--model", artifact, "--threads", 1).code == 0
+    stats = diptych("index", "stats", "--store", store).out
+    assert f"  model     {artifact.name} (" in stats
+    assert f"  adopted   {artifact}\n" in stats
+    picture = next(path for path in gallery.rglob("*") if path.is_file())
+    found = diptych("search", picture, "--store", store, "--threads", 1)
+    assert found.code == 0, found.err
+    other = tmp_path / "other"
+    assert diptych("index", "sync", gallery, "--store", other, "--model", artifact, "--threads", 1).code == 0
+    assert diptych("search", picture, "--store", other, "--threads", 1).code == 0

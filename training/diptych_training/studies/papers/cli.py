@@ -62,7 +62,7 @@ def bert(
         Option(metavar="FILE", help="a text or a folder", show_default="Python's docstrings"),
     ] = None,
     steps: Steps = 1000,
-    rate: Annotated[float, Option(metavar="R", help="learning rate")] = 2e-3,
+    rate: Annotated[float, Option(parser=amount, metavar="R", help="learning rate")] = 2e-3,
     out: Out = RUNS,
     seeds: Seeds = 3,
     processes: Processes = None,
@@ -160,7 +160,7 @@ def xcit(
 
 def translation(
     steps: Steps = 600,
-    rate: Annotated[float, Option(metavar="R", help="learning rate")] = 5e-3,
+    rate: Annotated[float, Option(parser=amount, metavar="R", help="learning rate")] = 5e-3,
     task: Annotated[Literal["all", "reverse", "sort", "numbers"], Option(help="what they learn")] = "all",
     plot: Annotated[
         Path | None,
@@ -198,7 +198,7 @@ def translation(
 
 def questions(
     steps: Steps = 4000,
-    rate: Annotated[float, Option(metavar="R", help="learning rate")] = 2e-3,
+    rate: Annotated[float, Option(parser=amount, metavar="R", help="learning rate")] = 2e-3,
     plot: Annotated[
         Path | None,
         Option(metavar="FILE", help="draw what each word looks at, as .png, .svg or .pdf"),
