@@ -62,15 +62,15 @@ class Question:
 def draw_world(rng: np.random.Generator) -> list[Thing]:
     """One to `MOST` things in cells of their own."""
     cells = rng.permutation(CELLS**2)[: rng.integers(1, MOST + 1)]
-    return [
-        Thing(str(rng.choice(SHAPES)), str(rng.choice(list(COLOURS))), *map(int, divmod(cell, CELLS))) for cell in cells
-    ]
+    return [_draw_thing(rng, *map(int, divmod(cell, CELLS))) for cell in cells]
 
 
-def paint(world: Sequence[Thing], size: int, rng: np.random.Generator) -> np.ndarray:
-    """The world as a picture, uint8 (size, size, 3): every thing somewhere in its cell, of a size of its own."""
+def paint(world: Sequence[Thing], size: int, rng: np.random.Generator, cells: int = CELLS) -> np.ndarray:
+    """The world of `cells` x `cells` as a picture, uint8 (size, size, 3): every thing somewhere in its cell, of a size
+    of its own.
+    """
     picture = Image.new("RGB", (size * _FINE, size * _FINE), tuple(int(level) for level in rng.integers(225, 256, 3)))
-    draw, cell = ImageDraw.Draw(picture), size * _FINE / CELLS
+    draw, cell = ImageDraw.Draw(picture), size * _FINE / cells
     for thing in world:
         reach = cell * rng.uniform(0.3, 0.42)
         x, y = ((place + 0.5) * cell + rng.uniform(-1, 1) * (cell / 2 - reach) for place in (thing.col, thing.row))
@@ -112,10 +112,14 @@ def draw_examples(
     return np.stack(pictures), tokens, answers, questions
 
 
-def draw_pictures(count: int, size: int, seed: int) -> np.ndarray:
-    """Pictures of worlds, uint8 (count, size, size, 3)."""
+def draw_things(count: int, size: int, seed: int) -> np.ndarray:
+    """Pictures of one thing each that nearly fills them, uint8 (count, size, size, 3)."""
     rng = np.random.default_rng(seed)
-    return np.stack([paint(draw_world(rng), size, rng) for _ in range(count)])
+    return np.stack([paint([_draw_thing(rng, 0, 0)], size, rng, cells=1) for _ in range(count)])
+
+
+def _draw_thing(rng: np.random.Generator, row: int, col: int) -> Thing:
+    return Thing(str(rng.choice(SHAPES)), str(rng.choice(list(COLOURS))), row, col)
 
 
 def _presence(world: Sequence[Thing], rng: np.random.Generator) -> Question:

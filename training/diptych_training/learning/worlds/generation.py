@@ -20,7 +20,7 @@ from diptych_model.networks.sagan import (
     gammas,
     generator_loss,
 )
-from diptych_training.data.worlds import draw_pictures
+from diptych_training.data.worlds import draw_things
 from diptych_training.errors import DataError
 from diptych_training.recipe import start_of
 
@@ -36,10 +36,10 @@ class SaganBudget:
     pictures give a distance, at `points` moments.
     """
 
-    steps: int = 600
+    steps: int = 1200
     batch: int = 16
-    generator_rate: float = 2e-4
-    discriminator_rate: float = 1e-3
+    generator_rate: float = 1e-4
+    discriminator_rate: float = 4e-4
     pictures: int = 4000
     measured: int = 500
     points: int = 6
@@ -62,7 +62,7 @@ def train_sagan(
     (see `frechet`) at some `at` steps; `floor` is that of two sets of drawn pictures.
     """
     budget = budget or SaganBudget()
-    drawn = draw_pictures(budget.pictures, config.pixels, seed)
+    drawn = draw_things(budget.pictures, config.pixels, seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         generator, average, discriminator = Generator(config), Generator(config), Discriminator(config)
@@ -149,7 +149,7 @@ class _Distance:
     """The distance of a generator's pictures from drawn ones that it has not seen."""
 
     def __init__(self, config: SaganConfig, budget: SaganBudget) -> None:
-        drawn = draw_pictures(2 * budget.measured, config.pixels, OTHERS)
+        drawn = draw_things(2 * budget.measured, config.pixels, OTHERS)
         self.drawn, others = np.split(features_of(drawn), 2)
         self.floor = frechet(self.drawn, others)
 

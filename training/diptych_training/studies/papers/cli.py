@@ -232,7 +232,7 @@ def questions(
 
 
 def sagan(
-    steps: Steps = 600,
+    steps: Steps = 1200,
     pixels: Annotated[Literal["32", "64", "128"], Option(help="the side of the pictures")] = "32",
     plot: Annotated[
         Path | None,
@@ -244,7 +244,7 @@ def sagan(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """SAGAN's attention in a small generator and discriminator, on drawn pictures."""
+    """SAGAN's attention in a small generator and discriminator, on drawn shapes."""
     from diptych_model.networks.sagan import SaganConfig
     from diptych_training.benchmarks.plot import check_plot
     from diptych_training.studies.papers.sagan import draw_sagan, sagan_text, study_sagan

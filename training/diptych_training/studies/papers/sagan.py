@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from diptych.console import table
 from diptych_model.networks.sagan import Generator, SaganConfig
 from diptych_runtime.atomic import replacing_file
-from diptych_training.data.worlds import draw_pictures
+from diptych_training.data.worlds import draw_things
 from diptych_training.errors import DataError
 from diptych_training.learning.worlds.generation import FEATURES, OTHERS, SaganBudget, make_pictures, train_sagan
 from diptych_training.metrics import student_interval
@@ -126,7 +126,7 @@ def draw_sagan(result: Mapping[str, Any], directory: Path, path: Path) -> None:
     gammas.set(xlabel="step", ylabel="gamma")
     for axes in (distances, gammas):
         axes.legend(fontsize=8)
-    sheets = {"drawn": draw_pictures(SHOWN, first[0]["config"]["pixels"], OTHERS)}
+    sheets = {"drawn": draw_things(SHOWN, first[0]["config"]["pixels"], OTHERS)}
     sheets |= {row["attention"]: make_pictures(_generator(row, directory), SHOWN) for row in first}
     for place, (name, pictures) in enumerate(sheets.items(), 1):
         axes = figure.add_subplot(grid[place, :])
