@@ -170,9 +170,8 @@ def export_artifact(
 
     Nothing is written unless torch and every way to run the graphs agree to 1e-5 and rank `pairs` pairs alike (see
     `compare`, also for `compared`), or fewer where a pair costs more than 100 MFLOP; `check=False` leaves that out, and
-    the manifest's parity empty. An artifact that is there already is
-    replaced as a whole; any other non-empty directory is refused. `questions` are the network's own, of which one that
-    is not given is not calibrated.
+    the manifest's parity empty. An artifact that is there already is replaced as a whole; any other non-empty directory
+    is refused. `questions` are the network's own, of which one that is not given is not calibrated.
 
     `precision` is one of `PRECISIONS`; other than float32 it is written unless it finds edits of the `pictures`, a
     folder, worse (see `Ranking`). That is never left out. With int8 comes the pair graph in 8 bits, where the processor
