@@ -42,7 +42,7 @@ def register(commands: Commands) -> None:
     )
     study.add(
         "diptych_training.studies.papers.cli:sagan",
-        "SAGAN's attention in a small generator and discriminator, on drawn pictures",
+        "SAGAN's attention in a small generator and discriminator, on drawn shapes",
     )
     study.add(
         "diptych_training.studies.cli:marks",

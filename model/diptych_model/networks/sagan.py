@@ -1,13 +1,9 @@
 """A small SAGAN (Zhang et al. 2018): a generator and a discriminator of convolutions under spectral normalisation
 (Miyato et al. 2018), in each one block of self-attention, whose share gamma begins at zero, and the hinge loss.
-
-The discriminator also sees how much the pictures of a batch differ, which is not in the paper (Karras et al. 2018,
-section 3): in batches of sixteen the generator otherwise ends with one picture for all latent numbers.
 """
 
 from dataclasses import dataclass
 
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -112,7 +108,7 @@ class Generator(nn.Module):
 
 class Discriminator(nn.Module):
     """Pictures to one number each, above zero for real ones: for every halving a 4x4 convolution of stride 2 and a
-    leaky ReLU, and a linear map of the smallest grid and of a map of the batch's mean standard deviation.
+    leaky ReLU, and a linear map of the smallest grid.
 
     `forward` takes (B, 3, S, S) from -1 to 1 and returns (B,).
     """
@@ -127,19 +123,15 @@ class Discriminator(nn.Module):
             layers += [spectral_norm(halved), nn.LeakyReLU(0.1)]
             if side == config.attend:
                 layers.append(SelfAttention(d, config.reduction))
-        self.layers = nn.Sequential(*layers)
-        self.end = spectral_norm(nn.Linear((config.channels(START) + 1) * START**2, 1))
+        self.layers = nn.Sequential(*layers, nn.Flatten())
+        self.end = spectral_norm(nn.Linear(config.channels(START) * START**2, 1))
 
     def forward(self, pictures: Pictures) -> Logits:
         """(B, 3, S, S) -> (B,)."""
         size = self.config.pixels
         if pictures.shape[1:] != (3, size, size):
             raise ValueError(f"pictures must be (B, 3, {size}, {size}), got {tuple(pictures.shape)}")
-        features = self.layers(pictures)
-        # A root of zero has no gradient.
-        deviation = (features.var(0, unbiased=False) + 1e-8).sqrt().mean()
-        spread = deviation.expand(len(features), 1, START, START)
-        return self.end(torch.cat([features, spread], 1).flatten(1)).squeeze(1)
+        return self.end(self.layers(pictures)).squeeze(1)
 
 
 def gammas(network: Generator | Discriminator) -> list[float]:

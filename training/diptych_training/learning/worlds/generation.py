@@ -1,4 +1,4 @@
-"""Training of a small SAGAN on drawn pictures, and the distance of its pictures from drawn ones."""
+"""Training of a small SAGAN on drawn shapes, and the distance of its pictures from drawn ones."""
 
 import time
 from dataclasses import asdict, dataclass
@@ -36,7 +36,7 @@ class SaganBudget:
     pictures give a distance, at `points` moments.
     """
 
-    steps: int = 1200
+    steps: int = 2000
     batch: int = 16
     generator_rate: float = 1e-4
     discriminator_rate: float = 4e-4

@@ -232,7 +232,7 @@ def questions(
 
 
 def sagan(
-    steps: Steps = 1200,
+    steps: Steps = 2000,
     pixels: Annotated[Literal["32", "64", "128"], Option(help="the side of the pictures")] = "32",
     plot: Annotated[
         Path | None,

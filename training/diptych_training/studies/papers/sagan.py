@@ -1,4 +1,4 @@
-"""A study of SAGAN's attention: the same small generator and discriminator with it and without, on drawn pictures."""
+"""A study of SAGAN's attention: the same small generator and discriminator with it and without, on drawn shapes."""
 
 import json
 from collections.abc import Callable, Mapping
