@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,7 +16,7 @@ from diptych_export.byte_artifact import byte_pair_if_judged
 from diptych_export.card import make_card, written_here
 from diptych_export.folding import cost
 from diptych_export.graphs import OPSET, PREPROCESSING, Graphs, export_graphs
-from diptych_export.parity import PAIRS, Parity, compare
+from diptych_export.parity import PAIRS, OnPairs, Parity, compare
 from diptych_export.precision import PRECISIONS, Pictures, compare_ranking, in_precision
 from diptych_export.resize import resized
 from diptych_model.checkpoint import checkpoint_files, load_checkpoint
@@ -56,7 +56,7 @@ def export_checkpoint(
     precision: str = "float32",
     pictures: str | os.PathLike[str] | None = None,
     pairs: int = PAIRS,
-    compared: Callable[[int, int], object] | None = None,
+    on_pairs: OnPairs = lambda total: lambda count: None,
 ) -> Manifest:
     """Export a checkpoint; the questions' calibrations and thresholds, metrics and card are taken from its metadata.
 
@@ -96,7 +96,7 @@ def export_checkpoint(
         # What differs from an artifact that all pairs were compared for are the numbers of the last maps.
         pairs=min(pairs, FEWER_PAIRS) if kept else pairs,
         panel=kept,
-        compared=compared,
+        on_pairs=on_pairs,
     )
 
 
@@ -161,7 +161,7 @@ def export_artifact(
     pictures: str | os.PathLike[str] | None = None,
     pairs: int = PAIRS,
     panel: PanelGraph | None = None,
-    compared: Callable[[int, int], object] | None = None,
+    on_pairs: OnPairs = lambda total: lambda count: None,
 ) -> Manifest:
     """Write a network as an artifact: `panel.onnx`, `pair.onnx`, `manifest.json`, `CARD.md` and, where there is such a
     thing, `explain.onnx`. Without a `card` one is made, with what the checkpoint's metadata say as its `history`
@@ -169,7 +169,7 @@ def export_artifact(
     or weights without new ones in their place.
 
     Nothing is written unless torch and every way to run the graphs agree to 1e-5 and rank `pairs` pairs alike (see
-    `compare`, also for `compared`), or fewer where a pair costs more than 100 MFLOP; `check=False` leaves that out, and
+    `compare`, also for `on_pairs`), or fewer where a pair costs more than 100 MFLOP; `check=False` leaves that out, and
     the manifest's parity empty. An artifact that is there already is replaced as a whole; any other non-empty directory
     is refused. `questions` are the network's own, of which one that is not given is not calibrated.
 
@@ -184,7 +184,7 @@ def export_artifact(
     graphs = export_graphs(network, opset=opset)
     flops = cost(network)
     pairs = min(pairs, max(FEWER_PAIRS, MOST_FLOPS // max(1, flops["pair"])))
-    parity = _gate(network, graphs, pairs, panel, compared) if check else None
+    parity = _gate(network, graphs, pairs, panel, on_pairs) if check else None
     ranking: dict[str, Any] = {}
     files: dict[str, bytes] = {}
     if judges is not None:
@@ -226,15 +226,9 @@ def export_artifact(
     return manifest
 
 
-def _gate(
-    network: PairNetwork,
-    graphs: Graphs,
-    pairs: int,
-    panel: PanelGraph | None,
-    compared: Callable[[int, int], object] | None,
-) -> Parity:
+def _gate(network: PairNetwork, graphs: Graphs, pairs: int, panel: PanelGraph | None, on_pairs: OnPairs) -> Parity:
     """The parity of the graphs, with that of a panel graph that is kept. Raises ArtifactError where it falls short."""
-    parity = compare(network, graphs, pairs=pairs, compared=compared)
+    parity = compare(network, graphs, pairs=pairs, on_pairs=on_pairs)
     parity.require()
     return panel.parity(parity) if panel else parity
 

@@ -11,12 +11,12 @@ from typer import Argument, BadParameter, Context, Option
 
 from diptych.command_tree import Commands, Json, Quiet
 from diptych.console import Console
-from diptych.progress import ProgressBar
 from diptych_runtime.errors import ArtifactError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from diptych.progress import ProgressBar
     from diptych_runtime.manifest import Manifest
 
 
@@ -108,7 +108,7 @@ def export(
                 pixels=pixels,
                 precision=precision,
                 pictures=pictures,
-                compared=partial(_count, bar),
+                on_pairs=partial(_begun, bar),
             )
         document, written = _described(manifest, output)
         lines = [*([] if quiet else _gates(manifest)), written]
@@ -124,9 +124,9 @@ def export(
     return 0
 
 
-def _count(bar: ProgressBar[Any], count: int, total: int) -> None:
+def _begun(bar: ProgressBar[Any], total: int) -> Callable[[int], object]:
     bar.total = total
-    bar.update(count)
+    return bar.update
 
 
 def _add_int8_pairs(model: str, pictures: str | None, document: dict[str, Any]) -> str:

@@ -29,6 +29,7 @@ _OUTPUTS = {"panel": ("tokens", "embeddings"), "pair": ("logits",), "explain": (
 
 Feeds = dict[str, np.ndarray]
 Run = Callable[[Feeds], list[np.ndarray]]
+OnPairs = Callable[[int], Callable[[int], object]]
 
 
 @dataclass(frozen=True)
@@ -108,15 +109,15 @@ def compare(
     batches: tuple[int, ...] = BATCHES,
     pairs: int = PAIRS,
     seed: int = 0,
-    compared: Callable[[int, int], object] | None = None,
+    on_pairs: OnPairs = lambda total: lambda count: None,
 ) -> Parity:
     """Compare torch with every way in which the graphs are run.
 
     ONNX Runtime on the node's body, on its kernel and on the inlined graph, and OpenVINO, where it is installed, on
     the inlined graph: in each batch size, and the pair graph over `pairs` pairs besides, which are ranked; onnx's
     reference evaluator in a batch of two. The pictures are drawn at random; the pair and explain graphs get the tokens
-    that torch makes of them. `compared` is called after each chunk of the ranked pairs with the number of pairs in it,
-    and with that of all, torch's among them.
+    that torch makes of them. `on_pairs` is told how many pairs will be run to be ranked, torch's among them, and gives
+    what is told how many more were.
     """
     network = frozen(network)
     asked = max(1, math.isqrt(pairs))
@@ -137,12 +138,7 @@ def compare(
         wanted["explain"] = _torch(network.attention)(feeds)
     paths, left_out = _paths(graphs)
     ranking = [path for path in paths if path[0] == "pair" and path[3] == "all"]
-    total = asked**2 * (1 + len(ranking))
-
-    def ran(count: int) -> None:
-        if compared is not None:
-            compared(count, total)
-
+    ran = on_pairs(asked**2 * (1 + len(ranking)))
     logits = _all_pairs(tokens[:asked], relate, ran)
     differences: list[Difference] = []
     for graph, against, run, tried in paths:

@@ -42,7 +42,7 @@ def test_an_artifact_carries_graphs_digests_sizes_calibration_and_parity(artifac
 def test_fewer_pairs_are_ranked_where_a_pair_is_dear(flops, asked, tiny_network, written_graphs, tmp_path, monkeypatch):
     given = []
 
-    def compare(network, graphs, *, pairs, compared):
+    def compare(network, graphs, *, pairs, on_pairs):
         given.append(pairs)
         raise ArtifactError("far enough")
 

@@ -20,7 +20,7 @@ def test_diptych_export_writes_an_artifact_and_prints_the_parity(
     monkeypatch.setattr(
         artifact,
         "compare",
-        lambda network, graphs, pairs, compared: compare(network, graphs, pairs=pairs // 500, compared=compared),
+        lambda network, graphs, pairs, on_pairs: compare(network, graphs, pairs=pairs // 500, on_pairs=on_pairs),
     )
     save_checkpoint(tiny_network, tmp_path / "checkpoint", {"metrics": {"seen": 3}})
     out = tmp_path / "model"

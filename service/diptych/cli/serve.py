@@ -156,11 +156,12 @@ def _introduce(
         theirs = one.scorer.runtime
         by = "" if theirs.revision == runtime.revision else f", model {theirs.name} ({theirs.revision})"
         say(f"{name}: {counted(len(one), 'picture')} in {one.name}{by}")
+        remark_calibration(say, theirs)
     if stored is None:
+        remark_calibration(say, runtime)
         say("no collection; `diptych index add PICTURES` makes one")
     say(f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {counted(runtime.threads, 'thread')}")
     say(f"attention by {runtime.attention_path}; pairs in {runtime.pair_path}")
-    remark_calibration(say, runtime)
     who = ", ".join(f"{key.name} ({key.role})" for key in keys)
     say(f"keys: {who}" if who else "no keys: whoever reaches the port may use it")
 

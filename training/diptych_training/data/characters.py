@@ -71,9 +71,9 @@ class Groups:
     Four turns of a character count as four characters, with `mirrored` eight, half the groups upright, and
     each drawing is bent a little (rotation, scale, shear, shift; with `rippled` also waves and the weight of the pen).
     A share `invented` of the groups is of an alphabet that nobody wrote (`Alphabet`); of the others, a share `composed`
-    has characters made of two of the alphabet's, one laid over the other. An alphabet
-    smaller than a group gives some of its characters twice, and two groups may share an alphabet and a turn. The same
-    seed and step give the same pictures.
+    has characters made of two of the alphabet's, one laid over the other. An alphabet smaller than a group gives some
+    of its characters twice, and two groups may share an alphabet and a turn. The same seed and step give the same
+    pictures.
     """
 
     def __init__(

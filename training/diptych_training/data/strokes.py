@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from PIL import Image, ImageDraw
 
-CANVAS = 105
-PEN = (3, 3, 3, 4)
-PARTS = 3
-POINTS = 12
-STROKES = (0.2, 0.35, 0.3, 0.15)
+CANVAS = 105  # pixels of a sheet's side, as Omniglot's
+PEN = (3, 3, 3, 4)  # widths, of which one is drawn
+PARTS = 3  # of a stroke at most
+POINTS = 12  # of a part
+STROKES = (0.2, 0.35, 0.3, 0.15)  # the shares of characters of one stroke, two, three and four
 
 
 @dataclass(frozen=True)
