@@ -215,16 +215,16 @@ def children() -> set[int | None]:
     return {process.pid for process in multiprocessing.active_children()}
 
 
-def test_a_caller_who_is_interrupted_leaves_no_answer_behind_for_the_next_one(monkeypatch):
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
+def test_a_caller_who_is_interrupted_leaves_no_answer_behind_for_the_next_one():
+    def run_until_interrupted() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        workers.run(partial(eval, "__import__('time').sleep(0.3) or 'stale'"))
 
-    before = signal.signal(signal.SIGALRM, interrupt)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         with DecodePool(1) as workers:
-            signal.setitimer(signal.ITIMER_REAL, 0.1)
             with pytest.raises(KeyboardInterrupt):
-                workers.run(partial(eval, "__import__('time').sleep(0.3) or 'stale'"))
+                run_until_interrupted()
             assert workers.run(partial(str, "fresh")) == "fresh"
             with pytest.raises((AttributeError, TypeError), match="pickle"):
                 workers.run(lambda: None)
