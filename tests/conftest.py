@@ -187,7 +187,7 @@ def artifact_that_looks(tmp_path_factory: pytest.TempPathFactory, artifact_of_tw
     """
     import json
 
-    from diptych_runtime.closer_look.evidence import FEATURES
+    from diptych_runtime.calibration.evidence import FEATURES
 
     directory = shutil.copytree(artifact_of_two, tmp_path_factory.mktemp("artifact") / "looks")
     manifest = json.loads((directory / "manifest.json").read_text())

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from diptych_runtime.closer_look.evidence import FEATURES, AfterLook, Evidence, Verification
+from diptych_runtime.calibration.evidence import FEATURES, AfterLook, Evidence, Verification
 from diptych_runtime.manifest import Question
 
 PAIRS = 2003

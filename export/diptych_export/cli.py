@@ -14,7 +14,7 @@ from diptych.console import Console
 from diptych_runtime.errors import ArtifactError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from diptych.progress import ProgressBar
     from diptych_runtime.manifest import Manifest
@@ -24,6 +24,8 @@ _INT8_PAIRS = (
     "put a pair graph in 8 bits into an artifact or a released model, judged by --pictures; all else stays as it is"
 )
 _CONFIG = "config.json"  # of a checkpoint, as `diptych_model.checkpoint` calls it
+_ALIGNED = "aligned.safetensors"  # of an aligned-pair network, as `diptych_model.networks.aligned` calls it
+_OF_PAIRS = ("name", "opset", "pixels", "precision", "pictures", "check", "weights")  # options of a pair network
 
 
 def register(commands: Commands) -> None:
@@ -93,6 +95,8 @@ def export(
         if output:
             raise BadParameter("--int8-pairs changes an artifact in its place; leave out -o, or export first")
         lines.append(_add_int8_pairs(checkpoint, pictures, document))
+    elif output and (Path(checkpoint) / _ALIGNED).is_file():
+        lines.append(_export_aligned(context, Path(checkpoint), Path(output), document))
     elif output:
         _check_checkpoint(checkpoint)
         export_checkpoint = _export_checkpoint()
@@ -143,11 +147,33 @@ def _add_int8_pairs(model: str, pictures: str | None, document: dict[str, Any]) 
 def _refuse_what_needs_an_output(context: Context, triton: str | None) -> None:
     if not triton:
         raise BadParameter("-o/--output is required, or --triton for what is an artifact")
-    for option in context.command.params:
-        if option.name in ("name", "opset", "pixels", "precision", "pictures", "check", "weights") and (
-            context.params[option.name] != option.default
-        ):
-            raise BadParameter(f"--{option.name} changes what is exported, which needs -o/--output as well")
+    if given := _given(context, _OF_PAIRS):
+        raise BadParameter(f"--{given[0]} changes what is exported, which needs -o/--output as well")
+
+
+def _given(context: Context, names: Sequence[str]) -> list[str]:
+    """The options of these names that have another value than their default."""
+    return [
+        option.name
+        for option in context.command.params
+        if option.name in names and context.params[option.name] != option.default
+    ]
+
+
+def _export_aligned(context: Context, checkpoint: Path, output: Path, document: dict[str, Any]) -> str:
+    if given := _given(context, (*_OF_PAIRS, "triton")):
+        raise BadParameter(f"--{given[0]} is for a pair network, and {checkpoint} has an aligned-pair network")
+    _export_checkpoint()
+    from diptych_export.graphs import export_aligned
+    from diptych_model.networks.aligned import load_aligned
+    from diptych_runtime.atomic import replacing_folder
+    from diptych_runtime.closer_look.aligned import GRAPH
+
+    data = export_aligned(load_aligned(checkpoint)).SerializeToString()
+    with replacing_folder(output) as fresh:
+        (fresh / GRAPH).write_bytes(data)
+    document |= {"graph": str(output / GRAPH), "bytes": len(data)}
+    return f"{output / GRAPH}: the network of the closer look, {len(data) / 1e6:.1f} MB"
 
 
 def _check_checkpoint(checkpoint: str) -> None:

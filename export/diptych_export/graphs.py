@@ -1,4 +1,4 @@
-"""The graphs of a pair network: torch to ONNX, with the one node of our own and its body."""
+"""The graphs of networks: torch to ONNX, of a pair network with the one node of our own and its body."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import onnx
 import onnx.inliner
 import torch
@@ -17,10 +18,13 @@ from torch import Tensor, nn
 from diptych_export.custom_op import OPSETS, body
 from diptych_export.folding import PairModule, folded
 from diptych_model.network import PairNetwork
+from diptych_model.networks.aligned import STRIDE, AlignedPairNetwork
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.kernel import DOMAIN
+from diptych_runtime.session import open_session, run_session
 
 OPSET = 23  # the first with the operator Attention
+ALIGNED_OPSET = 18  # of the aligned-pair network, which needs none of our own
 PREPROCESSING = (
     "uint8 RGB (B, S, S, 3): EXIF orientation applied, transparency laid on white, squashed to a square, not cropped; "
     "bicubic, after a box reduction to no less than twice the size; JPEGs are decoded at the smallest DCT scale that "
@@ -95,7 +99,33 @@ def inlined(graph: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
-def _export(module: nn.Module, inputs: dict[str, Tensor], outputs: list[str], opset: int) -> onnx.ModelProto:
+def export_aligned(network: AlignedPairNetwork) -> onnx.ModelProto:
+    """The ONNX graph pair float32 (1, 7, H, W) -> odds float32 (1,) of an aligned-pair network, height and width
+    dynamic. Raises ArtifactError where ONNX Runtime and torch differ.
+    """
+    rows, columns = (STRIDE * torch.export.Dim(name, min=1, max=512) for name in ("rows", "columns"))
+    pair = torch.rand(1, 7, 6 * STRIDE, 7 * STRIDE, generator=torch.Generator().manual_seed(0))
+    graph = _export(network, {"pair": pair}, ["odds"], ALIGNED_OPSET, {"pair": {2: rows, 3: columns}})
+    session = open_session(graph.SerializeToString())
+    for seen in (pair, pair[:, :, :STRIDE, : 3 * STRIDE]):
+        with torch.inference_mode():
+            expected = network(seen).numpy()
+        (odds,) = run_session(session, {"pair": seen.numpy()})
+        if not np.allclose(odds, expected, atol=1e-4, rtol=1e-4):
+            raise ArtifactError(f"the graph of the aligned-pair network says {odds}, and torch {expected}")
+    return graph
+
+
+def _export(
+    module: nn.Module,
+    inputs: dict[str, Tensor],
+    outputs: list[str],
+    opset: int,
+    dynamic: dict[str, dict[int, Any]] | None = None,
+) -> onnx.ModelProto:
+    """The graph of a module that takes and gives named tensors, `dynamic` in these dimensions of its inputs, by default
+    in the batch of all.
+    """
     batch = torch.export.Dim("batch")
     with torch.no_grad(), _quiet_exporter():
         program = torch.onnx.export(
@@ -105,14 +135,14 @@ def _export(module: nn.Module, inputs: dict[str, Tensor], outputs: list[str], op
             opset_version=opset,
             input_names=list(inputs),
             output_names=outputs,
-            dynamic_shapes={name: {0: batch} for name in inputs},
+            dynamic_shapes=dynamic or {name: {0: batch} for name in inputs},
             optimize=False,
             verbose=False,
         )
     assert program is not None
     optimizer.optimize(program.model, output_size_limit=_LARGEST_FOLDED)
     model = program.model_proto
-    for value in [*model.graph.input, *model.graph.output]:
+    for value in [] if dynamic else [*model.graph.input, *model.graph.output]:
         if not value.type.tensor_type.shape.dim[0].dim_param:
             raise ArtifactError(
                 f"the exporter made the batch of {value.name!r} a constant; the network must not use len()"

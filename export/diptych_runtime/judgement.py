@@ -10,9 +10,9 @@ from typing import Literal
 
 import numpy as np
 
+from diptych_runtime.calibration.evidence import Evidence, shown_from
 from diptych_runtime.calibration.questions import COPY, THING
 from diptych_runtime.calibration.verdicts import Verdict, least_of, stronger, verdict
-from diptych_runtime.closer_look.evidence import Evidence, shown_from
 from diptych_runtime.manifest import Question
 
 CloserLook = Literal["taken", "not taken"]

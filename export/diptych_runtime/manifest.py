@@ -16,11 +16,11 @@ from pydantic import ConfigDict, StrictInt, TypeAdapter, ValidationError, field_
 from pydantic.dataclasses import dataclass
 
 from diptych_runtime.atomic import write_atomic
+from diptych_runtime.calibration.evidence import FEATURES, AfterLook, Evidence, Verification
 from diptych_runtime.calibration.normalization import normalized, shifts_of_pairs
 from diptych_runtime.calibration.questions import MATCH, default_question, lifted
 from diptych_runtime.calibration.thresholds import Negatives, Thresholds, alarm_rate
 from diptych_runtime.calibration.verdicts import Verdict, least_of, verdict
-from diptych_runtime.closer_look.evidence import FEATURES, AfterLook, Evidence, Verification
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.token_codec import TokenCodec
 
@@ -229,6 +229,22 @@ class Manifest:
             raise ArtifactError(f"{path} is not valid: {where}: {first['msg']}; export the artifact again") from None
         except ValueError as error:
             raise ArtifactError(f"{path} is not valid: {error}; export the artifact again") from None
+
+    def check_shapes(self, panel: Any, pair: Any) -> None:
+        """Raise ArtifactError where the sessions of a model's graphs have other shapes than this says."""
+        size, questions = self.panel_size, self.questions
+        pixels, tokens = (tuple(value.shape[1:]) for value in (panel.get_inputs()[0], panel.get_outputs()[0]))
+        if (pixels, tokens) != ((size, size, 3), self.token_shape):
+            raise ArtifactError(
+                f"the model {self.name!r} has panels of {size} pixels with tokens {self.token_shape}, and its panel "
+                f"graph takes {pixels} and gives {tokens}; export the artifact again"
+            )
+        _, *columns = pair.get_outputs()[0].shape
+        if (columns or [1]) != [len(questions)]:
+            raise ArtifactError(
+                f"the model {self.name!r} names {len(questions)} questions ({', '.join(questions)}), and its pair "
+                f"graph gives {columns or [1]} logits a pair; export the artifact again"
+            )
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write `manifest.json` into the directory, whole or not at all."""

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from diptych_runtime.calibration.evidence import Verification
 from diptych_runtime.calibration.questions import answered, default_question
 from diptych_runtime.calibration.verdicts import Verdict
-from diptych_runtime.closer_look.evidence import Verification
 from diptych_runtime.errors import ArgumentError, ArtifactError
 from diptych_runtime.kernel import NAME, KernelError, Library, kernel, kernel_mode
 from diptych_runtime.kernel.precision import PairGraph, pair_graph, pair_precision
@@ -26,7 +26,6 @@ from diptych_runtime.session import (
     GPU,
     PROVIDERS,
     check_gpu,
-    check_shapes,
     gpu_providers,
     import_onnxruntime,
     open_session,
@@ -93,7 +92,7 @@ class Runtime:
         self.explains = EXPLAIN_GRAPH in manifest.digests
         self._panel, self._pair = open_graph(PANEL_GRAPH), open_graph(pair.file)
         self._explain = _Later(partial(open_graph, EXPLAIN_GRAPH))
-        check_shapes(manifest, self._panel, self._pair)
+        manifest.check_shapes(self._panel, self._pair)
         self._answer(default_question(self.questions))
 
     @classmethod

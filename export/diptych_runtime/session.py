@@ -24,7 +24,6 @@ from diptych_runtime.errors import ArtifactError
 
 if TYPE_CHECKING:
     from diptych_runtime.kernel import Library
-    from diptych_runtime.manifest import Manifest
 
 logger = logging.getLogger(__name__)
 
@@ -225,20 +224,3 @@ def _quota(group: Path) -> float | None:
         return None if limit < 0 else limit / int((group / "cpu.cfs_period_us").read_text())
     except (OSError, ValueError, ZeroDivisionError):
         return None
-
-
-def check_shapes(manifest: Manifest, panel: Any, pair: Any) -> None:
-    """Raise ArtifactError where the sessions of a model's graphs have other shapes than its manifest says."""
-    size, questions = manifest.panel_size, manifest.questions
-    pixels, tokens = (tuple(value.shape[1:]) for value in (panel.get_inputs()[0], panel.get_outputs()[0]))
-    if (pixels, tokens) != ((size, size, 3), manifest.token_shape):
-        raise ArtifactError(
-            f"the model {manifest.name!r} has panels of {size} pixels with tokens {manifest.token_shape}, and its "
-            f"panel graph takes {pixels} and gives {tokens}; export the artifact again"
-        )
-    _, *columns = pair.get_outputs()[0].shape
-    if (columns or [1]) != [len(questions)]:
-        raise ArtifactError(
-            f"the model {manifest.name!r} names {len(questions)} questions ({', '.join(questions)}), and its pair "
-            f"graph gives {columns or [1]} logits a pair; export the artifact again"
-        )

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from judged import AFTER, LOOK, QUESTIONS, drawn, evidence
 
+from diptych_runtime.calibration.evidence import FEATURES, AfterLook
 from diptych_runtime.calibration.verdicts import VERDICTS, least_of
-from diptych_runtime.closer_look.evidence import FEATURES, AfterLook
 from diptych_runtime.judgement import deserving, judge, probabilities
 from diptych_runtime.manifest import Manifest, Question
 from diptych_runtime.models import bundled_models, find_artifact

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Argument, Option
 
 from diptych.command_tree import Commands, Json, Quiet
-from diptych.console import Console
+from diptych.console import Console, table
 
 if TYPE_CHECKING:
+    from diptych_training.aligned.recipe import AlignedRecipe
     from diptych_training.classifiers.recipe import ClassifierRecipe
     from diptych_training.fine_tuning.recipe import FineTuning
 
@@ -93,6 +94,7 @@ def train(
     """Train a pair network, or a classifier, from a recipe."""
     console = Console(as_json, quiet)
     try:
+        from diptych_training.aligned.recipe import ALIGNED, AlignedRecipe, aligned_recipe_from
         from diptych_training.classifiers.recipe import CLASSIFIER, ClassifierRecipe, classifier_recipe_from
         from diptych_training.fine_tuning.recipe import LABELS, FineTuning, fine_tuning_from
         from diptych_training.learning import run
@@ -103,9 +105,11 @@ def train(
 
         raise DataError(f"training needs `pip install 'diptych[train]'`: {error}") from None
 
-    def resolved(values: Mapping[str, Any]) -> Recipe | FineTuning | ClassifierRecipe:
+    def resolved(values: Mapping[str, Any]) -> Recipe | FineTuning | ClassifierRecipe | AlignedRecipe:
         if CLASSIFIER in values:
             return classifier_recipe_from(values)
+        if ALIGNED in values:
+            return aligned_recipe_from(values)
         return fine_tuning_from(values) if LABELS in values else recipe_from(values)
 
     read = built(recipe, changes or [], resolved)
@@ -114,6 +118,8 @@ def train(
         return _fine_tune(console, read, directory, resume=resume)
     if isinstance(read, ClassifierRecipe):
         return _classify(console, read, directory, resume=resume)
+    if isinstance(read, AlignedRecipe):
+        return _train_aligned(console, read, directory, resume=resume)
     measured = run.train(read, directory, resume=resume, quiet=console.silent)
     best = directory / run.BEST
     if not is_first():
@@ -147,6 +153,20 @@ def _classify(console: Console, recipe: ClassifierRecipe, directory: Path, *, re
         f"{found['accuracy']:.1%} of {found['held_out']} held-out pictures named rightly ({low:.1%} to {high:.1%}); "
         f"{found['classes']} classes, {found['parameters']:,} parameters, {found['flops'] / 1e6:.1f} MFLOP a picture\n"
         f"checkpoint: {best}",
+    )
+    return 0
+
+
+def _train_aligned(console: Console, recipe: AlignedRecipe, directory: Path, *, resume: bool) -> int:
+    from diptych_training.aligned.run import BEST, train_aligned_pairs
+
+    found, best = train_aligned_pairs(recipe, directory, resume=resume, quiet=console.silent), directory / BEST
+    rows = [[kind, row["copies"], row["others"], f"{row['auc']:.3f}"] for kind, row in found["held_out"].items()]
+    console.emit(
+        {"checkpoint": str(best), **found},
+        f"{table(['kind', 'copies', 'others', 'AUC'], rows)}\n"
+        f"learnt from {found['pairs']:,} pairs, {found['copies']:,} of them copies, in {found['seconds']} s\n"
+        f"checkpoint: {best}\nnext: diptych export {best} -o aligned",
     )
     return 0
 

@@ -1,1 +1,1 @@
-"""The closer look at a pair that the network takes for copies, and the probability that both make together."""
+"""The closer look at a pair that the network takes for copies: one picture laid over the other, and both compared."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from diptych_runtime.closer_look.evidence import FEWEST
+from diptych_runtime.calibration.evidence import FEWEST
 from diptych_runtime.closer_look.homography import fit_homography, opencv, plausible
 
 RATIO = 0.85  # of the distances to the best and to the second best match

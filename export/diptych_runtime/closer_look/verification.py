@@ -2,8 +2,9 @@
 
 A network that sees a picture as 12 x 12 tokens cannot read; two pages of one layout are the same to it. Here the
 keypoints of both (SIFT: Lowe 2004, RootSIFT: Arandjelovic and Zisserman 2012) are matched, one homography is fitted to
-the matches (RANSAC), one picture is laid over the other by it, and both are compared block by block where they overlap
-(normalised cross-correlation). `evidence` makes one probability of that and of what the network said.
+the matches (RANSAC), one picture is laid over the other by it, and both are compared where they overlap: block by block
+(normalised cross-correlation), and by a small network (`aligned`). `calibration.evidence` makes one probability of that
+and of what the pair network said.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from diptych_runtime.calibration.evidence import KEYPOINTS, Evidence
+from diptych_runtime.closer_look.aligned import SCALE, aligned_odds, cropped
 from diptych_runtime.closer_look.blocks import (
     ALIKE,
     BLOCK,
@@ -27,9 +30,8 @@ from diptych_runtime.closer_look.blocks import (
     share,
     spots,
 )
-from diptych_runtime.closer_look.evidence import KEYPOINTS, Evidence
 from diptych_runtime.closer_look.homography import magnification, opencv
-from diptych_runtime.closer_look.registration import Keypoints, register
+from diptych_runtime.closer_look.registration import Keypoints, Registration, register
 from diptych_runtime.decoder import PictureLimits, PictureSource, open_picture
 
 SIDE, FINE = 400, 800  # pixels of the longer side: where keypoints lie, and at most where detail is compared
@@ -77,45 +79,69 @@ class View:
 
 def describe(source: PictureSource, limits: PictureLimits = _LIMITS) -> View:
     """A picture as `verify` compares it. Raises PictureError."""
-    picture = open_picture(source, limits, least=FINE)
-    scale = min(1, FINE / max(picture.size))
-    width, height = (max(16, round(side * scale)) for side in picture.size)
-    return _described(np.asarray(picture.resize((width, height), Image.Resampling.BOX)))
+    return _described(open_picture(source, limits, least=FINE))
+
+
+def describe_pixels(rgb: np.ndarray) -> View:
+    """The pixels uint8 (h, w, 3) of a picture as `verify` compares them."""
+    return _described(Image.fromarray(rgb))
 
 
 def verify(a: View, b: View) -> Evidence:
     """Lay one picture over the other, or its mirror image; in whatever order they come, the evidence is the same, and
     `framed` has the other sign.
     """
-    order = _compared(a.rgb, b.rgb)
-    if order > 0:
-        a, b = b, a
-    fewer = min(len(a.keypoints.places), len(b.keypoints.places))
-    found = register(a.keypoints, b.keypoints, a.size)
-    a = a.mirrored if found.mirrored else a
-    seen = Evidence(fewer, found.matches, found.inliers, found.error, identical=order == 0)
+    pair = _Registered.of(a, b)
+    found, fewer = pair.found, min(len(a.keypoints.places), len(b.keypoints.places))
+    seen = Evidence(fewer, found.matches, found.inliers, found.error, identical=pair.order == 0)
     if found.homography is None:
         return seen
-    compared = _overlap(a, b, found.homography)
-    framed = 0.0 - compared["framed"] if order > 0 else compared["framed"]
+    compared = _overlap(pair.a, pair.b, found.homography)
+    framed = 0.0 - compared["framed"] if pair.order > 0 else compared["framed"]
     return replace(seen, **compared | {"framed": framed})
+
+
+def lay(a: View, b: View) -> Laid | None:
+    """One picture laid over the other as the aligned-pair network sees them (`aligned`), where both are shown; None
+    where it cannot be.
+    """
+    pair = _Registered.of(a, b)
+    return None if pair.found.homography is None else _laid_whole(pair.a, pair.b, pair.found.homography)
 
 
 def placement(a: View, b: View) -> np.ndarray | None:
     """The corners of the first picture in the second, float64 (4, 2): x and y as shares of its width and height, in the
     order top left, top right, bottom right and bottom left of the first; None where one cannot be laid over the other.
     """
-    turned = _compared(a.rgb, b.rgb) > 0  # as `verify` has them, to say what it saw
-    one, other = (b, a) if turned else (a, b)
-    found = register(one.keypoints, other.keypoints, one.size)
-    if found.homography is None:
+    pair = _Registered.of(a, b)
+    if pair.found.homography is None:
         return None
-    (width, height), (across, down) = one.size, other.size
-    mirror = np.array([[-1, 0, width - 1], [0, 1, 0], [0, 0, 1]]) if found.mirrored else np.eye(3)
-    moved = np.diag([1 / across, 1 / down, 1]) @ found.homography @ mirror @ np.diag([width, height, 1])
-    moved = np.linalg.inv(moved) if turned else moved
+    (width, height), (across, down) = pair.a.size, pair.b.size
+    mirror = np.array([[-1, 0, width - 1], [0, 1, 0], [0, 0, 1]]) if pair.found.mirrored else np.eye(3)
+    moved = np.diag([1 / across, 1 / down, 1]) @ pair.found.homography @ mirror @ np.diag([width, height, 1])
+    moved = np.linalg.inv(moved) if pair.order > 0 else moved
     corners = moved @ np.array([[0, 1, 1, 0], [0, 0, 1, 1], [1, 1, 1, 1]])
     return (corners[:2] / corners[2]).T
+
+
+@dataclass(frozen=True)
+class _Registered:
+    """Two pictures in the `order` of their pixels, -1, 1 for the other one, or 0 for the same, the first mirrored where
+    that fits better, and the registration `found`.
+    """
+
+    a: View
+    b: View
+    order: int
+    found: Registration
+
+    @classmethod
+    def of(cls, a: View, b: View) -> _Registered:
+        order = _compared(a.rgb, b.rgb)
+        if order > 0:
+            a, b = b, a
+        found = register(a.keypoints, b.keypoints, a.size)
+        return cls(a.mirrored if found.mirrored else a, b, order, found)
 
 
 def _compared(a: np.ndarray, b: np.ndarray) -> int:
@@ -128,8 +154,10 @@ def _compared(a: np.ndarray, b: np.ndarray) -> int:
     return 0
 
 
-def _described(rgb: np.ndarray) -> View:
-    cv2 = opencv()
+def _described(picture: Image.Image) -> View:
+    cv2, scale = opencv(), min(1, FINE / max(picture.size))
+    width, height = (max(16, round(side * scale)) for side in picture.size)
+    rgb = np.asarray(picture.resize((width, height), Image.Resampling.BOX))
     view = View(rgb, Keypoints(np.empty((0, 2), np.float32), np.empty((0, 128), np.float32)))
     # Low contrast counts: what a copy went through takes it away. Without precise upscaling places are a quarter of a
     # pixel off, and those of the mirror image another half.
@@ -169,9 +197,14 @@ def _overlap(a: View, b: View, homography: np.ndarray) -> dict[str, Any]:
         "detail_both": share(sharp.correlation[both] > ALIKE),
         "detail_worst": float(np.quantile(sharp.correlation[both], 0.02)) if both.any() else 0.0,
         "differing": share((both & (sharp.correlation < OTHER))[either]),
+        "aligned_odds": aligned_odds(_laid_whole(a, b, homography)),
         **coloured,
         **spots(sharp, off),
     }
+
+
+def _laid_whole(a: View, b: View, homography: np.ndarray) -> Laid:
+    return cropped(_laid(a, b, homography, min(_finest(a, b, homography), SCALE)))
 
 
 def _framed(view: View, shown: np.ndarray, covered: float) -> float:

@@ -17,8 +17,8 @@ from diptych.errors import UnknownPictureError
 from diptych.pictures.content import picture_id, read_bytes
 from diptych.scoring.view_cache import ViewCache
 from diptych_runtime import judgement
+from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.calibration.questions import COPY
-from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.closer_look.verification import View
 from diptych_runtime.decoder import PictureSource
 from diptych_runtime.errors import PictureError

@@ -14,12 +14,12 @@ from pydantic import TypeAdapter, ValidationError
 from diptych.errors import DedupeError
 from diptych.pictures.file_info import Picture
 from diptych.store.sqlite.cache import CacheDatabase, in_one_step, paths_below, version_of
+from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.calibration.questions import MATCH
-from diptych_runtime.closer_look.evidence import Evidence
 
 LEDGER = "dedupe.sqlite"
 _EVIDENCE_OF = TypeAdapter(Evidence)
-_VERSION = 7
+_VERSION = 8
 
 # Pairs are named by the ids of contents, so a file that changes its name keeps its scores and one that changes its
 # content has none. An id is 16 bytes here, the lower one first. A score is of one question of the model.
@@ -55,7 +55,8 @@ DROP TABLE old;
 # Until version 4 two files of one size and time that swapped their names were not told apart; those are read once more.
 _INODES = "ALTER TABLE files ADD COLUMN inode_changed INTEGER NOT NULL DEFAULT 0;"
 # Until version 5 a look did not say which of both has a frame around the other, until version 6 it missed frames in the
-# colour of the picture's own edge, and until version 7 it did not look for spots.
+# colour of the picture's own edge, until version 7 it did not look for spots, and until version 8 no network saw both
+# laid over each other.
 _LOOK_AGAIN = "DELETE FROM evidence;"
 _COLUMNS = "path, id, bytes, modified, width, height, format, exif, taken, inode_changed"
 

@@ -14,12 +14,12 @@ from diptych.errors import LabellingError, NotBetterError, UnknownPictureError
 from diptych.labelling.table import LabelledRow
 from diptych.scoring.scorer import Scorer
 from diptych.store.records import Answer
+from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.calibration.folds import together
 from diptych_runtime.calibration.questions import answered
 from diptych_runtime.calibration.recalibration import Line, fit_line, log_loss, log_odds
 from diptych_runtime.calibration.reliability import Reliability, reliability
 from diptych_runtime.calibration.verdicts import Verdict, least_of
-from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.decoder import PictureSource
 from diptych_runtime.judgement import deserving, probabilities
 from diptych_runtime.manifest import Question

@@ -14,7 +14,7 @@ from PIL import Image, ImageColor, ImageDraw
 from diptych.console import counted
 from diptych.scoring.scorer import Original, Scorer
 from diptych_runtime.attention_links import Link, strongest_links
-from diptych_runtime.closer_look.evidence import Evidence
+from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.closer_look.homography import opencv
 from diptych_runtime.closer_look.verification import placement
 from diptych_runtime.judgement import Judgement, deserving, judge

@@ -18,8 +18,8 @@ from diptych.scoring.inputs import Pair, distinct, is_picture, listed, pairs_of,
 from diptych.scoring.ranking import Activation, RankedDocument, activated, best_first
 from diptych.scoring.scheduler import PairScheduler
 from diptych.scoring.threads import map_pictures
+from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.calibration.verdicts import Verdict, least_of
-from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.closer_look.verification import View, describe, verify
 from diptych_runtime.decoder import PictureLimits, PictureSource, panel_pixels, query_pixels
 from diptych_runtime.errors import ArgumentError, ArtifactError, PictureError

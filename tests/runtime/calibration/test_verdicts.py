@@ -1,7 +1,7 @@
 import pytest
 
+from diptych_runtime.calibration.evidence import FEATURES, Verification
 from diptych_runtime.calibration.verdicts import VERDICTS, least_of, stronger, verdict
-from diptych_runtime.closer_look.evidence import FEATURES, Verification
 from diptych_runtime.manifest import Question
 
 THRESHOLDS = {"0.01": 0.8, "0.001": 0.95, "0.0001": 0.99}

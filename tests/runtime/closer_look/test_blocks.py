@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.closer_look import blocks as module
 from diptych_runtime.closer_look.blocks import DETAIL, Blocks, Laid, colours, spots
-from diptych_runtime.closer_look.evidence import Evidence
 
 SIDE = 240
 

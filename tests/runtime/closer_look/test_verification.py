@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageEnhance, ImageFont, ImageOps
 
+from diptych_runtime.calibration.evidence import FEATURES, Evidence, Hidden, Verification, features
 from diptych_runtime.closer_look import verification as module
-from diptych_runtime.closer_look.evidence import FEATURES, Evidence, Hidden, Verification, features
 from diptych_runtime.closer_look.verification import FINE, SIDE, describe, placement, verify
 from diptych_runtime.errors import PictureError
 

@@ -15,8 +15,8 @@ from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.threshold import automatic_of
 from diptych.errors import UnknownPictureError
 from diptych.scoring.view_cache import ViewCache
+from diptych_runtime.calibration.evidence import FEATURES, Verification
 from diptych_runtime.calibration.verdicts import verdict
-from diptych_runtime.closer_look.evidence import FEATURES, Verification
 from diptych_runtime.closer_look.registration import Keypoints
 from diptych_runtime.closer_look.verification import View
 

@@ -7,7 +7,7 @@ import pytest
 from diptych.dedupe.pair_cache import KnownFile, PairCache
 from diptych.errors import DedupeError
 from diptych.pictures.file_info import Picture
-from diptych_runtime.closer_look.evidence import Evidence
+from diptych_runtime.calibration.evidence import Evidence
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_what_is_no_ledger_is_refused_with_the_way_out_and_an_empty_file_is_a_ne
 def test_a_ledger_of_another_version_is_refused(path):
     with PairCache(path, "rev") as ledger:
         ledger._connection.execute("PRAGMA user_version=9")
-    with pytest.raises(DedupeError, match="format version 9, and this Diptych reads version 7; delete it"):
+    with pytest.raises(DedupeError, match="format version 9, and this Diptych reads version 8; delete it"):
         PairCache(path, "rev")
 
 
@@ -147,7 +147,7 @@ def test_a_ledger_from_before_closer_looks_has_its_scores(path, picture):
         assert ledger.evidence([(a.id, b.id)]) == [None]
 
 
-@pytest.mark.parametrize("version", [4, 5, 6])
+@pytest.mark.parametrize("version", [4, 5, 6, 7])
 def test_looks_that_say_less_are_taken_again(path, picture, version):
     a, b = picture(), picture()
     with PairCache(path, "rev") as ledger:
@@ -155,7 +155,7 @@ def test_looks_that_say_less_are_taken_again(path, picture, version):
         ledger.add_scores([(a.id, b.id)], np.array([1.5], np.float32), "copy")
         ledger.add_evidence([(a.id, b.id)], [Evidence(300, 40, 30, 0.5)])
         ledger._connection.executescript(
-            ("" if version == 6 else "DROP TABLE hashes; ") + f"PRAGMA user_version={version}"
+            ("DROP TABLE hashes; " if version < 6 else "") + f"PRAGMA user_version={version}"
         )
     with PairCache(path, "rev") as ledger:
         assert ledger.evidence([(a.id, b.id)]) == [None]

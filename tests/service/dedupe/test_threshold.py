@@ -5,7 +5,7 @@ import pytest
 
 from diptych.dedupe.threshold import FALSE_PAIRS, REACHING, automatic, automatic_of, eased, expected_false, most_lenient
 from diptych.errors import DedupeError
-from diptych_runtime.closer_look.evidence import FEATURES, Verification
+from diptych_runtime.calibration.evidence import FEATURES, Verification
 from diptych_runtime.manifest import Manifest
 from diptych_runtime.models import find_artifact
 from diptych_runtime.runtime import Runtime

@@ -14,7 +14,7 @@ from diptych.http import stint
 from diptych.http.middleware.auth import new_key
 from diptych.http.settings import Settings
 from diptych.labelling.table import COLUMNS
-from diptych_runtime.closer_look.evidence import FEATURES, Verification
+from diptych_runtime.calibration.evidence import FEATURES, Verification
 from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration, OwnQuestion, released_digest
 from diptych_runtime.runtime import Runtime
 

@@ -14,7 +14,7 @@ from diptych import Scorer
 from diptych.bench.demo.collection import draw_scenes
 from diptych.scoring.explanation import Explanation, explain, look_in_words, overlay
 from diptych_runtime.attention_links import Link
-from diptych_runtime.closer_look.evidence import Evidence
+from diptych_runtime.calibration.evidence import Evidence
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from diptych_runtime.closer_look.evidence import Evidence
+from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.judgement import probabilities
 from diptych_runtime.manifest import Question
 from diptych_runtime.runtime import Runtime

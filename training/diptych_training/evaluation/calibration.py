@@ -15,10 +15,10 @@ import numpy as np
 
 from diptych.console import table
 from diptych_runtime.atomic import replacing_file
+from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.calibration.questions import COPY, THING
 from diptych_runtime.calibration.reliability import Reliability, reliability
 from diptych_runtime.calibration.thresholds import NEGATIVES
-from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.judgement import probabilities
 from diptych_runtime.manifest import Question
 from diptych_runtime.runtime import Runtime

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from diptych_runtime.atomic import replacing, write_atomic
-from diptych_runtime.closer_look.evidence import Evidence
+from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.closer_look.verification import describe, verify
 from diptych_runtime.decoder import panel_pixels
 from diptych_runtime.errors import PictureError

@@ -12,9 +12,9 @@ import tomli_w
 
 from diptych.console import Console, counted
 from diptych_model import load_checkpoint, save_checkpoint
+from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.calibration.folds import together
 from diptych_runtime.calibration.recalibration import fit_line, log_odds
-from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.judgement import deserving, probabilities
 from diptych_runtime.manifest import Question
 from diptych_runtime.models import find_checkpoint, full_name

@@ -13,9 +13,9 @@ import numpy as np
 from diptych.console import table
 from diptych_model.checkpoint import CONFIG
 from diptych_runtime.atomic import write_atomic
+from diptych_runtime.calibration.evidence import Verification
 from diptych_runtime.calibration.questions import COPY, THING
 from diptych_runtime.calibration.reliability import expected_calibration_error
-from diptych_runtime.closer_look.evidence import Verification
 from diptych_runtime.manifest import MANIFEST
 from diptych_runtime.models import CHECKPOINT
 from diptych_runtime.runtime import Runtime

@@ -16,7 +16,7 @@ from diptych.pictures.sources import Fetch, is_url, refuse_url
 from diptych.scoring.scorer import ENCODE_BATCH, Scorer
 from diptych.scoring.threads import map_pictures
 from diptych.scoring.view_cache import ViewCache
-from diptych_runtime.closer_look.evidence import Evidence
+from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.closer_look.verification import View
 from diptych_runtime.decoder import PictureSource
 from diptych_runtime.errors import PictureError

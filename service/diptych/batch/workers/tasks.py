@@ -24,7 +24,7 @@ from diptych.errors import BatchError
 from diptych.pictures.sources import make_fetcher
 from diptych.scoring.decode_pool import decoder
 from diptych.scoring.scorer import Scorer
-from diptych_runtime.closer_look.evidence import Evidence
+from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.kernel.precision import VARIABLE as PAIRS_VARIABLE
 from diptych_runtime.runtime import Runtime
 

@@ -8,8 +8,8 @@ from pydantic import BaseModel, Field
 
 from diptych.http.schemas.calibration import CalibrationItem, QuestionItem
 from diptych.http.schemas.images import Picture, missing
+from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.calibration.verdicts import Verdict
-from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.judgement import CLOSER_LOOKS, NOT_TAKEN, CloserLook
 
 _PROBABILITY = "The calibrated probability, 0 to 1, that the answer to the question is yes."

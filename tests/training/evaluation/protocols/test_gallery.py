@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from diptych_runtime.calibration.evidence import FEATURES, Verification
 from diptych_runtime.closer_look import verification as closer_look
-from diptych_runtime.closer_look.evidence import FEATURES, Verification
 from diptych_runtime.runtime import Runtime
 from diptych_training.errors import DataError
 from diptych_training.evaluation.estimates import Estimate

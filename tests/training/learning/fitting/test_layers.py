@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from diptych_runtime.closer_look.evidence import FEATURES, Evidence, features
+from diptych_runtime.calibration.evidence import FEATURES, Evidence, features
 from diptych_training.learning.fitting.layers import IN_VAIN, Layers, fit_layers, mean_of
 
 NAMES = list(FEATURES)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from diptych_model import load_checkpoint, save_checkpoint
+from diptych_runtime.calibration.evidence import FEATURES, Evidence, Verification
 from diptych_runtime.calibration.reliability import expected_calibration_error
-from diptych_runtime.closer_look.evidence import FEATURES, Evidence, Verification
 from diptych_runtime.judgement import probabilities
 from diptych_runtime.manifest import Question
 from diptych_runtime.runtime import Runtime

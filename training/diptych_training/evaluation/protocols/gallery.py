@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.closer_look import verification as closer_look
-from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.crops import second_looks
 from diptych_runtime.judgement import CLOSER_LOOKS, deserving, probabilities
 from diptych_runtime.runtime import Runtime

@@ -13,8 +13,8 @@ import faiss
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from diptych_runtime.closer_look import blocks, homography, registration, verification
-from diptych_runtime.closer_look.evidence import Evidence
+from diptych_runtime.calibration.evidence import Evidence
+from diptych_runtime.closer_look import aligned, blocks, homography, registration, verification
 from diptych_runtime.closer_look.verification import describe, verify
 from diptych_runtime.decoder import panel_pixels
 from diptych_runtime.manifest import digest
@@ -22,7 +22,7 @@ from diptych_runtime.runtime import Panels, Runtime
 from diptych_training.data.planted import Planted
 
 NEAREST = 20  # candidates of each picture
-_LOOKING = blocks, homography, registration, verification  # the code that looks
+_LOOKING = aligned, blocks, homography, registration, verification  # the code that looks
 _VIEWS = 512  # pictures whose keypoints are kept, 1.3 MB each
 _BATCH = 64  # closer looks, after each of which the file has them
 _EVIDENCE_OF = TypeAdapter(Evidence)
@@ -89,13 +89,13 @@ def encode(runtime: Runtime, planted: Planted) -> Panels:
 class Looks:
     """The evidence of closer looks at pairs of a kind's pictures, in a file beside them: a line of JSON for each pair.
 
-    The file is named by the code that looks: another version of it looks anew.
+    The file is named by the code and the network that look: another version of either looks anew.
     """
 
     def __init__(self, planted: Planted) -> None:
         """Read the file, if there is one. A line that was not finished, or is of other evidence, is passed over."""
         self.planted = planted
-        code = digest(b"".join(Path(str(part.__file__)).read_bytes() for part in _LOOKING))[:12]
+        code = digest(b"".join([*(Path(str(part.__file__)).read_bytes() for part in _LOOKING), aligned.graph()]))[:12]
         self.path = planted.folder / f"looks-{code}.jsonl"
         self._seen = dict(_read(self.path)) if self.path.is_file() else {}
 

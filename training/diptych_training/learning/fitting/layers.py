@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from diptych_runtime.closer_look.evidence import FEATURES, Hidden, Verification
+from diptych_runtime.calibration.evidence import FEATURES, Hidden, Verification
 
 IN_VAIN = ("bias", "odds", "unmatched")  # what is weighed of pairs that cannot be laid over each other
 LAID = tuple(name for name in FEATURES if name not in IN_VAIN)  # and of the others: 0 where they cannot be

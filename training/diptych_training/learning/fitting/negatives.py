@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.calibration.thresholds import NEGATIVES, Negatives
-from diptych_runtime.closer_look.evidence import Evidence
 from diptych_runtime.judgement import probabilities
 from diptych_runtime.manifest import Question
 from diptych_training.data.planted import Planted

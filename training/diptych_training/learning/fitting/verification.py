@@ -7,10 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from diptych_runtime.calibration.questions import COPY, THING
-from diptych_runtime.calibration.recalibration import log_odds
-from diptych_runtime.calibration.transitivity import UNSURE, Transitivity, open_pairs
-from diptych_runtime.closer_look.evidence import (
+from diptych_runtime.calibration.evidence import (
     APART,
     FEATURES,
     LOOKED,
@@ -20,6 +17,9 @@ from diptych_runtime.closer_look.evidence import (
     Verification,
     features,
 )
+from diptych_runtime.calibration.questions import COPY, THING
+from diptych_runtime.calibration.recalibration import log_odds
+from diptych_runtime.calibration.transitivity import UNSURE, Transitivity, open_pairs
 from diptych_runtime.judgement import deserving, probabilities
 from diptych_runtime.manifest import Question
 from diptych_training.learning.fitting.calibration import weights_of_parts

@@ -1,4 +1,4 @@
-"""The evidence of a closer look at a pair (`verification`), and the probability from it and the network together."""
+"""The evidence of a closer look at a pair (`closer_look`), and the probability from it and the network together."""
 
 from __future__ import annotations
 
@@ -45,6 +45,8 @@ class Evidence:
     `spot_off`, and those of the others by `rest_off`. `compared` blocks have texture in both pictures, the share
     `one_sided` in one alone, and `surely_one_sided` very much there and almost none in the other. `contrast` is the
     distance of the logarithms of the pictures' contrasts.
+
+    `aligned_odds` are the log-odds of a copy that the aligned-pair network gives to the overlap (`aligned`).
     """
 
     keypoints: int
@@ -82,6 +84,7 @@ class Evidence:
     one_sided: float = 0.0
     surely_one_sided: float = 0.0
     contrast: float = 0.0
+    aligned_odds: float = 0.0
 
     @property
     def registered(self) -> bool:
@@ -161,6 +164,9 @@ FEATURES: Mapping[str, Callable[[float, Evidence], float]] = {
     "one_sided": lambda odds, seen: seen.one_sided,
     "surely_one_sided": lambda odds, seen: min(seen.surely_one_sided, 0.1) * 10,
     "contrast": lambda odds, seen: min(seen.contrast, 1.6),
+    "aligned_odds": lambda odds, seen: seen.aligned_odds / 4,
+    "aligned_odds_above": lambda odds, seen: _above(seen.aligned_odds, 2, 0.5),
+    "aligned_odds_below": lambda odds, seen: _above(-seen.aligned_odds, 2, 0.5),
 }
 
 

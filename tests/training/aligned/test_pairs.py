@@ -1,0 +1,76 @@
+"""Pairs laid over each other: what is drawn, what is edited, and which of them are copies."""
+
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from diptych_training.aligned.pairs import LEAST, Editor, document_pairs, photo_pairs, recoloured
+from diptych_training.data.documents import KINDS
+
+
+def test_a_family_of_documents_gives_copies_and_look_alikes_and_the_same_again() -> None:
+    families = range(3)
+    found = [pair for family in families for pair in document_pairs(family, 5)]
+    assert {pair.copy for pair in found} == {True, False}
+    assert {pair.kind for pair in found} <= set(KINDS)
+    for pair in found:
+        assert pair.laid.a.shape == pair.laid.b.shape == (*pair.laid.shown.shape, 3)
+        assert np.count_nonzero(pair.laid.shown) >= LEAST
+        assert pair.laid.shown[0].any()
+        assert pair.laid.shown[:, -1].any()
+    again = list(document_pairs(0, 5))
+    assert all((one.laid.a == other.laid.a).all() for one, other in zip(found, again, strict=False))
+    others = document_pairs(0, 6)
+    assert any(one.laid.a.shape != other.laid.a.shape for one, other in zip(again, others, strict=False))
+
+
+def photograph(seed: int) -> np.ndarray:
+    """Blots of colour: enough for keypoints."""
+    rng = np.random.default_rng(seed)
+    coarse = Image.fromarray(rng.integers(0, 256, (24, 32, 3), np.uint8))
+    return np.asarray(coarse.resize((256, 192), Image.Resampling.BICUBIC))
+
+
+@pytest.fixture
+def archives(tmp_path: Path) -> Path:
+    """An archive of twelve photos, each of which is there once."""
+    with zipfile.ZipFile(tmp_path / "trashnet.zip", "w") as file:
+        for number in range(12):
+            data = io.BytesIO()
+            Image.fromarray(photograph(number)).save(data, "PNG")
+            file.writestr(f"class_blots/{number}.png", data.getvalue())
+    return tmp_path
+
+
+def test_photos_give_their_edited_copies_and_one_with_a_segment_in_another_colour(archives: Path) -> None:
+    found = list(photo_pairs("trashnet", 6, 0, archives))
+    assert {pair.kind for pair in found} == {"trashnet"}
+    assert sum(pair.copy for pair in found) >= 6
+    # Different blots cannot be laid over each other: what is no copy is recoloured.
+    assert 0 < sum(not pair.copy for pair in found) <= 6
+    assert all(np.abs(pair.laid.a.astype(int) - pair.laid.b).mean() > 0.2 for pair in found)
+
+
+def test_a_segment_in_another_colour_leaves_the_rest_as_it_is() -> None:
+    photo = np.full((96, 96, 3), (200, 30, 40), np.uint8)
+    photo[20:60, 20:70] = (30, 60, 190)
+    changed = recoloured(photo, np.random.default_rng(0))
+    assert changed is not None
+    differs = np.abs(changed.astype(int) - photo).max(-1) > 8
+    inside = np.zeros((96, 96), bool)
+    inside[20:60, 20:70] = True
+    assert differs[inside].mean() > 0.9
+    assert differs[~inside].mean() < 0.15
+    assert recoloured(np.zeros((96, 96, 3), np.uint8), np.random.default_rng(0)) is None
+
+
+def test_edits_follow_the_random_numbers() -> None:
+    editor, pixels = Editor(3), photograph(0)[None, :, :192].copy()
+    one, other = (editor.edited(pixels, 128, np.random.default_rng(4))[0] for _ in range(2))
+    assert (one == other).all()
+    assert one.shape[0] == 128
+    assert one.shape != editor.edited(pixels, 96, np.random.default_rng(4))[0].shape

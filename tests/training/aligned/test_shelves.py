@@ -1,0 +1,43 @@
+"""Pairs on the disk: made once, side by side, and read as they were."""
+
+from pathlib import Path
+
+import numpy as np
+
+from diptych_training.aligned.pairs import document_pairs
+from diptych_training.aligned.recipe import Origins
+from diptych_training.aligned.shelves import Source, make_shelves, read_shelves, sources_of
+
+
+def test_origins_are_archives_and_families_in_parts() -> None:
+    found = sources_of(Origins(families=120, archives=("goods",)))
+    assert [source.name for source in found] == ["goods", "documents-00000", "documents-00050", "documents-00100"]
+    assert found[-1].families == (100, 120)
+    assert found[0].archive == "goods"
+
+
+def test_pairs_are_kept_as_they_were_made_and_made_once(tmp_path: Path) -> None:
+    sources, ticks = [Source("few", (0, 2)), Source("more", (2, 3))], []
+
+    def make() -> None:
+        make_shelves(sources, tmp_path, photos=2, seed=5, folder=None, processes=2, tick=lambda: ticks.append(1))
+
+    make()
+    made = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.bin")}
+    assert len(made) == len(ticks) == 2
+    expected = [pair for family in range(3) for pair in document_pairs(family, 5)]
+    found = read_shelves(sources, tmp_path)
+    assert [(pair.copy, pair.kind) for pair in found] == [(pair.copy, pair.kind) for pair in expected]
+    for pair, one in zip(found, expected, strict=True):
+        assert (pair.pixels[..., :3] == one.laid.a).all()
+        assert (pair.pixels[..., 3:6] == one.laid.b).all()
+        assert (pair.pixels[..., 6].astype(bool) == one.laid.shown).all()
+        assert not isinstance(pair.pixels, np.ndarray) or pair.pixels.base is not None  # mapped, not read
+    make()
+    assert len(ticks) == 4
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.bin")} == made
+
+
+def test_a_source_without_pairs_is_read_as_none(tmp_path: Path) -> None:
+    make_shelves([Source("none", (0, 0))], tmp_path, photos=2, seed=0, folder=None, processes=1, tick=lambda: None)
+    assert read_shelves([Source("none")], tmp_path) == []

@@ -1,0 +1,185 @@
+"""Pairs of pictures laid over each other, as a closer look lays them: copies, and look-alikes that are none.
+
+Copies are edited as training edits (`data.augment`), never as copies to measure with are. Look-alikes are drawn
+documents of one layout, training photos that are nearest to each other, photos of which one segment has another colour,
+and edited copies of all of them. Only what can be laid over each other counts.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from pathlib import Path
+
+import cv2
+import faiss
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from diptych_runtime.closer_look.blocks import Laid
+from diptych_runtime.closer_look.verification import View, describe_pixels, lay
+from diptych_runtime.runtime import Runtime
+from diptych_training.data.archives import list_photos, read_photos
+from diptych_training.data.augment import HARD, HEAVY, MILD, Layers, draw_layers, draw_sprites, edit
+from diptych_training.data.documents import KINDS, MEMBERS, TEXTURES, draw_documents
+
+DOCUMENTS = "documents"
+SIDE, SIDES = 640, (192, 256, 320, 384, 480, 640)  # pixels of a drawn document, and of its edited copies
+SQUARE, SQUARES = 256, (128, 192, 224, 256, 320)  # of a photo to be edited, and of its edited copies
+SPRITES, LAYERS = 512, 64
+HEAVILY, HARDLY = 0.35, 0.5  # shares of the edits that are such; the others are mild
+RESHAPED = 0.25  # the share of edited copies that get another ratio of their sides
+EDITED, NEAREST = 2, 4  # copies of a photo, and look-alikes
+THUMBNAIL, SAME, SAME_SCREEN = 64, 4.0, 0.5  # pixels, and the mean difference of two of one photo, 0 to 255
+RECOLOURED = 0.6  # the share of photos of which a segment gets another colour
+LEAST = 400  # pixels that both pictures have to show
+
+
+@dataclass(frozen=True)
+class AlignedPair:
+    """Two pictures on one grid, whether they are a `copy` of one photo, and the `kind` of pictures they are."""
+
+    laid: Laid
+    copy: bool
+    kind: str
+
+
+@dataclass(frozen=True)
+class Editor:
+    """The overlays with which copies are edited, drawn from a seed."""
+
+    seed: int
+
+    @cached_property
+    def _sprites(self) -> Tensor:
+        return draw_sprites(SPRITES, self.seed)
+
+    @cached_property
+    def _layers(self) -> Layers:
+        return draw_layers(LAYERS, self.seed)
+
+    def edited(
+        self, pixels: np.ndarray, size: int, rng: np.random.Generator, grounds: np.ndarray | None = None
+    ) -> list[np.ndarray]:
+        """Edited copies of pictures uint8 (n, H, H, 3) as JPEG leaves them, each uint8 (h, w, 3); `grounds` are pasted
+        into.
+        """
+        generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
+        photos, drawn = torch.from_numpy(pixels), rng.random()
+        if drawn < HARDLY:
+            backgrounds = None if grounds is None else torch.from_numpy(grounds)
+            views = edit(photos, size, HARD, generator, self._sprites, backgrounds=backgrounds, layers=self._layers)
+        else:
+            views = edit(photos, size, HEAVY if drawn < HARDLY + HEAVILY else MILD, generator, self._sprites)
+        return [_saved(picture, rng) for picture in views.pictures]
+
+
+def document_pairs(family: int, seed: int) -> Iterator[AlignedPair]:
+    """The pairs of one family of drawn documents: every member and its edited copy, which the others are held against;
+    members, and edited copies, among themselves.
+    """
+    rng = np.random.default_rng([seed, 1, family])
+    kind = str(rng.choice(list(KINDS)))
+    members = draw_documents(MEMBERS, SIDE, int(rng.integers(2**31)), [kind])
+    originals = [describe_pixels(picture) for picture in members]
+    copies = [describe_pixels(p) for p in _editor(seed).edited(members, int(rng.choice(SIDES)), rng)]
+    for place, copy in enumerate(copies):
+        yield from _laid(originals[place], copy, True, kind)
+        for other in (1, 2):
+            yield from _laid(originals[(place + other) % MEMBERS], copy, False, kind)
+    if kind not in TEXTURES:
+        yield from _laid(originals[0], originals[2], False, kind)
+        yield from _laid(originals[1], originals[3], False, kind)
+    yield from _laid(copies[0], copies[1], False, kind)
+
+
+def photo_pairs(archive: str, most: int, seed: int, folder: Path) -> Iterator[AlignedPair]:
+    """The pairs of up to so many training photos of an archive: each with two edited copies, its nearest with the first
+    of them and with itself, and some with one in which a segment has another colour.
+    """
+    rng = np.random.default_rng([seed, 2])
+    rows = [photo for photo in list_photos(folder, [archive]) if photo.split == "train"]
+    rows = [rows[place] for place in np.sort(rng.permutation(len(rows))[:most])]
+    photos = [np.asarray(Image.open(io.BytesIO(data)).convert("RGB")) for data in read_photos(folder, rows)]
+    squares, views = _resized(photos, SQUARE), [describe_pixels(photo) for photo in photos]
+    near = _lookalikes(photos, SAME_SCREEN if archive == "screens" else SAME)
+    for place, photo in enumerate(photos):
+        rng = np.random.default_rng([seed, 2, place])
+        grounds = squares[rng.integers(len(photos), size=1)]
+        edited = partial(_editor(seed).edited, size=int(rng.choice(SQUARES)), rng=rng, grounds=grounds)
+        copies = [describe_pixels(edited(squares[place : place + 1])[0]) for _ in range(EDITED)]
+        for copy in copies:
+            yield from _laid(views[place], copy, True, archive)
+        for other in near[place]:
+            yield from _laid(views[other], copies[0], False, archive)
+            if other > place:
+                yield from _laid(views[other], views[place], False, archive)
+        changed = recoloured(photo, rng) if rng.random() < RECOLOURED else None
+        if changed is not None:
+            picture = changed if rng.random() < 0.3 else edited(_resized([changed], SQUARE))[0]
+            yield from _laid(views[place], describe_pixels(picture), False, archive)
+
+
+def recoloured(photo: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
+    """A photo uint8 (h, w, 3) of which one segment has another colour; None where there is no segment to take."""
+    lab = cv2.cvtColor(photo, cv2.COLOR_RGB2LAB)
+    small = cv2.resize(lab, (64, 64), interpolation=cv2.INTER_AREA).reshape(-1, 3).astype(np.float32)
+    cv2.setRNGSeed(int(rng.integers(2**30)))
+    stop = (cv2.TERM_CRITERIA_EPS + cv2.TERM_CRITERIA_MAX_ITER, 15, 1.0)
+    _, labels, centres = cv2.kmeans(small, 5, np.empty(0, np.int32), stop, 1, cv2.KMEANS_PP_CENTERS)
+    shares = np.bincount(labels.ravel(), minlength=5) / len(small)
+    segments = np.flatnonzero((shares > 0.06) & (shares < 0.5))
+    if not len(segments):
+        return None
+    which = np.linalg.norm(lab[:, :, None].astype(np.float32) - centres, axis=-1).argmin(-1) == rng.choice(segments)
+    share = cv2.GaussianBlur(which.astype(np.float32), (0, 0), 1.2)[..., None]
+    angle, reach = rng.uniform(0, 2 * np.pi), rng.uniform(25, 60)
+    moved = np.array([rng.uniform(-50, 50), reach * np.cos(angle), reach * np.sin(angle)])
+    changed = cv2.cvtColor((lab + share * moved).clip(0, 255).astype(np.uint8), cv2.COLOR_LAB2RGB)
+    # Of white or black there may be no other shade in reach.
+    return changed if np.abs(changed.astype(int) - photo).max(-1).mean() >= 4 else None
+
+
+@cache
+def _editor(seed: int) -> Editor:
+    return Editor(seed)
+
+
+def _laid(a: View, b: View, copy: bool, kind: str) -> Iterator[AlignedPair]:
+    laid = lay(a, b)
+    if laid is not None and np.count_nonzero(laid.shown) >= LEAST:
+        yield AlignedPair(laid, copy, kind)
+
+
+def _lookalikes(photos: list[np.ndarray], same: float) -> list[list[int]]:
+    """The places of each photo's nearest, as the released model embeds them, without those that show the same photo."""
+    runtime = Runtime.open("photo", provider="cpu", threads=1)
+    embeddings = runtime.encode(_resized(photos, runtime.panel_size)).embeddings
+    index = faiss.IndexFlatIP(embeddings.shape[1])
+    index.add(embeddings)
+    near = index.search(embeddings, min(2 * NEAREST + 1, len(photos)))[1]
+    thumbnails = _resized(photos, THUMBNAIL).reshape(len(photos), -1).astype(np.float32)
+
+    def others(place: int) -> list[int]:
+        off = np.abs(thumbnails[near[place]] - thumbnails[place]).mean(1)
+        return [int(other) for other in near[place][off > same] if other != place][:NEAREST]
+
+    return [others(place) for place in range(len(photos))]
+
+
+def _resized(photos: list[np.ndarray], size: int) -> np.ndarray:
+    return np.stack([np.asarray(Image.fromarray(photo).resize((size, size))) for photo in photos])
+
+
+def _saved(picture: Tensor, rng: np.random.Generator) -> np.ndarray:
+    """A picture (3, S, S) from 0 to 1 as a JPEG file shows it, uint8 (h, w, 3), some with another ratio of sides."""
+    image = Image.fromarray((picture.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).numpy())
+    if rng.random() < RESHAPED:
+        image = image.resize((max(64, round(image.width * rng.uniform(0.75, 1.33))), image.height))
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=int(rng.integers(50, 96)))
+    return np.asarray(Image.open(file))

@@ -1,0 +1,116 @@
+"""The run of an aligned-pair network: make its pairs, train, resume, measure on sources held out, and write it."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+import torch
+
+from diptych.console import Console
+from diptych_model.networks.aligned import WEIGHTS, AlignedPairNetwork, save_aligned
+from diptych_runtime.manifest import digest
+from diptych_training.aligned.recipe import AlignedRecipe
+from diptych_training.aligned.shelves import KeptPair, make_shelves, read_shelves, sources_of
+from diptych_training.aligned.training import odds_of, train_aligned
+from diptych_training.data.archives import data_folder
+from diptych_training.device import environment
+from diptych_training.errors import DataError
+from diptych_training.threads import torch_threads
+
+BEST, RECIPE, STATE, METRICS, PAIRS = "best", "recipe.toml", "state.pt", "metrics.json", "pairs"
+HELD_OUT = 20  # one in so many families of documents, or photos, at the end of each source
+EXAMINED = 300  # of a kind at most
+
+
+def train_aligned_pairs(
+    recipe: AlignedRecipe, directory: Path, *, resume: bool = False, quiet: bool = False
+) -> dict[str, Any]:
+    """Train an aligned-pair network; return how well it tells copies from look-alikes that are held out.
+
+    `directory` receives the resolved recipe, the pairs, the state that `resume` goes on from, `metrics.json`, and the
+    weights in `best`. Raises `DataError`.
+    """
+    if (directory / RECIPE).exists() != resume:
+        state = "has a run already: add --resume or name another" if not resume else "has no run to resume"
+        raise DataError(f"{directory} {state}")
+    text = tomli_w.dumps(recipe.to_dict())
+    if resume and (directory / RECIPE).read_text() != text:
+        raise DataError(f"{directory} was begun with another recipe; resume with {directory / RECIPE}, or name another")
+    folder = data_folder() if recipe.aligned.archives else None
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / RECIPE).write_text(text)
+    with torch_threads(recipe.threads):
+        return _trained(recipe, directory, folder, Console(quiet=quiet))
+
+
+def _trained(recipe: AlignedRecipe, directory: Path, folder: Path | None, console: Console) -> dict[str, Any]:
+    began, sources = time.perf_counter(), sources_of(recipe.aligned)
+    with console.progress(total=len(sources), unit="source", desc="making pairs") as bar:
+        make_shelves(
+            sources,
+            directory / PAIRS,
+            photos=recipe.aligned.photos,
+            seed=recipe.seed,
+            folder=folder,
+            processes=recipe.threads,
+            tick=lambda: bar.update(1),
+        )
+    parts = [read_shelves([source], directory / PAIRS) for source in sources]
+    ends = [len(part) - len(part) // HELD_OUT for part in parts]
+    teaching = [pair for part, end in zip(parts, ends, strict=True) for pair in part[:end]]
+    held_out = [pair for part, end in zip(parts, ends, strict=True) for pair in part[end:]]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        network = AlignedPairNetwork()
+        with console.progress(total=recipe.learning.steps, unit="step", desc="training") as bar:
+
+            def progress(steps):
+                for step in steps:
+                    yield step
+                    bar.update(1)
+
+            network, losses = train_aligned(
+                network, teaching, recipe.learning, recipe.seed, state=directory / STATE, progress=progress
+            )
+    return _written(network, losses, teaching, held_out, directory, time.perf_counter() - began)
+
+
+def _written(
+    network: AlignedPairNetwork,
+    losses: list[float],
+    teaching: list[KeptPair],
+    held_out: list[KeptPair],
+    directory: Path,
+    seconds: float,
+) -> dict[str, Any]:
+    save_aligned(network, directory / BEST)
+    found = {
+        "pairs": len(teaching),
+        "copies": sum(pair.copy for pair in teaching),
+        "held_out": examined(network, held_out),
+        "curve": [float(np.mean(part)) for part in np.array_split(losses, min(30, len(losses)))],
+        "seconds": round(seconds),
+        "environment": environment(),
+        "digest": digest((directory / BEST / WEIGHTS).read_bytes()),
+    }
+    (directory / METRICS).write_text(json.dumps(found, indent=2) + "\n")
+    return found
+
+
+def examined(network: AlignedPairNetwork, pairs: list[KeptPair]) -> dict[str, dict[str, float]]:
+    """For each kind of which there are both, the `copies` and `others` and the share `auc` of pairs of them in which
+    the copy has the higher log-odds.
+    """
+    found = {}
+    for kind in sorted({pair.kind for pair in pairs}):
+        copies, others = ([p for p in pairs if p.kind == kind and p.copy == copy][:EXAMINED] for copy in (True, False))
+        if copies and others:
+            high, low = odds_of(network, copies), odds_of(network, others)
+            auc = ((high[:, None] > low).mean() + (high[:, None] >= low).mean()) / 2
+            found[kind] = {"copies": len(copies), "others": len(others), "auc": float(auc)}
+    return found

@@ -1,0 +1,121 @@
+"""Pairs kept on the disk, from where training maps them into memory: of a source each, made once and side by side."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from diptych_runtime.atomic import replacing_folder
+from diptych_training.aligned.pairs import AlignedPair, document_pairs, photo_pairs
+from diptych_training.aligned.recipe import Origins
+
+PIXELS, ROWS = "pixels.bin", "pairs.json"
+FAMILIES = 50  # of documents in a source
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source of pairs: the drawn `families` from one number up to another, or an `archive` of photos."""
+
+    name: str
+    families: tuple[int, int] = (0, 0)
+    archive: str = ""
+
+
+@dataclass(frozen=True)
+class KeptPair:
+    """A pair whose `pixels` uint8 (h, w, 7) are mapped from the disk: both pictures, and 1 where both are shown."""
+
+    pixels: np.ndarray
+    copy: bool
+    kind: str
+
+
+def sources_of(origins: Origins) -> list[Source]:
+    """The sources of the pairs: archives, which take longest, first."""
+    spans = [(begin, min(begin + FAMILIES, origins.families)) for begin in range(0, origins.families, FAMILIES)]
+    return [
+        *(Source(archive, archive=archive) for archive in origins.archives),
+        *(Source(f"documents-{begin:05d}", span) for span in spans for begin in span[:1]),
+    ]
+
+
+def make_shelves(
+    sources: Sequence[Source],
+    directory: Path,
+    *,
+    photos: int,
+    seed: int,
+    folder: Path | None,
+    processes: int,
+    tick: Callable[[], object],
+) -> None:
+    """Make the pairs of the sources that `directory` lacks, in so many processes of one thread each; `tick` is called
+    for each source that is there.
+    """
+    missing = [source for source in sources if not (directory / source.name).is_dir()]
+    for _ in range(len(sources) - len(missing)):
+        tick()
+    if not missing:
+        return
+    with ProcessPoolExecutor(min(processes, len(missing)), multiprocessing.get_context("spawn"), torch_alone) as pool:
+        futures = [pool.submit(_make, source, directory, photos, seed, folder) for source in missing]
+        try:
+            for future in as_completed(futures):
+                future.result()
+                tick()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def read_shelves(sources: Sequence[Source], directory: Path) -> list[KeptPair]:
+    """The pairs of the sources, in their order."""
+    return list(chain.from_iterable(_read(directory / source.name) for source in sources))
+
+
+def torch_alone() -> None:
+    """One thread of torch for this process."""
+    torch.set_num_threads(1)
+
+
+def _make(source: Source, directory: Path, photos: int, seed: int, folder: Path | None) -> None:
+    if source.archive:
+        assert folder is not None
+        pairs: Iterable[AlignedPair] = photo_pairs(source.archive, photos, seed, folder)
+    else:
+        pairs = chain.from_iterable(document_pairs(family, seed) for family in range(*source.families))
+    with replacing_folder(directory / source.name) as fresh:
+        _write(fresh, pairs)
+
+
+def _write(target: Path, pairs: Iterable[AlignedPair]) -> None:
+    """One file of all pixels, and one of the shapes and labels."""
+    rows = []
+    with (target / PIXELS).open("wb") as file:
+        for pair in pairs:
+            laid = pair.laid
+            whole = np.concatenate([laid.a, laid.b, laid.shown[..., None].astype(np.uint8)], -1)
+            file.write(np.ascontiguousarray(whole).tobytes())
+            rows.append({"shape": whole.shape, "copy": pair.copy, "kind": pair.kind})
+    (target / ROWS).write_text(json.dumps(rows))
+
+
+def _read(source: Path) -> list[KeptPair]:
+    rows = json.loads((source / ROWS).read_text())
+    if not rows:
+        return []
+    pixels = np.memmap(source / PIXELS, np.uint8, "r")
+    sizes = [int(np.prod(row["shape"])) for row in rows]
+    return [
+        KeptPair(pixels[end - size : end].reshape(row["shape"]), row["copy"], row["kind"])
+        for row, size, end in zip(rows, sizes, np.cumsum(sizes).tolist(), strict=True)
+    ]
