@@ -57,7 +57,9 @@ def test_the_wheel_has_nothing_else_at_its_top(content: set[str]) -> None:
     assert not {name for name in content if "__pycache__" in name or name.endswith((".pyc", ".sqlite"))}
 
 
-def test_the_wheel_has_the_page_and_the_bundled_models_with_all_their_files(content: set[str]) -> None:
+def test_the_wheel_has_the_page_the_bundled_models_with_all_their_files_and_the_network_of_the_closer_look(
+    content: set[str],
+) -> None:
     page = {f"diptych/http/page/{path.name}" for path in (ROOT / "service/diptych/http/page").iterdir()}
     assert "diptych/http/page/index.html" in page
     assert page <= content
@@ -65,6 +67,7 @@ def test_the_wheel_has_the_page_and_the_bundled_models_with_all_their_files(cont
     assert "photo" in [model.name for model in models]
     for model in models:
         assert {f"diptych_runtime/models/{model.name}/{name}" for name in Manifest.load(model).digests} <= content
+    assert "diptych_runtime/closer_look/aligned.onnx" in content
 
 
 def test_the_wheel_has_the_kernel_and_says_so_where_there_is_a_compiler_and_its_sources_anywhere(
