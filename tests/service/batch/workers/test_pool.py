@@ -43,12 +43,17 @@ def test_what_the_work_raises_comes_out_as_it_was():
 
 
 def test_leaving_does_not_wait_for_parts_in_work():
+    def run_until_interrupted() -> None:
+        with Pool(2) as pool:
+            parts = pool.run(slow, attempts(range(4)))
+            signal.setitimer(signal.ITIMER_REAL, 1)
+            next(parts)
+
     began = time.monotonic()
     before = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
-    signal.setitimer(signal.ITIMER_REAL, 1)
     try:
-        with pytest.raises(KeyboardInterrupt), Pool(2) as pool:
-            next(pool.run(slow, attempts(range(4))))
+        with pytest.raises(KeyboardInterrupt):
+            run_until_interrupted()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
