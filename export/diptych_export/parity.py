@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import math
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -282,11 +285,34 @@ def _session(model: onnx.ModelProto, library: Library | None = None) -> Run:
 def _openvino(model: onnx.ModelProto) -> Run:
     import openvino
 
-    # Its own choice would be bfloat16 where the processor has it.
-    compiled = openvino.Core().compile_model(
-        openvino.Core().read_model(model.SerializeToString()), "CPU", {"INFERENCE_PRECISION_HINT": "f32"}
-    )
+    with _signal_stack_kept():
+        # Its own choice would be bfloat16 where the processor has it.
+        compiled = openvino.Core().compile_model(
+            openvino.Core().read_model(model.SerializeToString()), "CPU", {"INFERENCE_PRECISION_HINT": "f32"}
+        )
     return lambda feeds: [np.asarray(output).copy() for output in compiled(feeds).values()]
+
+
+class _SignalStack(ctypes.Structure):
+    """`stack_t` of the C library: the alternate stack that signals of a thread are handled on."""
+
+    _fields_ = (("sp", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t))
+
+
+@contextmanager
+def _signal_stack_kept() -> Iterator[None]:
+    """Handle the signals of this thread on the same stack as before: OpenVINO 2026.4 leaves it one that it has freed,
+    and the next Ctrl-C would end the process by a segmentation fault.
+    """
+    set_stack = getattr(ctypes.CDLL(None), "sigaltstack", None) if os.name == "posix" else None
+    before = _SignalStack()
+    if set_stack is not None:
+        set_stack(None, ctypes.byref(before))
+    try:
+        yield
+    finally:
+        if set_stack is not None:
+            set_stack(ctypes.byref(before), None)
 
 
 def _evaluator(model: onnx.ModelProto) -> Run:

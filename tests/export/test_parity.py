@@ -1,6 +1,8 @@
 import copy
+import ctypes
 import inspect
 import math
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +10,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from diptych_export import parity
 from diptych_export.artifact import export_artifact
 from diptych_export.graphs import Graphs
 from diptych_export.parity import PAIRS, Difference, Parity, _ranked, compare, drawn_pixels
@@ -142,3 +145,15 @@ def test_drawn_pictures_follow_from_the_seed_and_fill_the_range():
     assert not np.array_equal(pixels, drawn_pixels(3, 48, seed=8))
     assert pixels.min() < 20
     assert pixels.max() > 235
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals have stacks of their own on POSIX systems only")
+def test_a_comparison_leaves_signals_on_the_stack_that_they_had(tiny_network, graphs):
+    def stack():
+        found = parity._SignalStack()
+        assert ctypes.CDLL(None).sigaltstack(None, ctypes.byref(found)) == 0
+        return found.sp, found.flags, found.size
+
+    before = stack()
+    compare(tiny_network, graphs, batches=(2,), pairs=4)
+    assert stack() == before
