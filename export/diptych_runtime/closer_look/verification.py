@@ -106,7 +106,10 @@ def lay(a: View, b: View) -> Laid | None:
     where it cannot be.
     """
     pair = _Registered.of(a, b)
-    return None if pair.found.homography is None else _laid_whole(pair.a, pair.b, pair.found.homography)
+    homography = pair.found.homography
+    if homography is None:
+        return None
+    return cropped(_laid(pair.a, pair.b, homography, min(_finest(pair.a, pair.b, homography), SCALE)))
 
 
 def placement(a: View, b: View) -> np.ndarray | None:
@@ -197,14 +200,10 @@ def _overlap(a: View, b: View, homography: np.ndarray) -> dict[str, Any]:
         "detail_both": share(sharp.correlation[both] > ALIKE),
         "detail_worst": float(np.quantile(sharp.correlation[both], 0.02)) if both.any() else 0.0,
         "differing": share((both & (sharp.correlation < OTHER))[either]),
-        "aligned_odds": aligned_odds(_laid_whole(a, b, homography)),
+        "aligned_odds": aligned_odds(cropped(fine if finest <= SCALE else _laid(a, b, homography, SCALE))),
         **coloured,
         **spots(sharp, off),
     }
-
-
-def _laid_whole(a: View, b: View, homography: np.ndarray) -> Laid:
-    return cropped(_laid(a, b, homography, min(_finest(a, b, homography), SCALE)))
 
 
 def _framed(view: View, shown: np.ndarray, covered: float) -> float:

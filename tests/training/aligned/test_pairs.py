@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from diptych_training.aligned.pairs import LEAST, Editor, document_pairs, photo_pairs, recoloured
+from diptych_training.aligned.pairs import LEAST, document_pairs, edited, photo_pairs, recoloured
 from diptych_training.data.documents import KINDS
 
 
@@ -69,8 +69,8 @@ def test_a_segment_in_another_colour_leaves_the_rest_as_it_is() -> None:
 
 
 def test_edits_follow_the_random_numbers() -> None:
-    editor, pixels = Editor(3), photograph(0)[None, :, :192].copy()
-    one, other = (editor.edited(pixels, 128, np.random.default_rng(4))[0] for _ in range(2))
+    pixels = photograph(0)[None, :, :192].copy()
+    one, other = (edited(pixels, 128, np.random.default_rng(4), 3)[0] for _ in range(2))
     assert (one == other).all()
     assert one.shape[0] == 128
-    assert one.shape != editor.edited(pixels, 96, np.random.default_rng(4))[0].shape
+    assert one.shape != edited(pixels, 96, np.random.default_rng(4), 3)[0].shape

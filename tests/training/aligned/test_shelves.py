@@ -6,7 +6,7 @@ import numpy as np
 
 from diptych_training.aligned.pairs import document_pairs
 from diptych_training.aligned.recipe import Origins
-from diptych_training.aligned.shelves import Source, make_shelves, read_shelves, sources_of
+from diptych_training.aligned.shelves import Source, make_shelves, read_shelf, sources_of
 
 
 def test_origins_are_archives_and_families_in_parts() -> None:
@@ -26,7 +26,7 @@ def test_pairs_are_kept_as_they_were_made_and_made_once(tmp_path: Path) -> None:
     made = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.bin")}
     assert len(made) == len(ticks) == 2
     expected = [pair for family in range(3) for pair in document_pairs(family, 5)]
-    found = read_shelves(sources, tmp_path)
+    found = [pair for source in sources for pair in read_shelf(tmp_path / source.name)]
     assert [(pair.copy, pair.kind) for pair in found] == [(pair.copy, pair.kind) for pair in expected]
     for pair, one in zip(found, expected, strict=True):
         assert (pair.pixels[..., :3] == one.laid.a).all()
@@ -40,4 +40,4 @@ def test_pairs_are_kept_as_they_were_made_and_made_once(tmp_path: Path) -> None:
 
 def test_a_source_without_pairs_is_read_as_none(tmp_path: Path) -> None:
     make_shelves([Source("none", (0, 0))], tmp_path, photos=2, seed=0, folder=None, processes=1, tick=lambda: None)
-    assert read_shelves([Source("none")], tmp_path) == []
+    assert read_shelf(tmp_path / "none") == []

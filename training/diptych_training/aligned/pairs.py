@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from pathlib import Path
 
 import cv2
@@ -48,34 +48,21 @@ class AlignedPair:
     kind: str
 
 
-@dataclass(frozen=True)
-class Editor:
-    """The overlays with which copies are edited, drawn from a seed."""
-
-    seed: int
-
-    @cached_property
-    def _sprites(self) -> Tensor:
-        return draw_sprites(SPRITES, self.seed)
-
-    @cached_property
-    def _layers(self) -> Layers:
-        return draw_layers(LAYERS, self.seed)
-
-    def edited(
-        self, pixels: np.ndarray, size: int, rng: np.random.Generator, grounds: np.ndarray | None = None
-    ) -> list[np.ndarray]:
-        """Edited copies of pictures uint8 (n, H, H, 3) as JPEG leaves them, each uint8 (h, w, 3); `grounds` are pasted
-        into.
-        """
-        generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
-        photos, drawn = torch.from_numpy(pixels), rng.random()
-        if drawn < HARDLY:
-            backgrounds = None if grounds is None else torch.from_numpy(grounds)
-            views = edit(photos, size, HARD, generator, self._sprites, backgrounds=backgrounds, layers=self._layers)
-        else:
-            views = edit(photos, size, HEAVY if drawn < HARDLY + HEAVILY else MILD, generator, self._sprites)
-        return [_saved(picture, rng) for picture in views.pictures]
+def edited(
+    pixels: np.ndarray, size: int, rng: np.random.Generator, seed: int, grounds: np.ndarray | None = None
+) -> list[np.ndarray]:
+    """Edited copies of pictures uint8 (n, H, H, 3) as JPEG leaves them, each uint8 (h, w, 3), with overlays drawn from
+    the seed; `grounds` are pasted into.
+    """
+    generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
+    photos, drawn = torch.from_numpy(pixels), rng.random()
+    sprites, layers = _overlays(seed)
+    if drawn < HARDLY:
+        backgrounds = None if grounds is None else torch.from_numpy(grounds)
+        views = edit(photos, size, HARD, generator, sprites, backgrounds=backgrounds, layers=layers)
+    else:
+        views = edit(photos, size, HEAVY if drawn < HARDLY + HEAVILY else MILD, generator, sprites)
+    return [_saved(picture, rng) for picture in views.pictures]
 
 
 def document_pairs(family: int, seed: int) -> Iterator[AlignedPair]:
@@ -86,7 +73,7 @@ def document_pairs(family: int, seed: int) -> Iterator[AlignedPair]:
     kind = str(rng.choice(list(KINDS)))
     members = draw_documents(MEMBERS, SIDE, int(rng.integers(2**31)), [kind])
     originals = [describe_pixels(picture) for picture in members]
-    copies = [describe_pixels(p) for p in _editor(seed).edited(members, int(rng.choice(SIDES)), rng)]
+    copies = [describe_pixels(p) for p in edited(members, int(rng.choice(SIDES)), rng, seed)]
     for place, copy in enumerate(copies):
         yield from _laid(originals[place], copy, True, kind)
         for other in (1, 2):
@@ -110,8 +97,8 @@ def photo_pairs(archive: str, most: int, seed: int, folder: Path) -> Iterator[Al
     for place, photo in enumerate(photos):
         rng = np.random.default_rng([seed, 2, place])
         grounds = squares[rng.integers(len(photos), size=1)]
-        edited = partial(_editor(seed).edited, size=int(rng.choice(SQUARES)), rng=rng, grounds=grounds)
-        copies = [describe_pixels(edited(squares[place : place + 1])[0]) for _ in range(EDITED)]
+        changing = partial(edited, size=int(rng.choice(SQUARES)), rng=rng, seed=seed, grounds=grounds)
+        copies = [describe_pixels(changing(squares[place : place + 1])[0]) for _ in range(EDITED)]
         for copy in copies:
             yield from _laid(views[place], copy, True, archive)
         for other in near[place]:
@@ -120,7 +107,7 @@ def photo_pairs(archive: str, most: int, seed: int, folder: Path) -> Iterator[Al
                 yield from _laid(views[other], views[place], False, archive)
         changed = recoloured(photo, rng) if rng.random() < RECOLOURED else None
         if changed is not None:
-            picture = changed if rng.random() < 0.3 else edited(_resized([changed], SQUARE))[0]
+            picture = changed if rng.random() < 0.3 else changing(_resized([changed], SQUARE))[0]
             yield from _laid(views[place], describe_pixels(picture), False, archive)
 
 
@@ -145,8 +132,8 @@ def recoloured(photo: np.ndarray, rng: np.random.Generator) -> np.ndarray | None
 
 
 @cache
-def _editor(seed: int) -> Editor:
-    return Editor(seed)
+def _overlays(seed: int) -> tuple[Tensor, Layers]:
+    return draw_sprites(SPRITES, seed), draw_layers(LAYERS, seed)
 
 
 def _laid(a: View, b: View, copy: bool, kind: str) -> Iterator[AlignedPair]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,16 @@ from diptych.console import Console
 from diptych_model.networks.aligned import WEIGHTS, AlignedPairNetwork, save_aligned
 from diptych_runtime.manifest import digest
 from diptych_training.aligned.recipe import AlignedRecipe
-from diptych_training.aligned.shelves import KeptPair, make_shelves, read_shelves, sources_of
+from diptych_training.aligned.shelves import KeptPair, make_shelves, read_shelf, sources_of
 from diptych_training.aligned.training import odds_of, train_aligned
 from diptych_training.data.archives import data_folder
 from diptych_training.device import environment
-from diptych_training.errors import DataError
+from diptych_training.metrics import Pool
+from diptych_training.run_folder import RECIPE, begin, counted, require_begun
 from diptych_training.threads import torch_threads
 
-BEST, RECIPE, STATE, METRICS, PAIRS = "best", "recipe.toml", "state.pt", "metrics.json", "pairs"
-HELD_OUT = 20  # one in so many families of documents, or photos, at the end of each source
+BEST, STATE, METRICS, PAIRS = "best", "state.pt", "metrics.json", "pairs"
+HELD_OUT = 20  # one in so many pairs, at the end of each source
 EXAMINED = 300  # of a kind at most
 
 
@@ -35,15 +37,9 @@ def train_aligned_pairs(
     `directory` receives the resolved recipe, the pairs, the state that `resume` goes on from, `metrics.json`, and the
     weights in `best`. Raises `DataError`.
     """
-    if (directory / RECIPE).exists() != resume:
-        state = "has a run already: add --resume or name another" if not resume else "has no run to resume"
-        raise DataError(f"{directory} {state}")
-    text = tomli_w.dumps(recipe.to_dict())
-    if resume and (directory / RECIPE).read_text() != text:
-        raise DataError(f"{directory} was begun with another recipe; resume with {directory / RECIPE}, or name another")
+    require_begun(directory / RECIPE, resume)
     folder = data_folder() if recipe.aligned.archives else None
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / RECIPE).write_text(text)
+    begin(directory, tomli_w.dumps(recipe.to_dict()), resume=resume)
     with torch_threads(recipe.threads):
         return _trained(recipe, directory, folder, Console(quiet=quiet))
 
@@ -60,7 +56,7 @@ def _trained(recipe: AlignedRecipe, directory: Path, folder: Path | None, consol
             processes=recipe.threads,
             tick=lambda: bar.update(1),
         )
-    parts = [read_shelves([source], directory / PAIRS) for source in sources]
+    parts = [read_shelf(directory / PAIRS / source.name) for source in sources]
     ends = [len(part) - len(part) // HELD_OUT for part in parts]
     teaching = [pair for part, end in zip(parts, ends, strict=True) for pair in part[:end]]
     held_out = [pair for part, end in zip(parts, ends, strict=True) for pair in part[end:]]
@@ -68,14 +64,8 @@ def _trained(recipe: AlignedRecipe, directory: Path, folder: Path | None, consol
         torch.manual_seed(recipe.seed)
         network = AlignedPairNetwork()
         with console.progress(total=recipe.learning.steps, unit="step", desc="training") as bar:
-
-            def progress(steps):
-                for step in steps:
-                    yield step
-                    bar.update(1)
-
             network, losses = train_aligned(
-                network, teaching, recipe.learning, recipe.seed, state=directory / STATE, progress=progress
+                network, teaching, recipe.learning, recipe.seed, state=directory / STATE, progress=partial(counted, bar)
             )
     return _written(network, losses, teaching, held_out, directory, time.perf_counter() - began)
 
@@ -110,7 +100,6 @@ def examined(network: AlignedPairNetwork, pairs: list[KeptPair]) -> dict[str, di
     for kind in sorted({pair.kind for pair in pairs}):
         copies, others = ([p for p in pairs if p.kind == kind and p.copy == copy][:EXAMINED] for copy in (True, False))
         if copies and others:
-            high, low = odds_of(network, copies), odds_of(network, others)
-            auc = ((high[:, None] > low).mean() + (high[:, None] >= low).mean()) / 2
-            found[kind] = {"copies": len(copies), "others": len(others), "auc": float(auc)}
+            auc = Pool(odds_of(network, [*copies, *others]), np.arange(len(copies) + len(others)) < len(copies)).auc()
+            found[kind] = {"copies": len(copies), "others": len(others), "auc": auc}
     return found

@@ -41,11 +41,11 @@ class KeptPair:
 
 def sources_of(origins: Origins) -> list[Source]:
     """The sources of the pairs: archives, which take longest, first."""
-    spans = [(begin, min(begin + FAMILIES, origins.families)) for begin in range(0, origins.families, FAMILIES)]
-    return [
-        *(Source(archive, archive=archive) for archive in origins.archives),
-        *(Source(f"documents-{begin:05d}", span) for span in spans for begin in span[:1]),
+    documents = [
+        Source(f"documents-{begin:05d}", (begin, min(begin + FAMILIES, origins.families)))
+        for begin in range(0, origins.families, FAMILIES)
     ]
+    return [*(Source(archive, archive=archive) for archive in origins.archives), *documents]
 
 
 def make_shelves(
@@ -66,7 +66,7 @@ def make_shelves(
         tick()
     if not missing:
         return
-    with ProcessPoolExecutor(min(processes, len(missing)), multiprocessing.get_context("spawn"), torch_alone) as pool:
+    with ProcessPoolExecutor(min(processes, len(missing)), multiprocessing.get_context("spawn"), _begin) as pool:
         futures = [pool.submit(_make, source, directory, photos, seed, folder) for source in missing]
         try:
             for future in as_completed(futures):
@@ -77,13 +77,7 @@ def make_shelves(
             raise
 
 
-def read_shelves(sources: Sequence[Source], directory: Path) -> list[KeptPair]:
-    """The pairs of the sources, in their order."""
-    return list(chain.from_iterable(_read(directory / source.name) for source in sources))
-
-
-def torch_alone() -> None:
-    """One thread of torch for this process."""
+def _begin() -> None:
     torch.set_num_threads(1)
 
 
@@ -109,11 +103,12 @@ def _write(target: Path, pairs: Iterable[AlignedPair]) -> None:
     (target / ROWS).write_text(json.dumps(rows))
 
 
-def _read(source: Path) -> list[KeptPair]:
-    rows = json.loads((source / ROWS).read_text())
+def read_shelf(shelf: Path) -> list[KeptPair]:
+    """The pairs of a source, in their order."""
+    rows = json.loads((shelf / ROWS).read_text())
     if not rows:
         return []
-    pixels = np.memmap(source / PIXELS, np.uint8, "r")
+    pixels = np.memmap(shelf / PIXELS, np.uint8, "r")
     sizes = [int(np.prod(row["shape"])) for row in rows]
     return [
         KeptPair(pixels[end - size : end].reshape(row["shape"]), row["copy"], row["kind"])

@@ -123,7 +123,7 @@ def batch(pairs: Sequence[np.ndarray]) -> Tensor:
 
 
 def _changed(pair: KeptPair, most: int, rng: np.random.Generator) -> np.ndarray:
-    """A pair uint8 (h, w, 7) made smaller, turned, mirrored, its pictures exchanged: the same question. `most` pixels a
+    """A pair uint8 (h, w, 7) made smaller, turned or mirrored, in other colours: the same question. `most` pixels a
     side, or with 0 as many as there are.
     """
     pixels, scale = np.asarray(pair.pixels), float(rng.choice(SHRUNK))

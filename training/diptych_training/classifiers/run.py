@@ -1,6 +1,7 @@
 """The run of a classifier: read pictures by class, train, resume, measure on what is held out, and write it."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from diptych_training.classifiers.training import answers, train_classifier
 from diptych_training.data.classes import Labelled, numbered
 from diptych_training.errors import DataError
 from diptych_training.metrics import wilson_interval
+from diptych_training.run_folder import RECIPE, begin, counted, require_begun
 from diptych_training.tasks.labelled import Classes, held_out_fifth, read_panels
 from diptych_training.threads import torch_threads
 
-BEST, RECIPE, STATE, METRICS = "best", "recipe.toml", "state.pt", "metrics.json"
+BEST, STATE, METRICS = "best", "state.pt", "metrics.json"
 
 
 def classify(recipe: ClassifierRecipe, directory: Path, *, resume: bool = False, quiet: bool = False) -> dict[str, Any]:
@@ -28,37 +30,25 @@ def classify(recipe: ClassifierRecipe, directory: Path, *, resume: bool = False,
     `directory` receives the resolved recipe, the state that `resume` goes on from, `metrics.json` and the network
     `best`. Raises `DataError`.
     """
-    if (directory / RECIPE).exists() != resume:
-        state = "has a run already: add --resume or name another" if not resume else "has no run to resume"
-        raise DataError(f"{directory} {state}")
-    text = tomli_w.dumps(recipe.to_dict())
-    if resume and (directory / RECIPE).read_text() != text:
-        raise DataError(f"{directory} was begun with another recipe; resume with {directory / RECIPE}, or name another")
+    require_begun(directory / RECIPE, resume)
     with torch_threads(recipe.threads):
-        return _classified(recipe, directory, text, Console(quiet=quiet))
+        return _classified(recipe, directory, resume, Console(quiet=quiet))
 
 
-def _classified(recipe: ClassifierRecipe, directory: Path, text: str, console: Console) -> dict[str, Any]:
+def _classified(recipe: ClassifierRecipe, directory: Path, resume: bool, console: Console) -> dict[str, Any]:
     pictures = labelled_folder(Classes(recipe.classifier.pictures, recipe.classifier.root), recipe.network.pixels)
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / RECIPE).write_text(text)
+    begin(directory, tomli_w.dumps(recipe.to_dict()), resume=resume)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         network = recipe.network.build(len(pictures.names))
         with console.progress(total=recipe.learning.steps, unit="step", desc="training") as bar:
-
-            def progress(steps):
-                for step in steps:
-                    yield step
-                    bar.update(1)
-
             losses = train_classifier(
                 network,
                 *pictures.training,
                 recipe.learning,
                 recipe.seed,
                 state=directory / STATE,
-                progress=progress,
+                progress=partial(counted, bar),
             )
     right = answers(network, pictures.validation[0]) == pictures.validation[1]
     found = {

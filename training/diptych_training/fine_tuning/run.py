@@ -26,9 +26,10 @@ from diptych_training.fine_tuning.measured import measured, measured_text
 from diptych_training.fine_tuning.observed import look_closer, tokens_of
 from diptych_training.fine_tuning.recipe import FineTuning
 from diptych_training.fine_tuning.table import Table, read_labels
+from diptych_training.run_folder import RECIPE, begin, require_begun
 from diptych_training.threads import torch_threads
 
-BEST, RECIPE, METRICS = "best", "recipe.toml", "metrics.json"
+BEST, METRICS = "best", "metrics.json"
 FEWEST, FEWEST_OF_A_KIND = 20, 5  # labels of a question
 
 
@@ -82,9 +83,7 @@ def fine_tune(recipe: FineTuning, directory: Path, *, resume: bool = False, quie
     `directory` receives the resolved recipe, the pictures as they were read, `metrics.json` and the checkpoint `best`.
     Raises `DataError`.
     """
-    if (directory / RECIPE).exists() != resume:
-        state = "has a run already: add --resume or name another" if not resume else "has no run to resume"
-        raise DataError(f"{directory} {state}")
+    require_begun(directory / RECIPE, resume)
     with torch_threads(recipe.threads):
         return _fine_tuned(recipe, directory, resume, Console(quiet=quiet))
 
@@ -92,11 +91,7 @@ def fine_tune(recipe: FineTuning, directory: Path, *, resume: bool = False, quie
 def _fine_tuned(recipe: FineTuning, directory: Path, resume: bool, console: Console) -> dict[str, Any]:
     began = time.monotonic()
     run = _opened(recipe, directory, console)
-    text = tomli_w.dumps(recipe.to_dict())
-    if resume and (directory / RECIPE).read_text() != text:
-        raise DataError(f"{directory} was begun with another recipe; resume with {directory / RECIPE}, or name another")
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / RECIPE).write_text(text)
+    begin(directory, tomli_w.dumps(recipe.to_dict()), resume=resume)
     try:
         found = _tuned(run)
     except ValueError as error:

@@ -43,6 +43,7 @@ from diptych_training.learning.retention import PHOTOS, remember
 from diptych_training.learning.trainer import Learner
 from diptych_training.metrics import Ranking
 from diptych_training.recipe import IMAGENET, Recipe, Stage, read_recipe
+from diptych_training.run_folder import RECIPE, require_begun
 from diptych_training.tasks import OpenTask, Source
 from diptych_training.tasks.hard_negatives import embed, fill_bank
 from diptych_training.tasks.validation import ValidationSet, drawn_at_random, look, rank, validate
@@ -53,7 +54,7 @@ LARGEST = 224  # the side that photos are kept in: the archives' own are hardly 
 COPY_RATES = FALSE_POSITIVE_RATES[1:]
 CROPS = 0.6  # of a query's sides, in which it is looked for as a copy: docs/measuring.md
 _FIGURES = {"map": "mAP", "micro_ap": "micro-AP"}  # as people write them
-STATE, RECIPE, ENVIRONMENT, BEST, LAST = "state.pt", "recipe.toml", "environment.json", "best", "last"
+STATE, ENVIRONMENT, BEST, LAST = "state.pt", "environment.json", "best", "last"
 LOCK = "writer.lock"
 
 
@@ -66,9 +67,7 @@ def train(
     state from which `resume` goes on to the same numbers. `data` holds the archives, if a task needs them (default:
     DIPTYCH_DATA). The device is CUDA where there is one; started by `torchrun`, all processes share the work.
     """
-    if (directory / STATE).exists() != resume:
-        state = "has a run already: add --resume or name another" if not resume else "has no run to resume"
-        raise DataError(f"{directory} {state}")
+    require_begun(directory / STATE, resume)
     with torch_threads(recipe.threads):
         return _trained(recipe, directory, data=data, resume=resume, quiet=quiet)
 
