@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from diptych_model import Residual, save_checkpoint
+from diptych_training.aligned.recipe import aligned_recipe_from
 from diptych_training.classifiers.recipe import classifier_recipe_from
 from diptych_training.errors import DataError
 from diptych_training.fine_tuning.recipe import fine_tuning_from
@@ -16,10 +17,11 @@ RECIPES = Path(__file__).parents[2] / "training" / "recipes"
 
 def test_every_recipe_of_the_repository_is_read() -> None:
     found = set(RECIPES.glob("*.toml"))
-    labels, classifier = RECIPES / "labels.toml", RECIPES / "classifier.toml"
-    assert found > {labels, classifier}
+    labels, classifier, aligned = (RECIPES / f"{name}.toml" for name in ("labels", "classifier", "aligned"))
+    assert found > {labels, classifier, aligned}
     assert built(classifier, [], classifier_recipe_from).learning.steps > 0
-    for path in sorted(found - {labels, classifier}):
+    assert built(aligned, [], aligned_recipe_from).learning.steps > 0
+    for path in sorted(found - {labels, classifier, aligned}):
         assert read_recipe(path).steps > 0
     assert built(labels, ["labels.table=a.csv"], fine_tuning_from).labels.table == "a.csv"
 
