@@ -256,8 +256,8 @@ def sagan(
         out,
         steps=steps,
         seeds=seeds,
-        # The grid in the middle attends to itself.
-        shape=SaganConfig(int(pixels), attend=int(pixels) // 4),
+        # The grid in the middle attends to itself; the smallest has 128 channels, whatever the side.
+        shape=SaganConfig(int(pixels), width=512 // int(pixels), attend=int(pixels) // 4),
         processes=processes,
         finished=lambda name: console.remark(f"finished {name}"),
     )
