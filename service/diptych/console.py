@@ -88,6 +88,7 @@ class PairBars:
         """`desc` stands before the first; with `leave` they stay on the screen once they are closed."""
         self._console, self._leave = console, leave
         self._pairs = self._bar(desc, None)
+        self._keypoints: ProgressBar[Any] | None = None
         self._looks: ProgressBar[Any] | None = None
 
     def begin(self, missing: int, known: int) -> PairBars:
@@ -98,6 +99,13 @@ class PairBars:
     def __call__(self, done: int, /) -> None:
         """So many more pairs are scored."""
         self._pairs.update(done)
+
+    def keypoints(self, missing: int) -> Callable[[int], object]:
+        """So many pictures are to be described by their keypoints; returns the callback of those that are."""
+        if not missing:
+            return lambda done: None
+        self._keypoints = self._bar("finding keypoints", missing, "picture")
+        return self._keypoints.update
 
     def closer_looks(self, missing: int, known: int) -> Callable[[int], object]:
         """So many more closer looks are to be taken, and so many are known; returns the callback of those taken."""
@@ -112,11 +120,11 @@ class PairBars:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for bar in filter(None, (self._looks, self._pairs)):
+        for bar in filter(None, (self._looks, self._keypoints, self._pairs)):
             bar.close()
 
-    def _bar(self, desc: str, total: int | None) -> ProgressBar[Any]:
-        bar = self._console.progress(total=total, unit="pair", desc=desc)
+    def _bar(self, desc: str, total: int | None, unit: str = "pair") -> ProgressBar[Any]:
+        bar = self._console.progress(total=total, unit=unit, desc=desc)
         bar.leave = self._leave
         return bar
 

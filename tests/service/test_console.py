@@ -98,19 +98,23 @@ def test_a_bar_says_what_it_is_told_to(monkeypatch):
     assert "[loss] 0.25" in stderr.getvalue()
 
 
-def test_pairs_and_closer_looks_have_a_bar_each(monkeypatch):
+def test_pairs_keypoints_and_closer_looks_have_a_bar_each(monkeypatch):
     stderr = Terminal()
     monkeypatch.setattr(sys, "stderr", stderr)
     with PairBars(Console(), "comparing") as bars:
         tick = bars.begin(30, 10)
         tick(30)
+        bars.keypoints(0)(0)
+        assert "finding keypoints" not in stderr.getvalue()
+        bars.keypoints(4)(4)
         assert "looking closer" not in stderr.getvalue()
         for missing in (3, 0, 2):
             bars.closer_looks(missing, 7)(missing)
     said = stderr.getvalue()
     assert "30/30 pairs" in said
+    assert "4/4 pictures" in said
     assert "5/5 pairs" in said
-    assert said.index("comparing") < said.index("looking closer")
+    assert said.index("comparing") < said.index("finding keypoints") < said.index("looking closer")
 
 
 def test_a_bar_that_an_exception_left_open_is_closed_before_anything_is_said(monkeypatch):

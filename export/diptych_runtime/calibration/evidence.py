@@ -268,14 +268,17 @@ class Verification:
         """Which pairs of a relevance (P,) by the network alone deserve a look, bool (P,)."""
         return _rounded(relevance) >= self.above
 
-    def judged(self, relevance: np.ndarray, seen: Sequence[Evidence | None]) -> np.ndarray:
+    def judged(
+        self, relevance: np.ndarray, seen: Sequence[Evidence | None], worth: np.ndarray | None = None
+    ) -> np.ndarray:
         """Probabilities float64 (P,) as they are shown, of 7 decimals, of pairs that have those by the network alone,
         and the evidence of each, or None where there is none.
 
         What deserves no look stays below all thresholds, what deserved one and did not get it below the strictest.
+        Which do is `worth` bool (P,), by default what the network takes for likely.
         """
         known = _rounded(relevance)
-        worth = self.worth(known)
+        worth = self.worth(known) if worth is None else worth
         limits = np.where(worth, self.unseen, self.least)
         found = np.minimum(recalibrated(np.where(worth, known, self._apart(known)), *self.recalibration), limits)
         looked = [place for place in np.flatnonzero(worth).tolist() if seen[place] is not None]

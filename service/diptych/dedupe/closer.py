@@ -20,6 +20,7 @@ from diptych_runtime import judgement
 from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.closer_look.verification import View
+from diptych_runtime.closer_look.votes import LENGTH, crowded, elected_pairs, signatures
 from diptych_runtime.decoder import PictureSource
 from diptych_runtime.errors import PictureError
 
@@ -32,6 +33,10 @@ class LookProgress(Protocol):
 
     def __call__(self, done: int, /) -> object:
         """So many more pairs are scored."""
+        ...
+
+    def keypoints(self, missing: int) -> Callable[[int], object]:
+        """So many pictures are to be described by their keypoints; returns the callback of those that are."""
         ...
 
     def closer_looks(self, missing: int, known: int) -> Callable[[int], object]:
@@ -97,6 +102,25 @@ class CloserLook:
         self.taken, self.seconds = 0, 0.0
         self._views = ViewCache() if views is None else views
         self._lost = set[str]()
+        self._elected = np.empty(0, np.int64)
+
+    def elect(self, pairs: np.ndarray, scores: np.ndarray, asking: np.ndarray, count: int) -> np.ndarray:
+        """Candidates int64 (P, 2), up to `count` of each picture, with the pairs that the local features of pictures of
+        a crowd vote for (`closer_look.votes`): these deserve a look from now on, whatever the network gives them.
+        `scores` (P,) are those that it gives the candidates. Of each pair one is `asking`, bool (n,).
+
+        In a crowd, of pages of one layout for one, the original of a damaged copy may not be among its nearest.
+        """
+        if self.verification is None:
+            return pairs
+        crowd = np.flatnonzero(crowded(pairs, self.verification.worth(scores), len(self.ids), count))
+        if not len(crowd):
+            return pairs
+        described = self._signatures([self.ids[place] for place in crowd.tolist()])
+        elected = crowd[elected_pairs(described, self.collection.scorer.runtime.threads)]
+        elected = elected[asking[elected].any(1)]
+        self._elected = self._keys(elected)
+        return np.unique(np.concatenate([pairs, elected]), axis=0)
 
     def scores(self, pairs: np.ndarray, scores: np.ndarray) -> np.ndarray:
         """Scores float64 (P,) of pairs int64 (P, 2) of places in `ids`, rounded as `PairScores` does, from those that
@@ -105,18 +129,37 @@ class CloserLook:
         if self.verification is None:
             return scores
         seen: list[Evidence | None] = [None] * len(pairs)
-        worth = np.flatnonzero(self.verification.worth(scores))
+        worth = self.verification.worth(scores) | np.isin(self._keys(pairs), self._elected)
         wanted = [(a, b) for a, b in np.sort(pairs[worth], 1).tolist()]
-        for place, pair, evidence in zip(worth.tolist(), wanted, self._seen(wanted), strict=True):
+        for place, pair, evidence in zip(np.flatnonzero(worth).tolist(), wanted, self._seen(wanted), strict=True):
             seen[place] = evidence
             self.looks[pair] = "not taken" if evidence is None else "taken"
             if evidence is not None and evidence.framed:
                 self.frames[pair] = evidence.framed
-        return self.verification.judged(scores, seen)
+        return self.verification.judged(scores, seen, worth)
 
     def judged(self, network: PairScores, pairs: np.ndarray) -> np.ndarray:
         """Scores float64 (P,) of pairs int64 (P, 2) of places in `ids`, from those that the network gives them."""
         return self.scores(pairs, network.of(pairs))
+
+    def _keys(self, pairs: np.ndarray) -> np.ndarray:
+        return pairs.min(1, initial=len(self.ids)) * len(self.ids) + pairs.max(1, initial=0)
+
+    def _signatures(self, ids: list[str]) -> list[np.ndarray]:
+        """The signatures of pictures' keypoints, none of a picture without a file."""
+        found = self.ledger.signatures(ids)
+        missing = [id for id in ids if id not in found]
+        tick = self.tick.keypoints(len(missing)) if isinstance(self.tick, LookProgress) else lambda done: None
+        for start in range(0, len(missing), BATCH):
+            batch = missing[start : start + BATCH]
+            began = perf_counter()
+            views = self._views.views(batch, self._described)
+            made = {id: signatures(view.keypoints.descriptors) for id, view in views.items() if view is not None}
+            self.seconds += perf_counter() - began
+            self.ledger.add_signatures(made)
+            found |= made
+            tick(len(batch))
+        return [found.get(id, np.empty((0, LENGTH), np.uint8)) for id in ids]
 
     def _seen(self, pairs: list[tuple[int, int]]) -> list[Evidence | None]:
         named = [(self.ids[a], self.ids[b]) for a, b in pairs]

@@ -16,10 +16,11 @@ from diptych.pictures.file_info import Picture
 from diptych.store.sqlite.cache import CacheDatabase, in_one_step, paths_below, version_of
 from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.calibration.questions import MATCH
+from diptych_runtime.closer_look.votes import LENGTH
 
 LEDGER = "dedupe.sqlite"
 _EVIDENCE_OF = TypeAdapter(Evidence)
-_VERSION = 8
+_VERSION = 9
 
 # Pairs are named by the ids of contents, so a file that changes its name keeps its scores and one that changes its
 # content has none. An id is 16 bytes here, the lower one first. A score is of one question of the model.
@@ -35,6 +36,10 @@ CREATE TABLE evidence (a BLOB NOT NULL, b BLOB NOT NULL, seen TEXT NOT NULL, PRI
 _HASHES = """
 CREATE TABLE hashes (id BLOB PRIMARY KEY, phash INTEGER) WITHOUT ROWID;
 """
+# Signatures of the keypoints of contents, 32 bytes each, one after the other (`closer_look.votes`), of no model either.
+_SIGNATURES = """
+CREATE TABLE signatures (id BLOB PRIMARY KEY, keypoints BLOB NOT NULL) WITHOUT ROWID;
+"""
 _TABLES = f"""
 CREATE TABLE files (path TEXT PRIMARY KEY, id BLOB NOT NULL, bytes INTEGER NOT NULL, modified INTEGER NOT NULL,
   width INTEGER NOT NULL, height INTEGER NOT NULL, format TEXT NOT NULL, exif INTEGER NOT NULL, taken REAL,
@@ -44,6 +49,7 @@ CREATE INDEX files_id ON files (id);
 CREATE TABLE model (revision TEXT NOT NULL);
 {_EVIDENCE}
 {_HASHES}
+{_SIGNATURES}
 """
 # Models of the time of version 1 have a single question.
 _LIFT = f"""
@@ -64,6 +70,7 @@ _COLUMNS = "path, id, bytes, modified, width, height, format, exif, taken, inode
 # The types of rows as they are written.
 _FILE = [(str, bytes, int, int, int, int, str, int, taken, int) for taken in (float, type(None))]
 _HASH = (bytes, int), (bytes, type(None))
+_SIGNED = bytes, bytes
 _PAIR = bytes, bytes, float
 
 
@@ -124,7 +131,8 @@ class PairCache(CacheDatabase):
                 connection.execute(
                     f"DELETE FROM {table} WHERE a NOT IN (SELECT id FROM files) OR b NOT IN (SELECT id FROM files)"
                 )
-            connection.execute("DELETE FROM hashes WHERE id NOT IN (SELECT id FROM files)")
+            for table in ("hashes", "signatures"):
+                connection.execute(f"DELETE FROM {table} WHERE id NOT IN (SELECT id FROM files)")
 
     def forget_all_but(self, paths: Collection[str]) -> None:
         """Forget the files at other paths, and the scores of contents that no file has any more."""
@@ -172,6 +180,24 @@ class PairCache(CacheDatabase):
         with self._transaction() as connection:
             connection.executemany("INSERT OR REPLACE INTO evidence VALUES (?,?,?)", rows)
 
+    def signatures(self, ids: Sequence[str]) -> dict[str, np.ndarray]:
+        """The signatures uint8 (P, 32) of the keypoints of contents, by id: of those that are known."""
+        found = {}
+        with self._understood():
+            for id in ids:
+                query = "SELECT id, keypoints FROM signatures WHERE id=?"
+                rows = self._connection.execute(query, (bytes.fromhex(id),))
+                for _, keypoints in self._intact(rows, "signatures", _SIGNED):
+                    if len(keypoints) % LENGTH == 0:  # damage is computed anew
+                        found[id] = np.frombuffer(keypoints, np.uint8).reshape(-1, LENGTH)
+        return found
+
+    def add_signatures(self, signatures: Mapping[str, np.ndarray]) -> None:
+        """Remember the signatures of contents."""
+        rows = [(bytes.fromhex(id), one.tobytes()) for id, one in signatures.items()]
+        with self._transaction() as connection:
+            connection.executemany("INSERT OR REPLACE INTO signatures VALUES (?,?)", rows)
+
     def hashes(self) -> dict[str, int | None]:
         """The perceptual hashes, 64 bits, of contents by id; None where there is too little to be seen."""
         with self._understood():
@@ -200,8 +226,8 @@ class PairCache(CacheDatabase):
         if version == 0:
             in_one_step(connection, _TABLES, _VERSION)
         elif version in range(1, _VERSION):
-            steps = (_LIFT if version == 1 else "") + (_EVIDENCE if version < 3 else _LOOK_AGAIN)
-            steps += (_INODES if version < 4 else "") + (_HASHES if version < 6 else "")
+            steps = (_LIFT if version == 1 else "") + (_EVIDENCE if version < 3 else _LOOK_AGAIN if version < 8 else "")
+            steps += (_INODES if version < 4 else "") + (_HASHES if version < 6 else "") + _SIGNATURES
             in_one_step(connection, steps, _VERSION)
         elif version != _VERSION:
             raise DedupeError(

@@ -40,6 +40,10 @@ class Stint:
         self.total = max(self.total, self.scored)  # keepers are compared with more than their candidates
         self._check_time()
 
+    def keypoints(self, missing: int) -> Callable[[int], object]:
+        """Pictures are to be described by their keypoints, which takes time and counts for no pair."""
+        return lambda done: self._check_time()
+
     def closer_looks(self, missing: int, known: int) -> Callable[[int], object]:
         """So many more closer looks are due, and so many are taken already; returns the callback of their progress."""
         self.taken += known

@@ -97,6 +97,75 @@ def test_what_was_looked_at_before_an_interruption_is_kept(scenes, monkeypatch):
     assert told == [2, 2, 2]
 
 
+class Counted:
+    """A progress that counts what it is told."""
+
+    def __init__(self):
+        self.pairs, self.described, self.looks, self.expected = 0, 0, 0, []
+
+    def __call__(self, done):
+        self.pairs += done
+
+    def keypoints(self, missing):
+        self.expected.append(missing)
+
+        def tick(done):
+            self.described += done
+
+        return tick
+
+    def closer_looks(self, missing, known):
+        def tick(done):
+            self.looks += done
+
+        return tick
+
+
+def test_what_local_features_of_a_crowd_vote_for_is_looked_at_whatever_the_network_says(scenes):
+    """Of the candidates all but the copy are given, and the network would not look at it either."""
+    names = [record.path.rsplit("/", 1)[1] for record in scenes.list(10)]
+    pairs = every_pair(4)
+    copies = np.array([{names[a], names[b]} == {"0.png", "copy.png"} for a, b in pairs])
+    told = Counted()
+    ledger = PairCache(None, "x")
+    look = closer_look(scenes, ledger, tick=told)
+    alone = look.scores(pairs, np.where(copies, 0.05, 0.9))
+    assert alone[copies].item() < 0.1
+    found = look.elect(pairs[~copies], np.full(5, 0.9), np.ones(4, bool), 2)
+    assert pairs[copies].tolist()[0] in found.tolist()
+    assert (found == np.unique(found, axis=0)).all()
+    assert (told.expected, told.described) == ([4], 4)
+    scores = look.scores(pairs, np.where(copies, 0.05, 0.9))
+    assert scores[copies].item() > 0.9
+    assert look.looks[tuple(pairs[copies][0].tolist())] == "taken"
+    assert scores[~copies].tolist() == alone[~copies].tolist()
+
+    again = Counted()
+    assert closer_look(scenes, ledger, tick=again).elect(
+        pairs[~copies], np.full(5, 0.9), np.ones(4, bool), 2
+    ).tolist() == (found.tolist())
+    assert (again.expected, again.described) == ([0], 0), "signatures are kept"
+
+
+def test_only_pictures_of_a_crowd_are_described_for_their_votes_and_two_references_are_no_pair(scenes, monkeypatch):
+    pairs = every_pair(4)
+    look = closer_look(scenes, PairCache(None, "x"))
+    assert look.elect(pairs[:2], np.full(2, 0.9), np.zeros(4, bool), 2).tolist() == pairs[:2].tolist()
+    monkeypatch.setattr(Scorer, "views", lambda *_: pytest.fail("it was described"))
+    look = closer_look(scenes, PairCache(None, "x"))
+    assert look.elect(pairs, np.full(6, 0.9), np.ones(4, bool), 20).tolist() == pairs.tolist(), "none has ten"
+    look.verification = None
+    assert look.elect(pairs, np.full(6, 0.9), np.ones(4, bool), 2).tolist() == pairs.tolist()
+
+
+def test_a_picture_of_a_crowd_that_is_gone_votes_for_none(scenes, monkeypatch):
+    monkeypatch.setattr(Scorer, "views", lambda self, sources: [None] * len(sources))
+    pairs, ledger = every_pair(4), PairCache(None, "x")
+    look = closer_look(scenes, ledger)
+    assert look.elect(pairs[:5], np.full(5, 0.9), np.ones(4, bool), 2).tolist() == pairs[:5].tolist()
+    assert ledger.signatures(look.ids) == {}, "another run asks again"
+
+
 def test_keypoints_are_computed_once_for_all_searches_that_share_them(scenes, monkeypatch):
     described, real = [], Scorer.views
 

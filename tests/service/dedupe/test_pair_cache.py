@@ -8,6 +8,7 @@ from diptych.dedupe.pair_cache import KnownFile, PairCache
 from diptych.errors import DedupeError
 from diptych.pictures.file_info import Picture
 from diptych_runtime.calibration.evidence import Evidence
+from diptych_runtime.closer_look.votes import LENGTH
 
 
 @pytest.fixture
@@ -83,8 +84,8 @@ def test_what_is_no_ledger_is_refused_with_the_way_out_and_an_empty_file_is_a_ne
 
 def test_a_ledger_of_another_version_is_refused(path):
     with PairCache(path, "rev") as ledger:
-        ledger._connection.execute("PRAGMA user_version=9")
-    with pytest.raises(DedupeError, match="format version 9, and this Diptych reads version 8; delete it"):
+        ledger._connection.execute("PRAGMA user_version=10")
+    with pytest.raises(DedupeError, match="format version 10, and this Diptych reads version 9; delete it"):
         PairCache(path, "rev")
 
 
@@ -105,7 +106,7 @@ def test_what_an_older_version_knew_is_kept_as_answers_of_its_one_question(path,
     with PairCache(path, "rev") as ledger:
         remember(ledger, [a, b])
         ledger._connection.executescript(
-            "DROP TABLE pairs; DROP TABLE evidence; DROP TABLE hashes; "
+            "DROP TABLE pairs; DROP TABLE evidence; DROP TABLE hashes; DROP TABLE signatures; "
             "CREATE TABLE pairs (a BLOB NOT NULL, b BLOB NOT NULL, logit REAL NOT NULL, "
             "PRIMARY KEY (a, b)) WITHOUT ROWID; ALTER TABLE files DROP COLUMN inode_changed; PRAGMA user_version=1"
         )
@@ -140,7 +141,8 @@ def test_a_ledger_from_before_closer_looks_has_its_scores(path, picture):
         remember(ledger, [a, b])
         ledger.add_scores([(a.id, b.id)], np.array([1.5], np.float32), "copy")
         ledger._connection.executescript(
-            "DROP TABLE evidence; DROP TABLE hashes; ALTER TABLE files DROP COLUMN inode_changed; PRAGMA user_version=2"
+            "DROP TABLE evidence; DROP TABLE hashes; DROP TABLE signatures; "
+            "ALTER TABLE files DROP COLUMN inode_changed; PRAGMA user_version=2"
         )
     with PairCache(path, "rev") as ledger:
         assert ledger.scores([a.id, b.id], "copy")[1].tolist() == [1.5]
@@ -155,7 +157,7 @@ def test_looks_that_say_less_are_taken_again(path, picture, version):
         ledger.add_scores([(a.id, b.id)], np.array([1.5], np.float32), "copy")
         ledger.add_evidence([(a.id, b.id)], [Evidence(300, 40, 30, 0.5)])
         ledger._connection.executescript(
-            ("DROP TABLE hashes; " if version < 6 else "") + f"PRAGMA user_version={version}"
+            ("DROP TABLE hashes; " if version < 6 else "") + f"DROP TABLE signatures; PRAGMA user_version={version}"
         )
     with PairCache(path, "rev") as ledger:
         assert ledger.evidence([(a.id, b.id)]) == [None]
@@ -173,6 +175,35 @@ def test_hashes_are_kept_whichever_model_asks_and_go_with_the_last_file(path, pi
         assert ledger.hashes() == hashes
         ledger.forget_files([a.path])
         assert ledger.hashes() == {b.id: None}
+
+
+def test_signatures_are_kept_whichever_model_asks_and_go_with_the_last_file(path, picture):
+    a, b, c = picture(), picture(), picture()
+    drawn = np.random.default_rng(0).integers(0, 256, (5, LENGTH), np.uint8)
+    with PairCache(path, "rev") as ledger:
+        remember(ledger, [a, b])
+        ledger.add_signatures({a.id: drawn, b.id: drawn[:0]})
+    with PairCache(path, "another") as ledger:
+        found = ledger.signatures([a.id, b.id, c.id])
+        assert found.keys() == {a.id, b.id}
+        assert (found[a.id] == drawn).all()
+        assert found[b.id].shape == (0, LENGTH)
+        ledger.forget_files([a.path])
+        assert ledger.signatures([a.id, b.id]).keys() == {b.id}
+        ledger._connection.execute("UPDATE signatures SET keypoints=?", (b"of another length",))
+        assert not ledger.signatures([b.id]), "what is damaged is computed anew"
+
+
+def test_a_ledger_from_before_signatures_keeps_its_looks(path, picture):
+    a, b = picture(), picture()
+    seen = Evidence(300, 40, 30, 0.5)
+    with PairCache(path, "rev") as ledger:
+        remember(ledger, [a, b])
+        ledger.add_evidence([(a.id, b.id)], [seen])
+        ledger._connection.executescript("DROP TABLE signatures; PRAGMA user_version=8")
+    with PairCache(path, "rev") as ledger:
+        assert ledger.evidence([(a.id, b.id)]) == [seen]
+        assert ledger.signatures([a.id]) == {}
 
 
 def test_scores_stay_where_no_model_is_named(path, picture):

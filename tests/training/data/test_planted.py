@@ -69,6 +69,18 @@ def test_a_photo_that_an_archive_has_twice_is_a_copy_of_itself_to_either_questio
     assert found.matches(np.array([[0, 2], [1, 2]]), "copy").tolist() == [True, False]
 
 
+def test_screenshots_are_one_where_no_pixel_differs(small, tmp_path):
+    page = np.random.default_rng(0).integers(0, 256, (40, 50, 3), np.uint8)
+    other = page.copy()
+    other[20, 20] ^= 255
+    with zipfile.ZipFile(tmp_path / "screens.zip", "w") as file:
+        for name, pixels, level in (("same_a/1.png", page, 1), ("same_a/2.png", other, 1), ("same_b/1.png", page, 9)):
+            with file.open(name, "w") as entry:
+                Image.fromarray(pixels).save(entry, "PNG", compress_level=level)
+    found = open_planted("screens", tmp_path, tmp_path / "sets")
+    assert [found.original[0] == found.original[number] for number in range(3)] == [True, False, True]
+
+
 def test_every_pair_of_copies_is_counted(small, tmp_path):
     found = open_planted("pages", tmp_path, tmp_path / "sets")
     pairs = np.array([(a, b) for b in range(len(found.names)) for a in range(b)])

@@ -32,7 +32,8 @@ DRAWN = 160  # documents of a group
 SIDE = 640  # of a drawn document
 SEED = 31
 COLUMNS = ("path", "photo", "thing", "group")
-# The mean difference, 0 to 255, of two thumbnails of one photo that an archive has twice; screenshots may be nearer.
+# The mean difference, 0 to 255, of two thumbnails of one photo that an archive has twice; screenshots may be nearer: they
+# are one where no pixel differs.
 THUMBNAIL, ONE_PHOTO, NEARLY_ALIKE = 64, 1.5, ("screens",)
 
 
@@ -132,10 +133,11 @@ def _write_photos(kind: str, folder: Path, target: Path) -> list[tuple[str, str,
     names = [f"originals/{number:03d}{Path(photo.name).suffix.lower()}" for number, photo in enumerate(ordered)]
     for name, data in zip(names, read_photos(folder, ordered), strict=True):
         (target.parent / name).write_bytes(data)
-    first = range(len(names)) if kind in NEARLY_ALIKE else _first_of([target.parent / name for name in names])
+    same = _first_equal if kind in NEARLY_ALIKE else _first_of
+    first = same([target.parent / name for name in names])
     return [
-        (name, names[same], photo.subject, _class_of(photo))
-        for name, same, photo in zip(names, first, ordered, strict=True)
+        (name, names[place], photo.subject, _class_of(photo))
+        for name, place, photo in zip(names, first, ordered, strict=True)
     ]
 
 
@@ -143,6 +145,19 @@ def _first_of(files: Sequence[Path]) -> list[int]:
     """The place of the first of the files that shows the same photo as each."""
     thumbnails = np.stack([panel_pixels(file, THUMBNAIL).ravel().astype(np.float32) for file in files])
     return [int(np.argmax(np.abs(thumbnails - one).mean(1) < ONE_PHOTO)) for one in thumbnails]
+
+
+def _first_equal(files: Sequence[Path]) -> list[int]:
+    """The place of the first of the files that has the same pixels as each."""
+    known: dict[tuple[tuple[int, int], bytes], int] = {}
+    return [
+        known.setdefault((picture.size, picture.tobytes()), place) for place, picture in enumerate(map(_opened, files))
+    ]
+
+
+def _opened(file: Path) -> Image.Image:
+    with Image.open(file) as picture:
+        return picture.convert("RGB")
 
 
 def _class_of(photo: Photo) -> str:

@@ -119,7 +119,7 @@ def _restate(path: Path, result: Mapping[str, Any]) -> None:
 
 def row(verification: Verification, pairs: Pairs) -> dict[str, Any]:
     """The errors and rates of a verification fitted to other kinds on this one, every pair by itself."""
-    relevance, looked = verification.judged(pairs.relevance, pairs.seen), pairs.looked
+    relevance, looked = pairs.judged(verification), pairs.looked
     both = [_error(values, pairs.copies) for values in (pairs.relevance, relevance)]
     return {
         "kind": pairs.kind,

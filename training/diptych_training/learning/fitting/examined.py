@@ -13,9 +13,11 @@ import faiss
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from diptych_runtime.atomic import replacing_file
 from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.closer_look import aligned, blocks, homography, registration, verification
 from diptych_runtime.closer_look.verification import describe, verify
+from diptych_runtime.closer_look.votes import crowded, elected_pairs, signatures
 from diptych_runtime.decoder import panel_pixels
 from diptych_runtime.manifest import digest
 from diptych_runtime.runtime import Panels, Runtime
@@ -74,6 +76,16 @@ class Examined:
             logits[:, asked.column] -= shifts[pairs].mean(1)
         return logits
 
+    def elected(self, pairs: np.ndarray, worth: np.ndarray, count: int = NEAREST) -> np.ndarray:
+        """The pairs int64 (V, 2) of pictures of a crowd that local features vote for, as `dedupe` adds them to the
+        candidates `pairs`, of which some are `worth` a closer look, bool (P,).
+        """
+        crowd = np.flatnonzero(crowded(pairs, worth, len(self.planted.names), count))
+        if not len(crowd):
+            return pairs[:0]
+        described = self._looks.signatures(self.runtime.threads)
+        return crowd[elected_pairs([described[place] for place in crowd.tolist()], self.runtime.threads)]
+
     def evidence(self, pairs: np.ndarray) -> list[Evidence]:
         """The evidence of a closer look at pairs int64 (P, 2)."""
         return self._looks.at(np.asarray(pairs, np.int64).reshape(-1, 2), self.runtime.threads, self.tick)
@@ -87,9 +99,10 @@ def encode(runtime: Runtime, planted: Planted) -> Panels:
 
 
 class Looks:
-    """The evidence of closer looks at pairs of a kind's pictures, in a file beside them: a line of JSON for each pair.
+    """The evidence of closer looks at pairs of a kind's pictures, in a file beside them: a line of JSON for each pair;
+    and the signatures of their keypoints, in another.
 
-    The file is named by the code and the network that look: another version of either looks anew.
+    The files are named by the code and the network that look: another version of either looks anew.
     """
 
     def __init__(self, planted: Planted) -> None:
@@ -97,6 +110,7 @@ class Looks:
         self.planted = planted
         code = digest(b"".join([*(Path(str(part.__file__)).read_bytes() for part in _LOOKING), aligned.graph()]))[:12]
         self.path = planted.folder / f"looks-{code}.jsonl"
+        self._signatures = planted.folder / f"signatures-{code}.npz"
         self._seen = dict(_read(self.path)) if self.path.is_file() else {}
 
     def at(self, pairs: np.ndarray, threads: int, tick: Callable[[int], object]) -> list[Evidence]:
@@ -115,6 +129,19 @@ class Looks:
                 self._add(zip(batch, pool.map(look, batch), strict=True))
                 tick(len(batch))
         return [self._seen[key] for key in keys]
+
+    def signatures(self, threads: int) -> list[np.ndarray]:
+        """The signatures uint8 (P, 32) of the keypoints of each picture."""
+        names = self.planted.names
+        if not self._signatures.is_file():
+            with ThreadPoolExecutor(threads) as pool:
+                made = pool.map(
+                    lambda name: signatures(describe(self.planted.folder / name).keypoints.descriptors), names
+                )
+                with replacing_file(self._signatures) as unfinished, unfinished.open("wb") as file:
+                    np.savez(file, **{str(place): one for place, one in enumerate(made)})
+        with np.load(self._signatures) as known:
+            return [known[str(place)] for place in range(len(names))]
 
     def _add(self, made: Iterable[tuple[tuple[str, str], Evidence]]) -> None:
         made = list(made)

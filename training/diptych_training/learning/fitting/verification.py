@@ -40,7 +40,7 @@ RATES = (0.01, 0.005, 0.001)
 @dataclass(frozen=True)
 class Pairs:
     """Candidate pairs of a kind: `relevance` (P,) by the model alone, what was `seen` of those that it takes for
-    copies, None of the others, and whether they are `copies` (P,).
+    copies or that local features voted for, None of the others, and whether they are `copies` (P,).
 
     `missed` counts the copies that are no candidates. `found` are (P, 2) places in its pictures, of which there are
     `pictures`.
@@ -64,6 +64,10 @@ class Pairs:
         """Their evidence."""
         return [evidence for evidence in self.seen if evidence is not None]
 
+    def judged(self, verification: Verification) -> np.ndarray:
+        """The probabilities float64 (P,) of the pairs, as they are shown."""
+        return verification.judged(self.relevance, self.seen, self.looked)
+
 
 @dataclass(frozen=True)
 class Answers:
@@ -77,16 +81,32 @@ class Answers:
 
 
 def look_closer(examined: Examined, above: float = ABOVE) -> Pairs:
-    """Find the candidates of every picture of a kind, and look again at those whose relevance as copies is `above`."""
-    pairs = _looked(examined, examined.nearest(COPY), above)
-    return replace(pairs, missed=examined.planted.planted() - int(pairs.copies.sum()))
+    """Find the candidates of every picture of a kind, and look again at those whose relevance as copies is `above`, and
+    at those of a crowd that local features vote for.
+    """
+    pairs = examined.nearest(COPY)
+    relevance = _relevance(examined, pairs)
+    elected = examined.elected(pairs, relevance >= above)
+    pairs = np.unique(np.concatenate([pairs, elected]), axis=0)
+    found = _looked(examined, pairs, above, _among(pairs, elected))
+    return replace(found, missed=examined.planted.planted() - int(found.copies.sum()))
 
 
-def _looked(examined: Examined, pairs: np.ndarray, above: float) -> Pairs:
-    runtime, planted = examined.runtime.asking(COPY), examined.planted
-    logits = examined.held(pairs, COPY)[:, runtime.column]
-    relevance = runtime.relevance(logits).astype(np.float64)
+def _among(pairs: np.ndarray, some: np.ndarray) -> np.ndarray:
+    """Which pairs int64 (P, 2) are among `some`, bool (P,)."""
+    place = np.array([pairs.max(initial=0) + 1, 1])
+    return np.isin(pairs @ place, some @ place)
+
+
+def _relevance(examined: Examined, pairs: np.ndarray) -> np.ndarray:
+    runtime = examined.runtime.asking(COPY)
+    return runtime.relevance(examined.held(pairs, COPY)[:, runtime.column]).astype(np.float64)
+
+
+def _looked(examined: Examined, pairs: np.ndarray, above: float, elected: np.ndarray | None = None) -> Pairs:
+    planted, relevance = examined.planted, _relevance(examined, pairs)
     taken = relevance >= above
+    taken |= False if elected is None else elected
     seen: list[Evidence | None] = [None] * len(pairs)
     for place, evidence in zip(np.flatnonzero(taken).tolist(), examined.evidence(pairs[taken]), strict=True):
         seen[place] = evidence
@@ -159,11 +179,11 @@ def in_collection(examined: Examined, pairs: Pairs, verification: Verification) 
     """The pairs of a kind with those that tell which of them can both be right (`open_pairs`), and the scores (P,) that
     they have together, 0 for two that cannot be laid over each other.
     """
-    values = verification.judged(pairs.relevance, pairs.seen)
+    values = pairs.judged(verification)
     more = open_pairs(pairs.found, values, min(verification.thresholds.values(), default=1.0))
     if len(more):
         pairs = _joined(pairs, _looked(examined, more, verification.above))
-        values = verification.judged(pairs.relevance, pairs.seen)
+        values = pairs.judged(verification)
     values = Transitivity(pairs.pictures, pairs.found, values).consistent(pairs.found, values, UNSURE)
     return pairs, np.where([_laid(evidence) for evidence in pairs.seen], values, 0.0)
 
@@ -237,7 +257,7 @@ def _even(labels: Sequence[np.ndarray]) -> np.ndarray:
 def _registered(verification: Verification, pairs: Pairs) -> np.ndarray:
     """The probabilities, as they are shown, of the pairs that are no copies and could be laid over each other."""
     registered = np.array([_laid(evidence) for evidence in pairs.seen], bool)
-    return verification.judged(pairs.relevance, pairs.seen)[registered & ~pairs.copies]
+    return pairs.judged(verification)[registered & ~pairs.copies]
 
 
 def fit_after_look(

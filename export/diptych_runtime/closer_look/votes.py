@@ -1,0 +1,129 @@
+"""Votes of local features: which pictures of a crowd have a detail in common that the others of it have not.
+
+Where many pictures look alike to a network, as pages of one layout do, the original of a damaged copy is not always
+among its nearest. Keypoints tell more, as in the retrieval of objects (Sivic and Zisserman 2003): each asks for the one
+that is most like it in another picture, and votes for that picture by how much nearer it is there than in any third one
+(the ratio of Lowe 2004, between pictures).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import faiss
+import numpy as np
+
+CELLS, DIRECTIONS = 2, 8  # of a signature, two by two; a descriptor of SIFT has four by four
+LENGTH = CELLS * CELLS * DIRECTIONS
+ASKING = 100  # keypoints of a picture that vote, of all that are voted for
+NEIGHBOURS = 12  # of each, of which some lie in its own picture and in the one that it votes for
+ELECTED = 3  # pictures that each is compared with
+CROWD = (
+    0.5  # of as many pairs as a picture has candidates: so many are worth a closer look, or with others of the crowd
+)
+_LISTS, _TO_A_LIST, _TAUGHT = 4096, 300, 80  # at most, keypoints to one, and those of each that teach where it lies
+_VISITED, _OF_LISTS = 8, 256  # lists, and more where there are more than so many
+_STEP = 2**15  # keypoints that vote at once
+
+
+def signatures(descriptors: np.ndarray) -> np.ndarray:
+    """Descriptors of RootSIFT float32 (P, 128) in a quarter of their length, uint8 (P, 32): roots of the sums over each
+    four cells, 0 to 1 in steps of 1/255.
+    """
+    cells = np.square(descriptors.astype(np.float32)).reshape(-1, CELLS, 2, CELLS, 2, DIRECTIONS)
+    return np.round(255 * np.sqrt(cells.sum((2, 4)))).astype(np.uint8).reshape(-1, LENGTH)
+
+
+def crowded(pairs: np.ndarray, worth: np.ndarray, pictures: int, count: int) -> np.ndarray:
+    """Which of so many pictures are of a crowd, bool (n,), by their candidate pairs int64 (P, 2), `count` or more of
+    each, and which of these deserve a closer look (P,): those of half as many that do, and those of whose candidates
+    half are of these.
+    """
+    looked = np.bincount(pairs[worth].ravel(), minlength=pictures)
+    crowd = looked >= max(2, CROWD * count)
+    beside = np.bincount(pairs.ravel(), minlength=pictures)
+    first, second = pairs.T
+    of_it = np.bincount(first, crowd[second], pictures) + np.bincount(second, crowd[first], pictures)
+    return crowd | ((beside > 0) & crowd.any() & (of_it >= CROWD * beside))
+
+
+def elected_pairs(pictures: Sequence[np.ndarray], threads: int = 1) -> np.ndarray:
+    """Pairs int64 (V, 2), first < second, sorted, of n pictures, each given as its signatures uint8 (P, 32): every
+    picture and the `ELECTED` that share most votes with it.
+
+    The nearest signatures are looked for in an inverted file, most of whose lists are passed over. The same pictures in
+    the same order give the same pairs, with however many threads.
+    """
+    own = np.repeat(np.arange(len(pictures)), [len(one) for one in pictures])
+    if len(own) < 2:
+        return np.empty((0, 2), np.int64)
+    before = faiss.omp_get_max_threads()
+    try:
+        faiss.omp_set_num_threads(1)  # what teaches the lists is summed up in one order
+        index = _index(np.concatenate(pictures))
+        faiss.omp_set_num_threads(threads)
+        return _elected(*_votes(index, pictures, own), len(pictures))
+    finally:
+        faiss.omp_set_num_threads(before)
+
+
+def _index(stored: np.ndarray) -> faiss.IndexIVF:
+    lists = int(np.clip(len(stored) // _TO_A_LIST, 1, _LISTS))
+    index = faiss.IndexIVFScalarQuantizer(
+        faiss.IndexFlatL2(LENGTH), LENGTH, lists, faiss.ScalarQuantizer.QT_8bit_direct, faiss.METRIC_L2, False
+    )
+    index.nprobe = max(_VISITED, lists * _VISITED // _OF_LISTS)
+    index.train(stored[:: max(1, len(stored) // (_TAUGHT * lists))].astype(np.float32))
+    for start in range(0, len(stored), _STEP):
+        index.add(stored[start : start + _STEP].astype(np.float32))
+    return index
+
+
+def _votes(index: faiss.IndexIVF, pictures: Sequence[np.ndarray], own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The pairs that have votes, as keys int64 (V,) of the lower place times the number of pictures and the higher one,
+    and their weight float64 (V,), both ways together.
+    """
+    begin = np.cumsum([0, *(len(one) for one in pictures)])
+    asking = np.concatenate(
+        [
+            first + np.linspace(0, len(one), min(ASKING, len(one)), endpoint=False, dtype=np.int64)
+            for first, one in zip(begin.tolist(), pictures, strict=False)
+        ]
+    )
+    stored = np.concatenate(pictures)
+    keys, weights = [], []
+    for start in range(0, len(asking), _STEP):
+        part = asking[start : start + _STEP]
+        squares, near = index.search(stored[part].astype(np.float32), min(NEIGHBOURS, index.ntotal))
+        distances, voter = np.sqrt(np.maximum(squares, 0)), own[part][:, None]
+        where = np.where(near >= 0, own[near], voter)  # a list may have fewer
+        chosen = _first(where != voter)
+        voted = np.take_along_axis(where, chosen, 1)
+        third = (where != voter) & (where != voted)
+        # Without a third one the farthest that was found stands for it.
+        known = np.where(near >= 0, distances, 0).max(1, keepdims=True)
+        nearest, next = (np.take_along_axis(distances, place, 1) for place in (chosen, _first(third)))
+        next = np.where(third.any(1, keepdims=True), next, known)
+        weight = np.where(voted != voter, 1 - nearest / np.maximum(next, 1), 0).clip(0)[:, 0]
+        counts = np.flatnonzero(weight)
+        both = np.concatenate([voter, voted], 1)[counts]
+        keys.append(both.min(1) * len(pictures) + both.max(1))
+        weights.append(weight[counts])
+    pairs, place = np.unique(np.concatenate(keys), return_inverse=True)
+    return pairs, np.bincount(place, np.concatenate(weights), len(pairs))
+
+
+def _first(which: np.ndarray) -> np.ndarray:
+    """The first place of each row that is true, (M, 1); 0 where none is."""
+    return which.argmax(1)[:, None]
+
+
+def _elected(keys: np.ndarray, weights: np.ndarray, pictures: int) -> np.ndarray:
+    """Of the pairs those with most votes of either picture; of as many, those with the lower places."""
+    low, high = np.divmod(keys, pictures)
+    picture, weight, pair = np.concatenate([low, high]), np.tile(weights, 2), np.tile(np.arange(len(keys)), 2)
+    order = np.lexsort((pair, -weight, picture))
+    ordered = picture[order]
+    rank = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+    kept = np.unique(pair[order[rank < ELECTED]])
+    return np.stack([low[kept], high[kept]], 1)
