@@ -32,8 +32,8 @@ DRAWN = 160  # documents of a group
 SIDE = 640  # of a drawn document
 SEED = 31
 COLUMNS = ("path", "photo", "thing", "group")
-# The mean difference, 0 to 255, of two thumbnails of one photo that an archive has twice; screenshots may be nearer: they
-# are one where no pixel differs.
+# The mean difference, 0 to 255, of two thumbnails of one photo that an archive has twice. Screenshots may be nearer;
+# they are one where no pixel differs.
 THUMBNAIL, ONE_PHOTO, NEARLY_ALIKE = 64, 1.5, ("screens",)
 
 
