@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -114,6 +115,42 @@ def test_copies_are_planted_looked_at_and_found(artifact, tmp_path, monkeypatch)
     assert found.copies.sum() + found.missed >= 6
     copies = [evidence for evidence, copy in zip(found.evidence, found.copies, strict=True) if copy]
     assert np.mean([evidence.registered for evidence in copies]) > 0.2
+
+
+def test_what_local_features_vote_for_is_looked_at_whatever_the_network_says():
+    """Five pictures, of which the last is a copy of the first and no candidate; the network takes it for another."""
+    original, told = np.array([0, 1, 2, 3, 0]), []
+    kind = SimpleNamespace(
+        kind="pages",
+        names=list("abcde"),
+        matches=lambda pairs, question: original[pairs[:, 0]] == original[pairs[:, 1]],
+        planted=lambda: 1,
+    )
+    runtime = SimpleNamespace(column=0, relevance=lambda logits: 1 / (1 + np.exp(-logits)))
+    runtime.asking = lambda question: runtime
+
+    def elected(pairs, worth):
+        told.append((pairs.tolist(), worth.tolist()))
+        return np.array([[0, 4], [1, 2]])
+
+    one = SimpleNamespace(
+        planted=kind,
+        runtime=runtime,
+        nearest=lambda question: np.array([[0, 1], [1, 2], [2, 3]]),
+        held=lambda pairs, question: np.where(pairs[:, :1] == 0, -2.0, 2.0) * np.where(pairs[:, 1:] == 4, 2, 1),
+        elected=elected,
+        evidence=lambda pairs: [Evidence(int(a + b)) for a, b in pairs],
+    )
+    found = look_closer(one)
+    assert told == [([[0, 1], [1, 2], [2, 3]], [False, True, True])]
+    assert found.found.tolist() == [[0, 1], [0, 4], [1, 2], [2, 3]]
+    assert [evidence and evidence.keypoints for evidence in found.seen] == [None, 4, 3, 5]
+    assert found.copies.tolist() == [False, True, False, False]
+    assert found.missed == 0
+    assert found.relevance[1] < 0.05
+    sure = Verification(0.5, dict.fromkeys(FEATURES, 0.0) | {"bias": 3.0}, {"0.01": 0.6, "0.001": 0.9})
+    one = replace(found, seen=[None, Evidence(300, 100, 60), None, None])
+    assert one.judged(sure)[1] > 0.9 > sure.judged(one.relevance, one.seen)[1], "it was looked at"
 
 
 QUESTIONS = looking({"copy": Question(1.0, 0.0), "thing": Question(1.0, 0.0)})
