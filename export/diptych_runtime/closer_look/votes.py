@@ -15,29 +15,33 @@ import numpy as np
 
 CELLS, DIRECTIONS = 2, 8  # of a signature, two by two; a descriptor of SIFT has four by four
 LENGTH = CELLS * CELLS * DIRECTIONS
-ASKING = 100  # keypoints of a picture that vote, of all that are voted for
+KEPT, ASKING = 200, 100  # keypoints of a picture that are voted for, and of these that vote
 NEIGHBOURS = 12  # of each, of which some lie in its own picture and in the one that it votes for
 ELECTED = 3  # pictures that each is compared with
-CROWD = (
-    0.5  # of as many pairs as a picture has candidates: so many are worth a closer look, or with others of the crowd
-)
+CROWD = 0.5  # of the candidates of a picture in a crowd: so many deserve a closer look, or are in it themselves
 _LISTS, _TO_A_LIST, _TAUGHT = 4096, 300, 80  # at most, keypoints to one, and those of each that teach where it lies
 _VISITED, _OF_LISTS = 8, 256  # lists, and more where there are more than so many
 _STEP = 2**15  # keypoints that vote at once
 
 
 def signatures(descriptors: np.ndarray) -> np.ndarray:
-    """Descriptors of RootSIFT float32 (P, 128) in a quarter of their length, uint8 (P, 32): roots of the sums over each
-    four cells, 0 to 1 in steps of 1/255.
+    """Up to `KEPT` of a picture's descriptors of RootSIFT float32 (P, 128) in a quarter of their length, uint8 (K, 32):
+    roots of the sums over each four cells, 0 to 1 in steps of 1/255.
     """
+    descriptors = descriptors[_evenly(len(descriptors), KEPT)]
     cells = np.square(descriptors.astype(np.float32)).reshape(-1, CELLS, 2, CELLS, 2, DIRECTIONS)
     return np.round(255 * np.sqrt(cells.sum((2, 4)))).astype(np.uint8).reshape(-1, LENGTH)
 
 
+def _evenly(count: int, most: int) -> np.ndarray:
+    """Up to so many places of `count`, as far apart as can be, int64."""
+    return np.linspace(0, count, min(most, count), endpoint=False, dtype=np.int64)
+
+
 def crowded(pairs: np.ndarray, worth: np.ndarray, pictures: int, count: int) -> np.ndarray:
-    """Which of so many pictures are of a crowd, bool (n,), by their candidate pairs int64 (P, 2), `count` or more of
-    each, and which of these deserve a closer look (P,): those of half as many that do, and those of whose candidates
-    half are of these.
+    """Which of n `pictures` are in a crowd, bool (n,), by their candidate pairs int64 (P, 2), of which some are `worth`
+    a closer look, bool (P,): those with half of `count` such pairs or more, and those half of whose candidates are
+    such pictures.
     """
     looked = np.bincount(pairs[worth].ravel(), minlength=pictures)
     crowd = looked >= max(2, CROWD * count)
@@ -72,6 +76,7 @@ def _index(stored: np.ndarray) -> faiss.IndexIVF:
     index = faiss.IndexIVFScalarQuantizer(
         faiss.IndexFlatL2(LENGTH), LENGTH, lists, faiss.ScalarQuantizer.QT_8bit_direct, faiss.METRIC_L2, False
     )
+    index.cp.min_points_per_centroid = 1  # of few keypoints too, and without a warning
     index.nprobe = max(_VISITED, lists * _VISITED // _OF_LISTS)
     index.train(stored[:: max(1, len(stored) // (_TAUGHT * lists))].astype(np.float32))
     for start in range(0, len(stored), _STEP):
@@ -84,12 +89,8 @@ def _votes(index: faiss.IndexIVF, pictures: Sequence[np.ndarray], own: np.ndarra
     and their weight float64 (V,), both ways together.
     """
     begin = np.cumsum([0, *(len(one) for one in pictures)])
-    asking = np.concatenate(
-        [
-            first + np.linspace(0, len(one), min(ASKING, len(one)), endpoint=False, dtype=np.int64)
-            for first, one in zip(begin.tolist(), pictures, strict=False)
-        ]
-    )
+    places = [first + _evenly(len(one), ASKING) for first, one in zip(begin.tolist(), pictures, strict=False)]
+    asking = np.concatenate(places)
     stored = np.concatenate(pictures)
     keys, weights = [], []
     for start in range(0, len(asking), _STEP):

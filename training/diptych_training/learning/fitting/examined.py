@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from diptych_runtime.atomic import replacing_file
 from diptych_runtime.calibration.evidence import Evidence
-from diptych_runtime.closer_look import aligned, blocks, homography, registration, verification
+from diptych_runtime.closer_look import aligned, blocks, homography, registration, verification, votes
 from diptych_runtime.closer_look.verification import describe, verify
 from diptych_runtime.closer_look.votes import crowded, elected_pairs, signatures
 from diptych_runtime.decoder import panel_pixels
@@ -110,7 +110,8 @@ class Looks:
         self.planted = planted
         code = digest(b"".join([*(Path(str(part.__file__)).read_bytes() for part in _LOOKING), aligned.graph()]))[:12]
         self.path = planted.folder / f"looks-{code}.jsonl"
-        self._signatures = planted.folder / f"signatures-{code}.npz"
+        votes_code = digest(Path(str(votes.__file__)).read_bytes())[:12]
+        self._signatures = planted.folder / f"signatures-{code}-{votes_code}.npz"
         self._seen = dict(_read(self.path)) if self.path.is_file() else {}
 
     def at(self, pairs: np.ndarray, threads: int, tick: Callable[[int], object]) -> list[Evidence]:
