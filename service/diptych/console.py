@@ -97,7 +97,9 @@ class PairBars:
         return self
 
     def __call__(self, done: int, /) -> None:
-        """So many more pairs are scored."""
+        """So many more pairs are scored, of which some may follow from others."""
+        if self._pairs.total is not None and self._pairs.n + done > self._pairs.total:
+            self._pairs.total = self._pairs.n + done
         self._pairs.update(done)
 
     def keypoints(self, missing: int) -> Callable[[int], object]:

@@ -117,6 +117,16 @@ def test_pairs_keypoints_and_closer_looks_have_a_bar_each(monkeypatch):
     assert said.index("comparing") < said.index("finding keypoints") < said.index("looking closer")
 
 
+def test_pairs_that_follow_from_others_make_the_whole_larger(monkeypatch):
+    stderr = Terminal()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    with PairBars(Console(), "comparing") as bars:
+        tick = bars.begin(30, 10)
+        tick(30)
+        tick(4)
+    assert "34/34 pairs" in stderr.getvalue()
+
+
 def test_a_bar_that_an_exception_left_open_is_closed_before_anything_is_said(monkeypatch):
     stderr = Terminal()
     monkeypatch.setattr(sys, "stderr", stderr)
