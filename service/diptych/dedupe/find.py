@@ -55,7 +55,6 @@ def duplicates_among(
     keeps scores for the next time, and `views` keypoints; `on_pairs` is told how many have to be computed and how many
     are known, and gives what is told how many more were; what that raises ends the search, and what was computed is in
     the ledger. A `crew` computes instead of this process. The same pictures give the same groups, in any order.
-
     A score is lower than that of the pair alone where another pair says that both cannot be copies (`transitivity`).
     Pictures in reference folders are kept, whatever the rules, and two of them are not compared.
 
