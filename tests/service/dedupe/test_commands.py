@@ -7,10 +7,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typed import parsed
 
+from diptych.cli.dedupe.text import searched_text
 from diptych.collection.collection import Collection
 from diptych.dedupe.candidates import CANDIDATES
 from diptych.dedupe.keeper import DEFAULT
@@ -314,7 +316,18 @@ def test_it_says_how_often_chance_alone_passes_its_threshold_where_that_was_meas
     found = diptych(*words, "--threshold", 0.99, "--json").json
     assert found["alarm_rate"] == pytest.approx(0.002, rel=0.01), "three pictures, each of which has two others"
     said = diptych(*words, "--threshold", 0.99).err
-    assert "0.99000 or more\nexpect a false match for 0.2% of the pictures that have no copy\n" in said
+    assert "from a score of 0.99000 on\nexpect a false match for 0.2% of the pictures that have no copy\n" in said
+
+
+def test_it_says_how_many_pairs_came_near_and_where_they_are_shown():
+    found = SimpleNamespace(
+        method="network", threshold=0.98, bound=0.9, alarm_rate=None, pairs=[("a", "b", 0.99), ("a", "c", 0.97)]
+    )
+    data = {"pictures": 9, "new": 9, "changed": 0, "gone": 0, "pairs": 20, "pairs_scored": 20, "references": 0}
+    said = searched_text(found, data)
+    assert said.endswith("from a score of 0.98000 on\n1 pair came near, from 0.900 on; --report shows them")
+    found.pairs.pop()
+    assert "came near" not in searched_text(found, data)
 
 
 def test_exact_copies_become_hard_links_which_are_undone_and_emptied(dedupe, diptych, photos, bytes_of):

@@ -59,9 +59,11 @@ def _to_look_at(count: int) -> str:
 def _compared(found: Duplicates, data: Mapping[str, Any]) -> list[str]:
     """The lines about the comparison."""
     if found.method == "network":
+        near = sum(score < found.threshold for _, _, score in found.pairs)
         return [
-            f"{counted(data['pairs'], 'pair')} scored, {data['pairs_scored']:,} of them now; copies have a score of "
-            f"{found.threshold:.5f} or more"
+            f"{counted(data['pairs'], 'pair')} scored, {data['pairs_scored']:,} of them now; "
+            f"taken for copies from a score of {found.threshold:.5f} on",
+            *([f"{counted(near, 'pair')} came near, from {found.bound:.3f} on; --report shows them"] if near else []),
         ]
     lines = [
         f"compared by digest and perceptual hash, of which at most {found.max_distance} of 64 bits differ; no model "
