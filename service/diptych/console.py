@@ -102,8 +102,10 @@ class PairBars:
             self._pairs.total = self._pairs.n + done
         self._pairs.update(done)
 
-    def keypoints(self, missing: int) -> Callable[[int], object]:
-        """So many pictures are to be described by their keypoints; returns the callback of those that are."""
+    def keypoints(self, missing: int, known: int) -> Callable[[int], object]:
+        """So many pictures are to be described by their keypoints, and so many are; returns the callback of those that
+        are done.
+        """
         if not missing:
             return lambda done: None
         self._keypoints = self._bar("finding keypoints", missing, "picture")

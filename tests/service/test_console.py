@@ -104,9 +104,9 @@ def test_pairs_keypoints_and_closer_looks_have_a_bar_each(monkeypatch):
     with PairBars(Console(), "comparing") as bars:
         tick = bars.begin(30, 10)
         tick(30)
-        bars.keypoints(0)(0)
+        bars.keypoints(0, 3)(0)
         assert "finding keypoints" not in stderr.getvalue()
-        bars.keypoints(4)(4)
+        bars.keypoints(4, 3)(4)
         assert "looking closer" not in stderr.getvalue()
         for missing in (3, 0, 2):
             bars.closer_looks(missing, 7)(missing)

@@ -262,7 +262,8 @@ class Verification:
     @property
     def unseen(self) -> float:
         """The highest probability of pairs that deserve a look and did not get one: just less than *same*."""
-        return _below(least_of(self.thresholds)["same"])
+        strictest = [least_of(stated)["same"] for stated in (self.thresholds, self.in_collection) if stated]
+        return _below(min(strictest, default=least_of({})["same"]))
 
     def worth(self, relevance: np.ndarray) -> np.ndarray:
         """Which pairs of a relevance (P,) by the network alone deserve a look, bool (P,)."""

@@ -63,10 +63,9 @@ def elected_pairs(pictures: Sequence[np.ndarray], threads: int = 1) -> np.ndarra
         return np.empty((0, 2), np.int64)
     before = faiss.omp_get_max_threads()
     try:
-        faiss.omp_set_num_threads(1)  # what teaches the lists is summed up in one order
+        faiss.omp_set_num_threads(1)  # the lists are learnt and chosen by sums, which are to be made in one order
         index = _index(np.concatenate(pictures))
-        faiss.omp_set_num_threads(threads)
-        return _elected(*_votes(index, pictures, own), len(pictures))
+        return _elected(*_votes(index, pictures, own, threads), len(pictures))
     finally:
         faiss.omp_set_num_threads(before)
 
@@ -77,14 +76,16 @@ def _index(stored: np.ndarray) -> faiss.IndexIVF:
         faiss.IndexFlatL2(LENGTH), LENGTH, lists, faiss.ScalarQuantizer.QT_8bit_direct, faiss.METRIC_L2, False
     )
     index.cp.min_points_per_centroid = 1  # of few keypoints too, and without a warning
-    index.nprobe = max(_VISITED, lists * _VISITED // _OF_LISTS)
+    index.nprobe = min(lists, max(_VISITED, lists * _VISITED // _OF_LISTS))
     index.train(stored[:: max(1, len(stored) // (_TAUGHT * lists))].astype(np.float32))
     for start in range(0, len(stored), _STEP):
         index.add(stored[start : start + _STEP].astype(np.float32))
     return index
 
 
-def _votes(index: faiss.IndexIVF, pictures: Sequence[np.ndarray], own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _votes(
+    index: faiss.IndexIVF, pictures: Sequence[np.ndarray], own: np.ndarray, threads: int
+) -> tuple[np.ndarray, np.ndarray]:
     """The pairs that have votes, as keys int64 (V,) of the lower place times the number of pictures and the higher one,
     and their weight float64 (V,), both ways together.
     """
@@ -95,7 +96,7 @@ def _votes(index: faiss.IndexIVF, pictures: Sequence[np.ndarray], own: np.ndarra
     keys, weights = [], []
     for start in range(0, len(asking), _STEP):
         part = asking[start : start + _STEP]
-        squares, near = index.search(stored[part].astype(np.float32), min(NEIGHBOURS, index.ntotal))
+        squares, near = _nearest(index, stored[part].astype(np.float32), threads)
         distances, voter = np.sqrt(np.maximum(squares, 0)), own[part][:, None]
         where = np.where(near >= 0, own[near], voter)  # a list may have fewer
         chosen = _first(where != voter)
@@ -112,6 +113,16 @@ def _votes(index: faiss.IndexIVF, pictures: Sequence[np.ndarray], own: np.ndarra
         weights.append(weight[counts])
     pairs, place = np.unique(np.concatenate(keys), return_inverse=True)
     return pairs, np.bincount(place, np.concatenate(weights), len(pairs))
+
+
+def _nearest(index: faiss.IndexIVF, asking: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray]:
+    """The squared distances and the places of up to `NEIGHBOURS` of each signature, -1 for one that is not there."""
+    far, lists = index.quantizer.search(asking, index.nprobe)
+    faiss.omp_set_num_threads(threads)
+    try:
+        return index.search_preassigned(asking, min(NEIGHBOURS, index.ntotal), lists, far)
+    finally:
+        faiss.omp_set_num_threads(1)
 
 
 def _first(which: np.ndarray) -> np.ndarray:

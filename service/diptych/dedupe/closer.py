@@ -35,8 +35,10 @@ class LookProgress(Protocol):
         """So many more pairs are scored."""
         ...
 
-    def keypoints(self, missing: int) -> Callable[[int], object]:
-        """So many pictures are to be described by their keypoints; returns the callback of those that are."""
+    def keypoints(self, missing: int, known: int) -> Callable[[int], object]:
+        """So many pictures of a crowd are to be described by their keypoints, and so many are; returns the callback of
+        those that are done.
+        """
         ...
 
     def closer_looks(self, missing: int, known: int) -> Callable[[int], object]:
@@ -149,7 +151,9 @@ class CloserLook:
         """The signatures of pictures' keypoints, none of a picture without a file."""
         found = self.ledger.signatures(ids)
         missing = [id for id in ids if id not in found]
-        tick = self.tick.keypoints(len(missing)) if isinstance(self.tick, LookProgress) else lambda done: None
+        tick = (
+            self.tick.keypoints(len(missing), len(found)) if isinstance(self.tick, LookProgress) else lambda done: None
+        )
         for start in range(0, len(missing), BATCH):
             batch = missing[start : start + BATCH]
             began = perf_counter()

@@ -16,13 +16,13 @@ class TimeIsUp(Exception):  # noqa: N818 - no error: the next request goes on
 class Stint:
     """The scoring of pairs that one request does, and the closer looks at those that deserve one (`LookProgress`).
 
-    Of `total` pairs `scored` have their score, and of `looks` that are due `taken` are taken; `computed` counts the
-    pairs that this request scored.
+    Of `total` pairs `scored` have their score, of the pictures of a `crowd` `described` are described by their
+    keypoints, and of `looks` that are due `taken` are taken; `computed` counts the pairs that this request scored.
     """
 
     def __init__(self, most: float) -> None:
         """`most`: seconds that scoring may take at the utmost."""
-        self.scored = self.total = self.computed = self.taken = self.looks = 0
+        self.scored = self.total = self.computed = self.taken = self.looks = self.described = self.crowd = 0
         self._most, self._end, self._began = most, 0.0, time.monotonic()
         self._scoring: float | None = None
 
@@ -40,9 +40,12 @@ class Stint:
         self.total = max(self.total, self.scored)  # keepers are compared with more than their candidates
         self._check_time()
 
-    def keypoints(self, missing: int) -> Callable[[int], object]:
-        """Pictures are to be described by their keypoints, which takes time and counts for no pair."""
-        return lambda done: self._check_time()
+    def keypoints(self, missing: int, known: int) -> Callable[[int], object]:
+        """So many pictures of a crowd are to be described by their keypoints, and so many are; returns the callback of
+        their progress.
+        """
+        self.described, self.crowd = known, known + missing
+        return self._describe
 
     def closer_looks(self, missing: int, known: int) -> Callable[[int], object]:
         """So many more closer looks are due, and so many are taken already; returns the callback of their progress."""
@@ -52,15 +55,26 @@ class Stint:
 
     def progress(self) -> dict[str, Any]:
         """The fields of `Pairs` that say how far it is."""
-        stage = "closer_looks" if self.looks else "pairs"
+        stage = "closer_looks" if self.looks else "keypoints" if self.crowd else "pairs"
+        keypoints = {"described": self.described, "total": self.crowd}
         looks = {"taken": self.taken, "total": self.looks}
-        return {"stage": stage, "scored": self.scored, "total": self.total, "closer_looks": looks}
+        return {
+            "stage": stage,
+            "scored": self.scored,
+            "total": self.total,
+            "keypoints": keypoints,
+            "closer_looks": looks,
+        }
 
     def timings(self) -> dict[str, float]:
         """Seconds by stage, until now."""
         now = time.monotonic()
         scoring = now if self._scoring is None else self._scoring
         return {"retrieve": scoring - self._began, "pair": now - scoring}
+
+    def _describe(self, done: int) -> None:
+        self.described += done
+        self._check_time()
 
     def _look(self, done: int) -> None:
         self.taken += done

@@ -378,3 +378,10 @@ def test_pictures_are_ordered_by_shape_and_then_by_bytes():
         for b in (*pictures, a.copy()):
             keys = [(one.shape, one.tobytes()) for one in (a, b)]
             assert module._compared(a, b) == (keys[0] > keys[1]) - (keys[0] < keys[1])
+
+
+def test_without_the_look_that_it_deserves_no_pair_is_the_same_by_itself_or_in_a_collection():
+    low, high = {"0.01": 0.8, "0.001": 0.97}, {"0.01": 0.8, "0.001": 0.99}
+    for stated, together in ((low, high), (high, low), (low, {})):
+        one = Verification(0.5, dict.fromkeys(FEATURES, 0.0), stated, in_collection=together)
+        assert 0.9699 < one.judged(np.array([0.9999]), [None])[0] < 0.97

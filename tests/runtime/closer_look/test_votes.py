@@ -67,6 +67,17 @@ def test_the_same_pairs_are_elected_by_any_number_of_threads_and_in_parts(monkey
     assert elected_pairs(described).tolist() == alone.tolist()
 
 
+@pytest.mark.parametrize("threads", [2, 3, 8])
+def test_lists_that_lie_in_one_place_are_the_same_for_any_number_of_threads(threads):
+    """Few keypoints that all pictures have again and again: of the middles of lists many are the same."""
+    rng = np.random.default_rng(1)
+    base = rng.integers(0, 90, (50, LENGTH)).astype(np.uint8)
+    described = [base[rng.integers(0, 50, rng.integers(0, 201))] for _ in range(400)]
+    alone = elected_pairs(described)
+    assert len(alone) > 400
+    assert elected_pairs(described, threads).tolist() == alone.tolist()
+
+
 def test_pictures_without_keypoints_are_elected_by_none():
     none = np.empty((0, LENGTH), np.uint8)
     described = [signatures(one) for one in crowd(pictures=5)]

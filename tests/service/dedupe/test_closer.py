@@ -106,8 +106,8 @@ class Counted:
     def __call__(self, done):
         self.pairs += done
 
-    def keypoints(self, missing):
-        self.expected.append(missing)
+    def keypoints(self, missing, known):
+        self.expected.append((missing, known))
 
         def tick(done):
             self.described += done
@@ -134,7 +134,7 @@ def test_what_local_features_of_a_crowd_vote_for_is_looked_at_whatever_the_netwo
     found = look.elect(pairs[~copies], np.full(5, 0.9), np.ones(4, bool), 2)
     assert pairs[copies].tolist()[0] in found.tolist()
     assert (found == np.unique(found, axis=0)).all()
-    assert (told.expected, told.described) == ([4], 4)
+    assert (told.expected, told.described) == ([(4, 0)], 4)
     scores = look.scores(pairs, np.where(copies, 0.05, 0.9))
     assert scores[copies].item() > 0.9
     assert look.looks[tuple(pairs[copies][0].tolist())] == "taken"
@@ -144,7 +144,7 @@ def test_what_local_features_of_a_crowd_vote_for_is_looked_at_whatever_the_netwo
     assert closer_look(scenes, ledger, tick=again).elect(
         pairs[~copies], np.full(5, 0.9), np.ones(4, bool), 2
     ).tolist() == (found.tolist())
-    assert (again.expected, again.described) == ([0], 0), "signatures are kept"
+    assert (again.expected, again.described) == ([(0, 4)], 0), "signatures are kept"
 
 
 def test_only_pictures_of_a_crowd_are_described_for_their_votes_and_two_references_are_no_pair(scenes, monkeypatch):

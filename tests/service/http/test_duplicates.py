@@ -273,7 +273,9 @@ def test_without_a_collection_it_is_501(serve):
 
 def test_the_time_in_which_pictures_are_described_is_time_of_the_request(slowly):
     one = stint.Stint(0.0)
-    tick = one.begin(3, 0).keypoints(5)
+    tick = one.begin(3, 0).keypoints(5, 2)
     with pytest.raises(TimeIsUp):
         tick(1)
-    assert one.progress()["scored"] == 0
+    progress = one.progress()
+    assert (progress["stage"], progress["scored"]) == ("keypoints", 0)
+    assert progress["keypoints"] == {"described": 3, "total": 7}

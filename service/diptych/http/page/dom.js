@@ -63,11 +63,15 @@ export function showFault(node, error, retry = null) {
   node.hidden = false;
 }
 
-/** How far pairs are scored, or then looked at closer: on the bar, and returned in words. */
-export function showProgress(bar, { stage, scored, total, closer_looks: looks }) {
-  const [done, of, text] = stage === "pairs" ? [scored, total, "compared"] : [looks.taken, looks.total, "looked at closely"];
+/** How far pairs are scored, pictures described, or pairs looked at closer: on the bar, and returned in words. */
+export function showProgress(bar, { stage, scored, total, keypoints, closer_looks: looks }) {
+  const [done, of, noun, text] = {
+    pairs: [scored, total, "pair", "compared"],
+    keypoints: [keypoints.described, keypoints.total, "picture", "described by keypoints"],
+    closer_looks: [looks.taken, looks.total, "pair", "looked at closely"],
+  }[stage];
   Object.assign(bar, { max: Math.max(1, of), value: done });
-  return `${done.toLocaleString("en")} of ${plural(of, "pair")} ${text}`;
+  return `${done.toLocaleString("en")} of ${plural(of, noun)} ${text}`;
 }
 
 /** Ask before something goes for good, and do it only after a clear yes. */

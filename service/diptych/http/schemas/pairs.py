@@ -27,6 +27,13 @@ class DuplicateGroup(BaseModel):
     members: list[DuplicateItem]
 
 
+class KeypointsItem(BaseModel):
+    """The progress of the pictures of a crowd, whose keypoints vote for further pairs."""
+
+    described: int = Field(description="Those described by their keypoints, now and in earlier requests.")
+    total: int = Field(description="Those to describe: 0 until all pairs are scored, and where there is no crowd.")
+
+
 class LooksItem(BaseModel):
     """The progress of the closer looks."""
 
@@ -40,12 +47,14 @@ class Pairs(BaseModel):
     id: str
     model: str
     question: str = Field(description=QUESTION)
-    stage: Literal["pairs", "closer_looks"] = Field(
-        description="What is being counted: the `pairs` that are scored, or then the `closer_looks` at those that "
-        "deserve one, which take longer."
+    stage: Literal["pairs", "keypoints", "closer_looks"] = Field(
+        description="What is being counted: the `pairs` that are scored, then, of pictures in a crowd of look-alikes, "
+        "those that are described by their `keypoints`, and then the `closer_looks` at pairs that deserve one, which "
+        "take longest."
     )
     scored: int = Field(description="Pairs that have their score, now and from earlier requests.")
     total: int = Field(description="Pairs to score, as far as is known.")
+    keypoints: KeypointsItem
     closer_looks: LooksItem
 
 
