@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from typed import parsed
@@ -333,7 +334,7 @@ def test_it_says_how_often_chance_alone_passes_its_threshold_where_that_was_meas
 
 
 def test_it_says_how_many_pairs_came_near_and_where_they_are_shown():
-    found = SimpleNamespace(
+    found: Any = SimpleNamespace(
         method="network", threshold=0.98, bound=0.9, alarm_rate=None, pairs=[("a", "b", 0.99), ("a", "c", 0.97)]
     )
     data = {"pictures": 9, "new": 9, "changed": 0, "gone": 0, "pairs": 20, "pairs_scored": 20, "references": 0}

@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -133,7 +134,7 @@ def test_what_local_features_vote_for_is_looked_at_whatever_the_network_says():
         told.append((pairs.tolist(), worth.tolist()))
         return np.array([[0, 4], [1, 2]])
 
-    one = SimpleNamespace(
+    one: Any = SimpleNamespace(
         planted=kind,
         runtime=runtime,
         nearest=lambda question: np.array([[0, 1], [1, 2], [2, 3]]),

@@ -140,7 +140,7 @@ class Looks:
                     lambda name: signatures(describe(self.planted.folder / name).keypoints.descriptors), names
                 )
                 with replacing_file(self._signatures) as unfinished, unfinished.open("wb") as file:
-                    np.savez(file, **{str(place): one for place, one in enumerate(made)})
+                    np.savez(file, allow_pickle=False, **{str(place): one for place, one in enumerate(made)})
         with np.load(self._signatures) as known:
             return [known[str(place)] for place in range(len(names))]
 
