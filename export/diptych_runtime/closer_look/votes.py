@@ -104,9 +104,9 @@ def _votes(
         third = (where != voter) & (where != voted)
         # Without a third one the farthest that was found stands for it.
         known = np.where(near >= 0, distances, 0).max(1, keepdims=True)
-        nearest, next = (np.take_along_axis(distances, place, 1) for place in (chosen, _first(third)))
-        next = np.where(third.any(1, keepdims=True), next, known)
-        weight = np.where(voted != voter, 1 - nearest / np.maximum(next, 1), 0).clip(0)[:, 0]
+        nearest, second = (np.take_along_axis(distances, place, 1) for place in (chosen, _first(third)))
+        second = np.where(third.any(1, keepdims=True), second, known)
+        weight = np.where(voted != voter, 1 - nearest / np.maximum(second, 1), 0).clip(0)[:, 0]
         counts = np.flatnonzero(weight)
         both = np.concatenate([voter, voted], 1)[counts]
         keys.append(both.min(1) * len(pictures) + both.max(1))
