@@ -54,6 +54,13 @@ class Terminal(io.StringIO):
         return True
 
 
+def terminal(monkeypatch):
+    """A terminal in the place of standard error."""
+    stderr = Terminal()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    return stderr
+
+
 @pytest.mark.parametrize(
     ("console", "stream", "shown"),
     [
@@ -71,8 +78,7 @@ def test_progress_is_drawn_on_a_terminal_only_and_never_changes_the_items(consol
 
 
 def test_a_remark_stands_above_the_bars_as_one_line_and_the_cursor_is_never_hidden(monkeypatch):
-    stderr = Terminal()
-    monkeypatch.setattr(sys, "stderr", stderr)
+    stderr = terminal(monkeypatch)
     remark = "a/long/path\udcff " * 30
     with Console().progress(total=7, unit="picture", desc="[1] reading", initial=3) as bar:
         with Console().progress(unit="pair", desc="scoring") as inner:
@@ -90,8 +96,7 @@ def test_a_remark_stands_above_the_bars_as_one_line_and_the_cursor_is_never_hidd
 
 
 def test_a_bar_says_what_it_is_told_to(monkeypatch):
-    stderr = Terminal()
-    monkeypatch.setattr(sys, "stderr", stderr)
+    stderr = terminal(monkeypatch)
     for console in (Console(), Console(quiet=True)):
         with console.progress(total=2, unit="step") as bar:
             bar.describe("[loss] 0.25")
@@ -99,8 +104,7 @@ def test_a_bar_says_what_it_is_told_to(monkeypatch):
 
 
 def test_pairs_keypoints_and_closer_looks_have_a_bar_each(monkeypatch):
-    stderr = Terminal()
-    monkeypatch.setattr(sys, "stderr", stderr)
+    stderr = terminal(monkeypatch)
     with PairBars(Console(), "comparing") as bars:
         tick = bars.begin(30, 10)
         tick(30)
@@ -118,8 +122,7 @@ def test_pairs_keypoints_and_closer_looks_have_a_bar_each(monkeypatch):
 
 
 def test_pairs_that_follow_from_others_make_the_whole_larger(monkeypatch):
-    stderr = Terminal()
-    monkeypatch.setattr(sys, "stderr", stderr)
+    stderr = terminal(monkeypatch)
     with PairBars(Console(), "comparing") as bars:
         tick = bars.begin(30, 10)
         tick(30)
@@ -128,8 +131,7 @@ def test_pairs_that_follow_from_others_make_the_whole_larger(monkeypatch):
 
 
 def test_a_bar_that_an_exception_left_open_is_closed_before_anything_is_said(monkeypatch):
-    stderr = Terminal()
-    monkeypatch.setattr(sys, "stderr", stderr)
+    stderr = terminal(monkeypatch)
     bar = Console().progress(total=2)
     assert not stderr.getvalue().endswith("\n")
     close_bars()

@@ -262,8 +262,8 @@ class Verification:
     @property
     def unseen(self) -> float:
         """The highest probability of pairs that deserve a look and did not get one: just less than *same*."""
-        strictest = [least_of(stated)["same"] for stated in (self.thresholds, self.in_collection) if stated]
-        return _below(min(strictest, default=least_of({})["same"]))
+        stated = self.thresholds, self.in_collection or self.thresholds
+        return _below(min(least_of(one)["same"] for one in stated))
 
     def worth(self, relevance: np.ndarray) -> np.ndarray:
         """Which pairs of a relevance (P,) by the network alone deserve a look, bool (P,)."""

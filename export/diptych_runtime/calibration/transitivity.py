@@ -34,9 +34,16 @@ def open_pairs(pairs: np.ndarray, scores: np.ndarray, least: float) -> np.ndarra
         if x != y
     }
     found = np.array(sorted(wanted), np.int64).reshape(-1, 2)
-    # Of all pairs there are many more than matches: they are compared as numbers.
-    place = np.array([pairs.max(initial=0) + 1, 1])
-    return found[~np.isin(found @ place, np.sort(pairs, 1) @ place)]
+    return found[~among(found, pairs)]
+
+
+def among(pairs: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Which pairs int64 (P, 2) are among others (Q, 2), bool (P,), in whatever order the two of a pair are.
+
+    There may be very many: they are compared as numbers.
+    """
+    place = np.array([max(pairs.max(initial=0), others.max(initial=0)) + 1, 1])
+    return np.isin(np.sort(pairs, 1) @ place, np.sort(others, 1) @ place)
 
 
 class Transitivity:

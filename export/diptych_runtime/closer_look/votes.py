@@ -8,7 +8,7 @@ that is most like it in another picture, and votes for that picture by how much 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import faiss
 import numpy as np
@@ -48,7 +48,22 @@ def crowded(pairs: np.ndarray, worth: np.ndarray, pictures: int, count: int) -> 
     beside = np.bincount(pairs.ravel(), minlength=pictures)
     first, second = pairs.T
     of_it = np.bincount(first, crowd[second], pictures) + np.bincount(second, crowd[first], pictures)
-    return crowd | ((beside > 0) & crowd.any() & (of_it >= CROWD * beside))
+    return crowd | ((beside > 0) & (of_it >= CROWD * beside))
+
+
+def elected_of_crowd(
+    pairs: np.ndarray,
+    worth: np.ndarray,
+    pictures: int,
+    count: int,
+    described: Callable[[list[int]], Sequence[np.ndarray]],
+    threads: int = 1,
+) -> np.ndarray:
+    """The `elected_pairs` of those pictures that are in a crowd (see `crowded`), as places among all; `described` gives
+    the signatures of those at some places.
+    """
+    crowd = np.flatnonzero(crowded(pairs, worth, pictures, count))
+    return crowd[elected_pairs(described(crowd.tolist()), threads)] if len(crowd) else pairs[:0]
 
 
 def elected_pairs(pictures: Sequence[np.ndarray], threads: int = 1) -> np.ndarray:
@@ -58,14 +73,14 @@ def elected_pairs(pictures: Sequence[np.ndarray], threads: int = 1) -> np.ndarra
     The nearest signatures are looked for in an inverted file, most of whose lists are passed over. The same pictures in
     the same order give the same pairs, with however many threads.
     """
-    own = np.repeat(np.arange(len(pictures)), [len(one) for one in pictures])
-    if len(own) < 2:
+    counts = [len(one) for one in pictures]
+    if sum(counts) < 2:
         return np.empty((0, 2), np.int64)
     before = faiss.omp_get_max_threads()
     try:
         faiss.omp_set_num_threads(1)  # the lists are learnt and chosen by sums, which are to be made in one order
-        index = _index(np.concatenate(pictures))
-        return _elected(*_votes(index, pictures, own, threads), len(pictures))
+        stored = np.concatenate(pictures)
+        return _elected(*_votes(_index(stored), stored, counts, threads), len(pictures))
     finally:
         faiss.omp_set_num_threads(before)
 
@@ -84,15 +99,13 @@ def _index(stored: np.ndarray) -> faiss.IndexIVF:
 
 
 def _votes(
-    index: faiss.IndexIVF, pictures: Sequence[np.ndarray], own: np.ndarray, threads: int
+    index: faiss.IndexIVF, stored: np.ndarray, counts: Sequence[int], threads: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The pairs that have votes, as keys int64 (V,) of the lower place times the number of pictures and the higher one,
     and their weight float64 (V,), both ways together.
     """
-    begin = np.cumsum([0, *(len(one) for one in pictures)])
-    places = [first + _evenly(len(one), ASKING) for first, one in zip(begin.tolist(), pictures, strict=False)]
-    asking = np.concatenate(places)
-    stored = np.concatenate(pictures)
+    own, begin = np.repeat(np.arange(len(counts)), counts), np.cumsum(counts) - counts
+    asking = np.concatenate([first + _evenly(count, ASKING) for first, count in zip(begin, counts, strict=True)])
     keys, weights = [], []
     for start in range(0, len(asking), _STEP):
         part = asking[start : start + _STEP]
@@ -107,10 +120,10 @@ def _votes(
         nearest, second = (np.take_along_axis(distances, place, 1) for place in (chosen, _first(third)))
         second = np.where(third.any(1, keepdims=True), second, known)
         weight = np.where(voted != voter, 1 - nearest / np.maximum(second, 1), 0).clip(0)[:, 0]
-        counts = np.flatnonzero(weight)
-        both = np.concatenate([voter, voted], 1)[counts]
-        keys.append(both.min(1) * len(pictures) + both.max(1))
-        weights.append(weight[counts])
+        cast = np.flatnonzero(weight)
+        both = np.concatenate([voter, voted], 1)[cast]
+        keys.append(both.min(1) * len(counts) + both.max(1))
+        weights.append(weight[cast])
     pairs, place = np.unique(np.concatenate(keys), return_inverse=True)
     return pairs, np.bincount(place, np.concatenate(weights), len(pairs))
 

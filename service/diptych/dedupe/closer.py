@@ -19,8 +19,9 @@ from diptych.scoring.view_cache import ViewCache
 from diptych_runtime import judgement
 from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.calibration.questions import COPY
+from diptych_runtime.calibration.transitivity import among
 from diptych_runtime.closer_look.verification import View
-from diptych_runtime.closer_look.votes import LENGTH, crowded, elected_pairs, signatures
+from diptych_runtime.closer_look.votes import LENGTH, elected_of_crowd, signatures
 from diptych_runtime.decoder import PictureSource
 from diptych_runtime.errors import PictureError
 
@@ -104,25 +105,21 @@ class CloserLook:
         self.taken, self.seconds = 0, 0.0
         self._views = ViewCache() if views is None else views
         self._lost = set[str]()
-        self._elected = np.empty(0, np.int64)
+        self._elected = np.empty((0, 2), np.int64)
 
-    def elect(self, pairs: np.ndarray, scores: np.ndarray, asking: np.ndarray, count: int) -> np.ndarray:
+    def elect(self, network: PairScores, pairs: np.ndarray, asking: np.ndarray, count: int) -> np.ndarray:
         """Candidates int64 (P, 2), up to `count` of each picture, with the pairs that the local features of pictures of
-        a crowd vote for (`closer_look.votes`): these deserve a look from now on, whatever the network gives them.
-        `scores` (P,) are those that it gives the candidates. Of each pair one is `asking`, bool (n,).
+        a crowd vote for (`closer_look.votes`): these deserve a look from now on, whatever scores the network gives
+        them. Of each pair one is `asking`, bool (n,).
 
         In a crowd, of pages of one layout for one, the original of a damaged copy may not be among its nearest.
         """
         if self.verification is None:
             return pairs
-        crowd = np.flatnonzero(crowded(pairs, self.verification.worth(scores), len(self.ids), count))
-        if not len(crowd):
-            return pairs
-        described = self._signatures([self.ids[place] for place in crowd.tolist()])
-        elected = crowd[elected_pairs(described, self.collection.scorer.runtime.threads)]
-        elected = elected[asking[elected].any(1)]
-        self._elected = self._keys(elected)
-        return np.unique(np.concatenate([pairs, elected]), axis=0)
+        worth, threads = self.verification.worth(network.of(pairs)), self.collection.scorer.runtime.threads
+        elected = elected_of_crowd(pairs, worth, len(self.ids), count, self._signatures, threads)
+        self._elected = elected[asking[elected].any(1)]
+        return np.unique(np.concatenate([pairs, self._elected]), axis=0)
 
     def scores(self, pairs: np.ndarray, scores: np.ndarray) -> np.ndarray:
         """Scores float64 (P,) of pairs int64 (P, 2) of places in `ids`, rounded as `PairScores` does, from those that
@@ -131,7 +128,7 @@ class CloserLook:
         if self.verification is None:
             return scores
         seen: list[Evidence | None] = [None] * len(pairs)
-        worth = self.verification.worth(scores) | np.isin(self._keys(pairs), self._elected)
+        worth = self.verification.worth(scores) | among(pairs, self._elected)
         wanted = [(a, b) for a, b in np.sort(pairs[worth], 1).tolist()]
         for place, pair, evidence in zip(np.flatnonzero(worth).tolist(), wanted, self._seen(wanted), strict=True):
             seen[place] = evidence
@@ -144,11 +141,9 @@ class CloserLook:
         """Scores float64 (P,) of pairs int64 (P, 2) of places in `ids`, from those that the network gives them."""
         return self.scores(pairs, network.of(pairs))
 
-    def _keys(self, pairs: np.ndarray) -> np.ndarray:
-        return pairs.min(1, initial=len(self.ids)) * len(self.ids) + pairs.max(1, initial=0)
-
-    def _signatures(self, ids: list[str]) -> list[np.ndarray]:
-        """The signatures of pictures' keypoints, none of a picture without a file."""
+    def _signatures(self, places: list[int]) -> list[np.ndarray]:
+        """The signatures of the keypoints of the pictures at some places, none of a picture without a file."""
+        ids = [self.ids[place] for place in places]
         found = self.ledger.signatures(ids)
         missing = [id for id in ids if id not in found]
         tick = (

@@ -76,7 +76,7 @@ def duplicates_among(
     scores.hold_against(pairs)
     paths = {one.id: one.path for one in reversed(found)}
     closer = CloserLook(collection, ids, paths, ledger, question, scores.tick, views)
-    pairs = closer.elect(pairs, scores.of(pairs), asking, candidates)
+    pairs = closer.elect(scores, pairs, asking, candidates)
     pairs, values, transitivity = _consistent(pairs, judged := partial(closer.judged, scores), asking, asked)
     limit, alarm = in_collection(asked, limit, values, len(ids), len(kept)) if threshold == "auto" else (limit, None)
     found = _framed(found, ids, pairs[values >= limit], closer.frames)

@@ -1,6 +1,8 @@
 """A closer look at what the network takes for copies: each pair once, and from the files as they are."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,6 +47,11 @@ def closer_look(collection, ledger, **changes) -> CloserLook:
     look = CloserLook(collection, ids, {record.id: record.path for record in records}, ledger, **changes)
     look.verification = LOOK
     return look
+
+
+def network(scores) -> Any:
+    """A network that gives all pairs these scores."""
+    return SimpleNamespace(of=lambda pairs: scores)
 
 
 def every_pair(count: int) -> np.ndarray:
@@ -131,7 +138,7 @@ def test_what_local_features_of_a_crowd_vote_for_is_looked_at_whatever_the_netwo
     look = closer_look(scenes, ledger, tick=told)
     alone = look.scores(pairs, np.where(copies, 0.05, 0.9))
     assert alone[copies].item() < 0.1
-    found = look.elect(pairs[~copies], np.full(5, 0.9), np.ones(4, bool), 2)
+    found = look.elect(network(np.full(5, 0.9)), pairs[~copies], np.ones(4, bool), 2)
     assert pairs[copies].tolist()[0] in found.tolist()
     assert (found == np.unique(found, axis=0)).all()
     assert (told.expected, told.described) == ([(4, 0)], 4)
@@ -142,7 +149,7 @@ def test_what_local_features_of_a_crowd_vote_for_is_looked_at_whatever_the_netwo
 
     again = Counted()
     assert closer_look(scenes, ledger, tick=again).elect(
-        pairs[~copies], np.full(5, 0.9), np.ones(4, bool), 2
+        network(np.full(5, 0.9)), pairs[~copies], np.ones(4, bool), 2
     ).tolist() == (found.tolist())
     assert (again.expected, again.described) == ([(0, 4)], 0), "signatures are kept"
 
@@ -150,19 +157,19 @@ def test_what_local_features_of_a_crowd_vote_for_is_looked_at_whatever_the_netwo
 def test_only_pictures_of_a_crowd_are_described_for_their_votes_and_two_references_are_no_pair(scenes, monkeypatch):
     pairs = every_pair(4)
     look = closer_look(scenes, PairCache(None, "x"))
-    assert look.elect(pairs[:2], np.full(2, 0.9), np.zeros(4, bool), 2).tolist() == pairs[:2].tolist()
+    assert look.elect(network(np.full(2, 0.9)), pairs[:2], np.zeros(4, bool), 2).tolist() == pairs[:2].tolist()
     monkeypatch.setattr(Scorer, "views", lambda *_: pytest.fail("it was described"))
     look = closer_look(scenes, PairCache(None, "x"))
-    assert look.elect(pairs, np.full(6, 0.9), np.ones(4, bool), 20).tolist() == pairs.tolist(), "none has ten"
+    assert look.elect(network(np.full(6, 0.9)), pairs, np.ones(4, bool), 20).tolist() == pairs.tolist(), "none has ten"
     look.verification = None
-    assert look.elect(pairs, np.full(6, 0.9), np.ones(4, bool), 2).tolist() == pairs.tolist()
+    assert look.elect(network(np.full(6, 0.9)), pairs, np.ones(4, bool), 2).tolist() == pairs.tolist()
 
 
 def test_a_picture_of_a_crowd_that_is_gone_votes_for_none(scenes, monkeypatch):
     monkeypatch.setattr(Scorer, "views", lambda self, sources: [None] * len(sources))
     pairs, ledger = every_pair(4), PairCache(None, "x")
     look = closer_look(scenes, ledger)
-    assert look.elect(pairs[:5], np.full(5, 0.9), np.ones(4, bool), 2).tolist() == pairs[:5].tolist()
+    assert look.elect(network(np.full(5, 0.9)), pairs[:5], np.ones(4, bool), 2).tolist() == pairs[:5].tolist()
     assert ledger.signatures(look.ids) == {}, "another run asks again"
 
 

@@ -218,21 +218,9 @@ def test_files_that_cannot_grow_are_an_error_of_one_line_and_nothing_is_half_wri
     for number in range(120):
         (photos / f"{number}.jpg").write_bytes(photo_bytes(number // 2, (192, 128)))
     program = "import sys; from diptych.cli.main import main; sys.exit(main())"
-    words = (
-        "dedupe",
-        photos,
-        "--store",
-        store,
-        "--model",
-        artifact,
-        "--threads",
-        1,
-        "--threshold",
-        1,
-        "--candidates",
-        5,
-    )
-    command = [sys.executable, "-c", program, *map(str, words), "--report", str(report)]
+    options = "--threads", "1", "--threshold", "1", "--candidates", "5"
+    words = ("dedupe", photos, "--store", store, "--model", artifact, *options, "--report", report)
+    command = [sys.executable, "-c", program, *map(str, words)]
     assert subprocess.run(command, env=environment, capture_output=True).returncode == 0
     limit = 300 if limited == "store" else max(path.stat().st_size for path in store.iterdir())
     assert limit < report.stat().st_size

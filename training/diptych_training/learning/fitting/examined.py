@@ -17,7 +17,7 @@ from diptych_runtime.atomic import replacing_file
 from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.closer_look import aligned, blocks, homography, registration, verification, votes
 from diptych_runtime.closer_look.verification import describe, verify
-from diptych_runtime.closer_look.votes import crowded, elected_pairs, signatures
+from diptych_runtime.closer_look.votes import elected_of_crowd, signatures
 from diptych_runtime.decoder import panel_pixels
 from diptych_runtime.manifest import digest
 from diptych_runtime.runtime import Panels, Runtime
@@ -80,11 +80,13 @@ class Examined:
         """The pairs int64 (V, 2) of pictures of a crowd that local features vote for, as `dedupe` adds them to the
         candidates `pairs`, of which some are `worth` a closer look, bool (P,).
         """
-        crowd = np.flatnonzero(crowded(pairs, worth, len(self.planted.names), count))
-        if not len(crowd):
-            return pairs[:0]
-        described = self._looks.signatures(self.runtime.threads)
-        return crowd[elected_pairs([described[place] for place in crowd.tolist()], self.runtime.threads)]
+        threads = self.runtime.threads
+
+        def described(places: list[int]) -> list[np.ndarray]:
+            known = self._looks.signatures(threads)
+            return [known[place] for place in places]
+
+        return elected_of_crowd(pairs, worth, len(self.planted.names), count, described, threads)
 
     def evidence(self, pairs: np.ndarray) -> list[Evidence]:
         """The evidence of a closer look at pairs int64 (P, 2)."""

@@ -19,7 +19,7 @@ from diptych_runtime.calibration.evidence import (
 )
 from diptych_runtime.calibration.questions import COPY, THING
 from diptych_runtime.calibration.recalibration import log_odds
-from diptych_runtime.calibration.transitivity import UNSURE, Transitivity, open_pairs
+from diptych_runtime.calibration.transitivity import UNSURE, Transitivity, among, open_pairs
 from diptych_runtime.judgement import deserving, probabilities
 from diptych_runtime.manifest import Question
 from diptych_training.learning.fitting.calibration import weights_of_parts
@@ -88,14 +88,8 @@ def look_closer(examined: Examined, above: float = ABOVE) -> Pairs:
     relevance = _relevance(examined, pairs)
     elected = examined.elected(pairs, relevance >= above)
     pairs = np.unique(np.concatenate([pairs, elected]), axis=0)
-    found = _looked(examined, pairs, above, _among(pairs, elected))
+    found = _looked(examined, pairs, above, among(pairs, elected))
     return replace(found, missed=examined.planted.planted() - int(found.copies.sum()))
-
-
-def _among(pairs: np.ndarray, some: np.ndarray) -> np.ndarray:
-    """Which pairs int64 (P, 2) are among `some`, bool (P,)."""
-    place = np.array([pairs.max(initial=0) + 1, 1])
-    return np.isin(pairs @ place, some @ place)
 
 
 def _relevance(examined: Examined, pairs: np.ndarray) -> np.ndarray:
@@ -103,10 +97,9 @@ def _relevance(examined: Examined, pairs: np.ndarray) -> np.ndarray:
     return runtime.relevance(examined.held(pairs, COPY)[:, runtime.column]).astype(np.float64)
 
 
-def _looked(examined: Examined, pairs: np.ndarray, above: float, elected: np.ndarray | None = None) -> Pairs:
+def _looked(examined: Examined, pairs: np.ndarray, above: float, elected: np.ndarray | bool = False) -> Pairs:
     planted, relevance = examined.planted, _relevance(examined, pairs)
-    taken = relevance >= above
-    taken |= False if elected is None else elected
+    taken = (relevance >= above) | elected
     seen: list[Evidence | None] = [None] * len(pairs)
     for place, evidence in zip(np.flatnonzero(taken).tolist(), examined.evidence(pairs[taken]), strict=True):
         seen[place] = evidence
