@@ -60,10 +60,9 @@ class Duplicates(Mapping[str, list[str]]):
     `keep` are the rules by which keepers were chosen, and `question` the one that was asked. `order` has the places of
     the pictures, the ones to keep first. `pairs` are (id, id, score) of all that were scored and reach `bound`, which
     is at most the `threshold`; `scored` counts all pairs, `computed` those not known. `verdicts` are the lowest scores
-    of each. `alarm_rate` is how often a picture without a copy is taken for one of another, as the model states it
-    (`diptych_runtime.calibration.thresholds`), or where the threshold is lower since few pairs are hard to tell, as
-    these let expect (`threshold.in_collection`); None where the model does not say. `closer_looks` counts those that
-    were taken, and were not known from an earlier run, in `look_seconds`.
+    of each. `alarm_rate` is the share of the pictures that are expected to be taken for a copy of one that they are no
+    copy of, after a closer look by their scores (`threshold.alarm_rate`), else as the model states it, and None where
+    it does not. `closer_looks` counts those that were taken, and were not known from an earlier run, in `look_seconds`.
 
     `method` says what told copies that are not exact: the *network*, with its closer look, or perceptual hashes
     (*phash*). These differ in at most `max_distance` of 64 bits, a score is (64 - bits that differ) / 65 and no

@@ -19,7 +19,7 @@ from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.keeper import DEFAULT, checked_rules, preference, reason
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.pair_scores import PairScores
-from diptych.dedupe.threshold import automatic_of, check_threshold, in_collection, most_lenient, stated_of
+from diptych.dedupe.threshold import alarm_rate, check_threshold, most_lenient, stated_of, threshold_of
 from diptych.pictures.file_info import Picture
 from diptych.scoring.view_cache import ViewCache
 from diptych.store.records import Record
@@ -64,9 +64,7 @@ def duplicates_among(
     ids = sorted({picture.id for picture in found})
     asked = collection.scorer.asking(question).runtime
     kept = {picture.id for picture in found if picture.reference}
-    limit = automatic_of(asked, len(ids), len(kept)) if threshold == "auto" else threshold
-    check_threshold(limit)
-    bound = min(limit, most_lenient(stated_of(asked)) if bound is None else bound)
+    check_threshold(threshold, asked)
     ledger = ledger or PairCache(None, asked.scores_revision)
     scores = PairScores(collection, ids, ledger, crew=crew, question=question)
     _, embeddings = collection.embeddings(ids)
@@ -78,7 +76,8 @@ def duplicates_among(
     closer = CloserLook(collection, ids, paths, ledger, question, scores.tick, views)
     pairs = closer.elect(scores, pairs, asking, candidates)
     pairs, values, transitivity = _consistent(pairs, judged := partial(closer.judged, scores), asking, asked)
-    limit, alarm = in_collection(asked, limit, values, len(ids), len(kept)) if threshold == "auto" else (limit, None)
+    limit = threshold_of(asked, values, len(ids), len(kept)) if threshold == "auto" else threshold
+    bound = min(limit, most_lenient(stated_of(asked)) if bound is None else bound)
     found = _framed(found, ids, pairs[values >= limit], closer.frames)
     order = preference(found, keep)
     place = {id: number for number, id in enumerate(ids)}
@@ -110,7 +109,7 @@ def duplicates_among(
         computed=scores.computed,
         verdicts=least_of(thresholds),
         question=asked.question,
-        alarm_rate=asked.asked.alarm_rate(max(len(ids) - 1, 0), limit) if alarm is None else alarm,
+        alarm_rate=alarm_rate(asked, values, limit, len(ids)),
         keep=checked_rules(keep),
         closer_looks=closer.taken,
         look_seconds=closer.seconds,

@@ -57,8 +57,8 @@ def find_duplicates(
 
     No file is changed. A group is a keeper, chosen by `keep`, one rule of `diptych.dedupe.keeper.RULES` or several in
     order, and the pictures whose score with the keeper itself is at least the `threshold`; "auto" follows from the
-    model's calibration, the number of pictures and how many of their pairs are hard to tell. Each picture is compared
-    with its `candidates` nearest. With the `question` "thing" a group has what shows the same thing as its keeper.
+    number of pictures and the scores of their pairs (`diptych.dedupe.threshold`). Each picture is compared with its
+    `candidates` nearest. With the `question` "thing" a group has what shows the same thing as its keeper.
 
     The `method` "phash" is a quick pass over very many files: no model is loaded, and pictures match whose perceptual
     hashes differ in at most `max_distance` of 64 bits, by default 4. It takes folders, and neither `scorer`,

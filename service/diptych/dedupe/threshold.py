@@ -1,12 +1,13 @@
-"""The threshold `auto`: how strict to be, from the model's calibration, the number of pictures and their scores.
+"""The threshold `auto`: how strict to be, by the scores of a collection, or by the model's calibration.
 
-A pair of different photos passes by mistake with some small probability, and there are pairs by the square of the
-pictures, so a fixed threshold gets worse the more pictures there are. What is held is the number of false pairs for
-each picture. Measured on validation photos, see docs/dedupe.md: a pair drawn at random passes 1/1000 as often as one of
-the near look-alikes that the model's rates are of.
+After a closer look a score is the probability of a copy, so the scores of the pairs that would be proposed say how many
+of them are expected to be wrong: the direct posterior probability approach to the false discovery rate (Newton et al.
+2004). Where much looks alike, a score says too much, and how much does is seen in the scores as well (`doubts`).
 
-What the model states is measured on kinds of pictures most of which look alike. How much a collection does is seen in
-its own scores: where few pairs are hard to tell, few of those that are no copies score high (`eased`).
+Without a closer look a pair of different photos passes by mistake with some small probability, and there are pairs by
+the square of the pictures, so a fixed threshold gets worse the more pictures there are. What is held is the number of
+false pairs for each picture. Measured on validation photos, see docs/dedupe.md: a pair drawn at random passes 1/1000 as
+often as one of the near look-alikes that the model's rates are of.
 """
 
 from __future__ import annotations
@@ -24,69 +25,81 @@ from diptych_runtime.errors import ArgumentError
 if TYPE_CHECKING:
     from diptych_runtime.runtime import Runtime
 
-FALSE_PAIRS = 1 / 200  # for each picture
-LOOK_ALIKES = 1 / 500  # for each picture, after a closer look
-# For each picture, of random pairs as a model states them: of kinds most of which look alike.
-ALARMS = 1 / 20
-# Of pairs that are no copies, after a closer look: for each that is hard to tell so many reach the score REACHED, and
-# fewer by a power of the odds from there on. Between the middle and the worst of fifteen kinds: docs/dedupe.md.
+# After a closer look: of the pairs that are proposed, and for each picture.
+FALSE_SHARE, FALSE_PAIRS = 0.08, 1 / 50
+# A pair is wrong so many times as often as its score says, for each pair of a picture that is hard to tell, and at most
+# so many times, as measured on kinds of pictures that the look was not fitted to: docs/dedupe.md.
 HARD_TO_TELL = UNSURE, 0.85
-REACHED, REACHING, POWER = 0.94, 0.1, 0.82
+TOO_SURE, AT_MOST, FEW = 100.0, 8.0, 50  # FEW pictures more, of which none is hard to tell, as in a collection of photos
+# Without a closer look: false pairs for each picture, and false alarms of random pairs, of kinds most of which look
+# alike.
+BY_CHANCE, ALARMS = 1 / 200, 1 / 20
 _RANDOM = 1 / 1000  # how often a random pair passes, for once that a near look-alike does
 
 
-def check_threshold(threshold: float | str) -> None:
-    """Raise ArgumentError for a threshold that is neither `auto` nor above 0 and at most 1."""
+def check_threshold(threshold: float | str, runtime: Runtime | None = None) -> None:
+    """Raise ArgumentError for a threshold that is neither `auto` nor above 0 and at most 1, and DedupeError for `auto`
+    and a model that takes no closer look and states fewer than two rates.
+    """
     if threshold != "auto" and not (isinstance(threshold, float | int) and 0 < threshold <= 1):
         raise ArgumentError(f"threshold must be 'auto' or above 0 and at most 1, got {threshold!r}")
+    if threshold == "auto" and runtime is not None and runtime.verification is None:
+        by_rates(runtime.thresholds, 0)
 
 
-def automatic_of(runtime: Runtime, pictures: int, references: int = 0) -> float:
-    """The threshold of a model for so many pictures: see `automatic`.
+def threshold_of(runtime: Runtime, scores: np.ndarray, pictures: int, references: int = 0) -> float:
+    """The threshold of a model for so many pictures, of which so many are `references`, whose pairs have these scores.
 
-    So many of them are `references`, which are compared with the others only. Each of these is in a pair with every
-    reference that is its own, and in half of one with each of the rest, so that a reference counts twice.
-
-    What passes a closer look by mistake is no chance any more but a look-alike, and a picture has about one however
-    many others there are. Where the model states thresholds for random pairs, theirs is held too.
+    References are compared with the others only. Each of these is in a pair with every reference that is its own, and
+    in half of one with each of the rest, so that a reference counts twice. Raises DedupeError (`check_threshold`).
     """
-    pictures += references
-    found = automatic(stated_of(runtime), pictures, LOOK_ALIKES if runtime.verification else 1.0)
-    return max(found, threshold_at(runtime.asked.negatives.get("random", {}), _random_rate(pictures, ALARMS)) or 0.0)
+    pictures, stated = pictures + references, stated_of(runtime)
+    if runtime.verification is not None:
+        return by_scores(scores, pictures, most_lenient(stated))
+    # Where the model states thresholds for random pairs, theirs is held too.
+    random = threshold_at(runtime.asked.negatives.get("random", {}), _random_rate(pictures, ALARMS))
+    return max(by_rates(stated, pictures), random or 0.0)
 
 
-def in_collection(
-    runtime: Runtime, strict: float, scores: np.ndarray, pictures: int, references: int = 0
-) -> tuple[float, float | None]:
-    """The threshold for so many pictures whose pairs have these scores, at most the `strict` one of `automatic_of`; and
-    where it is lower, how many of the pictures are expected to be in a false pair, as a share of them, else None.
+def alarm_rate(runtime: Runtime, scores: np.ndarray, threshold: float, pictures: int) -> float | None:
+    """The share of pictures that are expected to be in a false pair, as the scores of all pairs let expect, or without
+    a closer look by chance, as the model states it; None where it does not.
     """
     if runtime.verification is None:
-        return strict, None
-    limit = eased(strict, scores, pictures + references, most_lenient(stated_of(runtime)))
-    return limit, min(1.0, 2 * expected_false(scores, limit) / max(pictures, 1)) if limit < strict else None
+        return runtime.asked.alarm_rate(max(pictures - 1, 0), threshold)
+    return min(1.0, 2 * float(doubts(scores, pictures)[scores >= threshold].sum()) / max(pictures, 1))
 
 
-def expected_false(scores: np.ndarray, threshold: float) -> float:
-    """The expected number of pairs that are no copies, and reach a threshold, in a collection whose pairs have these
-    scores after closer looks: c h (o(t) / o(r))^-b, with h pairs that are hard to tell, and one more, and the odds o(p)
-    = p / (1 - p).
+def doubts(scores: np.ndarray, pictures: int) -> np.ndarray:
+    """The probabilities float64 (P,) that pairs with these scores (P,), all of a collection of so many pictures, are no
+    copies: min(1, k (1 - p)), where the score p is `too_sure` by k.
+    """
+    return np.minimum(1, too_sure(scores, pictures) * (1 - scores.astype(np.float64)))
+
+
+def too_sure(scores: np.ndarray, pictures: int) -> float:
+    """How many times as often as their scores say pairs are wrong in a collection of so many pictures: k = 100 (h + 1)
+    / (n + 50), between 1 and 8, for h pairs that are hard to tell.
     """
     least, most = HARD_TO_TELL
-    hard = 1 + np.count_nonzero((scores >= least) & (scores < most))
-    return float(REACHING * hard * (_odds(threshold) / _odds(REACHED)) ** -POWER)
+    hard = np.count_nonzero((scores >= least) & (scores < most))
+    return float(np.clip(TOO_SURE * (hard + 1) / (pictures + FEW), 1, AT_MOST))
 
 
-def eased(threshold: float, scores: np.ndarray, pictures: int, least: float) -> float:
-    """A threshold, or a lower one down to `least` where so few pairs of a collection are hard to tell that no more than
-    `FALSE_PAIRS` for each picture are expected to pass it (`expected_false`).
+def by_scores(scores: np.ndarray, pictures: int, least: float) -> float:
+    """The lowest threshold from `least` on at which the pairs that reach it, and one more that just does, are expected
+    to be wrong (`doubts`) by no more than `FALSE_SHARE` of them, and by no more than `FALSE_PAIRS` for each picture.
     """
-    odds = _odds(REACHED) * (expected_false(scores, REACHED) / (FALSE_PAIRS * max(pictures, 1))) ** (1 / POWER)
-    return min(threshold, max(least, odds / (1 + odds)))
-
-
-def _odds(probability: float) -> float:
-    return probability / (1 - probability)
+    best = np.sort(scores)[::-1].astype(np.float64)
+    wrong = np.cumsum(doubts(best, pictures))
+    may = np.minimum(FALSE_SHARE * np.arange(1, len(best) + 2), max(FALSE_SHARE, FALSE_PAIRS * pictures))
+    # Of equal scores all reach a threshold, or none.
+    enough = np.flatnonzero((wrong <= may[:-1]) & (np.diff(best, append=-1.0) < 0))
+    found = int(enough[-1]) + 1 if len(enough) else 0
+    lowest, next_one = best[found - 1] if found else 1.0, best[found] if found < len(best) else 0.0
+    left = may[found] - (wrong[found - 1] if found else 0.0)
+    marginal = 1 - left / too_sure(scores, pictures)
+    return float(max(least, min(lowest, max(marginal, np.nextafter(next_one, 1)))))
 
 
 def stated_of(runtime: Runtime) -> Mapping[str, float]:
@@ -98,13 +111,13 @@ def stated_of(runtime: Runtime) -> Mapping[str, float]:
     return runtime.verification.in_collection or runtime.verification.thresholds
 
 
-def automatic(thresholds: Mapping[str, float], pictures: int, most: float = 1.0) -> float:
+def by_rates(thresholds: Mapping[str, float], pictures: int) -> float:
     """The threshold in (0, 1) for so many pictures, from the model's {false-positive rate: relevance score}.
 
-    It is never more lenient than the highest rate stated (see `threshold_at`), or than at a rate of `most`. Raises
-    DedupeError for a model with fewer than two rates.
+    It is never more lenient than the highest rate stated (see `threshold_at`). Raises DedupeError for a model with fewer
+    than two rates.
     """
-    found = threshold_at(thresholds, min(_random_rate(pictures, FALSE_PAIRS) / _RANDOM, most))
+    found = threshold_at(thresholds, _random_rate(pictures, BY_CHANCE) / _RANDOM)
     if found is None:
         stated = ", ".join(f"{least:.4f} at {float(rate):.4g}" for rate, least in thresholds.items()) or "none"
         raise DedupeError(

@@ -14,7 +14,7 @@ from diptych.dedupe import closer as module
 from diptych.dedupe.closer import CloserLook, breadth_first
 from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.pair_cache import PairCache
-from diptych.dedupe.threshold import automatic_of
+from diptych.dedupe.threshold import by_scores
 from diptych.errors import UnknownPictureError
 from diptych.scoring.view_cache import ViewCache
 from diptych_runtime.calibration.evidence import FEATURES, Verification
@@ -258,7 +258,9 @@ def test_groups_are_made_of_what_the_closer_look_says(scenes, looking):
         assert {path.rsplit("/", 1)[1] for path in paths} == {"0.png", "copy.png"}
         assert [member.closer_look for member in group.others] == ["taken"]
         assert found.question == looking.runtime.question
-        assert duplicates_among(scenes).threshold == automatic_of(looking.runtime, 4)
+        unasked = duplicates_among(scenes, bound=1e-9)
+        known = np.array([score for _, _, score in unasked.pairs])
+        assert unasked.threshold == by_scores(known, 4, min(looking.runtime.verification.thresholds.values()))
     finally:
         scenes.scorer = before
 

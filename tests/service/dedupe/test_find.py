@@ -9,7 +9,7 @@ from diptych import Collection, Scorer
 from diptych.dedupe.find import duplicates_among, of_record
 from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.pair_cache import PairCache
-from diptych.dedupe.threshold import automatic
+from diptych.dedupe.threshold import by_rates
 from diptych.errors import DedupeError, UnknownPictureError
 from diptych_runtime.errors import ArgumentError
 
@@ -145,7 +145,7 @@ def test_copies_are_asked_for_and_the_ledger_serves_no_question_the_scores_of_an
         assert found.computed == 0, "the scores of copies are still known"
         unasked = duplicates_among(collection_of_two, ledger=ledger, bound=1e-6)
         assert (unasked.pairs, unasked.computed) == (found.pairs, 0)
-    assert unasked.threshold == automatic(copy.runtime.thresholds, 12)
+    assert unasked.threshold == by_rates(copy.runtime.thresholds, 12)
 
 
 def test_a_stored_record_is_a_picture_too(collection):

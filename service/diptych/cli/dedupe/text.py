@@ -26,7 +26,7 @@ def searched_text(found: Duplicates, data: Mapping[str, Any]) -> str:
         *_compared(found, data),
     ]
     if found.alarm_rate is not None:
-        lines.append(f"expect a false match for {percent(found.alarm_rate)} of the pictures that have no copy")
+        lines.append(f"expect a false match for {percent(found.alarm_rate)} of the pictures")
     return "\n".join(lines)
 
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Request
 from diptych.collection.collection import Collection
 from diptych.dedupe.duplicates import Duplicates as Found
 from diptych.dedupe.find import duplicates_among
-from diptych.dedupe.threshold import automatic_of
+from diptych.dedupe.threshold import check_threshold
 from diptych.errors import DedupeError, UnknownPictureError
 from diptych.http.context import Context, Here, RequestId
 from diptych.http.health import Proven
@@ -91,11 +91,10 @@ def _check(body: DuplicatesRequest, collection: Collection) -> None:
             "use `find_duplicates` of the Python library."
         )
         raise RequestError(422, "too_many_pictures", message, param="collection")
-    if body.threshold == "auto":
-        try:
-            automatic_of(collection.scorer.asking(COPY).runtime, count)
-        except DedupeError as error:
-            raise RequestError(422, "no_thresholds", str(error), param="threshold") from None
+    try:
+        check_threshold(body.threshold, collection.scorer.asking(COPY).runtime)
+    except DedupeError as error:
+        raise RequestError(422, "no_thresholds", str(error), param="threshold") from None
 
 
 def _answer(here: Context, collection: Collection, found: Found, facts: dict[str, Any]) -> Duplicates:

@@ -77,6 +77,6 @@ class Duplicates(Pairs):
     )
     verdicts: dict[Verdict, float] = Field(description="The lowest score of each verdict but `different`.")
     alarm_rate: float | None = Field(
-        description="How often a picture without a copy is taken for one; null where the model does not say."
+        description="The share of the pictures expected in a false pair; null where the model does not say."
     )
     left_out: int = Field(description="Pairs that reach lower, but were too many to answer: the least sure ones.")
