@@ -90,6 +90,7 @@ def test_study_mixers_measures_what_is_asked_for(
     assert main(["study", "mixers", "--only", "convolution", *small, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [row["variant"] for row in rows] == ["embedding alone", "msac", "convolution"]
+    assert not (tmp_path / "mixers.json").exists(), "that is the table of all variants"
     assert main(["study", "mixers", "--only", "convoluton", *small]) == 1
     assert "has no variant 'convoluton'" in capsys.readouterr().err
 

@@ -110,6 +110,7 @@ def score(
     Exits with 1 if pairs of a table could not be scored; the column error says why.
     """
     from diptych.batch.job import Job
+    from diptych.batch.tables.read import kind_of
 
     console = Console(as_json, quiet)
     if len(inputs) > 2:
@@ -126,6 +127,11 @@ def score(
         remark_calibration(console.remark, scorer.runtime)
         return 0
     (table,) = inputs
+    if output is None and table != "-" and kind_of(table) is None:
+        raise BadParameter(
+            f"{table} has nothing to be scored against: name two pictures, or a .csv, .tsv, .jsonl or .parquet file of "
+            "pairs and -o OUT; `diptych search` finds what is like a picture, `diptych dedupe` copies in a folder"
+        )
     if output not in (None, "-"):
         check_output(output, inputs)
     if output is None:

@@ -1,13 +1,11 @@
-"""The threshold `auto`: how strict to be, by the scores of a collection, or by the model's calibration.
+"""The threshold `auto`: how strict to be.
 
-After a closer look a score is the probability of a copy, so the scores of the pairs that would be proposed say how many
-of them are expected to be wrong: the direct posterior probability approach to the false discovery rate (Newton et al.
-2004). Where much looks alike, a score says too much, and how much does is seen in the scores as well (`doubts`).
+After a closer look it follows from the scores of the collection: see `diptych_runtime.calibration.false_discovery`.
 
-Without a closer look a pair of different photos passes by mistake with some small probability, and there are pairs by
-the square of the pictures, so a fixed threshold gets worse the more pictures there are. What is held is the number of
-false pairs for each picture. Measured on validation photos, see docs/dedupe.md: a pair drawn at random passes 1/1000 as
-often as one of the near look-alikes that the model's rates are of.
+Without one, a pair of different photos passes by mistake with some small probability, and there are pairs by the square
+of the pictures, so a fixed threshold gets worse the more pictures there are. What is held is the number of false pairs
+for each picture, by the model's calibration. Measured on validation photos, see docs/dedupe.md: a pair drawn at random
+passes 1/1000 as often as one of the near look-alikes that the model's rates are of.
 """
 
 from __future__ import annotations
@@ -18,21 +16,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from diptych.errors import DedupeError
+from diptych_runtime.calibration.false_discovery import discovery_threshold, doubts
 from diptych_runtime.calibration.thresholds import threshold_at
-from diptych_runtime.calibration.transitivity import UNSURE
 from diptych_runtime.errors import ArgumentError
 
 if TYPE_CHECKING:
     from diptych_runtime.runtime import Runtime
 
-# After a closer look: of the pairs that are proposed, and for each picture.
-FALSE_SHARE, FALSE_PAIRS = 0.08, 1 / 50
-# A pair is wrong so many times as often as its score says, for each pair of a picture that is hard to tell, and at most
-# so many times, as measured on kinds of pictures that the look was not fitted to: docs/dedupe.md.
-HARD_TO_TELL = UNSURE, 0.85
-TOO_SURE, AT_MOST, FEW = 100.0, 8.0, 50  # FEW pictures more, of which none is hard to tell, as in a collection of photos
-# Without a closer look: false pairs for each picture, and false alarms of random pairs, of kinds most of which look
-# alike.
+# False pairs for each picture, and false alarms of random pairs, of kinds most of which look alike.
 BY_CHANCE, ALARMS = 1 / 200, 1 / 20
 _RANDOM = 1 / 1000  # how often a random pair passes, for once that a near look-alike does
 
@@ -55,7 +46,7 @@ def threshold_of(runtime: Runtime, scores: np.ndarray, pictures: int, references
     """
     pictures, stated = pictures + references, stated_of(runtime)
     if runtime.verification is not None:
-        return by_scores(scores, pictures, most_lenient(stated))
+        return discovery_threshold(scores, pictures, most_lenient(stated))
     # Where the model states thresholds for random pairs, theirs is held too.
     random = threshold_at(runtime.asked.negatives.get("random", {}), _random_rate(pictures, ALARMS))
     return max(by_rates(stated, pictures), random or 0.0)
@@ -70,38 +61,6 @@ def alarm_rate(runtime: Runtime, scores: np.ndarray, threshold: float, pictures:
     return min(1.0, 2 * float(doubts(scores, pictures)[scores >= threshold].sum()) / max(pictures, 1))
 
 
-def doubts(scores: np.ndarray, pictures: int) -> np.ndarray:
-    """The probabilities float64 (P,) that pairs with these scores (P,), all of a collection of so many pictures, are no
-    copies: min(1, k (1 - p)), where the score p is `too_sure` by k.
-    """
-    return np.minimum(1, too_sure(scores, pictures) * (1 - scores.astype(np.float64)))
-
-
-def too_sure(scores: np.ndarray, pictures: int) -> float:
-    """How many times as often as their scores say pairs are wrong in a collection of so many pictures: k = 100 (h + 1)
-    / (n + 50), between 1 and 8, for h pairs that are hard to tell.
-    """
-    least, most = HARD_TO_TELL
-    hard = np.count_nonzero((scores >= least) & (scores < most))
-    return float(np.clip(TOO_SURE * (hard + 1) / (pictures + FEW), 1, AT_MOST))
-
-
-def by_scores(scores: np.ndarray, pictures: int, least: float) -> float:
-    """The lowest threshold from `least` on at which the pairs that reach it, and one more that just does, are expected
-    to be wrong (`doubts`) by no more than `FALSE_SHARE` of them, and by no more than `FALSE_PAIRS` for each picture.
-    """
-    best = np.sort(scores)[::-1].astype(np.float64)
-    wrong = np.cumsum(doubts(best, pictures))
-    may = np.minimum(FALSE_SHARE * np.arange(1, len(best) + 2), max(FALSE_SHARE, FALSE_PAIRS * pictures))
-    # Of equal scores all reach a threshold, or none.
-    enough = np.flatnonzero((wrong <= may[:-1]) & (np.diff(best, append=-1.0) < 0))
-    found = int(enough[-1]) + 1 if len(enough) else 0
-    lowest, next_one = best[found - 1] if found else 1.0, best[found] if found < len(best) else 0.0
-    left = may[found] - (wrong[found - 1] if found else 0.0)
-    marginal = 1 - left / too_sure(scores, pictures)
-    return float(max(least, min(lowest, max(marginal, np.nextafter(next_one, 1)))))
-
-
 def stated_of(runtime: Runtime) -> Mapping[str, float]:
     """The thresholds by which pairs are grouped: of copies after a closer look, if there is one, as pairs of one
     collection have them, if the model states these; of things by the network alone.
@@ -114,8 +73,8 @@ def stated_of(runtime: Runtime) -> Mapping[str, float]:
 def by_rates(thresholds: Mapping[str, float], pictures: int) -> float:
     """The threshold in (0, 1) for so many pictures, from the model's {false-positive rate: relevance score}.
 
-    It is never more lenient than the highest rate stated (see `threshold_at`). Raises DedupeError for a model with fewer
-    than two rates.
+    It is never more lenient than the highest rate stated (see `threshold_at`). Raises DedupeError for a model with
+    fewer than two rates.
     """
     found = threshold_at(thresholds, _random_rate(pictures, BY_CHANCE) / _RANDOM)
     if found is None:

@@ -14,10 +14,10 @@ from diptych.dedupe import closer as module
 from diptych.dedupe.closer import CloserLook, breadth_first
 from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.pair_cache import PairCache
-from diptych.dedupe.threshold import by_scores
 from diptych.errors import UnknownPictureError
 from diptych.scoring.view_cache import ViewCache
 from diptych_runtime.calibration.evidence import FEATURES, Verification
+from diptych_runtime.calibration.false_discovery import discovery_threshold
 from diptych_runtime.calibration.verdicts import verdict
 from diptych_runtime.closer_look.registration import Keypoints
 from diptych_runtime.closer_look.verification import View
@@ -260,7 +260,7 @@ def test_groups_are_made_of_what_the_closer_look_says(scenes, looking):
         assert found.question == looking.runtime.question
         unasked = duplicates_among(scenes, bound=1e-9)
         known = np.array([score for _, _, score in unasked.pairs])
-        assert unasked.threshold == by_scores(known, 4, min(looking.runtime.verification.thresholds.values()))
+        assert unasked.threshold == discovery_threshold(known, 4, min(looking.runtime.verification.thresholds.values()))
     finally:
         scenes.scorer = before
 

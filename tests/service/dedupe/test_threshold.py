@@ -4,18 +4,15 @@ import numpy as np
 import pytest
 
 from diptych.dedupe.threshold import (
-    FALSE_PAIRS,
-    FALSE_SHARE,
     alarm_rate,
     by_rates,
-    by_scores,
     check_threshold,
-    doubts,
     most_lenient,
     threshold_of,
 )
 from diptych.errors import DedupeError
 from diptych_runtime.calibration.evidence import FEATURES, Verification
+from diptych_runtime.calibration.false_discovery import discovery_threshold, doubts
 from diptych_runtime.manifest import Manifest
 from diptych_runtime.models import find_artifact
 from diptych_runtime.runtime import Runtime
@@ -60,7 +57,7 @@ def test_after_a_closer_look_the_scores_say_how_strict_to_be_and_how_often_it_is
     runtime = looking(Runtime.open(artifact, threads=1))
     known = scores(hard=20)
     limit = threshold_of(runtime, known, 400)
-    assert limit == by_scores(known, 400, 0.94)
+    assert limit == discovery_threshold(known, 400, 0.94)
     assert alarm_rate(runtime, known, limit, 400) == pytest.approx(2 * doubts(known, 400)[known >= limit].sum() / 400)
     assert alarm_rate(runtime, known, 1e-9, 4) == 1.0
     assert threshold_of(runtime, known, 300, 100) == limit, "a reference counts twice"
@@ -110,65 +107,3 @@ def test_a_reference_counts_twice_as_each_other_picture_is_in_a_whole_pair_with_
 def scores(hard: int, others: int = 1000) -> np.ndarray:
     """Those of pairs of which so many are hard to tell, and the others surely no copies or surely some."""
     return np.concatenate([np.linspace(0.3, 0.849, hard), np.full(others, 0.01), np.full(50, 0.999)])
-
-
-def test_a_collection_with_few_pairs_that_are_hard_to_tell_has_a_lower_threshold_and_no_lower_one_than_is_stated():
-    between = 1 - np.geomspace(1e-4, 0.124, 150)
-    found = [by_scores(np.concatenate([scores(hard), between]), 400, 0.876) for hard in (0, 3, 10, 30, 100, 500)]
-    assert found == sorted(found)
-    assert found[0] == 0.876
-    assert 0.88 < found[3] <= found[-1] < 0.99
-    assert found[-2] == found[-1], "a score is at most eight times too sure"
-
-
-@pytest.mark.parametrize("hard", [0, 5, 30, 300])
-@pytest.mark.parametrize("pictures", [20, 400, 4_000])
-def test_of_what_is_proposed_no_more_is_expected_to_be_wrong_than_may_be_and_with_one_pair_more_it_would_be(
-    hard, pictures
-):
-    known = np.concatenate([scores(hard), 1 - np.geomspace(1e-5, 0.2, 100)])
-    limit = by_scores(known, pictures, 1e-6)
-    reaching = known >= limit
-    may = min(FALSE_SHARE * reaching.sum(), max(FALSE_SHARE, FALSE_PAIRS * pictures))
-    assert 0 < doubts(known, pictures)[reaching].sum() <= may
-    more = known >= known[~reaching].max()
-    assert doubts(known, pictures)[more].sum() > min(FALSE_SHARE * more.sum(), max(FALSE_SHARE, FALSE_PAIRS * pictures))
-
-
-def test_the_more_pairs_are_hard_to_tell_for_each_picture_the_less_a_score_is_worth_within_bounds():
-    one, sure = np.array([0.99]), np.array([0.999, 0.2])
-    assert doubts(one, 400)[0] == pytest.approx(0.01), "among photos as it says"
-    assert doubts(np.concatenate([one, scores(10_000)]), 400)[0] == pytest.approx(0.08)
-    assert doubts(np.concatenate([one, scores(17)]), 400)[0] == pytest.approx(0.04)
-    assert doubts(np.concatenate([one, scores(17)]), 40_000)[0] == pytest.approx(0.01), "of many pictures few"
-    assert doubts(sure, 10**6).tolist() == pytest.approx([0.001, 0.8])
-
-
-def test_a_pair_alone_is_proposed_if_it_is_sure_enough_by_itself():
-    for pictures in (0, 2, 10, 100, 10_000):
-        limit = by_scores(np.array([0.01]), pictures, 0.5)
-        assert 0.9 < limit < 0.97
-        assert by_scores(np.array([limit + 1e-6]), pictures, 0.5) <= limit + 1e-6
-        assert by_scores(np.array([limit - 1e-3]), pictures, 0.5) > limit - 1e-3
-    assert by_scores(NONE, 3, 0.5) == by_scores(np.array([0.01]), 3, 0.5)
-
-
-def test_pairs_of_one_score_are_proposed_together_or_not_at_all():
-    known = np.array([0.9999] * 3 + [0.9] * 40)
-    limit = by_scores(known, 400, 0.5)
-    assert 0.9 < limit <= 0.9999
-    assert by_scores(np.concatenate([known, np.full(400, 0.9999)]), 4_000, 0.5) <= 0.9
-
-
-def test_sure_copies_do_not_pay_for_any_number_of_doubtful_ones():
-    known = np.concatenate([np.full(100_000, 1.0), np.linspace(0.9, 0.98, 5_000)])
-    limit = by_scores(known, 400, 0.5)
-    assert doubts(known, 400)[known >= limit].sum() <= FALSE_PAIRS * 400
-
-
-def test_more_pictures_of_the_same_kind_have_about_the_same_threshold():
-    few, many = (
-        by_scores(np.concatenate([scores(count // 10), 1 - np.geomspace(1e-4, 0.5, count // 4)]), count, 0.5)
-        for count in (10_000, 100_000)
-    )
-    assert few == pytest.approx(many, abs=2e-3)

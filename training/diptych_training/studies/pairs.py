@@ -97,8 +97,9 @@ def study(
         "alphabets": len(np.unique(alphabets)),
         "environment": environment(),
     }
-    with replacing_file(directory / f"{name}.json") as unfinished:
-        unfinished.write_text(json.dumps(result, indent=1) + "\n")
+    if not only:  # the file holds all variants, and some of them do not take its place
+        with replacing_file(directory / f"{name}.json") as unfinished:
+            unfinished.write_text(json.dumps(result, indent=1) + "\n")
     return result
 
 

@@ -14,6 +14,7 @@ from diptych.console import table
 from diptych_model.checkpoint import CONFIG
 from diptych_runtime.atomic import write_atomic
 from diptych_runtime.calibration.evidence import Verification
+from diptych_runtime.calibration.false_discovery import discovery_threshold
 from diptych_runtime.calibration.questions import COPY, THING
 from diptych_runtime.calibration.reliability import expected_calibration_error
 from diptych_runtime.manifest import MANIFEST
@@ -48,9 +49,10 @@ def study_verification(
     thing_above: float = ABOVE_THING,
     begin: Callable[[str], Callable[[int], object]] = lambda kind: lambda n: None,
 ) -> dict[str, Any]:
-    """Look closer in every kind, fit `verification` to all, and report for each the rates of a fit to the others, and
-    the thresholds with which the `negatives` of all kinds pass. What the look says of the *thing* counts for pairs that
-    the network takes for copies with a probability of `thing_above` or more.
+    """Look closer in every kind, fit `verification` to all, and report for each the rates of a fit to the others, at
+    the thresholds stated and at that of `dedupe`, *auto*, and the thresholds with which the `negatives` of all kinds
+    pass. What the look says of the *thing* counts for pairs that the network takes for copies with a probability of
+    `thing_above` or more.
 
     Raises `DataError` for unknown kinds, and for fewer than two.
     """
@@ -73,6 +75,7 @@ def study_verification(
     for one, unseen, (pairs, values) in zip(sets, alone, together, strict=True):
         elsewhere = [other for other in together if other[0] is not pairs]
         bars = collection_thresholds(elsewhere, min(unseen.thresholds.values()))
+        bars["auto"] = discovery_threshold(values, one.pictures, min(bars.values()))
         rows.append(row(unseen, one) | {"in_collection": rates_of(pairs, values, bars)})
     return {
         "model": runtime.name,
@@ -156,7 +159,7 @@ def _error(relevance: np.ndarray, copies: np.ndarray) -> float | None:
 
 def verification_text(result: Mapping[str, Any]) -> str:
     """The kinds as a table, each with a closer look that was fitted to the others, and pairs as they are together."""
-    rates = list(result["verification"]["in_collection"])
+    rates = [*result["verification"]["in_collection"], "auto"]
     head = ["kind", "pictures", "copies", "looked at", "ECE before", "after"]
     head += [f"{what} at {rate}" for rate in rates for what in ("found", "wrong pictures")]
     lines = []

@@ -66,7 +66,10 @@ class CacheDatabase:
                 raise
 
     def _failed(self, error: sqlite3.Error) -> DiptychError:
-        return self.error(f"{self.path}: {error}; make room, or delete it: {self.remedy}")
+        # Errors of this library itself have no code of SQLite, which may have a second part above its first byte.
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        first = {sqlite3.SQLITE_FULL: "make room, or ", sqlite3.SQLITE_BUSY: "wait for what else uses it, or "}
+        return self.error(f"{self.path}: {error}; {first.get(code, '')}delete it: {self.remedy}")
 
 
 def version_of(connection: sqlite3.Connection) -> int:

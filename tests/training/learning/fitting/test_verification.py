@@ -279,17 +279,20 @@ def test_what_was_fitted_is_saved_for_the_next_export(tmp_path, tiny_network):
 def test_the_table_has_a_row_for_every_kind():
     sets = [pairs("one"), pairs("two", seed=1)]
     fitted = fit_verification(sets, ABOVE)
+    auto = {"auto": {"found": 0.5, "wrong_pictures": 0.25}}
     result = {
         "model": "m",
         "revision": "r",
         "verification": {"in_collection": fitted.thresholds},
         "negatives": {"copy": {"random": {"0.01": 0.25}, "nearest": {}}},
-        "kinds": [row(fitted, one) | {"in_collection": row(fitted, one)["at"]} for one in sets],
+        "kinds": [row(fitted, one) | {"in_collection": row(fitted, one)["at"] | auto} for one in sets],
     }
     lines = verification_text(result).splitlines()
     assert [line.split()[0] for line in lines[-5:]] == ["one", "two", "copy,", "copy,", "model"]
     assert lines[-3:-1] == ["copy, random negatives: 0.2500000 at 0.01", "copy, nearest negatives: -"]
     assert "found at 0.001" in lines[0]
+    assert lines[0].endswith("found at auto  wrong pictures at auto")
+    assert lines[-4].split()[-2:] == ["0.500", "0.250"]
 
 
 def test_a_line_knows_no_spots_and_is_less_sure_than_layers():

@@ -1,0 +1,52 @@
+"""How many of the pairs that would be proposed as copies are expected to be none, and the threshold that bounds them.
+
+After a closer look a score is the probability of a copy, so the scores themselves say how many of the pairs that reach
+a threshold are expected to be wrong: the direct posterior probability approach to the false discovery rate (Newton et
+al. 2004, doi:10.1093/biostatistics/5.2.155). Where much looks alike a score says too much, and how much does is seen in
+the scores as well: in how many pairs are hard to tell.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from diptych_runtime.calibration.transitivity import UNSURE
+
+FALSE_SHARE, FALSE_PAIRS = 0.08, 1 / 50  # of the pairs that are proposed, and for each picture
+# Scores are `too_sure` by so many times for each pair of a picture that is hard to tell, and at most by so many times,
+# as measured on kinds of pictures that the look was not fitted to (docs/dedupe.md); a small collection counts as if it
+# had so many pictures more.
+HARD_TO_TELL = UNSURE, 0.85
+TOO_SURE, AT_MOST, MORE = 100.0, 8.0, 50
+
+
+def doubts(scores: np.ndarray, pictures: int) -> np.ndarray:
+    """The probabilities float64 (P,) that pairs with these scores (P,), all of a collection of so many pictures, are no
+    copies: min(1, k (1 - p)), where the score p is `too_sure` by k.
+    """
+    return np.minimum(1, too_sure(scores, pictures) * (1 - scores.astype(np.float64)))
+
+
+def too_sure(scores: np.ndarray, pictures: int) -> float:
+    """How many times as often as their scores say pairs are wrong in a collection of so many pictures: k = 100 (h + 1)
+    / (n + 50), between 1 and 8, for h pairs that are hard to tell.
+    """
+    least, most = HARD_TO_TELL
+    hard = np.count_nonzero((scores >= least) & (scores < most))
+    return float(np.clip(TOO_SURE * (hard + 1) / (pictures + MORE), 1, AT_MOST))
+
+
+def discovery_threshold(scores: np.ndarray, pictures: int, least: float) -> float:
+    """The lowest threshold from `least` on at which the pairs that reach it, and one more that just does, are expected
+    to be wrong (`doubts`) by no more than `FALSE_SHARE` of them, and by no more than `FALSE_PAIRS` for each picture.
+    """
+    best = np.sort(scores)[::-1].astype(np.float64)
+    wrong = np.cumsum(doubts(best, pictures))
+    may = np.minimum(FALSE_SHARE * np.arange(1, len(best) + 2), max(FALSE_SHARE, FALSE_PAIRS * pictures))
+    # Of equal scores all reach a threshold, or none.
+    enough = np.flatnonzero((wrong <= may[:-1]) & (np.diff(best, append=-1.0) < 0))
+    found = int(enough[-1]) + 1 if len(enough) else 0
+    lowest, next_one = best[found - 1] if found else 1.0, best[found] if found < len(best) else 0.0
+    left = may[found] - (wrong[found - 1] if found else 0.0)
+    marginal = 1 - left / too_sure(scores, pictures)
+    return float(max(least, min(lowest, max(marginal, np.nextafter(next_one, 1)))))
