@@ -14,7 +14,7 @@ from diptych_model.networks.translation import TranslationConfig
 from diptych_training.benchmarks import resnets
 from diptych_training.benchmarks.operators import bench_operators
 from diptych_training.benchmarks.resnets import Count
-from diptych_training.studies import pairs, variants
+from diptych_training.studies import pairs, step_cost, variants
 from diptych_training.studies.papers import translation, xcit
 from diptych_training.studies.papers.bert import study_bert
 from diptych_training.studies.papers.networks import study_networks
@@ -93,6 +93,25 @@ def test_study_mixers_measures_what_is_asked_for(
     assert not (tmp_path / "mixers.json").exists(), "that is the table of all variants"
     assert main(["study", "mixers", "--only", "convoluton", *small]) == 1
     assert "has no variant 'convoluton'" in capsys.readouterr().err
+
+
+def test_the_cost_of_a_step_is_timed_and_nothing_is_trained_to_its_end(
+    omniglot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(variants, "BASE", replace(variants.BASE, pixels=16, blocks=1))
+    monkeypatch.setattr(step_cost, "ROUNDS", 2)
+    monkeypatch.setenv("DIPTYCH_DATA", str(omniglot))
+    monkeypatch.chdir(tmp_path)
+    assert main(["study", "mixers", "--cost", "--only", "convolution", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["variant"] for row in rows] == ["msac", "convolution"]
+    assert rows[0]["ratio"] == [1, 1, 1]
+    assert all(row["seconds"] > 0 and row["ratio"][0] <= row["ratio"][1] <= row["ratio"][2] for row in rows)
+    assert main(["study", "mixers", "--cost", "--only", "convolution"]) == 0
+    assert "a step of" in capsys.readouterr().out
+    assert main(["study", "ablation", "--cost", "--on", "photos"]) == 1
+    assert "--cost is for --on omniglot" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_study_xcit_prints_both_networks(

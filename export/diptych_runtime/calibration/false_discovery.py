@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from diptych_runtime.calibration.evidence import shown_from
 from diptych_runtime.calibration.transitivity import UNSURE
 
 FALSE_SHARE, FALSE_PAIRS = 0.08, 1 / 50  # of the pairs that are proposed, and for each picture
@@ -49,4 +50,4 @@ def discovery_threshold(scores: np.ndarray, pictures: int, least: float) -> floa
     lowest, next_one = best[found - 1] if found else 1.0, best[found] if found < len(best) else 0.0
     left = may[found] - (wrong[found - 1] if found else 0.0)
     marginal = 1 - left / too_sure(scores, pictures)
-    return float(max(least, min(lowest, max(marginal, np.nextafter(next_one, 1)))))
+    return float(max(least, min(lowest, shown_from(float(max(marginal, np.nextafter(next_one, 1)))))))

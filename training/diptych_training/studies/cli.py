@@ -68,6 +68,9 @@ _Plot = Annotated[
     Option("--plot", metavar="FILE", help="on photos: draw every variant, as .png, .svg or .pdf"),
 ]
 _Finished = Annotated[bool, Option("--finished", help="on photos: train nothing, lay out what is finished")]
+_Cost = Annotated[
+    bool, Option("--cost", help="on Omniglot: time a training step of each beside that of the one it differs from")
+]
 
 
 def mixers(
@@ -79,6 +82,7 @@ def mixers(
     runs: _Runs = None,
     finished: _Finished = False,
     plot: _Plot = None,
+    cost: _Cost = False,
     out: Out = RUNS,
     seeds: Seeds = 3,
     processes: Processes = None,
@@ -97,6 +101,7 @@ def mixers(
         runs,
         finished,
         plot,
+        cost,
         out,
         seeds,
         processes,
@@ -112,6 +117,7 @@ def ablation(
     runs: _Runs = None,
     finished: _Finished = False,
     plot: _Plot = None,
+    cost: _Cost = False,
     out: Out = RUNS,
     seeds: Seeds = 3,
     processes: Processes = None,
@@ -130,6 +136,7 @@ def ablation(
         runs,
         finished,
         plot,
+        cost,
         out,
         seeds,
         processes,
@@ -147,6 +154,7 @@ def _study_pairs(
     runs: Path | None,
     finished: bool,
     plot: Path | None,
+    cost: bool,
     out: Path,
     seeds: int,
     processes: int | None,
@@ -156,9 +164,17 @@ def _study_pairs(
     from diptych_training.errors import DataError
     from diptych_training.studies.pairs import study, study_text
     from diptych_training.studies.photo_pairs.study import plot_on_photos, study_on_photos, study_on_photos_text
+    from diptych_training.studies.step_cost import ROUNDS, WARM, step_cost_text, study_step_cost
 
     shared = {"steps": steps, "rates": rates, "seeds": seeds, "only": only, "processes": processes}
     note = lambda name: console.remark(f"finished {name}")  # noqa: E731
+    if cost:
+        if on == "photos":
+            raise DataError("--cost is for --on omniglot; on photos every variant mixes the same stored tokens")
+        with console.progress(total=ROUNDS + WARM, unit="round", desc="timing") as bar:
+            result = study_step_cost(subject, data_folder(), only=only, ended=lambda: bar.update(1))
+        console.emit(result, step_cost_text(result))
+        return 0
     if on == "omniglot":
         if runs or finished or plot:
             raise DataError("--runs, --finished and --plot are for --on photos; add that, or leave them out")
@@ -303,9 +319,16 @@ def verification(
     quiet: Quiet = False,
 ) -> int:
     """The worth of a closer look at the pairs that a model takes for copies."""
-    from diptych_training.studies.verification import save_verification, study_verification, verification_text
+    from diptych_training.studies.verification import (
+        described,
+        save_verification,
+        study_verification,
+        verification_text,
+    )
 
     console = Console(as_json, quiet)
+    if save:
+        described(save)  # before an hour's work, not after it
     result = measure_kinds(console, model, out, only, partial(study_verification, thing_above=thing_above))
     if save:
         save_verification(result, save)

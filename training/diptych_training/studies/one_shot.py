@@ -55,13 +55,7 @@ def train_and_measure(
     torch.manual_seed(seed)
     network = PairNetwork(PairConfig.from_dict(config))
     network.panel.load_state_dict(load_file(_panel(directory, seed)))
-    network.to(default_device())
-    # Other pictures than the panel part has seen in the same order.
-    groups = Groups(_characters(data, "background", network.config.pixels), seed + 1_000_000)
-    losses = [
-        _learn(network, *(part.to(network.device) for part in groups.draw(step, GROUPS, SIZE)))
-        for step in scheduled(network, steps, rate)
-    ]
+    losses = list(_losses(network.to(default_device()), data, steps, rate, seed))
     won = measure(network, _characters(data, "validation", network.config.pixels), episodes)
     network.cpu()
     one = torch.zeros(1, 3, network.config.pixels, network.config.pixels)
@@ -71,6 +65,21 @@ def train_and_measure(
         "losses": [round(float(np.mean(part)), 4) for part in np.array_split(losses, min(10, len(losses)))],
         "won": won,
     }
+
+
+def training(data: str, config: PairConfig, *, steps: int, rate: float, seed: int) -> Iterator[float]:
+    """Train a network of this configuration as `train_and_measure` does, but for its panel part, which begins with
+    chance; yield the loss of each step.
+    """
+    torch.manual_seed(seed)
+    yield from _losses(PairNetwork(config).to(default_device()), data, steps, rate, seed)
+
+
+def _losses(network: PairNetwork, data: str, steps: int, rate: float, seed: int) -> Iterator[float]:
+    # Other pictures than the panel part has seen in the same order.
+    groups = Groups(_characters(data, "background", network.config.pixels), seed + 1_000_000)
+    for step in scheduled(network, steps, rate):
+        yield _learn(network, *(part.to(network.device) for part in groups.draw(step, GROUPS, SIZE)))
 
 
 def measure_embedding(network: PairNetwork, characters: Characters, episodes: int) -> list[int]:

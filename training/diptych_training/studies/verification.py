@@ -97,27 +97,34 @@ def _things(examined: Examined) -> Answers:
 
 def save_verification(result: Mapping[str, Any], model: Path) -> None:
     """Write the fitted verification into the description of a checkpoint, from where its next export takes it, or of an
-    artifact and of the checkpoint in it; the graphs and the revision stay. Raises `DataError` for a model that does not
-    know of copies.
+    artifact and of the checkpoint in it; the graphs and the revision stay. Raises `DataError` (`described`).
     """
-    described = [path for path in (model / MANIFEST, model / CHECKPOINT / CONFIG, model / CONFIG) if path.is_file()]
-    if not described:
+    for path, values in described(model).items():
+        questions = _questions(values)
+        questions[COPY]["verification"] = result["verification"]
+        if result.get("after_look") and THING in questions:
+            questions[THING]["after_look"] = result["after_look"]
+        for question, known in questions.items():
+            known["negatives"] = result["negatives"].get(question, {})
+        write_atomic(path, (json.dumps(values, indent=2) + "\n").encode())
+
+
+def described(model: Path) -> dict[Path, dict[str, Any]]:
+    """The descriptions of a checkpoint, or of an artifact and of the checkpoint in it. Raises `DataError` for what is
+    neither, and for a model that does not know of copies.
+    """
+    paths = [path for path in (model / MANIFEST, model / CHECKPOINT / CONFIG, model / CONFIG) if path.is_file()]
+    if not paths:
         raise DataError(f"{model} is neither a checkpoint nor an artifact: it has no {CONFIG} and no {MANIFEST}")
-    for path in described:
-        _restate(path, result)
+    found = {path: json.loads(path.read_text("utf-8")) for path in paths}
+    for path, values in found.items():
+        if COPY not in _questions(values):
+            raise DataError(f"{path.parent} has no calibrated question {COPY!r} that a closer look could belong to")
+    return found
 
 
-def _restate(path: Path, result: Mapping[str, Any]) -> None:
-    values = json.loads(path.read_text("utf-8"))
-    questions = values.get("metadata", values).get("questions", {})
-    if COPY not in questions:
-        raise DataError(f"{path.parent} has no calibrated question {COPY!r} that a closer look could belong to")
-    questions[COPY]["verification"] = result["verification"]
-    if result.get("after_look") and THING in questions:
-        questions[THING]["after_look"] = result["after_look"]
-    for question, known in questions.items():
-        known["negatives"] = result["negatives"].get(question, {})
-    write_atomic(path, (json.dumps(values, indent=2) + "\n").encode())
+def _questions(values: dict[str, Any]) -> dict[str, Any]:
+    return values.get("metadata", values).get("questions", {})
 
 
 def row(verification: Verification, pairs: Pairs) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from diptych.cli.main import main
 from diptych_model import load_checkpoint, save_checkpoint
 from diptych_runtime.calibration.evidence import FEATURES, Evidence, Verification
 from diptych_runtime.calibration.reliability import expected_calibration_error
@@ -274,6 +275,13 @@ def test_what_was_fitted_is_saved_for_the_next_export(tmp_path, tiny_network):
         save_verification(result, tmp_path / "other")
     with pytest.raises(DataError, match="nowhere is neither a checkpoint nor an artifact"):
         save_verification(result, tmp_path / "nowhere")
+
+
+def test_what_nothing_can_be_written_into_is_refused_before_anything_is_looked_at(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["study", "verification", "--save", str(tmp_path / "nowhere")]) == 1
+    assert "nowhere is neither a checkpoint nor an artifact" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_table_has_a_row_for_every_kind():
