@@ -19,10 +19,12 @@ def verdict(relevance: float, thresholds: Mapping[str, float]) -> Verdict:
     >>> verdict(0.97, {"0.01": 0.8, "0.001": 0.95, "0.0001": 0.99})
     'likely'
     """
-    for name, least in least_of(thresholds).items():
-        if relevance >= least:
-            return name
-    return "different"
+    return verdict_from(relevance, least_of(thresholds))
+
+
+def verdict_from(relevance: float, least: Mapping[Verdict, float]) -> Verdict:
+    """The verdict of a probability by the lowest of each, the strictest first (`least_of`)."""
+    return next((name for name, bar in least.items() if relevance >= bar), "different")
 
 
 def stronger(one: Verdict, other: Verdict) -> Verdict:

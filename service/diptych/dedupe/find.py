@@ -26,7 +26,7 @@ from diptych.store.records import Record
 from diptych_runtime import judgement
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.calibration.transitivity import UNSURE, Transitivity, open_pairs
-from diptych_runtime.calibration.verdicts import least_of, verdict
+from diptych_runtime.calibration.verdicts import Verdict, least_of, verdict_from
 from diptych_runtime.runtime import Runtime
 
 OnPairs = Callable[[int, int], Callable[[int], object]]
@@ -97,9 +97,11 @@ def duplicates_among(
 
     matching = _reaching(known, limit)
     groups = grouped(contents, matching, limit, ask)
-    thresholds = stated_of(asked)
+    least = least_of(stated_of(asked))
+    if threshold == "auto":  # what it takes for copies is likely: it knows the scores of all
+        least["likely"] = min(least["likely"], limit)
     return Duplicates(
-        groups=named(groups, matching, closer.looks, ids, found, order, thresholds, keep),
+        groups=named(groups, matching, closer.looks, ids, found, order, least, keep),
         pictures=found,
         order=order,
         pairs=[(ids[a], ids[b], known[a][b]) for a in sorted(known) for b in sorted(known[a]) if a < b],
@@ -107,7 +109,7 @@ def duplicates_among(
         bound=bound,
         scored=scores.scored,
         computed=scores.computed,
-        verdicts=least_of(thresholds),
+        verdicts=least,
         question=asked.question,
         alarm_rate=alarm_rate(asked, values, limit, len(ids)),
         keep=checked_rules(keep),
@@ -165,7 +167,7 @@ def named(
     ids: Sequence[str],
     pictures: Sequence[Picture],
     order: Sequence[int],
-    thresholds: Mapping[str, float],
+    least: Mapping[Verdict, float],
     keep: Sequence[str],
 ) -> list[Group]:
     """Groups of contents, and contents that several files have, as groups of pictures.
@@ -185,7 +187,7 @@ def named(
         members = [Member(picture, 1.0, True, kept_because=reason(first, picture, keep)) for picture in copies]
         for other in others:
             score = matching[keeper][other]
-            said = verdict(score, thresholds), looks.get((min(keeper, other), max(keeper, other)))
+            said = verdict_from(score, least), looks.get((min(keeper, other), max(keeper, other)))
             members += [
                 Member(picture, score, False, *said, reason(first, picture, keep)) for picture in files[ids[other]]
             ]

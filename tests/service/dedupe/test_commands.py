@@ -313,23 +313,34 @@ def test_cells_that_a_spreadsheet_would_compute_begin_with_an_apostrophe_on_requ
 def test_it_says_how_often_chance_alone_passes_its_threshold_where_that_was_measured(
     dedupe, diptych, photos, tmp_path, artifact_with_negatives
 ):
-    assert "expect a false match" not in dedupe(photos).err
+    assert "to have a false match" not in dedupe(photos).err
     words = ("dedupe", photos, "--store", tmp_path / "measured", "--model", artifact_with_negatives, "--threads", 1)
     found = diptych(*words, "--threshold", 0.99, "--json").json
     assert found["alarm_rate"] == pytest.approx(0.002, rel=0.01), "three pictures, each of which has two others"
     said = diptych(*words, "--threshold", 0.99).err
-    assert "from a score of 0.99000 on\nexpect a false match for 0.2% of the pictures\n" in said
+    taken = "those that score 0.99000 or more are taken for copies\n"
+    assert f"{taken}expect fewer than 0.1 of the 6 pictures to have a false match\n" in said
 
 
 def test_it_says_how_many_pairs_came_near_and_where_they_are_shown():
     found: Any = SimpleNamespace(
-        method="network", threshold=0.98, bound=0.9, alarm_rate=None, pairs=[("a", "b", 0.99), ("a", "c", 0.97)]
+        method="network",
+        question="thing",
+        threshold=0.98,
+        bound=0.9,
+        alarm_rate=0.5,
+        pairs=[("a", "b", 0.99), ("a", "c", 0.97)],
     )
     data = {"pictures": 9, "new": 9, "changed": 0, "gone": 0, "pairs": 20, "pairs_scored": 20, "references": 0}
     said = searched_text(found, data)
-    assert said.endswith("from a score of 0.98000 on\n1 pair came near, from 0.900 on; --report shows them")
+    near = "0.98000 or more are taken for the same thing\n1 more pair from 0.900 on, which --report shows"
+    assert said.endswith(f"{near}\nexpect about 4.5 of the 9 pictures to have a false match")
+    found.alarm_rate = 0.0
+    assert searched_text(found, data).endswith(near), "none is proposed"
+    found.alarm_rate, data["pictures"] = 0.01, 20_000
+    assert searched_text(found, data).endswith("expect about 200 of the 20,000 pictures to have a false match")
     found.pairs.pop()
-    assert "came near" not in searched_text(found, data)
+    assert "--report" not in searched_text(found, data)
 
 
 def test_exact_copies_become_hard_links_which_are_undone_and_emptied(dedupe, diptych, photos, bytes_of):

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 def _threshold(text: str) -> float | None:
-    return None if text == "auto" else probability(text)
+    return None if text.lower() == "auto" else probability(text)
 
 
 _Folders = Annotated[
@@ -84,7 +84,7 @@ _Threshold = Annotated[
     Option(
         parser=_threshold,
         metavar="auto|P",
-        help="score from which two pictures match; auto: by the model's calibration, their number and likeness",
+        help="score from which two pictures match; auto: by the scores of all, so that few of the matches are wrong",
         show_default="auto",
     ),
 ]

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diptych.console import byte_size, counted, one_line, percent
+from diptych.console import byte_size, counted, one_line
+from diptych_runtime.calibration.questions import THING
 
 if TYPE_CHECKING:
     from diptych.dedupe.actions.undo_log import Outcome
@@ -25,8 +26,10 @@ def searched_text(found: Duplicates, data: Mapping[str, Any]) -> str:
         f"changed, {data['gone']:,} gone",
         *_compared(found, data),
     ]
-    if found.alarm_rate is not None:
-        lines.append(f"expect a false match for {percent(found.alarm_rate)} of the pictures")
+    if found.alarm_rate:
+        false, pictures = found.alarm_rate * data["pictures"], counted(data["pictures"], "picture")
+        how_many = "fewer than 0.1" if false < 0.1 else f"about {false:.1f}" if false < 10 else f"about {false:,.0f}"
+        lines.append(f"expect {how_many} of the {pictures} to have a false match")
     return "\n".join(lines)
 
 
@@ -61,9 +64,9 @@ def _compared(found: Duplicates, data: Mapping[str, Any]) -> list[str]:
     if found.method == "network":
         near = sum(score < found.threshold for _, _, score in found.pairs)
         return [
-            f"{counted(data['pairs'], 'pair')} scored, {data['pairs_scored']:,} of them now; "
-            f"taken for copies from a score of {found.threshold:.5f} on",
-            *([f"{counted(near, 'pair')} came near, from {found.bound:.3f} on; --report shows them"] if near else []),
+            f"{counted(data['pairs'], 'pair')} scored, {data['pairs_scored']:,} of them now; those that score "
+            f"{found.threshold:.5f} or more are taken for {'copies' if found.question != THING else 'the same thing'}",
+            *([f"{counted(near, 'more pair')} from {found.bound:.3f} on, which --report shows"] if near else []),
         ]
     lines = [
         f"compared by digest and perceptual hash, of which at most {found.max_distance} of 64 bits differ; no model "

@@ -81,7 +81,7 @@ def duplicates_by_hash(
         keeper, *same = contents[item]
         alike = {} if ids[keeper] in kept else dict.fromkeys(same, score_of(0))
         matching[keeper] = alike | {place: matches[item][other] for other in others for place in contents[other]}
-    thresholds = {"exact": 1.0, "near": limit}
+    least = least_of({"exact": 1.0, "near": limit})
     listed = [(ids[a], ids[b], score) for a, b, score in _pairs(contents, close, scores, ids, kept, most)]
     return Duplicates(
         groups=named(
@@ -91,7 +91,7 @@ def duplicates_by_hash(
             ids,
             found,
             order,
-            thresholds,
+            least,
             keep,
         ),
         pictures=found,
@@ -101,7 +101,7 @@ def duplicates_by_hash(
         bound=limit,
         scored=len(listed),
         computed=len(listed),
-        verdicts=least_of(thresholds),
+        verdicts=least,
         question=COPY,
         keep=tuple(keep),
         method="phash",
