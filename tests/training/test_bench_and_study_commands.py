@@ -111,6 +111,8 @@ def test_the_cost_of_a_step_is_timed_and_nothing_is_trained_to_its_end(
     assert "a step of" in capsys.readouterr().out
     assert main(["study", "ablation", "--cost", "--on", "photos"]) == 1
     assert "--cost is for --on omniglot" in capsys.readouterr().err
+    assert main(["study", "mixers", "--cost", "--steps", "9"]) == 1
+    assert "--cost trains nothing: leave out --steps" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -8,9 +8,10 @@ the scores as well: in how many pairs are hard to tell.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from diptych_runtime.calibration.evidence import shown_from
 from diptych_runtime.calibration.transitivity import UNSURE
 
 FALSE_SHARE, FALSE_PAIRS = 0.08, 1 / 50  # of the pairs that are proposed, and for each picture
@@ -38,8 +39,9 @@ def too_sure(scores: np.ndarray, pictures: int) -> float:
 
 
 def discovery_threshold(scores: np.ndarray, pictures: int, least: float) -> float:
-    """The lowest threshold from `least` on at which the pairs that reach it, and one more that just does, are expected
-    to be wrong (`doubts`) by no more than `FALSE_SHARE` of them, and by no more than `FALSE_PAIRS` for each picture.
+    """The threshold from `least` on that as many pairs reach as can, of these scores float64 (P,), while no more than
+    `FALSE_SHARE` of them are expected to be wrong (`doubts`), and no more than `FALSE_PAIRS` for each picture. Where it
+    lies between two scores it has five decimals, and a pair more that just reaches it would not be too many.
     """
     best = np.sort(scores)[::-1].astype(np.float64)
     wrong = np.cumsum(doubts(best, pictures))
@@ -49,5 +51,6 @@ def discovery_threshold(scores: np.ndarray, pictures: int, least: float) -> floa
     found = int(enough[-1]) + 1 if len(enough) else 0
     lowest, next_one = best[found - 1] if found else 1.0, best[found] if found < len(best) else 0.0
     left = may[found] - (wrong[found - 1] if found else 0.0)
-    marginal = 1 - left / too_sure(scores, pictures)
-    return float(max(least, min(lowest, shown_from(float(max(marginal, np.nextafter(next_one, 1)))))))
+    between = min(lowest, max(1 - left / too_sure(scores, pictures), np.nextafter(next_one, 1)))
+    rounded = math.floor(between * 1e5) / 1e5
+    return float(max(least, rounded if next_one < rounded <= between else between))

@@ -128,8 +128,9 @@ def score(
         return 0
     (table,) = inputs
     if output is None and table != "-" and kind_of(table) is None:
+        alone = "has nothing to be scored against" if table and Path(table).exists() else "does not exist"
         raise BadParameter(
-            f"{table} has nothing to be scored against: name two pictures, or a .csv, .tsv, .jsonl or .parquet file of "
+            f"{table or repr(table)} {alone}: name two pictures, or a .csv, .tsv, .jsonl or .parquet file of "
             "pairs and -o OUT; `diptych search` finds what is like a picture, `diptych dedupe` copies in a folder"
         )
     if output not in (None, "-"):

@@ -111,7 +111,7 @@ def duplicates_among(
         computed=scores.computed,
         verdicts=least,
         question=asked.question,
-        alarm_rate=alarm_rate(asked, values, limit, len(ids)),
+        alarm_rate=alarm_rate(asked, values, limit, len(ids), len(kept)),
         keep=checked_rules(keep),
         closer_looks=closer.taken,
         look_seconds=closer.seconds,

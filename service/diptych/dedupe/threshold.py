@@ -40,25 +40,29 @@ def check_threshold(threshold: float | str, runtime: Runtime | None = None) -> N
 
 def threshold_of(runtime: Runtime, scores: np.ndarray, pictures: int, references: int = 0) -> float:
     """The threshold of a model for so many pictures, of which so many are `references`, whose pairs have these scores.
-
-    References are compared with the others only. Each of these is in a pair with every reference that is its own, and
-    in half of one with each of the rest, so that a reference counts twice. Raises DedupeError (`check_threshold`).
+    Raises DedupeError (`check_threshold`).
     """
-    pictures, stated = pictures + references, stated_of(runtime)
+    stated = stated_of(runtime)
     if runtime.verification is not None:
-        return discovery_threshold(scores, pictures, most_lenient(stated))
+        return discovery_threshold(scores, pictures - references, most_lenient(stated))
+    # References are compared with the others only. Each of these is in a pair with every reference that is its own, and
+    # in half of one with each of the rest, so that a reference counts twice.
+    pictures += references
     # Where the model states thresholds for random pairs, theirs is held too.
     random = threshold_at(runtime.asked.negatives.get("random", {}), _random_rate(pictures, ALARMS))
     return max(by_rates(stated, pictures), random or 0.0)
 
 
-def alarm_rate(runtime: Runtime, scores: np.ndarray, threshold: float, pictures: int) -> float | None:
+def alarm_rate(
+    runtime: Runtime, scores: np.ndarray, threshold: float, pictures: int, references: int = 0
+) -> float | None:
     """The share of pictures that are expected to be in a false pair, as the scores of all pairs let expect, or without
     a closer look by chance, as the model states it; None where it does not.
     """
     if runtime.verification is None:
         return runtime.asked.alarm_rate(max(pictures - 1, 0), threshold)
-    return min(1.0, 2 * float(doubts(scores, pictures)[scores >= threshold].sum()) / max(pictures, 1))
+    wrong = doubts(scores, pictures - references)[scores >= threshold].sum()
+    return min(1.0, 2 * float(wrong) / max(pictures, 1))
 
 
 def stated_of(runtime: Runtime) -> Mapping[str, float]:

@@ -73,3 +73,11 @@ def test_more_pictures_of_the_same_kind_have_about_the_same_threshold():
         for count in (10_000, 100_000)
     )
     assert few == pytest.approx(many, abs=2e-3)
+
+
+def test_a_threshold_between_two_scores_has_five_decimals_where_there_is_room_for_them():
+    known = np.concatenate([scores(30), [0.9771234, 0.1]])
+    limit = discovery_threshold(known, 400, 0.1)
+    assert limit == pytest.approx(round(limit, 5), abs=1e-12)
+    close = np.array([0.9999] * 3 + [0.9700002] + [0.9700001] * 4_000)
+    assert 0.9700001 < discovery_threshold(close, 100, 0.1) <= 0.9700002

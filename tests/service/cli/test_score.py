@@ -36,8 +36,9 @@ def score(diptych, artifact, gallery, monkeypatch):
         (["a.jpg", "b.jpg", "--resume"], "belong to a table of pairs, and here are two pictures"),
         (["a.jpg", "b.jpg", "--engine", "ray"], "belong to a table of pairs, and here are two pictures"),
         (["a.jpg", "b.jpg", "--no-closer-look"], "belong to a table of pairs, and here are two pictures"),
-        (["a.jpg"], "a.jpg has nothing to be scored against: name two pictures"),
-        (["photos"], "photos has nothing to be scored against: name two pictures"),
+        (["a.jpg"], "a.jpg does not exist: name two pictures"),
+        ([""], "'' does not exist: name two pictures"),
+        (["/"], "/ has nothing to be scored against: name two pictures"),
         (["pairs.csv"], "a table of pairs needs -o OUT.csv"),
         (
             ["pairs.csv", "-o", "out.xlsx"],

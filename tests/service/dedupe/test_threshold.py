@@ -60,7 +60,9 @@ def test_after_a_closer_look_the_scores_say_how_strict_to_be_and_how_often_it_is
     assert limit == discovery_threshold(known, 400, 0.94)
     assert alarm_rate(runtime, known, limit, 400) == pytest.approx(2 * doubts(known, 400)[known >= limit].sum() / 400)
     assert alarm_rate(runtime, known, 1e-9, 4) == 1.0
-    assert threshold_of(runtime, known, 300, 100) == limit, "a reference counts twice"
+    assert threshold_of(runtime, known, 1_000, 600) == limit, "references are not asked for"
+    with_references = alarm_rate(runtime, known, limit, 1_000, 600)
+    assert with_references == pytest.approx(2 * doubts(known, 400)[known >= limit].sum() / 1_000)
 
 
 def test_only_a_model_that_takes_no_closer_look_needs_rates(artifact):

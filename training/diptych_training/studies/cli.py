@@ -171,6 +171,8 @@ def _study_pairs(
     if cost:
         if on == "photos":
             raise DataError("--cost is for --on omniglot; on photos every variant mixes the same stored tokens")
+        if steps or rates or runs or finished or plot:
+            raise DataError("--cost trains nothing: leave out --steps, --rates, --runs, --finished and --plot")
         with console.progress(total=ROUNDS + WARM, unit="round", desc="timing") as bar:
             result = study_step_cost(subject, data_folder(), only=only, ended=lambda: bar.update(1))
         console.emit(result, step_cost_text(result))

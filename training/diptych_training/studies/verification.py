@@ -116,9 +116,14 @@ def described(model: Path) -> dict[Path, dict[str, Any]]:
     paths = [path for path in (model / MANIFEST, model / CHECKPOINT / CONFIG, model / CONFIG) if path.is_file()]
     if not paths:
         raise DataError(f"{model} is neither a checkpoint nor an artifact: it has no {CONFIG} and no {MANIFEST}")
-    found = {path: json.loads(path.read_text("utf-8")) for path in paths}
-    for path, values in found.items():
-        if COPY not in _questions(values):
+    found = {}
+    for path in paths:
+        try:
+            found[path] = json.loads(path.read_text("utf-8"))
+            known = COPY in _questions(found[path])
+        except (ValueError, AttributeError, TypeError) as error:
+            raise DataError(f"{path} is damaged: {error}") from None
+        if not known:
             raise DataError(f"{path.parent} has no calibrated question {COPY!r} that a closer look could belong to")
     return found
 

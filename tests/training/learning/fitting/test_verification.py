@@ -32,7 +32,7 @@ from diptych_training.learning.fitting.verification import (
     look_closer,
     looking,
 )
-from diptych_training.studies.verification import row, save_verification, verification_text
+from diptych_training.studies.verification import described, row, save_verification, verification_text
 
 ABOVE = 0.9  # the relevance of the pairs that these tests look at
 
@@ -281,6 +281,13 @@ def test_what_nothing_can_be_written_into_is_refused_before_anything_is_looked_a
     monkeypatch.chdir(tmp_path)
     assert main(["study", "verification", "--save", str(tmp_path / "nowhere")]) == 1
     assert "nowhere is neither a checkpoint nor an artifact" in capsys.readouterr().err
+    for number, content in enumerate((b"{", b"\xff\xfe", b"[]", b'{"questions": 5}')):
+        damaged = tmp_path / str(number)
+        damaged.mkdir()
+        (damaged / "config.json").write_bytes(content)
+        with pytest.raises(DataError, match=r"config\.json is damaged: "):
+            described(damaged)
+        shutil.rmtree(damaged)
     assert list(tmp_path.iterdir()) == []
 
 
