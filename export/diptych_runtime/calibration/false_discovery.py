@@ -3,7 +3,8 @@
 After a closer look a score is the probability of a copy, so the scores themselves say how many of the pairs that reach
 a threshold are expected to be wrong: the direct posterior probability approach to the false discovery rate (Newton et
 al. 2004, doi:10.1093/biostatistics/5.2.155). Where much looks alike a score says too much, and how much does is seen in
-the scores as well: in how many pairs are hard to tell.
+the scores as well: in how many pairs are hard to tell. Of six copies of one picture fifteen pairs are right or wrong
+together, so only the five that bring them together count (`joining`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,30 @@ FALSE_SHARE, FALSE_PAIRS = 0.08, 1 / 50  # of the pairs that are proposed, and f
 # as measured on kinds of pictures that the look was not fitted to (docs/dedupe.md); a small collection counts as if it
 # had so many pictures more.
 HARD_TO_TELL = UNSURE, 0.85
-TOO_SURE, AT_MOST, MORE = 100.0, 8.0, 50
+TOO_SURE, AT_MOST, MORE = 130.0, 8.0, 50
+
+
+def joining(pairs: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """The scores float64 (J,), the highest first, of the pairs (P, 2) of places with these scores (P,) that bring
+    pictures together which no better pairs have: those of a maximum spanning forest (Kruskal 1956), from the lowest
+    score on that is hard to tell.
+    """
+    above: dict[int, int] = {}
+
+    def root(place: int) -> int:
+        while (higher := above.get(place, place)) != place:
+            above[place] = above.get(higher, higher)
+            place = higher
+        return place
+
+    found = []
+    (worth,) = np.nonzero(scores >= HARD_TO_TELL[0])
+    for number in worth[np.argsort(-scores[worth], kind="stable")].tolist():
+        one, other = map(root, pairs[number].tolist())
+        if one != other:
+            above[one] = other
+            found.append(scores[number])
+    return np.array(found, np.float64)
 
 
 def doubts(scores: np.ndarray, pictures: int) -> np.ndarray:
@@ -30,7 +54,7 @@ def doubts(scores: np.ndarray, pictures: int) -> np.ndarray:
 
 
 def too_sure(scores: np.ndarray, pictures: int) -> float:
-    """How many times as often as their scores say pairs are wrong in a collection of so many pictures: k = 100 (h + 1)
+    """How many times as often as their scores say pairs are wrong in a collection of so many pictures: k = 130 (h + 1)
     / (n + 50), between 1 and 8, for h pairs that are hard to tell.
     """
     least, most = HARD_TO_TELL

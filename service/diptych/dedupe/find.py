@@ -24,6 +24,7 @@ from diptych.pictures.file_info import Picture
 from diptych.scoring.view_cache import ViewCache
 from diptych.store.records import Record
 from diptych_runtime import judgement
+from diptych_runtime.calibration.false_discovery import joining
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.calibration.transitivity import UNSURE, Transitivity, open_pairs
 from diptych_runtime.calibration.verdicts import Verdict, least_of, verdict_from
@@ -76,7 +77,8 @@ def duplicates_among(
     closer = CloserLook(collection, ids, paths, ledger, question, scores.tick, views)
     pairs = closer.elect(scores, pairs, asking, candidates)
     pairs, values, transitivity = _consistent(pairs, judged := partial(closer.judged, scores), asking, asked)
-    limit = threshold_of(asked, values, len(ids), len(kept)) if threshold == "auto" else threshold
+    joined = joining(pairs, values)
+    limit = threshold_of(asked, joined, len(ids), len(kept)) if threshold == "auto" else threshold
     bound = min(limit, most_lenient(stated_of(asked)) if bound is None else bound)
     found = _framed(found, ids, pairs[values >= limit], closer.frames)
     order = preference(found, keep)
@@ -111,7 +113,7 @@ def duplicates_among(
         computed=scores.computed,
         verdicts=least,
         question=asked.question,
-        alarm_rate=alarm_rate(asked, values, limit, len(ids), len(kept)),
+        alarm_rate=alarm_rate(asked, joined, limit, len(ids), len(kept)),
         keep=checked_rules(keep),
         closer_looks=closer.taken,
         look_seconds=closer.seconds,

@@ -39,8 +39,8 @@ def check_threshold(threshold: float | str, runtime: Runtime | None = None) -> N
 
 
 def threshold_of(runtime: Runtime, scores: np.ndarray, pictures: int, references: int = 0) -> float:
-    """The threshold of a model for so many pictures, of which so many are `references`, whose pairs have these scores.
-    Raises DedupeError (`check_threshold`).
+    """The threshold of a model for so many pictures, of which so many are `references`, and which pairs of these scores
+    bring together (`joining`). Raises DedupeError (`check_threshold`).
     """
     stated = stated_of(runtime)
     if runtime.verification is not None:
@@ -56,8 +56,8 @@ def threshold_of(runtime: Runtime, scores: np.ndarray, pictures: int, references
 def alarm_rate(
     runtime: Runtime, scores: np.ndarray, threshold: float, pictures: int, references: int = 0
 ) -> float | None:
-    """The share of pictures that are expected to be in a false pair, as the scores of all pairs let expect, or without
-    a closer look by chance, as the model states it; None where it does not.
+    """The share of pictures that are expected to be in a false pair, as the scores let expect of the pairs that bring
+    them together, or without a closer look by chance, as the model states it; None where it does not.
     """
     if runtime.verification is None:
         return runtime.asked.alarm_rate(max(pictures - 1, 0), threshold)
