@@ -1,4 +1,4 @@
-"""How many of the pairs that would be proposed as copies are expected to be none, and the threshold that bounds them.
+"""The expected number of false pairs among those that would be proposed as copies, and the threshold that bounds it.
 
 After a closer look a score is the probability of a copy, so the scores themselves say how many of the pairs that reach
 a threshold are expected to be wrong: the direct posterior probability approach to the false discovery rate (Newton et
@@ -54,8 +54,8 @@ def doubts(scores: np.ndarray, pictures: int) -> np.ndarray:
 
 
 def too_sure(scores: np.ndarray, pictures: int) -> float:
-    """How many times as often as their scores say pairs are wrong in a collection of so many pictures: k = 130 (h + 1)
-    / (n + 50), between 1 and 8, for h pairs that are hard to tell.
+    """The factor by which pairs are wrong more often than their scores say in a collection of so many pictures: k = 130
+    (h + 1) / (n + 50), between 1 and 8, for h pairs that are hard to tell.
     """
     least, most = HARD_TO_TELL
     hard = np.count_nonzero((scores >= least) & (scores < most))

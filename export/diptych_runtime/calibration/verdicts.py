@@ -24,7 +24,10 @@ def verdict(relevance: float, thresholds: Mapping[str, float]) -> Verdict:
 
 def verdict_from(relevance: float, least: Mapping[Verdict, float]) -> Verdict:
     """The verdict of a probability by the lowest of each, the strictest first (`least_of`)."""
-    return next((name for name, bar in least.items() if relevance >= bar), "different")
+    for name, bar in least.items():
+        if relevance >= bar:
+            return name
+    return "different"
 
 
 def stronger(one: Verdict, other: Verdict) -> Verdict:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 from typer import Argument, BadParameter, Option
 
@@ -110,7 +110,6 @@ def score(
     Exits with 1 if pairs of a table could not be scored; the column error says why.
     """
     from diptych.batch.job import Job
-    from diptych.batch.tables.read import kind_of
 
     console = Console(as_json, quiet)
     if len(inputs) > 2:
@@ -127,19 +126,10 @@ def score(
         remark_calibration(console.remark, scorer.runtime)
         return 0
     (table,) = inputs
-    if output is None and table != "-" and kind_of(table) is None:
-        alone = "has nothing to be scored against" if table and Path(table).exists() else "does not exist"
-        raise BadParameter(
-            f"{table or repr(table)} {alone}: name two pictures, or a .csv, .tsv, .jsonl or .parquet file of "
-            "pairs and -o OUT; `diptych search` finds what is like a picture, `diptych dedupe` copies in a folder"
-        )
-    if output not in (None, "-"):
-        check_output(output, inputs)
     if output is None:
-        raise BadParameter(
-            "a table of pairs needs -o OUT.csv, OUT.jsonl or OUT.parquet, or -o - for standard output; to score two "
-            "pictures name both"
-        )
+        _refuse_alone(table)
+    if output != "-":
+        check_output(output, inputs)
     kind = format or _kind(output)
     streamed = "-" in (table, output)
     if streamed and (resume or workers or engine == "ray"):
@@ -281,6 +271,22 @@ def _run(job: Job, engine: AbstractContextManager[Executor], *, resume: bool, fo
 def _bar(console: Console, unit: str, count: int | None, done: int) -> Iterator[Callable[[int], object]]:
     with console.progress(total=count, initial=done, unit=unit, desc=_STEPS[unit, count is None]) as shown:
         yield shown.update
+
+
+def _refuse_alone(name: str) -> NoReturn:
+    """Refuse one argument without an output: a table, or what is no pair."""
+    from diptych.batch.tables.read import kind_of
+
+    if name == "-" or kind_of(name) is not None:
+        raise BadParameter(
+            "a table of pairs needs -o OUT.csv, OUT.jsonl or OUT.parquet, or -o - for standard output; to score two "
+            "pictures name both"
+        )
+    alone = "has nothing to be scored against" if name and Path(name).exists() else "does not exist"
+    raise BadParameter(
+        f"{name or repr(name)} {alone}: name two pictures, or a .csv, .tsv, .jsonl or .parquet file of pairs and "
+        "-o OUT; `diptych search` finds what is like a picture, `diptych dedupe` copies in a folder"
+    )
 
 
 def _kind(output: str) -> str:

@@ -68,7 +68,7 @@ def duplicates_among(
     check_threshold(threshold, asked)
     ledger = ledger or PairCache(None, asked.scores_revision)
     scores = PairScores(collection, ids, ledger, crew=crew, question=question)
-    _, embeddings = collection.embeddings(ids)
+    embeddings = collection.embeddings(ids)[1]
     asking = np.array([id not in kept for id in ids], bool)
     pairs = candidate_pairs(embeddings, candidates, asked.threads, queries=asked.queries(embeddings), asking=asking)
     scores.tick = on_pairs(missing := scores.missing(pairs), len(pairs) - missing)
@@ -99,9 +99,7 @@ def duplicates_among(
 
     matching = _reaching(known, limit)
     groups = grouped(contents, matching, limit, ask)
-    least = least_of(stated_of(asked))
-    if threshold == "auto":  # what it takes for copies is likely: it knows the scores of all
-        least["likely"] = min(least["likely"], limit)
+    least = _least_of(asked, limit if threshold == "auto" else 1.0)
     return Duplicates(
         groups=named(groups, matching, closer.looks, ids, found, order, least, keep),
         pictures=found,
@@ -118,6 +116,15 @@ def duplicates_among(
         closer_looks=closer.taken,
         look_seconds=closer.seconds,
     )
+
+
+def _least_of(runtime: Runtime, automatic: float) -> dict[Verdict, float]:
+    """The lowest score of each verdict: likely is at least what the `automatic` threshold takes for copies, for it
+    knows the scores of all.
+    """
+    least = least_of(stated_of(runtime))
+    least["likely"] = min(least["likely"], automatic)
+    return least
 
 
 def _consistent(

@@ -1,4 +1,4 @@
-"""What a training step of each variant of a study takes, beside that of the one it differs from."""
+"""The time of a training step of each variant of a study, beside that of the one it differs from."""
 
 import random
 import time
