@@ -13,6 +13,7 @@ import math
 
 import numpy as np
 
+from diptych_runtime.calibration.disjoint_sets import DisjointSets
 from diptych_runtime.calibration.transitivity import UNSURE
 
 FALSE_SHARE, FALSE_PAIRS = 0.08, 1 / 50  # of the pairs that are proposed, and for each picture
@@ -25,25 +26,11 @@ TOO_SURE, AT_MOST, MORE = 130.0, 8.0, 50
 
 def joining(pairs: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """The scores float64 (J,), the highest first, of the pairs (P, 2) of places with these scores (P,) that bring
-    pictures together which no better pairs have: those of a maximum spanning forest (Kruskal 1956), from the lowest
-    score on that is hard to tell.
+    pictures together which no better pairs have: those of a maximum spanning forest (Kruskal 1956).
     """
-    above: dict[int, int] = {}
-
-    def root(place: int) -> int:
-        while (higher := above.get(place, place)) != place:
-            above[place] = above.get(higher, higher)
-            place = higher
-        return place
-
-    found = []
-    (worth,) = np.nonzero(scores >= HARD_TO_TELL[0])
-    for number in worth[np.argsort(-scores[worth], kind="stable")].tolist():
-        one, other = map(root, pairs[number].tolist())
-        if one != other:
-            above[one] = other
-            found.append(scores[number])
-    return np.array(found, np.float64)
+    sets, order = DisjointSets(), np.argsort(-scores, kind="stable")
+    best = zip(pairs[order].tolist(), scores[order].tolist(), strict=True)
+    return np.array([score for (one, other), score in best if sets.join(one, other)], np.float64)
 
 
 def doubts(scores: np.ndarray, pictures: int) -> np.ndarray:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from diptych_runtime.calibration.disjoint_sets import DisjointSets
+
 
 def together(sides: np.ndarray) -> np.ndarray:
     """A number (P,) for every pair of pictures (P, 2): the same for those that share a picture, even by way of others;
@@ -11,16 +13,10 @@ def together(sides: np.ndarray) -> np.ndarray:
     """
     if not len(sides):
         return np.empty(0, np.int64)
-    group: dict[int, int] = {}
-
-    def root(place: int) -> int:
-        while group.setdefault(place, place) != place:
-            group[place] = place = group[group[place]]
-        return place
-
+    sets = DisjointSets()
     for a, b in sides.tolist():
-        group[root(b)] = root(a)
-    _, which, sizes = np.unique([root(a) for a in sides[:, 0].tolist()], return_inverse=True, return_counts=True)
+        sets.join(a, b)
+    _, which, sizes = np.unique([sets.root(a) for a in sides[:, 0].tolist()], return_inverse=True, return_counts=True)
     if sizes.max() > len(sides) / 2:
         return np.arange(len(sides))
     order = np.argsort(-sizes, kind="stable")

@@ -27,14 +27,14 @@ def study_step_cost(
     A row has the `seconds` of the median step and the `ratio` to that of the variant it differs from, of steps of the
     same round, as the quartiles.
     """
-    variants, rounds = chosen(STUDIES[name](), name, only), ROUNDS
+    variants = chosen(STUDIES[name](), name, only)
     with torch_threads(1):
         running = {
-            label: training(str(data), variant.config, steps=rounds + WARM, rate=RATE, seed=0)
+            label: training(str(data), variant.config, steps=ROUNDS + WARM, rate=RATE, seed=0)
             for label, variant in variants.items()
         }
         seconds = {label: list[float]() for label in variants}
-        for number in range(rounds + WARM):
+        for number in range(ROUNDS + WARM):
             for label in random.Random(number).sample(list(variants), len(variants)):
                 begun = time.perf_counter()
                 next(running[label])
@@ -50,7 +50,7 @@ def study_step_cost(
         }
         for label, variant in variants.items()
     ]
-    return {"study": name, "rows": rows, "rounds": rounds, "environment": environment()}
+    return {"study": name, "rows": rows, "rounds": ROUNDS, "environment": environment()}
 
 
 def step_cost_text(result: dict[str, Any]) -> str:
