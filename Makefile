@@ -74,9 +74,9 @@ test: ## lint and tests, in five minutes on two cores; ARGS="-k name" for some
 	echo "make test: set-up $$((ready - begun)) s, checks and tests $$(($$(date +%s) - ready)) s"
 
 # Bytecode is kept whatever the environment says, or each of some hundred processes compiles all that it imports.
-# In the order of the folders, the last of which have short files. The longest test takes 10 s of a processor: 20 beside
-# another, and three times that on a machine that is busy. One that hangs for ten minutes, be it in what
-# is torn down after it, shows where and ends its process, which the run then names: it does not wait for ever.
+# In the order of the folders, the last of which have short files. The longest test takes 10 s of a fast processor. One
+# that hangs for ten minutes, be it in what is torn down after it, shows where and ends its process, which the run then
+# names: it does not wait for ever.
 # Three at a time, for on two cores a quarter of the time of two is spent in waiting: for services, stopped processes and
 # deadlines.
 # What they write is in memory where there are 4 GB of it: commits, of which they make thousands, wait for a disk for
@@ -84,7 +84,7 @@ test: ## lint and tests, in five minutes on two cores; ARGS="-k name" for some
 pytest: $(TOOLS)/installed ## the tests of `make test` alone, three at a time; ARGS="-k name" for some
 	@folder=$$(mktemp -d "$(or $(TMPDIR),$(MEMORY),/tmp)/tests-XXXXXX") && trap 'rm -rf "$$folder"' EXIT INT TERM && \
 	TMPDIR=$$folder PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(TOOLS)/bin/pytest -m "not slow" --numprocesses 3 \
-	--dist loadfile --no-loadscope-reorder --longest 60 --durations 15 --durations-min 1 \
+	--dist loadfile --no-loadscope-reorder --longest 40 --durations 15 --durations-min 1 \
 	-o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true $(ARGS)
 
 lint: $(TOOLS)/installed ## ruff, and the arrows between packages and floors (import-linter)
@@ -93,7 +93,7 @@ lint: $(TOOLS)/installed ## ruff, and the arrows between packages and floors (im
 	@$(TOOLS)/bin/lint-imports --no-logo --no-cache
 
 types: $(TOOLS)/installed ## pyright, over packages and tests
-	@$(TOOLS)/bin/pyright --pythonpath $(TOOLS)/bin/python
+	@$(TOOLS)/bin/pyright --threads 2 --pythonpath $(TOOLS)/bin/python
 
 format: $(TOOLS)/installed ## put the code into its form
 	@$(TOOLS)/bin/ruff check --fix .

@@ -13,18 +13,26 @@ SAMPLE = """
 import time
 import pytest
 
+def work():
+    ends = time.process_time() + 0.7
+    while time.process_time() < ends:
+        pass
+
 @pytest.fixture(scope="session")
 def of_the_run():
-    time.sleep(0.7)
+    work()
 
 @pytest.fixture(scope="module")
 def of_the_file():
-    time.sleep(0.7)
+    work()
 
 def test_quick(of_the_run):
     pass
 
 def test_long():
+    work()
+
+def test_that_waits():
     time.sleep(0.7)
 
 def test_of_something_long(of_the_file):
@@ -37,9 +45,9 @@ def test_a_test_that_takes_too_long_fails_and_so_does_what_it_sets_up_unless_all
     command = [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", "--longest", "0.5", "-rfE"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
-    assert "1 failed, 1 passed, 1 error" in done.stdout, done.stdout + done.stderr
-    assert "the test took 1 s, where 0.5 s are the most: make it cheaper, or mark" in done.stdout
-    assert "the fixture 'of_the_file' took 1 s" in done.stdout
+    assert "1 failed, 2 passed, 1 error" in done.stdout, done.stdout + done.stderr
+    assert "the test took 1 s of a processor, where 0.5 s are the most: make it cheaper, or mark" in done.stdout
+    assert "the fixture 'of_the_file' took 1 s of a processor" in done.stdout
 
 
 class Making:

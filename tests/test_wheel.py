@@ -15,7 +15,7 @@ import pytest
 from diptych_runtime.kernel.build import KernelError, compiler, library_path
 from diptych_runtime.manifest import Manifest
 
-pytestmark = pytest.mark.slow  # it builds a wheel
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]  # it builds one, which one process does once
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("diptych_model", "diptych_training", "diptych_export", "diptych_runtime", "diptych")
 HOMES = dict(zip(PACKAGES, ("model", "training", "export", "export", "service"), strict=True))

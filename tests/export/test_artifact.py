@@ -144,6 +144,8 @@ def test_a_directory_that_holds_something_else_is_refused(tiny_network, tmp_path
         export_artifact(tiny_network, tmp_path)
     with pytest.raises(ArtifactError, match="is a file; an artifact is a directory"):
         export_artifact(tiny_network, tmp_path / "letters.txt")
+    with pytest.raises(ArtifactError, match=r"cannot be made, as .*letters\.txt is a file; choose another directory"):
+        export_artifact(tiny_network, tmp_path / "letters.txt" / "deep" / "artifact")
     assert [path.name for path in tmp_path.iterdir()] == ["letters.txt"]
 
 

@@ -100,7 +100,7 @@ def calibrate(
     ] = None,
     plot: Annotated[Path | None, Option(metavar="OUT.svg", help="a reliability plot")] = None,
     force: Annotated[
-        bool, Option("--force", help="calibrate also where the labels do not show that it is better than the release")
+        bool, Option("--force", help="calibrate even where the labels do not show that it beats the model's own")
     ] = False,
     remove: Annotated[
         bool, Option("--remove", help="remove the calibration of the collection: the model is as released again")
@@ -115,7 +115,7 @@ def calibrate(
     """Fit probabilities and verdicts to your own labels.
 
     The model itself stays as it is. `--question` is that of the rows of a table without one. Exits with 1, and writes
-    no calibration, if the labels do not show that it is better than the release.
+    no calibration, if the labels do not show that it is better than the one that the model has.
     """
     if remove:
         others = {"--labels": labels, "-o": output, "--plot": plot, "--force": force}

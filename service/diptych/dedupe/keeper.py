@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from diptych.errors import DedupeError
 from diptych.pictures.file_info import Picture
 
-# A copy that was saved again has fewer bytes as a rule; where a copy was copied along, its time says nothing.
-DEFAULT = ("unframed", "resolution", "format", "exif", "largest", "oldest")
+# What a camera took has EXIF entries, and a PNG that was saved from it has none. A copy that was saved again has fewer
+# bytes as a rule; where a copy was copied along, its time says nothing.
+DEFAULT = ("unframed", "resolution", "with-exif", "format", "exif", "largest", "oldest")
 
 # Formats that lose nothing first, then by how much is usually lost: what a telephone took (HEIF) is made a JPEG for
 # others, and that something for the web; a GIF has 256 colours.
@@ -29,6 +30,7 @@ class Rule(NamedTuple):
 RULES = {
     "unframed": Rule("no frame around it", lambda picture: picture.framed),
     "resolution": Rule("more pixels", lambda picture: -picture.width * picture.height),
+    "with-exif": Rule("its EXIF entries", lambda picture: not picture.exif),
     "format": Rule("a better format", lambda picture: _place(picture.format)),
     "exif": Rule("more EXIF entries", lambda picture: -picture.exif),
     "oldest": Rule("an earlier date", lambda picture: picture.time),

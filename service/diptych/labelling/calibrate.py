@@ -211,8 +211,8 @@ def calibrate(scorer: Scorer, observed: Observed, *, model: str | None = None, f
     fitted = Fitted(made, fits, left_out, sum(pair.answer == "cannot tell" for pair in observed.pairs))
     if not taken:
         raise NotBetterError(
-            "the labels do not show that a calibration is better than the release; label more pairs with "
-            "`diptych label`, or take it nevertheless with --force (force=True in Python)",
+            "the labels do not show that a calibration is better than the one that the model has; label more pairs "
+            "with `diptych label`, or take it nevertheless with --force (force=True in Python)",
             fitted=fitted,
         )
     return fitted

@@ -90,7 +90,7 @@ def test_nothing_is_read_or_written_beside_the_tensors(tmp_path: Path) -> None:
     runtime = subprocess.run([compiler(), "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
     if not Path(runtime.stdout.strip()).is_absolute():
         pytest.skip("the compiler has no address sanitizer")
-    sanitizers = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
+    sanitizers = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g1")
     built = build(tmp_path / "kernel.so", extra=sanitizers)
     environment = os.environ | {
         "LD_PRELOAD": runtime.stdout.strip(),

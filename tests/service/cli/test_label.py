@@ -160,7 +160,7 @@ def test_a_calibration_that_is_no_better_is_not_installed_unless_it_is_forced_an
     assert "expected calibration error" in refused.out, "the figures are said"
     assert "  stays as released\n" in refused.out
     assert "no calibration written\n" in refused.out
-    assert "do not show that a calibration is better than the release" in refused.err
+    assert "do not show that a calibration is better than the one that the model has" in refused.err
     assert "--force" in refused.err
     told = diptych(*words, "--json")
     assert (told.code, told.json["calibration"], told.json["questions"]["match"]["better"]) == (1, None, False)

@@ -49,6 +49,8 @@ def test_a_second_run_reads_and_compares_nothing_and_finds_the_same(dedupe, phot
     assert (again.json["new"], again.json["pairs"], again.json["pairs_scored"]) == (0, 3, 0)
     assert (tmp_path / "1.csv").read_text() == (tmp_path / "2.csv").read_text()
     assert "3 of them now" in first.err
+    with (tmp_path / "1.csv").open(newline="") as lines:
+        assert [row["path"] for row in again.json["rows"]] == [line["path"] for line in csv.DictReader(lines)]
 
 
 def test_a_run_on_a_grown_folder_gives_what_one_from_nothing_does(

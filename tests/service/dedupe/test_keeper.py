@@ -6,6 +6,7 @@ from diptych.errors import DedupeError
 BETTER = {
     "unframed": ({"framed": False}, {"framed": True}),
     "resolution": ({"width": 800}, {"width": 640}),
+    "with-exif": ({"exif": 1}, {"exif": 0}),
     "format": ({"format": "PNG"}, {"format": "WEBP"}),
     "exif": ({"exif": 9}, {"exif": 2}),
     "oldest": ({"taken": 5.0}, {"taken": 6.0}),
@@ -39,6 +40,14 @@ def test_a_later_rule_only_parts_what_earlier_ones_tie(picture):
     large, old, older = picture(width=700, taken=9.0), picture(taken=2.0), picture(taken=1.0)
     assert preference([old, large, older], ["resolution", "oldest"]) == [1, 2, 0]
     assert preference([old, large, older], ["oldest", "resolution"]) == [2, 0, 1]
+
+
+def test_what_a_camera_took_is_kept_and_not_the_png_that_was_saved_from_it(picture):
+    camera, saved = picture(format="JPEG", exif=40, bytes=2), picture(format="PNG", exif=0, bytes=9)
+    assert preference([saved, camera]) == [1, 0]
+    assert reason(camera, saved) == "its EXIF entries"
+    telephone, shared = picture(format="HEIF", exif=40), picture(format="JPEG", exif=42)
+    assert preference([shared, telephone]) == [1, 0], "both have some, and the format decides"
 
 
 def test_what_no_rule_parts_is_ordered_by_path(picture):

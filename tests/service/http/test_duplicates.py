@@ -236,9 +236,9 @@ def test_of_too_many_pairs_the_surest_are_answered_and_the_rest_counted(client, 
 @pytest.mark.parametrize(
     ("body", "word"),
     [
-        ({"threshold": 0}, "threshold"),
-        ({"threshold": 1.5}, "threshold"),
-        ({"threshold": "strict"}, "threshold"),
+        ({"threshold": 0}, 'threshold: expected a number above 0 and up to 1, or "auto"'),
+        ({"threshold": 1.5}, 'threshold: expected a number above 0 and up to 1, or "auto"'),
+        ({"threshold": "strict"}, 'threshold: expected a number above 0 and up to 1, or "auto"'),
         ({"keep": ["largest"]}, "keep[0]"),
         ({"keep": []}, "keep"),
         ({"treshold": 0.5}, 'did you mean "threshold"?'),

@@ -23,6 +23,7 @@ from diptych_training.benchmarks.resnets import (
     resnets_text,
 )
 
+pytestmark = pytest.mark.xdist_group("resnets")  # one process counts all, once
 FORMS = ("convolution", "convolutional stem + attention", "attention everywhere")
 
 

@@ -75,6 +75,11 @@ def summary(found: Duplicates, refused: Sequence[Mapping[str, str]]) -> dict[str
     }
 
 
+def document(found: Duplicates, refused: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """The counts, and the `rows`, as JSON values."""
+    return {**summary(found, refused), "rows": list(rows(found))}
+
+
 def write(path: Path, found: Duplicates, refused: Sequence[Mapping[str, str]], *, spreadsheet: bool = False) -> None:
     """Write the groups as .csv or .json, by the ending; the file appears as a whole. Raises DedupeError.
 
@@ -89,8 +94,7 @@ def write(path: Path, found: Duplicates, refused: Sequence[Mapping[str, str]], *
                 for row in rows(found):
                     writer.writerow(_cell(value, spreadsheet=spreadsheet) for value in row.values())
             else:
-                document = {**summary(found, refused), "rows": list(rows(found))}
-                json.dump(document, text, ensure_ascii=False, indent=1)
+                json.dump(document(found, refused), text, ensure_ascii=False, indent=1)
             text.flush()
             text.detach()
     except OSError as error:

@@ -53,6 +53,13 @@ def _file(value: Any) -> Any:
     return value[0]
 
 
+def _threshold(value: Any) -> Any:
+    number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
+    if not number and value != "auto":
+        raise PydanticCustomError("not_a_threshold", 'expected a number above 0 and up to 1, or "auto"')
+    return value
+
+
 def _two(value: Any) -> Any:
     if isinstance(value, list) and len(value) != 2:
         raise PydanticCustomError("not_two", "expected two pictures, got {count}", {"count": len(value)})
@@ -339,7 +346,7 @@ class DuplicatesRequest(Request):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"threshold": "auto"}]})
 
-    threshold: Annotated[float, Field(gt=0, le=1)] | Literal["auto"] = Field(
+    threshold: Annotated[Annotated[float, Field(gt=0, le=1)] | Literal["auto"], BeforeValidator(_threshold)] = Field(
         "auto",
         description="The relevance from which two pictures are the same; `auto` by their number and likeness.",
     )
