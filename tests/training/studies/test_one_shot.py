@@ -9,8 +9,16 @@ import torch
 
 from diptych_model import PairNetwork, Residual
 from diptych_training.data.characters import draw_episodes, load_characters
+from diptych_training.errors import DataError
 from diptych_training.studies import one_shot
-from diptych_training.studies.one_shot import group_loss, measure, measure_embedding, teach_panel, train_and_measure
+from diptych_training.studies.one_shot import (
+    group_loss,
+    learnt,
+    measure,
+    measure_embedding,
+    teach_panel,
+    train_and_measure,
+)
 from diptych_training.studies.variants import BASE
 
 SMALL = replace(BASE, pixels=16, width=12, embedding=8, encoder=Residual((8,), (1,)), blocks=1)
@@ -88,6 +96,47 @@ def test_a_step_settles_the_stems_statistics_once_for_each_order(seam: str) -> N
     assert {int(norm.num_batches_tracked) for norm in norms if norm.num_batches_tracked is not None} == {
         2 if seam == "pixels" else 1
     }
+
+
+class _StoppedError(Exception):
+    """What ends a training."""
+
+
+def test_a_training_that_was_stopped_goes_on_to_the_same_numbers_and_leaves_nothing(
+    omniglot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(one_shot, "SAVE_EVERY", 2)
+    places, config = (str(omniglot), str(tmp_path)), SMALL.to_dict()
+    teach_panel(*places, config=config, steps=1, rate=1e-3, episodes=1, seed=0)
+    settings = {"config": config, "steps": 5, "rate": 4e-3, "episodes": 1, "seed": 0}
+    whole = train_and_measure(*places, **settings)
+
+    steps, real = list[int](), one_shot._learn
+
+    def stopping(*given: object) -> float:
+        steps.append(len(steps))
+        if len(steps) == 4:
+            raise _StoppedError
+        return real(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(one_shot, "_learn", stopping)
+    with pytest.raises(_StoppedError):
+        train_and_measure(*places, **settings)
+    (state,) = tmp_path.glob("state-*.pt")
+    assert train_and_measure(*places, **settings | {"rate": 1e-3})["losses"] != whole["losses"], (
+        "it is another training"
+    )
+    steps[:] = range(4)
+    assert train_and_measure(*places, **settings) == whole
+    assert len(steps) == 4 + 3, "two of the five steps were kept"
+    assert not state.exists()
+
+
+def test_what_a_stopped_training_left_is_named_where_it_is_damaged(tmp_path: Path) -> None:
+    state = tmp_path / "state.pt"
+    state.write_bytes(b"half of it")
+    with pytest.raises(DataError, match=r"state\.pt is damaged: remove it to begin that training anew"):
+        list(learnt(torch.nn.Linear(1, 1), 1, 1.0, lambda step: 0.0, state))
 
 
 @pytest.mark.slow

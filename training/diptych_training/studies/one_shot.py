@@ -1,8 +1,10 @@
 """One small pair network on Omniglot: its panel part taught by contrast, its trunk by pairs, measured in one shot."""
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +16,17 @@ from torch import Tensor, nn
 
 from diptych_model import PairConfig, PairNetwork
 from diptych_model.flops import flops, parameters
+from diptych_runtime.atomic import replacing_file
 from diptych_training.data.characters import Characters, Groups, draw_episodes, load_characters, pictures
 from diptych_training.device import default_device
+from diptych_training.errors import DataError
 from diptych_training.learning.losses import embedding_loss
 
 WAYS = 20
 PANEL_GROUPS, PANEL_SIZE = 8, 16  # a step of contrast: so many groups of so many characters, all against all
 GROUPS, SIZE = 4, 8  # a step of pairs: within each group every character against every other
 TEMPERATURE = 0.1
+SAVE_EVERY = 100  # steps: a minute or two
 # What results depend on besides their settings, kept with them.
 PROTOCOL = [WAYS, PANEL_GROUPS, PANEL_SIZE, GROUPS, SIZE, TEMPERATURE, "float32"]
 
@@ -33,9 +38,15 @@ def teach_panel(
     torch.manual_seed(seed)
     network = PairNetwork(PairConfig.from_dict(config)).to(default_device())
     groups = Groups(_characters(data, "background", network.config.pixels), seed)
-    for step in scheduled(network.panel, steps, rate):
+
+    def learn(step: int) -> float:
         a, b = (part.flatten(0, 1).to(network.device) for part in groups.draw(step, PANEL_GROUPS, PANEL_SIZE))
-        _contrast(network.encode(torch.cat([a, b]))[1]).backward()
+        loss = _contrast(network.encode(torch.cat([a, b]))[1])
+        loss.backward()
+        return float(loss.detach())
+
+    for _ in learnt(network.panel, steps, rate, learn):
+        pass
     network.cpu()
     save_file(network.panel.state_dict(), _panel(directory, seed))
     one = torch.zeros(1, 3, network.config.pixels, network.config.pixels)
@@ -50,12 +61,15 @@ def train_and_measure(
     data: str, directory: str, *, config: Mapping[str, Any], steps: int, rate: float, episodes: int, seed: int
 ) -> dict[str, Any]:
     """Train a network that begins with the taught panel part of its seed; return its cost and the trials won in each
-    episode.
+    episode. Where a training with these settings was stopped in the directory, it goes on.
     """
     torch.manual_seed(seed)
     network = PairNetwork(PairConfig.from_dict(config))
     network.panel.load_state_dict(load_file(_panel(directory, seed)))
-    losses = list(_losses(network.to(default_device()), data, steps, rate, seed))
+    asked = json.dumps([config, steps, rate, seed], sort_keys=True)
+    state = Path(directory) / f"state-{sha256(asked.encode()).hexdigest()[:16]}.pt"
+    losses = list(_losses(network.to(default_device()), data, steps, rate, seed, state))
+    state.unlink(missing_ok=True)
     won = measure(network, _characters(data, "validation", network.config.pixels), episodes)
     network.cpu()
     one = torch.zeros(1, 3, network.config.pixels, network.config.pixels)
@@ -75,11 +89,16 @@ def training(data: str, config: PairConfig, *, steps: int, rate: float, seed: in
     yield from _losses(PairNetwork(config).to(default_device()), data, steps, rate, seed)
 
 
-def _losses(network: PairNetwork, data: str, steps: int, rate: float, seed: int) -> Iterator[float]:
+def _losses(
+    network: PairNetwork, data: str, steps: int, rate: float, seed: int, state: Path | None = None
+) -> Iterator[float]:
     # Other pictures than the panel part has seen in the same order.
     groups = Groups(_characters(data, "background", network.config.pixels), seed + 1_000_000)
-    for step in scheduled(network, steps, rate):
-        yield _learn(network, *(part.to(network.device) for part in groups.draw(step, GROUPS, SIZE)))
+
+    def learn(step: int) -> float:
+        return _learn(network, *(part.to(network.device) for part in groups.draw(step, GROUPS, SIZE)))
+
+    return learnt(network, steps, rate, learn, state)
 
 
 def measure_embedding(network: PairNetwork, characters: Characters, episodes: int) -> list[int]:
@@ -175,21 +194,43 @@ def _won(table: Tensor) -> int:
     return int((table.diagonal() > others.amax(1)).sum())
 
 
-def scheduled(module: nn.Module, steps: int, rate: float) -> Iterator[int]:
-    """Yield every step, between them clip the gradients and let AdamW take one; warm-up, then a cosine to zero.
+def learnt(
+    module: nn.Module, steps: int, rate: float, learn: Callable[[int], float], state: Path | None = None
+) -> Iterator[float]:
+    """Let AdamW take as many steps, each by the gradients that `learn` leaves for it, and yield what that returns, the
+    loss; gradients are clipped, and after a warm-up the rate falls as a cosine to zero.
 
-    What needs no gradient when it begins stays as it is.
+    What needs no gradient when it begins stays as it is. With a `state` file a training that was stopped goes on from
+    there, to the same numbers; the losses that it had come first. Raises `DataError` for such a file that is damaged.
     """
     learning = [parameter for parameter in module.parameters() if parameter.requires_grad]
     optimiser = torch.optim.AdamW(learning, rate, weight_decay=0.02)
+    losses = _restored(state, module, optimiser) if state is not None and state.exists() else []
+    yield from losses
     warm = max(1, steps // 20)
-    for step in range(steps):
+    for step in range(len(losses), steps):
         for group in optimiser.param_groups:
-            group["lr"] = rate * min(1, (step + 1) / warm) * (0.5 + 0.5 * np.cos(np.pi * step / steps))
-        yield step
+            group["lr"] = float(rate * min(1, (step + 1) / warm) * (0.5 + 0.5 * np.cos(np.pi * step / steps)))
+        losses.append(learn(step))
         nn.utils.clip_grad_norm_(learning, 1.0)
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
+        if state is not None and len(losses) % SAVE_EVERY == 0:
+            kept = {"module": module.state_dict(), "optimiser": optimiser.state_dict(), "losses": losses}
+            with replacing_file(state) as unfinished:
+                torch.save(kept, unfinished)
+        yield losses[-1]
+
+
+def _restored(state: Path, module: nn.Module, optimiser: torch.optim.Optimizer) -> list[float]:
+    """Restore a module and its optimiser; return the losses so far."""
+    try:
+        kept = torch.load(state, weights_only=True)
+        module.load_state_dict(kept["module"])
+        optimiser.load_state_dict(kept["optimiser"])
+        return kept["losses"]
+    except Exception:  # of every kind, from zip files to shapes
+        raise DataError(f"{state} is damaged: remove it to begin that training anew") from None
 
 
 def _panel(directory: str, seed: int) -> Path:

@@ -16,7 +16,7 @@ from diptych_model.flops import flops, parameters
 from diptych_model.network import PairPart
 from diptych_training.learning.losses import pair_loss, split_questions
 from diptych_training.metrics import Ranking, two_stages
-from diptych_training.studies.one_shot import scheduled
+from diptych_training.studies.one_shot import learnt
 from diptych_training.studies.photo_pairs.tokens import SETS, HeldOut, Pairs, Tokens
 
 THRESHOLD = 1.0  # the weight of the log-loss beside the listwise one, as in the recipe of the released model
@@ -42,12 +42,8 @@ def train_and_measure(
         pair.requires_grad_(False)
         _known(pair).requires_grad_(True)
     rng, began = np.random.default_rng(seed), time.process_time()
-    waiting, losses = np.empty(0, np.int64), []
-    for _ in scheduled(pair, steps, rate):
-        if not len(waiting):
-            waiting = rng.permutation(tokens.steps)
-        losses.append(learn(pair.train(), tokens.pairs(int(waiting[0]))))
-        waiting = waiting[1:]
+    order = np.concatenate([rng.permutation(tokens.steps) for _ in range(-(-steps // tokens.steps))])
+    losses = list(learnt(pair, steps, rate, lambda step: learn(pair.train(), tokens.pairs(int(order[step])))))
     seconds = time.process_time() - began
     size = parameters(pair) if trunk else sum(weight.numel() for weight in _known(pair).parameters())
     one = torch.zeros(1, *pair.config.token_shape)
