@@ -99,7 +99,7 @@ def test_a_step_settles_the_stems_statistics_once_for_each_order(seam: str) -> N
 
 
 class _StoppedError(Exception):
-    """What ends a training."""
+    """The end of a training."""
 
 
 def test_a_training_that_was_stopped_goes_on_to_the_same_numbers_and_leaves_nothing(

@@ -197,8 +197,8 @@ def _won(table: Tensor) -> int:
 def learnt(
     module: nn.Module, steps: int, rate: float, learn: Callable[[int], float], state: Path | None = None
 ) -> Iterator[float]:
-    """Let AdamW take as many steps, each by the gradients that `learn` leaves for it, and yield what that returns, the
-    loss; gradients are clipped, and after a warm-up the rate falls as a cosine to zero.
+    """Train a module by AdamW, each step by the gradients that `learn` leaves, and yield the loss that it returns;
+    gradients are clipped, and after a warm-up the rate falls as a cosine to zero.
 
     What needs no gradient when it begins stays as it is. With a `state` file a training that was stopped goes on from
     there, to the same numbers; the losses that it had come first. Raises `DataError` for such a file that is damaged.
