@@ -1,12 +1,13 @@
 """From scored pairs to groups that can be trusted: a keeper, and what matches the keeper itself.
 
-Connected components would chain: A like B and B like C puts A and C together, however little they have in common.
+Connected components would chain: A like B and B like C puts A and C together, however little they have in common. And a
+keeper that took all that match it would tear a picture from its copy for the sake of a weaker match.
 Everything here is numbers; what they stand for is the caller's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 Pair = tuple[int, int]
 Matches = dict[int, dict[int, float]]
@@ -26,60 +27,42 @@ def matches_of(pairs: Sequence[Pair], scores: Sequence[float], threshold: float)
 def grouped(order: Sequence[int], matches: Matches, threshold: float, ask: Ask | None = None) -> list[list[int]]:
     """Groups of two or more, each with its keeper first and the others in `order`; sorted by their keepers.
 
-    `order` has every item, the one to keep first. The first item of it keeps all that match it, the first of the rest
-    keeps what is left of those that match that, and so on. `ask` scores pairs that were no candidates: a keeper with
-    those that share a match with it; what it finds to match is added to `matches`, so that the same groups come out of
-    them without asking. Pairs further apart count as no match.
+    `order` has every item, the one to keep first. The surest match comes first: the groups of its two items, each of
+    which is alone to begin with, become one if the one to keep of all matches every other. `ask` scores the pairs that
+    decide this and were no candidates; what it finds to match is added to `matches`, so that the same groups come out
+    of them without asking.
     """
     rank = {item: place for place, item in enumerate(order)}
-    groups = []
-    rest = _components(set(matches), matches)
-    while rest:
-        keepers = [min(component, key=rank.__getitem__) for component in rest]
-        if ask is not None:
-            _ask(ask, keepers, rest, matches, threshold, rank)
-        left: list[set[int]] = []
-        for keeper, component in zip(keepers, rest, strict=True):
-            members = component & matches[keeper].keys()
-            if members:
-                groups.append([keeper, *sorted(members, key=rank.__getitem__)])
-            left += _components(component - members - {keeper}, matches)
-        rest = left
-    return sorted(groups, key=lambda group: rank[group[0]])
+    asked = set[Pair]()
+    while True:
+        groups, undecided = _joined(matches, rank)
+        wanted = [pair for pair in undecided if pair not in asked]
+        if ask is None or not wanted:
+            return groups
+        asked.update(wanted)
+        for (keeper, other), score in zip(wanted, ask(wanted), strict=True):
+            if score >= threshold:
+                matches[keeper][other] = matches[other][keeper] = score
 
 
-def _ask(
-    ask: Ask, keepers: Sequence[int], components: Sequence[set[int]], matches: Matches, threshold: float, rank: dict
-) -> None:
-    """Score the keepers of a round with the items two steps away, in one call."""
-    wanted = [
-        (keeper, other)
-        for keeper, component in zip(keepers, components, strict=True)
-        for other in sorted(_two_steps(keeper, component, matches), key=rank.__getitem__)
-    ]
-    if not wanted:
-        return
-    for (keeper, other), score in zip(wanted, ask(wanted), strict=True):
-        if score >= threshold:
-            matches[keeper][other] = matches[other][keeper] = score
+def _joined(matches: Matches, rank: Mapping[int, int]) -> tuple[list[list[int]], list[Pair]]:
+    """The groups by these matches, and the pairs of a keeper and an item of another group that kept two apart."""
+    group = {item: [item] for item in matches}
+    apart: dict[Pair, None] = {}
+    for first, second in _surest_first(matches, rank):
+        one, other = sorted((group[first], group[second]), key=lambda items: rank[items[0]])
+        if one is other:
+            continue
+        if missing := [item for item in other if item not in matches[one[0]]]:
+            apart |= dict.fromkeys((one[0], item) for item in missing)
+            continue
+        one += other
+        group |= dict.fromkeys(other, one)
+    found = {items[0]: sorted(items, key=rank.__getitem__) for items in group.values() if len(items) > 1}
+    return sorted(found.values(), key=lambda items: rank[items[0]]), list(apart)
 
 
-def _two_steps(start: int, component: set[int], matches: Matches) -> set[int]:
-    near = component & matches[start].keys()
-    return {far for item in near for far in matches[item] if far in component} - near - {start}
-
-
-def _components(items: set[int], matches: Matches) -> list[set[int]]:
-    """The connected components of two or more items, walking among these items only."""
-    found, left = [], set(items)
-    while left:
-        component = {left.pop()}
-        waiting = list(component)
-        while waiting:
-            near = left & matches[waiting.pop()].keys()
-            left -= near
-            component |= near
-            waiting += near
-        if len(component) > 1:
-            found.append(component)
-    return found
+def _surest_first(matches: Matches, rank: Mapping[int, int]) -> list[Pair]:
+    """The matching pairs, the one to keep first in each; of those with the same score that of the first to keep."""
+    pairs = [(a, b) for a, others in matches.items() for b in others if rank[a] < rank[b]]
+    return sorted(pairs, key=lambda pair: (-matches[pair[0]][pair[1]], rank[pair[0]], rank[pair[1]]))

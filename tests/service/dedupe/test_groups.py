@@ -17,18 +17,36 @@ def test_a_pair_at_the_threshold_matches_and_one_below_does_not():
     assert grouped(range(4), matches_of(pairs, [0.7, 0.6999], 0.7), 0.7) == [[0, 1]]
 
 
-def test_a_keeper_is_asked_about_those_that_share_a_match_with_it_and_nothing_further():
-    matches, asked = matches_of([(0, 1), (1, 2), (2, 3)], [0.9] * 3, 0.5), []
+def test_a_weaker_match_of_the_best_picture_tears_no_copy_from_its_original():
+    matches = matches_of([(0, 1), (1, 2)], [0.64, 0.95], 0.5)
+    assert grouped(range(3), matches, 0.5) == [[1, 2]], "0 matches one of two that are surer of each other"
+    assert grouped(range(3), matches_of([(0, 1), (1, 2)], [0.95, 0.64], 0.5), 0.5) == [[0, 1]]
+
+
+def test_of_matches_as_sure_that_of_the_first_to_keep_comes_first():
+    pairs = [(1, 2), (0, 1)]
+    assert grouped([0, 1, 2], matches_of(pairs, [0.9, 0.9], 0.5), 0.5) == [[0, 1]]
+    assert grouped([2, 1, 0], matches_of(pairs, [0.9, 0.9], 0.5), 0.5) == [[2, 1]]
+
+
+def test_two_groups_become_one_where_the_better_keeper_matches_all():
+    pairs = [(0, 1), (2, 3), (0, 2), (0, 3)]
+    assert grouped(range(4), matches_of(pairs, [0.9, 0.9, 0.8, 0.7], 0.5), 0.5) == [[0, 1, 2, 3]]
+    assert grouped(range(4), matches_of(pairs[:3], [0.9, 0.9, 0.8], 0.5), 0.5) == [[0, 1], [2, 3]]
+
+
+def test_a_keeper_is_asked_about_what_keeps_two_groups_apart_and_nothing_further():
+    matches, asked = matches_of([(0, 1), (1, 2), (2, 3)], [0.9, 0.8, 0.7], 0.5), []
 
     def ask(pairs):
-        asked.extend(pairs)
+        asked.append(pairs)
         return [0.8 if pair == (0, 2) else 0.1 for pair in pairs]
 
     assert grouped(range(4), matches, 0.5, ask) == [[0, 1, 2]]
-    assert asked == [(0, 2)]
+    assert asked == [[(0, 2)], [(0, 3)]], "3 matches 2, which 0 keeps only now"
 
 
-def test_all_keepers_of_a_round_are_asked_about_at_once():
+def test_all_that_keeps_groups_apart_is_asked_at_once_and_only_once():
     matches, calls = matches_of([(0, 1), (1, 2), (3, 4), (4, 5)], [0.9] * 4, 0.5), []
 
     def ask(pairs):
@@ -59,16 +77,19 @@ def test_every_member_matches_the_keeper_itself_and_is_in_one_group(many):
         assert order.index(keeper) < min(map(order.index, others))
 
 
-def test_groups_are_those_of_the_simple_rule_in_order_to_keep(many):
+def test_groups_are_those_of_the_simple_rule_the_surest_pair_first(many):
     order, pairs, scores, _ = many
-    matches, taken, expected = matches_of(pairs, scores, 0.4), set(), []
-    for keeper in order:
-        others = [other for other in order if other in matches.get(keeper, {}) and other not in taken]
-        if keeper not in taken and others:
-            expected.append([keeper, *others])
-            taken |= {keeper, *others}
-        taken.add(keeper)
-    assert grouped(order, matches, 0.4) == expected
+    known = dict(zip(pairs, scores, strict=True)) | {(b, a): score for (a, b), score in zip(pairs, scores, strict=True)}
+    groups = [[item] for item in order]
+    for a, b in sorted(pairs, key=known.__getitem__, reverse=True):
+        (one,), (other,) = ([group for group in groups if item in group] for item in (a, b))
+        keeper = min(one + other, key=order.index)
+        if known[a, b] >= 0.4 and all(known.get((keeper, item), 0) >= 0.4 for item in one + other if item != keeper):
+            groups = [group for group in groups if group not in (one, other)] + [list({*one, *other})]
+    expected = [sorted(group, key=order.index) for group in groups if len(group) > 1]
+    found = grouped(order, matches_of(pairs, scores, 0.4), 0.4)
+    assert found == sorted(expected, key=lambda group: order.index(group[0]))
+    assert any(len(group) > 2 for group in found)
 
 
 def test_the_order_in_which_pairs_come_makes_no_difference(many):

@@ -18,14 +18,14 @@ function verdictOf(verdicts, score) {
 
 /** [[keeper, other, ...], ...], contents of which a single one is a group only if it has several files. */
 function grouped(matches, files, threshold) {
-  const taken = new Set();
-  const groups = [];
-  for (let keeper = 0; keeper < matches.length; keeper++) {
-    if (taken.has(keeper)) continue;
-    const others = [];
-    for (const [other, score] of matches[keeper]) if (score >= threshold && !taken.has(other)) others.push(other);
-    for (const content of [keeper, ...others]) taken.add(content);
-    if (others.length || files[keeper].length > 1) groups.push([keeper, ...others.sort((a, b) => a - b)]);
+  const pairs = matches.flatMap((others, a) => [...others].filter(([b, score]) => a < b && score >= threshold).map(([b, score]) => [a, b, score]));
+  const group = matches.map((_, content) => [content]);
+  for (const [a, b] of pairs.sort((x, y) => y[2] - x[2] || x[0] - y[0] || x[1] - y[1])) {
+    const [one, other] = [group[a], group[b]].sort((x, y) => x[0] - y[0]);
+    if (one === other || !other.every((content) => matches[one[0]].get(content) >= threshold)) continue;
+    one.push(...other);
+    for (const content of other) group[content] = one;
   }
-  return groups;
+  const found = [...new Set(group)].filter((contents) => contents.length > 1 || files[contents[0]].length > 1);
+  return found.map((contents) => contents.sort((a, b) => a - b)).sort((a, b) => a[0] - b[0]);
 }
