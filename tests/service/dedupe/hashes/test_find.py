@@ -21,7 +21,7 @@ def names(found) -> list[list[str]]:
 def test_exact_copies_are_the_same_and_near_ones_likely_however_near(picture):
     keeper, near, equal, far = (picture(path=f"/p/{name}.jpg", bytes=90 - n) for n, name in enumerate("abcd"))
     twin = replace(keeper, path="/p/z.jpg")
-    hashes = {keeper.id: 0b0, near.id: 0b1111, equal.id: 0b0, far.id: 0b111111}
+    hashes = {keeper.id: 0b0, near.id: 0b1111, equal.id: 0b0, far.id: 0b11111111}
     found = duplicates_by_hash([far, equal, twin, near, keeper], hashes)
     assert names(found) == [["/p/a.jpg", "/p/z.jpg", "/p/b.jpg", "/p/c.jpg"]]
     told = [(one.relevance_score, one.exact, one.verdict, one.closer_look) for one in found.groups[0].others]
@@ -31,7 +31,7 @@ def test_exact_copies_are_the_same_and_near_ones_likely_however_near(picture):
         (round(64 / 65, 7), False, "likely", None),
     ]
     assert (found.method, found.max_distance, found.threshold) == ("phash", 4, score_of(4))
-    assert found.scores["/p/d.jpg"] == [("/p/b.jpg", score_of(2))]
+    assert found.scores["/p/d.jpg"] == [("/p/b.jpg", score_of(4))]
 
 
 def test_plain_pictures_match_exact_copies_alone(picture):
@@ -54,13 +54,14 @@ def test_groups_are_those_of_all_pairs_of_contents_and_references_are_never_remo
         pictures.append(one)
     found = duplicates_by_hash(pictures, hashes)
     ordered = [pictures[place] for place in preference(pictures)]
-    pairs = [
-        (a, b)
+    pairs = {
+        (a, b): score_of(distance)
         for a, one in enumerate(ordered)
         for b, other in enumerate(ordered[:a])
-        if not (one.reference and other.reference) and (hashes[one.id] ^ hashes[other.id]).bit_count() <= 4
-    ]
-    expected = grouped(range(len(ordered)), matches_of(pairs, [1.0] * len(pairs), 1.0), 1.0)
+        if (distance := (hashes[one.id] ^ hashes[other.id]).bit_count()) <= 4
+        if not (one.reference and other.reference)
+    }
+    expected = grouped(range(len(ordered)), matches_of(list(pairs), list(pairs.values()), 0.0), 0.0)
     assert len(expected) > 8
     assert sorted(map(sorted, names(found))) == sorted(sorted(ordered[one].path for one in group) for group in expected)
     assert not any(member.picture.reference for group in found.groups for member in group.others)
