@@ -19,7 +19,7 @@ from diptych_training.studies.one_shot import (
     teach_panel,
     train_and_measure,
 )
-from diptych_training.studies.variants import BASE
+from diptych_training.studies.variants import BASE, ablation
 
 SMALL = replace(BASE, pixels=16, width=12, embedding=8, encoder=Residual((8,), (1,)), blocks=1)
 
@@ -96,6 +96,16 @@ def test_a_step_settles_the_stems_statistics_once_for_each_order(seam: str) -> N
     assert {int(norm.num_batches_tracked) for norm in norms if norm.num_batches_tracked is not None} == {
         2 if seam == "pixels" else 1
     }
+
+
+@pytest.mark.parametrize("label", ["segment added", "seam open in pixels", "the paper's literal form"])
+def test_a_form_of_its_own_begins_with_the_taught_panel_part_too(label: str, omniglot: Path, tmp_path: Path) -> None:
+    form = ablation()[label].config
+    small = replace(SMALL, seam=form.seam, segment=form.segment, bias=form.bias)
+    teach_panel(str(omniglot), str(tmp_path), config=SMALL.to_dict(), steps=1, rate=1e-3, episodes=1, seed=0)
+    settings = {"steps": 1, "rate": 1e-3, "episodes": 1, "seed": 0}
+    (loss,) = train_and_measure(str(omniglot), str(tmp_path), config=small.to_dict(), **settings)["losses"]
+    assert 0 < loss < 100
 
 
 class _StoppedError(Exception):

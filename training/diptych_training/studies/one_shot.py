@@ -65,7 +65,8 @@ def train_and_measure(
     """
     torch.manual_seed(seed)
     network = PairNetwork(PairConfig.from_dict(config))
-    network.panel.load_state_dict(load_file(_panel(directory, seed)))
+    # Segments of pixels, which the taught part has none of, begin as they are.
+    network.panel.load_state_dict(network.panel.state_dict() | load_file(_panel(directory, seed)))
     asked = json.dumps([config, steps, rate, seed], sort_keys=True)
     state = Path(directory) / f"state-{sha256(asked.encode()).hexdigest()[:16]}.pt"
     losses = list(_losses(network.to(default_device()), data, steps, rate, seed, state))
