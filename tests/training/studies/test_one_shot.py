@@ -3,6 +3,7 @@
 import copy
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -103,7 +104,7 @@ def test_a_form_of_its_own_begins_with_the_taught_panel_part_too(label: str, omn
     form = ablation()[label].config
     small = replace(SMALL, seam=form.seam, segment=form.segment, bias=form.bias)
     teach_panel(str(omniglot), str(tmp_path), config=SMALL.to_dict(), steps=1, rate=1e-3, episodes=1, seed=0)
-    settings = {"steps": 1, "rate": 1e-3, "episodes": 1, "seed": 0}
+    settings: dict[str, Any] = {"steps": 1, "rate": 1e-3, "episodes": 1, "seed": 0}
     (loss,) = train_and_measure(str(omniglot), str(tmp_path), config=small.to_dict(), **settings)["losses"]
     assert 0 < loss < 100
 
@@ -118,7 +119,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_numbers_and_leaves_noth
     monkeypatch.setattr(one_shot, "SAVE_EVERY", 2)
     places, config = (str(omniglot), str(tmp_path)), SMALL.to_dict()
     teach_panel(*places, config=config, steps=1, rate=1e-3, episodes=1, seed=0)
-    settings = {"config": config, "steps": 5, "rate": 4e-3, "episodes": 1, "seed": 0}
+    settings: dict[str, Any] = {"config": config, "steps": 5, "rate": 4e-3, "episodes": 1, "seed": 0}
     whole = train_and_measure(*places, **settings)
 
     steps, real = list[int](), one_shot._learn
