@@ -134,9 +134,8 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_numbers_and_leaves_noth
     with pytest.raises(_StoppedError):
         train_and_measure(*places, **settings)
     (state,) = tmp_path.glob("state-*.pt")
-    assert train_and_measure(*places, **settings | {"rate": 1e-3})["losses"] != whole["losses"], (
-        "it is another training"
-    )
+    another: dict[str, Any] = settings | {"rate": 1e-3}
+    assert train_and_measure(*places, **another)["losses"] != whole["losses"]
     steps[:] = range(4)
     assert train_and_measure(*places, **settings) == whole
     assert len(steps) == 4 + 3, "two of the five steps were kept"
