@@ -289,7 +289,7 @@ def _refuse_to_overwrite(target: Path, *, weights: bool) -> None:
         raise ArtifactError(f"{target} is a file; an artifact is a directory")
     nearest = next(folder for folder in target.parents if folder.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        why = "cannot be written to" if nearest.is_dir() else "is a file"
+        why = "is read-only" if nearest.is_dir() else "is a file"
         raise ArtifactError(f"{target} cannot be made, as {nearest} {why}; choose another directory")
     there = sorted(path.name for path in target.iterdir()) if target.is_dir() else []
     if there and not (target / MANIFEST).is_file():
