@@ -7,11 +7,13 @@ Everything here is numbers; what they stand for is the caller's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 
 Pair = tuple[int, int]
 Matches = dict[int, dict[int, float]]
 Ask = Callable[[list[Pair]], Sequence[float]]
+
+_ROUNDS = 8  # of asking: in each, most groups that can become one do
 
 
 def matches_of(pairs: Sequence[Pair], scores: Sequence[float], threshold: float) -> Matches:
@@ -28,38 +30,48 @@ def grouped(order: Sequence[int], matches: Matches, threshold: float, ask: Ask |
     """Groups of two or more, each with its keeper first and the others in `order`; sorted by their keepers.
 
     `order` has every item, the one to keep first. The surest match comes first: the groups of its two items, each of
-    which is alone to begin with, become one if the one to keep of all matches every other. `ask` scores the pairs that
-    decide this and were no candidates; what it finds to match is added to `matches`, so that the same groups come out
-    of them without asking.
+    which is alone to begin with, become one if the one to keep of all matches every other. `ask` scores pairs that
+    decide this and were no candidates, in a few calls; what it finds to match is added to `matches`, so that the same
+    groups come out of them without asking. What is not asked about counts as no match.
     """
     rank = {item: place for place, item in enumerate(order)}
     asked = set[Pair]()
-    while True:
-        groups, undecided = _joined(matches, rank)
-        wanted = [pair for pair in undecided if pair not in asked]
-        if ask is None or not wanted:
-            return groups
+    for _ in range(_ROUNDS):
+        if ask is None or not (wanted := _joined(matches, rank, asked)[1]):
+            break
         asked.update(wanted)
         for (keeper, other), score in zip(wanted, ask(wanted), strict=True):
             if score >= threshold:
                 matches[keeper][other] = matches[other][keeper] = score
+    groups = [sorted(group, key=rank.__getitem__) for group in _joined(matches, rank, asked)[0]]
+    return sorted(groups, key=lambda group: rank[group[0]])
 
 
-def _joined(matches: Matches, rank: Mapping[int, int]) -> tuple[list[list[int]], list[Pair]]:
-    """The groups by these matches, and the pairs of a keeper and an item of another group that kept two apart."""
+def _joined(matches: Matches, rank: Mapping[int, int], asked: Set[Pair]) -> tuple[list[list[int]], list[Pair]]:
+    """The groups by these matches, their keepers first, and the pairs of a keeper and an item of another group that
+    alone keep two apart: of that other group those of its surest match, so that there are fewer than items. What was
+    `asked` is no match.
+    """
     group = {item: [item] for item in matches}
-    apart: dict[Pair, None] = {}
+    wanted: list[Pair] = []
+    apart = set[Pair]()
+    waiting = set[int]()
     for first, second in _surest_first(matches, rank):
         one, other = sorted((group[first], group[second]), key=lambda items: rank[items[0]])
-        if one is other:
+        keepers, own = (one[0], other[0]), matches[one[0]]
+        if one is other or keepers in apart:
             continue
-        if missing := [item for item in other if item not in matches[one[0]]]:
-            apart |= dict.fromkeys((one[0], item) for item in missing)
-            continue
-        one += other
-        group |= dict.fromkeys(other, one)
-    found = {items[0]: sorted(items, key=rank.__getitem__) for items in group.values() if len(items) > 1}
-    return sorted(found.values(), key=lambda items: rank[items[0]]), list(apart)
+        if all(item in own for item in other):
+            one += other
+            group |= dict.fromkeys(other, one)
+        elif other[0] not in waiting:
+            missing = [(one[0], item) for item in other if item not in own]
+            if asked.isdisjoint(missing):
+                wanted += missing
+                waiting.add(other[0])
+            else:
+                apart.add(keepers)
+    return [items for item, items in group.items() if item == items[0] and len(items) > 1], wanted
 
 
 def _surest_first(matches: Matches, rank: Mapping[int, int]) -> list[Pair]:
