@@ -49,11 +49,10 @@ def grouped(order: Sequence[int], matches: Matches, threshold: float, ask: Ask |
 
 def _joined(matches: Matches, rank: Mapping[int, int], asked: Set[Pair]) -> tuple[list[list[int]], list[Pair]]:
     """The groups by these matches, their keepers first, and the pairs of a keeper and an item of another group that
-    alone keep two apart: of that other group those of its surest match, so that there are fewer than items. What was
-    `asked` is no match.
+    alone keep two apart, each once: of that other group those of its surest match. What was `asked` is no match.
     """
     group = {item: [item] for item in matches}
-    wanted: list[Pair] = []
+    wanted: dict[Pair, None] = {}  # each once: a group that has grown may bring an item again
     apart = set[Pair]()
     waiting = set[int]()
     for first, second in _surest_first(matches, rank):
@@ -67,11 +66,11 @@ def _joined(matches: Matches, rank: Mapping[int, int], asked: Set[Pair]) -> tupl
         elif other[0] not in waiting:
             missing = [(one[0], item) for item in other if item not in own]
             if asked.isdisjoint(missing):
-                wanted += missing
+                wanted |= dict.fromkeys(missing)
                 waiting.add(other[0])
             else:
                 apart.add(keepers)
-    return [items for item, items in group.items() if item == items[0] and len(items) > 1], wanted
+    return [items for item, items in group.items() if item == items[0] and len(items) > 1], list(wanted)
 
 
 def _surest_first(matches: Matches, rank: Mapping[int, int]) -> list[Pair]:

@@ -57,6 +57,23 @@ def test_all_that_keeps_groups_apart_is_asked_at_once_and_only_once():
     assert calls == [[(0, 2), (3, 5)]]
 
 
+@pytest.mark.parametrize("score", [0.95, 0.1])
+def test_a_large_cluster_is_asked_about_in_a_few_calls_and_of_no_pair_twice(score):
+    random, calls = np.random.default_rng(0), []
+    pairs = sorted({(a, b) for a in range(300) for b in random.integers(a + 1, a + 20, 6).tolist() if b < 300})
+    matches = matches_of(pairs, random.uniform(0.6, 1, len(pairs)).tolist(), 0.5)
+
+    def ask(pairs):
+        calls.append(pairs)
+        return [score] * len(pairs)
+
+    groups = grouped(random.permutation(300).tolist(), matches, 0.5, ask)
+    asked = [pair for call in calls for pair in call]
+    assert 1 < len(calls) <= 8
+    assert len(asked) == len(set(asked)) < 8 * 300
+    assert (len(groups) < 20) == (score > 0.5), "what matches comes together"
+
+
 @pytest.fixture(params=range(5))
 def many(request):
     """(order, pairs, scores) of a random graph."""
